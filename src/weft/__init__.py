@@ -1,0 +1,81 @@
+"""Weft measures recommender systems: every metric of the field in one pass over the users."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft import errors, metrics, testing
+    from weft.blocks import MetricBlock
+    from weft.errors import WeftError
+    from weft.evaluator import Evaluator
+    from weft.metrics.base import BaseMetric, RatingMetric, TopKMetric, UserAverageTopKMetric
+    from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
+    from weft.registry import register
+    from weft.result import Result, load_result
+    from weft.run import evaluate
+    from weft.significance import Comparison, compare
+    from weft.sources import Factors
+
+# Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
+_HOMES = {
+    "BaseMetric": "weft.metrics.base",
+    "Comparison": "weft.significance",
+    "Evaluator": "weft.evaluator",
+    "Factors": "weft.sources",
+    "HR": "weft.metrics.single_target",
+    "MRR": "weft.metrics.single_target",
+    "MetricBlock": "weft.blocks",
+    "NDCG": "weft.metrics.single_target",
+    "RatingMetric": "weft.metrics.base",
+    "Result": "weft.result",
+    "TopKMetric": "weft.metrics.base",
+    "UserAverageTopKMetric": "weft.metrics.base",
+    "WeftError": "weft.errors",
+    "compare": "weft.significance",
+    "errors": "",
+    "evaluate": "weft.run",
+    "get_topk_ranks": "weft.metrics.single_target",
+    "load_result": "weft.result",
+    "metrics": "",
+    "register": "weft.registry",
+    "testing": "",
+}
+
+__all__ = [
+    "HR",
+    "MRR",
+    "NDCG",
+    "BaseMetric",
+    "Comparison",
+    "Evaluator",
+    "Factors",
+    "MetricBlock",
+    "RatingMetric",
+    "Result",
+    "TopKMetric",
+    "UserAverageTopKMetric",
+    "WeftError",
+    "compare",
+    "errors",
+    "evaluate",
+    "get_topk_ranks",
+    "load_result",
+    "metrics",
+    "register",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    home = _HOMES[name]
+    value = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"weft.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

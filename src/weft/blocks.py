@@ -1,0 +1,401 @@
+"""A batch of users and everything that metrics share about it, each quantity computed at most once.
+
+`MetricBlock` names the seven blocks that users' own metrics may ask for. The built-in metrics read a `Lists`: the batch seen at
+some cut-offs, with all quantities as `[batch, cut-offs]`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from weft.data.rows import SparseRows, float_type
+from weft.errors import InputError
+from weft.orders import AllOrders, Order, TheOrder
+from weft.ranking import Ranking, TieRule, count_above, count_offered, hidden
+
+GAINS = ("exponential", "linear", "binary", "exponential_shifted")
+Value = TypeVar("Value")
+
+
+class MetricBlock(enum.Enum):
+    """The shared quantities that a user's own metric can declare; the value is the keyword's name."""
+
+    BINARY_RELEVANCE = "binary_relevance"
+    DISCOUNTED_RELEVANCE = "discounted_relevance"
+    VALID_USERS = "valid_users"
+    TOP_K_INDICES = "top_k_indices"
+    TOP_K_VALUES = "top_k_values"
+    TOP_K_BINARY_RELEVANCE = "top_k_binary_relevance"
+    TOP_K_DISCOUNTED_RELEVANCE = "top_k_discounted_relevance"
+
+    @property
+    def has_cutoff(self) -> bool:
+        """Whether the block is cut at k."""
+        return self.value.startswith("top_k_")
+
+    def keyword(self, k: int | None) -> str:
+        """The keyword under which a metric receives the block: `top_10_values` for k = 10."""
+        return self.value.replace("top_k_", f"top_{k}_") if self.has_cutoff else self.value
+
+
+class block(Generic[Value]):  # noqa: N801 - reads as a decorator
+    """A property that is computed on first use, kept, and counted in `computed`."""
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, batch: None, owner: type) -> block[Value]: ...
+    @overload
+    def __get__(self, batch: Batch, owner: type) -> Value: ...
+    def __get__(self, batch: Batch | None, owner: type) -> block[Value] | Value:
+        return self if batch is None else batch.once(self.name, lambda: self.compute(batch))
+
+
+class Batch:
+    """Some users: masked scores `[batch, items]` (None: the source has nothing for them) and their sparse truth.
+
+    `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking.
+    `seen` are the cells that were masked. `depth` is the largest cut-off. Quantities are float64 (float32 where the device has no better).
+    """
+
+    def __init__(
+        self,
+        scores: Tensor | None,
+        truth: SparseRows,
+        *,
+        relevant: SparseRows,
+        raw_scores: Tensor,
+        users: Tensor,
+        user_keys: Tensor,
+        rule: TieRule,
+        depth: int,
+        seen: SparseRows | None = None,
+    ) -> None:
+        self.scores = scores
+        self.truth = truth
+        self.relevant = relevant
+        self.raw_scores = raw_scores
+        self.users = users
+        self.user_keys = user_keys
+        self.rule = rule
+        self.depth = depth
+        self.seen = seen
+        self.size = truth.num_rows
+        self.device = truth.items.device
+        self.dtype = float_type(self.device)
+        self.computed: Counter[object] = Counter()
+        self._kept: dict[object, Any] = {}
+
+    def once(self, key: object, compute: Callable[[], Value]) -> Value:
+        """The value under `key`, computed the first time it is asked for."""
+        if key not in self._kept:
+            self.computed[key] += 1
+            self._kept[key] = compute()
+        kept: Value = self._kept[key]
+        return kept
+
+    def at(self, cutoffs: tuple[int, ...]) -> Lists:
+        """The batch seen at these cut-offs."""
+        return self.once(("at", cutoffs), lambda: Lists(self, cutoffs))
+
+    @block
+    def bad_scores(self) -> Tensor:
+        """The number of rows with NaN or +inf; on the CPU such a batch was refused before it was made."""
+        if self.scores is None or self.scores.numel() == 0 or self.device.type == "cpu":
+            return torch.zeros((), dtype=torch.int64, device=self.device)
+        return (~(self.scores.amax(1) < torch.inf)).sum()
+
+    # ------------------------------------------------------------------------------------------------ the lists
+
+    @block
+    def ranking(self) -> Ranking:
+        """The lists one position deeper than the largest cut-off, so that ties at the cut can be seen."""
+        if self.scores is None:
+            nothing = torch.full((self.size, self.depth + 1), -1, device=self.device)
+            return Ranking(nothing, nothing.to(self.dtype).fill_(-torch.inf))
+        return self.rule.rank(self.scores, self.depth + 1, self.user_keys, self.relevant)
+
+    @block
+    def items(self) -> Tensor:
+        """The ranked items `[batch, depth]`, -1 behind the end of a list."""
+        return self.ranking.items[:, : self.depth]
+
+    @block
+    def values(self) -> Tensor:
+        """Their scores, `-inf` behind the end of a list."""
+        return self.ranking.values[:, : self.depth]
+
+    @block
+    def lengths(self) -> Tensor:
+        """The length of each list `[batch]`, at most depth."""
+        return (self.items >= 0).sum(1)
+
+    @block
+    def listed_cells(self) -> tuple[Tensor, Tensor]:
+        """For each position the number of the relevant cell it hits, and whether it hits one: `[batch, depth]` both."""
+        return self.relevant.find(self.items)
+
+    @block
+    def order(self) -> Order:
+        """What is known about each position: from the one list, or averaged over all orders of tied items."""
+        if self.rule.name != "expected" or self.scores is None:
+            return TheOrder(*self.listed_cells, dtype=self.dtype)
+        last = self.values[:, -1]
+        rows = torch.arange(self.size, device=self.device)
+        _, ties_with_last = count_above(self.scores, rows, last)
+        return AllOrders(self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype)
+
+    # ------------------------------------------------------------------------------------------------ the truth
+
+    @block
+    def relevant_counts(self) -> Tensor:
+        """The number of relevant items `[batch]`, offered or not."""
+        return self.relevant.lengths.to(self.dtype)
+
+    @block
+    def relevant_scores(self) -> Tensor:
+        """The masked score of each relevant cell, `-inf` for what was not offered."""
+        if self.scores is None:
+            return torch.full_like(self.relevant.values, -torch.inf)
+        return self.scores.reshape(-1)[self.relevant.keys]
+
+    def gains(self, kind: str) -> Tensor:
+        """The gain of each relevant cell."""
+        return self.once(("gains", kind), lambda: gain_of(self.relevant.values, kind))
+
+    def best_gains(self, kind: str) -> tuple[Tensor, Tensor]:
+        """Relevant cells by gain, best first within each row: their gains and their positions from 0, `[cells]` both."""
+
+        def compute() -> tuple[Tensor, Tensor]:
+            gains, rows = self.gains(kind), self.relevant.rows
+            order = gains.argsort(descending=True, stable=True)
+            order = order[rows[order].argsort(stable=True)]
+            # Sorting by row last keeps the rows where they were: only the gains move within each.
+            positions = torch.arange(len(rows), device=self.device) - self.relevant.offsets[rows]
+            return gains[order], positions
+
+        return self.once(("best_gains", kind), compute)
+
+    # ------------------------------------------------------------------------------- ranks over the whole catalogue
+
+    @block
+    def offered(self) -> Tensor:
+        """The number of items that could be recommended `[batch]`."""
+        if self.scores is None:
+            return torch.zeros(self.size, dtype=self.dtype, device=self.device)
+        return count_offered(self.scores).to(self.dtype)
+
+    @block
+    def negatives(self) -> Tensor:
+        """The number of offered items that are not relevant `[batch]`."""
+        return self.offered - self.relevant.sum((self.relevant_scores > -torch.inf).to(self.dtype))
+
+    @block
+    def wins(self) -> Tensor:
+        """For each relevant cell the share of its user's negatives that it beats, ties counting half; 0 if not offered."""
+        scores, rows = self.relevant_scores, self.relevant.rows
+        if self.scores is None or len(rows) == 0:
+            return torch.zeros_like(self.relevant.values)
+        above, equal = count_above(self.scores, rows, scores)
+        fellows_above, fellows_equal = self._count_among_relevant(scores)
+        lost = (above - fellows_above).to(self.dtype) + 0.5 * (equal - fellows_equal).to(self.dtype)
+        return torch.where(scores > -torch.inf, 1 - lost / self.negatives[rows], 0)
+
+    def _count_among_relevant(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """For each relevant cell, how many of its own row's relevant cells score above it, and equal (itself included)."""
+        padded, _ = self.relevant.padded(scores, -torch.inf).sort(dim=1)
+        own = self.relevant.padded(scores, torch.inf)
+        below = torch.searchsorted(padded, own.contiguous())
+        up_to = torch.searchsorted(padded, own.contiguous(), right=True)
+        within = torch.arange(len(scores), device=self.device) - self.relevant.offsets[self.relevant.rows]
+        places = (self.relevant.rows, within)
+        return padded.shape[1] - up_to[places], (up_to - below)[places]
+
+    # ----------------------------------------------------------------------------------- blocks for users' metrics
+
+    def metric_block(self, which: MetricBlock, k: int | None) -> Tensor:
+        """One of the seven public blocks as a plain tensor, cut at k where it has a cut-off."""
+        whole: Tensor = self.once(which, lambda: getattr(self, f"_{which.value}")())
+        return whole[:, :k] if which.has_cutoff else whole
+
+    def keywords(self, wanted: Set[MetricBlock] | None, k: int | None) -> dict[str, Tensor]:
+        """The blocks that a metric declared (all of them without a declaration), under their keyword names."""
+        blocks = {which for which in MetricBlock if k is not None or not which.has_cutoff} if wanted is None else wanted
+        given = {which.keyword(k): self.metric_block(which, k) for which in blocks}
+        return {**given, "user_indices": self.users}
+
+    def _binary_relevance(self) -> Tensor:
+        return self.relevant.dense(torch.ones_like(self.relevant.values, dtype=torch.float32))
+
+    def _discounted_relevance(self) -> Tensor:
+        return self.relevant.dense(self.gains("exponential"))
+
+    def _valid_users(self) -> Tensor:
+        return (self.relevant.lengths > 0).float()
+
+    def _top_k_indices(self) -> Tensor:
+        return self.items
+
+    def _top_k_values(self) -> Tensor:
+        return self.values
+
+    def _top_k_binary_relevance(self) -> Tensor:
+        return self.listed_cells[1].float()
+
+    def _top_k_discounted_relevance(self) -> Tensor:
+        return TheOrder(*self.listed_cells, dtype=self.dtype).per_position(self.gains("exponential"))
+
+
+class Lists:
+    """A batch at some cut-offs. Everything per user is `[batch, cut-offs]` or `[batch, 1]`, ready to be combined."""
+
+    def __init__(self, batch: Batch, cutoffs: tuple[int, ...]) -> None:
+        self.batch = batch
+        self.cutoffs = cutoffs
+        dtype, device = batch.dtype, batch.device
+        self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
+        self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
+        self.discounts = 1 / torch.log2(self.positions + 1)
+
+    def pick(self, per_position: Tensor) -> Tensor:
+        """The columns of `[batch, depth]` at the cut-offs."""
+        return torch.stack([per_position[:, k - 1] for k in self.cutoffs], dim=1)
+
+    def total(self, per_position: Tensor) -> Tensor:
+        """Sums over the first k positions of `[batch, depth]`, for each cut-off."""
+        return self.pick(per_position.cumsum(1))
+
+    @property
+    def order(self) -> Order:
+        """Relevance, gains and hits by position."""
+        return self.batch.order
+
+    @property
+    def relevant(self) -> Tensor:
+        """The number of relevant items, `[batch, 1]`."""
+        return self.batch.relevant_counts[:, None]
+
+    @property
+    def reachable(self) -> Tensor:
+        """The most hits that a list of k can have: min(relevant items, k)."""
+        return torch.minimum(self.relevant, self.k)
+
+    @property
+    def negatives(self) -> Tensor:
+        """The number of offered items that are not relevant, `[batch, 1]`."""
+        return self.batch.negatives[:, None]
+
+    @property
+    def length(self) -> Tensor:
+        """The length of each list cut at k."""
+        return torch.minimum(self.batch.lengths[:, None].to(self.k.dtype), self.k)
+
+    @property
+    def hits(self) -> Tensor:
+        """The number of relevant items among the first k."""
+        return self.batch.once(("hits", self.cutoffs), lambda: self.total(self.order.relevance))
+
+    def gain(self, kind: str) -> Tensor:
+        """The gain at each position, `[batch, depth]`."""
+        batch = self.batch
+        return batch.once(("gain", kind), lambda: batch.order.per_position(batch.gains(kind)))
+
+    def ideal_gain(self, kind: str, *, beyond: float = 0.0) -> Tensor:
+        """The gain at each position of the best list, `[batch, depth]`; `beyond` where the relevant items have run out."""
+
+        def compute() -> Tensor:
+            batch = self.batch
+            gains, positions = batch.best_gains(kind)
+            best = torch.full((batch.size, batch.depth + 1), beyond, dtype=batch.dtype, device=batch.device)
+            best[batch.relevant.rows, positions.clamp(max=batch.depth)] = gains
+            return best[:, : batch.depth]
+
+        return self.batch.once(("ideal_gain", kind, beyond), compute)
+
+    def full_ideal(self, kind: str) -> Tensor:
+        """The discounted gain of the best list of all relevant items, `[batch, 1]`."""
+        gains, positions = self.batch.best_gains(kind)
+        return self.batch.relevant.sum(gains / torch.log2(positions.to(gains.dtype) + 2))[:, None]
+
+
+@contextmanager
+def open_batch(
+    scores: Tensor | None,
+    truth: SparseRows,
+    *,
+    threshold: float | None,
+    users: Tensor,
+    user_keys: Tensor | None = None,
+    rule: TieRule,
+    depth: int,
+    seen: SparseRows | None = None,
+    relevant: SparseRows | None = None,
+) -> Iterator[Batch]:
+    """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known already."""
+    if relevant is None:
+        refuse_bad_ratings(truth.values, threshold)
+        relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
+    keys = users if user_keys is None else user_keys
+    about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth, "seen": seen}
+    if scores is None:
+        yield Batch(None, truth, raw_scores=torch.full_like(truth.values, -torch.inf), **about)
+        return
+    refuse_bad_scores(scores, users)
+    raw_scores = scores[truth.rows, truth.items]
+    with hidden(scores, seen) as masked:
+        yield Batch(masked, truth, raw_scores=raw_scores, **about)
+
+
+def gain_of(ratings: Tensor, kind: str) -> Tensor:
+    """What a relevant item of this rating is worth."""
+    if kind == "binary":
+        return torch.ones_like(ratings)
+    if kind == "linear":
+        return ratings
+    gains = torch.exp2(ratings + 1 if kind == "exponential_shifted" else ratings) - 1
+    if gains.device.type == "cpu" and bool(torch.isinf(gains).any()):
+        raise InputError(
+            f"the rating {float(ratings.max()):g} is too large for the gain 2^r - 1, which overflows above 1023; "
+            'use gain="linear", or rescale the ratings.'
+        )
+    return gains
+
+
+def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
+    """Refuse ratings that are not finite, or negative without a threshold. On the CPU only: elsewhere it would wait."""
+    if ratings.device.type != "cpu" or len(ratings) == 0:
+        return
+    low, high = torch.aminmax(ratings)
+    if not (torch.isfinite(low) and torch.isfinite(high)):
+        raise InputError("the truth has ratings that are not finite numbers; remove or repair them.")
+    if low < 0 and threshold is None:
+        raise InputError(
+            f"the truth has the negative rating {float(low):g}; give relevance_threshold= to say from which rating on an "
+            "item is relevant, or remove negative ratings."
+        )
+
+
+def refuse_bad_scores(scores: Tensor, users: Tensor) -> None:
+    """Refuse NaN and +inf. On the CPU only: elsewhere it would wait."""
+    if scores.device.type != "cpu" or scores.numel() == 0:
+        return
+    highest = scores.amax(1)
+    bad = (~(highest < torch.inf)).nonzero().flatten()
+    if len(bad):
+        row = int(bad[0])
+        what = "NaN" if torch.isnan(highest[row]) else "+inf"
+        column = int((torch.isnan(scores[row]) if what == "NaN" else scores[row] == torch.inf).nonzero()[0])
+        raise InputError(
+            f"the scores hold {what}, first in row {int(users[row])}, column {column} ({len(bad)} of the {len(scores)} rows of "
+            "this batch have such scores); scores must be finite, or -inf for items that are not offered."
+        )

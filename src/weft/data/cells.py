@@ -1,0 +1,219 @@
+"""What users give as truth or train, read into (user, item, value) cells.
+
+Two kinds come in: *named* cells carry the caller's ids (frames, dicts); *placed* cells are matrices, whose rows and columns are
+the numbers of users and items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.interactions import Interactions
+from weft.data.vocabulary import Vocabulary, id_series
+from weft.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Column names that are understood, first the one that messages recommend.
+COLUMNS = {
+    "user": ("user", "user_id", "userid", "uid", "query", "query_id"),
+    "item": ("item", "item_id", "itemid", "iid", "doc", "doc_id"),
+    "rating": ("rating", "relevance", "value", "weight", "score"),
+}
+SHOWN = 5  # offending rows in a message
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells under the caller's ids (`users`, `items` are series) or placed by numbers (`shape` is given)."""
+
+    where: str
+    users: pl.Series
+    items: pl.Series
+    values: NDArray[np.float64]
+    shape: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        bad = ~np.isfinite(self.values)
+        if bad.any():
+            raise InputError(
+                f"{self.where} has ratings that are not finite numbers:\n{self.show(bad)}\nRemove or repair these rows."
+            )
+
+    def show(self, which: NDArray[np.bool_]) -> str:
+        """The first of the chosen cells, one per line."""
+        rows = np.flatnonzero(which)
+        lines = [
+            f"  row {row}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}, rating {self.values[row]:g}"
+            for row in rows[:SHOWN]
+        ]
+        if len(rows) > SHOWN:
+            lines.append(f"  ... {len(rows):,} rows in all")
+        return "\n".join(lines)
+
+    def encode(self, users: Vocabulary, items: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """User and item codes; -1 for a user that is not in the vocabulary. Items outside it are an error."""
+        if self.shape is not None:
+            if self.shape != (users.size, items.size):
+                raise InputError(
+                    f"{self.where} is a matrix of shape {list(self.shape)}, but there are {users.size} users and "
+                    f"{items.size} items; expected shape [{users.size}, {items.size}], rows and columns in the order of "
+                    "the scores."
+                )
+            return self.users.to_numpy(), self.items.to_numpy()
+        item_codes = items.encode(self.items, self.where)
+        outside = item_codes < 0
+        if outside.any():
+            raise InputError(
+                f"{self.where} has items that are not in the catalogue of {items.size} items"
+                f"{_range(items)}:\n{self.show(outside)}\n"
+                "Remove these rows, or give every item of the scores' columns as items=[...]."
+            )
+        user_codes = users.encode(self.users, self.where)
+        if users.is_numbers and (user_codes < 0).any():
+            raise InputError(
+                f"{self.where} has users that are not rows of the scores{_range(users)}:\n"
+                f"{self.show(user_codes < 0)}\nGive the ids of the scores' rows as users=[...]."
+            )
+        return user_codes, item_codes
+
+
+def read_cells(data: Any, where: str) -> Cells:
+    """Truth or train in any of the accepted forms. `where` ("truth", "train") names it in messages."""
+    if isinstance(data, Mapping):
+        return _from_dict(data, where)
+    kind = type(data).__module__.partition(".")[0]
+    if kind == "polars":
+        return _from_frame(data.collect() if hasattr(data, "collect") else data, where)
+    if kind == "pandas":
+        return _from_frame(_from_pandas(data), where)
+    if kind == "scipy":
+        return _from_scipy(data, where)
+    if kind == "torch":
+        return _from_torch(data, where)
+    if isinstance(data, np.ndarray):
+        return _from_dense(data, where)
+    raise InputError(
+        f"{where} is a {type(data).__name__}; expected a polars or pandas frame (user, item, rating), a scipy or torch "
+        "sparse matrix, a dense [users, items] matrix, or {user: {item: rating}}."
+    )
+
+
+def build(cells: Cells, users: NDArray[np.int64], items: NDArray[np.int64], size: tuple[int, int]) -> Interactions:
+    """The truth's cells as rows: each cell once, or an error that shows the first repeated ones."""
+    rows = Interactions.from_codes(users, items, cells.values, *size)
+    repeated = rows.repeated()
+    if repeated.any():
+        keys = users * size[1] + items
+        seen_first = np.zeros(len(keys), dtype=np.bool_)
+        seen_first[np.unique(keys, return_index=True)[1]] = True
+        raise InputError(
+            f"{cells.where} has {int(repeated.sum()):,} repeated (user, item) rows:\n{cells.show(~seen_first)}\n"
+            "Each item may occur once per user; aggregate or drop the repetitions."
+        )
+    return rows
+
+
+def _range(vocabulary: Vocabulary) -> str:
+    what = "row" if vocabulary.kind == "user" else "column"
+    return f" ({what} numbers 0 to {vocabulary.size - 1})" if vocabulary.is_numbers else ""
+
+
+def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
+    users: list[Any] = []
+    items: list[Any] = []
+    values: list[float] = []
+    for user, row in data.items():
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
+            raise InputError(f"{where}[{user!r}] is {row!r}; expected {{item: rating}} or a list of items.")
+        ratings = row.values() if isinstance(row, Mapping) else [1.0] * len(row)
+        users.extend([user] * len(row))
+        items.extend(row)
+        try:
+            values.extend(float(rating) for rating in ratings)
+        except (TypeError, ValueError):
+            raise InputError(f"{where}[{user!r}] is {row!r}; its ratings must be numbers.") from None
+    return Cells(where, id_series(users, "user", where), id_series(items, "item", where), np.asarray(values, dtype=np.float64))
+
+
+def _from_frame(frame: pl.DataFrame, where: str) -> Cells:
+    found = {role: _column(frame.columns, role, where) for role in COLUMNS}
+    if found["rating"] is None:
+        values = np.ones(len(frame))
+    else:
+        ratings = frame[found["rating"]]
+        if not (ratings.dtype.is_numeric() or str(ratings.dtype) == "Boolean"):
+            raise InputError(f"{where}: the column {found['rating']!r} holds {ratings.dtype}; ratings must be numbers.")
+        values = ratings.cast(float).fill_null(float("nan")).to_numpy()
+    users, items = (id_series(frame[str(found[role])], role, where) for role in ("user", "item"))
+    return Cells(where, users, items, values)
+
+
+def _column(columns: list[str], role: str, where: str) -> str | None:
+    folded = {name.casefold(): name for name in columns}
+    for name in COLUMNS[role]:
+        if name in folded:
+            return folded[name]
+    if role == "rating":
+        return None
+    hint = next((hint for name in columns if (hint := did_you_mean(name, COLUMNS[role]))), "")
+    raise InputError(
+        f"{where} has the columns {columns}; expected one named {COLUMNS[role][0]!r}"
+        f" (or {', '.join(map(repr, COLUMNS[role][1:]))}).{hint} Rename the column that holds the {role} ids."
+    )
+
+
+def _from_pandas(frame: Any) -> pl.DataFrame:
+    import polars as pl
+
+    # Column by column: polars' own conversion wants pyarrow, which is not a dependency.
+    columns = {}
+    for name in frame.columns:
+        column = frame[name]
+        numeric = column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value")
+        columns[str(name)] = pl.Series(
+            column.to_numpy() if numeric else [None if value != value else value for value in column.to_list()],
+            strict=False,
+        )
+    return pl.DataFrame(columns)
+
+
+def _placed(users: Any, items: Any, values: Any, shape: tuple[int, ...], where: str) -> Cells:
+    import polars as pl
+
+    users, items = (pl.Series(np.asarray(codes, dtype=np.int64)) for codes in (users, items))
+    return Cells(where, users, items, np.asarray(values, dtype=np.float64), (shape[0], shape[1]))
+
+
+def _from_scipy(matrix: Any, where: str) -> Cells:
+    coo = matrix.tocsr().tocoo()  # stored zeros and repeated cells stay, so that they can be judged
+    return _placed(coo.row, coo.col, coo.data, coo.shape, where)
+
+
+def _from_torch(tensor: Any, where: str) -> Cells:
+    import torch
+
+    if tensor.layout == torch.strided:
+        dense = tensor.detach().cpu()
+        return _from_dense(dense.float().numpy() if dense.dtype == torch.bfloat16 else dense.numpy(), where)
+    if tensor.layout == torch.sparse_csr:
+        offsets, columns, values = tensor.crow_indices(), tensor.col_indices(), tensor.values()
+        rows = np.repeat(np.arange(tensor.shape[0]), np.diff(offsets.cpu().numpy()))
+    elif tensor.layout == torch.sparse_coo:
+        (rows, columns), values = tensor._indices().cpu(), tensor._values()
+    else:
+        raise InputError(f"{where} has the torch layout {tensor.layout}; expected a sparse CSR, sparse COO or dense one.")
+    return _placed(rows, columns.cpu().numpy(), values.detach().cpu().double().numpy(), tuple(tensor.shape), where)
+
+
+def _from_dense(matrix: NDArray[Any], where: str) -> Cells:
+    if matrix.ndim != 2:
+        raise InputError(f"{where} has shape {list(matrix.shape)}; a dense one is [users, items], 0 where absent.")
+    rows, columns = np.nonzero(matrix)
+    return _placed(rows, columns, matrix[rows, columns], matrix.shape, where)

@@ -1,0 +1,97 @@
+"""User-item cells as compressed sparse rows."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """The cells of `num_users` users over `num_items` items, by code.
+
+    offsets `[num_users + 1]`, items `[cells]` ascending within each user, values `[cells]` (a rating, or 1).
+    """
+
+    offsets: NDArray[np.int64]
+    items: NDArray[np.int64]
+    values: NDArray[np.float64]
+    num_items: int
+
+    @classmethod
+    def from_codes(
+        cls,
+        users: NDArray[np.int64],
+        items: NDArray[np.int64],
+        values: NDArray[np.float64],
+        num_users: int,
+        num_items: int,
+    ) -> Interactions:
+        """Sort cells into rows; cells may repeat."""
+        keys = users * num_items + items
+        if np.any(keys[1:] < keys[:-1]):
+            order = np.argsort(keys, kind="stable")
+            users, items, values = users[order], items[order], values[order]
+        offsets = np.zeros(num_users + 1, dtype=np.int64)
+        np.cumsum(np.bincount(users, minlength=num_users), out=offsets[1:])
+        # Writable, because torch shares their memory and wants nothing less.
+        return cls(offsets, np.require(items, requirements="W"), np.require(values, requirements="W"), num_items)
+
+    @property
+    def num_users(self) -> int:
+        """The number of rows."""
+        return len(self.offsets) - 1
+
+    @property
+    def users(self) -> NDArray[np.int64]:
+        """The user of each cell."""
+        return np.repeat(np.arange(self.num_users, dtype=np.int64), np.diff(self.offsets))
+
+    def repeated(self) -> NDArray[np.bool_]:
+        """True for each cell that repeats the one before it."""
+        same = np.zeros(len(self.items), dtype=np.bool_)
+        users = self.users
+        same[1:] = (users[1:] == users[:-1]) & (self.items[1:] == self.items[:-1])
+        return same
+
+    def keep(self, cells: NDArray[np.bool_]) -> Interactions:
+        """Only the chosen cells; every user stays."""
+        if cells.all():
+            return self
+        return Interactions.from_codes(self.users[cells], self.items[cells], self.values[cells], self.num_users, self.num_items)
+
+    def relevant(self, threshold: float | None) -> Interactions:
+        """The cells that count as relevant: `value >= threshold`, without one `value > 0`."""
+        return self.keep(self.values > 0 if threshold is None else self.values >= threshold)
+
+    def rows(self, start: int, stop: int) -> Interactions:
+        """Users `start` to `stop - 1`, without copying."""
+        first, last = self.offsets[start], self.offsets[stop]
+        offsets = self.offsets[start : stop + 1] - first
+        return Interactions(offsets, self.items[first:last], self.values[first:last], self.num_items)
+
+    def select(self, users: NDArray[np.int64]) -> Interactions:
+        """The rows of these users, in their order."""
+        lengths = np.diff(self.offsets)[users]
+        offsets = np.zeros(len(users) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        cells = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
+        return Interactions(offsets, self.items[cells], self.values[cells], self.num_items)
+
+    def fingerprint(self) -> str:
+        """A short digest of the cells."""
+        digest = hashlib.blake2b(digest_size=8)
+        for part in (self.offsets, self.items, self.values):
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Refuse a relevance threshold that would make absent items relevant."""
+    if threshold is not None and not threshold > 0:
+        raise InputError(f"relevance_threshold={threshold!r} would make items without a rating relevant; it must be above 0.")

@@ -1,0 +1,143 @@
+"""Ids of users or items, and the numbers 0, 1, 2, ... that stand for them inside."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Codes = NDArray[np.int64]
+
+
+class Vocabulary:
+    """The ids of one kind ("user" or "item") in order; the position of an id is its code.
+
+    Without ids, an id *is* its code: a row or column number below `size`.
+    """
+
+    def __init__(self, kind: str, size: int, ids: pl.Series | None = None) -> None:
+        self.kind = kind
+        self.size = size
+        self._ids = ids
+
+    @classmethod
+    def numbers(cls, kind: str, size: int) -> Vocabulary:
+        """Row or column numbers as ids."""
+        return cls(kind, size)
+
+    @classmethod
+    def of(cls, kind: str, ids: Any) -> Vocabulary:
+        """The given ids, in the given order; each id once."""
+        series = id_series(ids, kind, f"{kind}s=")
+        repeated = series.filter(series.is_duplicated())
+        if len(repeated):
+            raise InputError(
+                f"{kind}s= holds the id {repeated[0]!r} {(series == repeated[0]).sum()} times; each {kind} id must occur once."
+            )
+        return cls(kind, len(series), series)
+
+    @property
+    def is_numbers(self) -> bool:
+        """Whether ids are row or column numbers."""
+        return self._ids is None
+
+    @property
+    def ids(self) -> pl.Series:
+        """All ids in the order of their codes."""
+        import polars as pl
+
+        return pl.int_range(self.size, dtype=pl.Int64, eager=True) if self._ids is None else self._ids
+
+    def encode(self, ids: pl.Series, where: str) -> Codes:
+        """The code of each id, -1 for an id that is not here. `where` names the data in messages."""
+        import polars as pl
+
+        own = self.ids
+        if len(ids) and own.dtype != ids.dtype:
+            if self._ids is None:
+                raise InputError(
+                    f"{where} has {_describe(ids)} as {self.kind} ids, but without {self.kind}s= ids are "
+                    f"{'row' if self.kind == 'user' else 'column'} numbers of the scores, 0 to {self.size - 1}. "
+                    f"Give the ids of the scores' {'rows' if self.kind == 'user' else 'columns'} as {self.kind}s=[...]."
+                )
+            raise InputError(
+                f"{where} has {_describe(ids)} as {self.kind} ids, but {self.kind}s= has {_describe(own)}. "
+                "Convert one of them: 1 and '1' are different ids."
+            )
+        if self._ids is None:
+            codes = ids.to_numpy().astype(np.int64)
+            return np.where((codes >= 0) & (codes < self.size), codes, -1)
+        table = pl.DataFrame({"id": own, "code": np.arange(self.size, dtype=np.int64)})
+        found = pl.DataFrame({"id": ids}).join(table, on="id", how="left", maintain_order="left")
+        return found["code"].fill_null(-1).to_numpy()
+
+    def extend(self, ids: pl.Series) -> Vocabulary:
+        """The same vocabulary with further ids behind its own."""
+        return Vocabulary(self.kind, self.size + len(ids), self.ids.append(ids) if len(ids) else self._ids)
+
+    def keys(self) -> Codes:
+        """A number for each id that depends on the id alone, for hashing: not on its place or on the machine."""
+        if self._ids is None:
+            return np.arange(self.size, dtype=np.int64)
+        if self._ids.dtype.is_integer():
+            return self._ids.to_numpy()
+        digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self._ids)
+        return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
+
+
+def id_series(ids: Any, kind: str, where: str) -> pl.Series:
+    """Ids as a polars series of Int64 or String; refuses missing, mixed and other ids."""
+    import polars as pl
+
+    if not isinstance(ids, pl.Series):
+        if hasattr(ids, "detach"):  # a torch tensor
+            ids = ids.detach().cpu().numpy()
+        if isinstance(ids, (set, frozenset)):
+            raise InputError(f"{where} is a set, which has no order; give the {kind} ids as a list.")
+        if not isinstance(ids, np.ndarray):
+            ids = list(ids)
+        ids = _series_of_values(ids, kind, where)
+    return _checked(ids, kind, where)
+
+
+def _checked(ids: pl.Series, kind: str, where: str) -> pl.Series:
+    import polars as pl
+
+    if ids.null_count():
+        row = int(ids.is_null().arg_true()[0])
+        raise InputError(f"{where} has no {kind} id in row {row}; every row needs one.")
+    if ids.dtype.is_integer():
+        return ids.cast(pl.Int64)
+    if ids.dtype in (pl.String, pl.Categorical) or isinstance(ids.dtype, pl.Enum):
+        return ids.cast(pl.String)
+    if len(ids) == 0:
+        return ids.cast(pl.Int64)
+    raise InputError(f"{where} has {_describe(ids)} as {kind} ids; ids are integers or strings.")
+
+
+def _series_of_values(values: Sequence[Any] | NDArray[Any], kind: str, where: str) -> pl.Series:
+    import polars as pl
+
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iufbUS":
+        return pl.Series(values.astype(str) if values.dtype.kind in "US" else values)
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    types = {type(value) for value in plain if value is not None}
+    if len(types) > 1:
+        shown = ", ".join(sorted(kind_.__name__ for kind_ in types))
+        raise InputError(f"{where} mixes {kind} ids of types {shown}; ids are all integers or all strings.")
+    if types - {int, str}:
+        raise InputError(f"{where} has {kind} ids of type {types.pop().__name__}; ids are integers or strings.")
+    return pl.Series(plain, dtype=pl.String if types == {str} else pl.Int64)
+
+
+def _describe(ids: pl.Series) -> str:
+    name = "integers" if ids.dtype.is_integer() else "strings" if str(ids.dtype) == "String" else str(ids.dtype)
+    return f"{name} ({', '.join(repr(value) for value in ids.head(3))}{', ...' if len(ids) > 3 else ''})"

@@ -1,0 +1,76 @@
+"""Three classic recommenders, small enough to read in one sitting, for the demo and the examples.
+
+Each is fitted on a SciPy CSR matrix `[users, items]` whose stored values are positive (1, or ratings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped, unused-ignore]
+from torch import Tensor
+
+
+def popularity(train: csr_matrix) -> Callable[[np.ndarray | Tensor], Tensor]:
+    """Score every item by its number of train interactions, the same for everyone.
+
+    Returns a function from row numbers `[batch]` to scores `[batch, items]`, float32. Ties are many.
+    """
+    counts = torch.from_numpy(train.getnnz(axis=0)).to(torch.float32)
+    return lambda rows: counts.repeat(len(rows), 1)
+
+
+def item_knn(train: csr_matrix, neighbours: int = 100) -> Tensor:
+    """Item-based nearest neighbours (Sarwar et al. 2001): scores `[users, items]`, float32.
+
+    An item's score is the sum, over those of its `neighbours` most cosine-similar items that the user has, of the
+    similarity times the user's value. Dense in users x items: meant for small data.
+    """
+    ratings = torch.from_numpy(train.toarray()).to(torch.float32)
+    columns = torch.nn.functional.normalize(ratings, dim=0)
+    similarity = (columns.T @ columns).fill_diagonal_(0)
+    nearest = similarity.topk(min(neighbours, len(similarity)), dim=0)
+    return ratings @ torch.zeros_like(similarity).scatter_(0, nearest.indices, nearest.values)
+
+
+def factor_model(
+    train: csr_matrix,
+    dimensions: int = 32,
+    *,
+    confidence: float = 1.0,
+    regularisation: float = 10.0,
+    sweeps: int = 8,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Implicit-feedback matrix factorisation by alternating least squares (Hu, Koren and Volinsky 2008).
+
+    Returns user `[users, dimensions]` and item `[items, dimensions]` embeddings, float32; a score is their dot product.
+    A stored value r says "liked" with weight 1 + `confidence` * r; all else says "not liked" with weight 1.
+    `progress(done, total)` is called after each of the `sweeps` (one or more) over users and items.
+    """
+    weights = (train * confidence).astype(np.float32)
+    weights_by_item = weights.T.tocsr()
+    generator = torch.Generator().manual_seed(seed)
+    items = torch.randn(train.shape[1], dimensions, generator=generator) / dimensions**0.5
+    for sweep in range(sweeps):
+        users = _least_squares(weights, items, regularisation)
+        items = _least_squares(weights_by_item, users, regularisation)
+        if progress is not None:
+            progress(sweep + 1, sweeps)
+    return users, items
+
+
+def _least_squares(extra_weights: csr_matrix, fixed: Tensor, regularisation: float) -> Tensor:
+    """The embeddings of the rows that fit best to the `fixed` embeddings of the columns: `[rows, dimensions]`."""
+    dimensions = fixed.shape[1]
+    outer = (fixed[:, :, None] * fixed[:, None, :]).flatten(1)
+    # The paper's trick: the Gram matrix of all columns once, plus each row's few stored entries.
+    gram = torch.from_numpy(extra_weights @ outer.numpy()).view(-1, dimensions, dimensions)
+    gram += fixed.T @ fixed + regularisation * torch.eye(dimensions)
+    liked = extra_weights.copy()
+    liked.data += 1
+    embeddings: Tensor = torch.linalg.solve(gram, torch.from_numpy(liked @ fixed.numpy()))
+    return embeddings

@@ -1,0 +1,62 @@
+"""What can go wrong for a user, as one tree.
+
+WeftError
+├── InputError          data that cannot be evaluated: shapes, ids, scores, ratings, files
+│   └── MissingInput    a metric needs something that was not given
+├── SettingError        an argument, parameter or metric that cannot be meant
+│   ├── UnknownMetric
+│   └── UnknownParameter
+└── MissingExtra        an optional package is not installed
+
+Every message says what was got, what was expected and how to fix it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WeftError(Exception):
+    """The base of every error that Weft raises on purpose."""
+
+
+class InputError(WeftError, ValueError):
+    """Data that cannot be evaluated."""
+
+
+class MissingInput(InputError):
+    """A metric needs an input that was not given."""
+
+
+class SettingError(WeftError, ValueError):
+    """An argument, parameter or metric that cannot be meant."""
+
+
+class UnknownMetric(SettingError):
+    """No metric of this name is registered."""
+
+
+class UnknownParameter(SettingError, TypeError):
+    """The metric has no parameter of this name."""
+
+
+class MissingExtra(WeftError, ImportError):
+    """An optional package is not installed."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`" Did you mean 'nDCG'?"` when something known is close to `word`, else an empty string."""
+    by_folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return f" Did you mean {by_folded[close[0]]!r}?" if close else ""
+
+
+def one_of(parameter: str, value: object, allowed: tuple[str, ...]) -> str:
+    """The allowed spelling of `value`, whatever its case; refuses anything else."""
+    if isinstance(value, str):
+        for option in allowed:
+            if option.casefold() == value.casefold():
+                return option
+    hint = did_you_mean(str(value), allowed)
+    raise SettingError(f"{parameter}={value!r} is not known. Choose one of {', '.join(map(repr, allowed))}.{hint}")

@@ -1,0 +1,370 @@
+"""The single pass: batches of users go in, the sums of all metrics grow, a Result comes out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weft.blocks import Batch, open_batch
+from weft.data import Interactions, Vocabulary, read_cells
+from weft.data.interactions import check_threshold
+from weft.data.rows import SparseRows, rows_of_target
+from weft.errors import InputError, MissingInput, SettingError, one_of
+from weft.metrics.base import EMPTY_USERS, SUMS, BaseMetric, UserMean, mean_of, standard_error_of, user_sums
+from weft.names import Spec
+from weft.ranking import TieRule
+from weft.registry import build, expand
+from weft.result import MetricValue, Result
+
+# What is counted in every run, beside short lists and ties at each cut-off.
+COUNTS = (
+    "users",
+    "evaluated_users",
+    "users_without_relevant",
+    "missing_users",
+    "relevant_items",
+    "relevant_seen",
+    "relevant_not_offered",
+    "ratings_without_score",
+    "bad_scores",
+)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A metric at all its cut-offs: one formula, evaluated once per batch."""
+
+    metric: UserMean
+    cutoffs: tuple[int, ...]
+    specs: tuple[Spec, ...]
+
+
+class Evaluator(nn.Module):
+    """Evaluates batch by batch. Users and items are row and column numbers.
+
+    `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without one. With `train` (rows for
+    `num_users` users, or anything that is read as such), seen items are masked unless `mask_seen=False`. `per_user=True` keeps a value
+    per user, metric and cut-off (8 bytes each).
+
+    >>> import torch, weft
+    >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
+    >>> evaluator.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]))
+    >>> evaluator.compute()["Recall@1"]
+    0.5
+    """
+
+    sums: Tensor
+    tallies: Tensor
+
+    def __init__(
+        self,
+        metrics: Iterable[Any] | str,
+        top_k: Iterable[int] | int = (),
+        *,
+        train: Any = None,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        relevance_threshold: float | None = None,
+        mask_seen: bool | str = "auto",
+        ties: str = "index",
+        seed: int = 0,
+        per_user: bool = False,
+        empty_users: str = "skip",
+        item_keys: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        check_threshold(relevance_threshold)
+        self.num_users, self.num_items = num_users, num_items
+        self.relevance_threshold = relevance_threshold
+        self.keeps_per_user = per_user
+        self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
+        self.rule = TieRule(ties, seed, item_keys)
+        self.specs = tuple(expand([metrics] if isinstance(metrics, str) else metrics, as_cutoffs(top_k)))
+        self.masks_seen = decide_masking(mask_seen, train is not None)
+        self._train = self._read_train(train)
+        self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
+        self.depth = max(self.cutoffs, default=1)
+
+        built = {spec: self._build(spec) for spec in self.specs}
+        means = {spec: metric for spec, metric in built.items() if isinstance(metric, UserMean) and metric.is_user_mean}
+        self._groups = _fuse(means)
+        self._columns = tuple(spec for group in self._groups for spec in group.specs)
+        own = [spec for spec in self.specs if spec not in means]
+        self._own_specs = tuple(own)
+        self.own_metrics = nn.ModuleList(built[spec] for spec in own)
+
+        self.count_names = (*COUNTS, *(f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs))
+        self.register_buffer("sums", torch.zeros((len(SUMS), len(self._columns)), dtype=torch.float64))
+        self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
+        self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def _build(self, spec: Spec) -> BaseMetric:
+        inputs = {name: value for name, value in (("num_users", self.num_users), ("num_items", self.num_items)) if value}
+        settings = {"relevance_threshold": self.relevance_threshold, "empty_users": self.empty_users}
+        return build(spec, inputs=inputs, ties=self.rule.name, seed=self.rule.seed, **settings)
+
+    def _own(self) -> list[BaseMetric]:
+        return cast("list[BaseMetric]", list(self.own_metrics))
+
+    def _read_train(self, train: Any) -> Interactions | None:
+        if train is None or not self.masks_seen:
+            return None
+        if isinstance(train, Interactions):
+            return train
+        cells = read_cells(train, "train")
+        shape = (self.num_users, self.num_items) if cells.shape is None else cells.shape
+        if shape[0] is None or shape[1] is None:
+            raise SettingError("Evaluator(train=...) without a matrix needs num_users= and num_items=.")
+        sizes = Vocabulary.numbers("user", self.num_users or shape[0]), Vocabulary.numbers("item", self.num_items or shape[1])
+        users, items = cells.encode(*sizes)
+        return Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size)
+
+    # ---------------------------------------------------------------------------------------------------- the pass
+
+    @torch.no_grad()
+    def update(self, preds: Tensor, target: Any, user_indices: Tensor | None = None) -> None:
+        """Add a batch: scores `[batch, items]`, and their truth as a dense or sparse matrix or as lists of item numbers.
+
+        `user_indices` tells who the rows are; needed with `train`, and to name the rows of the per-user table.
+        """
+        if not isinstance(preds, Tensor) or preds.ndim != 2:
+            got = f"shape {list(preds.shape)}" if isinstance(preds, Tensor) else f"a {type(preds).__name__}"
+            raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
+        if self.num_items is not None and preds.shape[1] != self.num_items:
+            raise InputError(f"preds has {preds.shape[1]} items, but num_items={self.num_items}.")
+        if user_indices is None:
+            if self._train is not None:
+                raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
+            first = int(self.tallies[0]) if self.keeps_per_user else 0
+            user_indices = torch.arange(first, first + len(preds), device=preds.device)
+        elif user_indices.shape != preds.shape[:1]:
+            raise InputError(f"user_indices has shape {list(user_indices.shape)} for {len(preds)} rows; give one per row.")
+        seen = None
+        if self._train is not None:
+            rows = user_indices.detach().cpu().numpy().astype(np.int64)
+            if len(rows) and (rows.min() < 0 or rows.max() >= self._train.num_users):
+                raise InputError(f"user_indices must be rows of train, 0 to {self._train.num_users - 1}; got {rows.max()}.")
+            if self._train.num_items != preds.shape[1]:
+                raise InputError(f"preds has {preds.shape[1]} items, but train has {self._train.num_items}.")
+            seen = SparseRows.of(self._train.select(rows), preds.device)
+        truth = rows_of_target(target, len(preds), preds.shape[1], preds.device)
+        scores = preds.detach() if preds.is_floating_point() else preds.double()
+        self.add(scores, truth, users=user_indices, seen=seen)
+
+    def add(
+        self,
+        scores: Tensor | None,
+        truth: SparseRows,
+        *,
+        users: Tensor,
+        user_keys: Tensor | None = None,
+        seen: SparseRows | None = None,
+        relevant: SparseRows | None = None,
+    ) -> None:
+        """Add a batch that is prepared already; `scores=None` for users for whom the source has nothing."""
+        with open_batch(
+            scores,
+            truth,
+            threshold=self.relevance_threshold,
+            users=users,
+            user_keys=user_keys,
+            rule=self.rule,
+            depth=self.depth,
+            seen=seen,
+            relevant=relevant,
+        ) as batch:
+            self._accumulate(batch)
+
+    def _accumulate(self, batch: Batch) -> None:
+        columns, sums = [], []
+        for group in self._groups:
+            values = group.metric.evaluated(batch.at(group.cutoffs or (1,)), self.empty_users)
+            sums.append(user_sums(values, group.metric.user_weights(batch)))
+            columns.append(values)
+        if columns:
+            self.sums += torch.cat(sums, dim=1)
+        if columns and self.keeps_per_user:
+            keep = (batch.relevant.lengths > 0) | (self.empty_users == "zero")
+            self._kept.append((batch.users[keep], torch.cat(columns, dim=1)[keep]))
+        for metric in self._own():
+            metric.accumulate(batch)
+        self.tallies += self._tally(batch)
+
+    def _tally(self, batch: Batch) -> Tensor:
+        relevant = batch.relevant_scores
+        evaluated = (batch.relevant.lengths > 0).sum()
+        seen = batch.seen.holds(batch.relevant.keys).sum() if batch.seen is not None else torch.zeros_like(evaluated)
+        everyone = torch.full_like(evaluated, batch.size)
+        missing = everyone if batch.scores is None else torch.zeros_like(evaluated)
+        tallies = {
+            "users": everyone,
+            "evaluated_users": evaluated,
+            "users_without_relevant": everyone - evaluated,
+            "missing_users": missing,
+            "relevant_items": torch.full_like(evaluated, len(relevant)),
+            "relevant_seen": seen,
+            "relevant_not_offered": (relevant == -torch.inf).sum() - seen,
+            "ratings_without_score": (batch.raw_scores == -torch.inf).sum(),
+            "bad_scores": batch.bad_scores,
+        }
+        if self.cutoffs:
+            values = batch.ranking.values
+            for k in self.cutoffs:
+                tallies[f"short_lists@{k}"] = (batch.lengths < k).sum()
+                tied = (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
+                tallies[f"ties@{k}"] = tied.sum()
+        return torch.stack([tallies[name] for name in self.count_names]).to(self.tallies.dtype)
+
+    # ------------------------------------------------------------------------------------------------- what comes out
+
+    @torch.no_grad()
+    def compute(self, *, name: str = "model", ids: Vocabulary | None = None, **about: Any) -> Result:
+        """The Result of all batches so far. `ids` names the users of the per-user table."""
+        counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
+        if counts.pop("bad_scores"):
+            raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
+        return Result(
+            values=tuple(self._values()),
+            name=name,
+            counts={**counts, "items": self.num_items or 0, **about.get("counts", {})},
+            notes=(*about.get("notes", ()), *self._notes(counts)),
+            settings={**self._settings(), **about.get("settings", {})},
+            provenance={**versions(), **about.get("provenance", {})},
+            per_user=self._per_user_frame(ids) if self.keeps_per_user else None,
+        )
+
+    def _values(self) -> Iterable[MetricValue]:
+        means, errors = mean_of(self.sums).tolist(), standard_error_of(self.sums).tolist()
+        found: dict[Spec, tuple[float, float, int | None]] = {
+            spec: (mean, error, int(users)) for spec, mean, error, users in zip(self._columns, means, errors, self.sums[0].tolist())
+        }
+        better = {spec: group.metric.higher_is_better for group in self._groups for spec in group.specs}
+        for spec, metric in zip(self._own_specs, self._own()):
+            # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by accumulate().
+            value = torch.as_tensor(type(metric).compute(metric))
+            if value.numel() != 1:
+                raise SettingError(f"{spec} computed a value of shape {list(value.shape)}; expected one number.")
+            users = metric.users_counted()
+            found[spec] = (float(value), float("nan"), None if users is None else int(users))
+            better[spec] = metric.higher_is_better
+        for spec in self.specs:
+            value_, error, count = found[spec]
+            if value_ in (float("inf"), float("-inf")):
+                raise InputError(f"{spec} is infinite: the ratings are too large for its gain. Use gain=linear, or rescale.")
+            yield MetricValue(str(spec.at(None)), spec.k, value_, error, count, better[spec])
+
+    def _notes(self, counts: dict[str, int]) -> list[str]:
+        notes = []
+        if counts["evaluated_users"] == 0:
+            notes.append("no user has a relevant item: every mean over users is undefined")
+        if empty := counts["users_without_relevant"]:
+            how = "count 0" if self.empty_users == "zero" else "are left out of the means"
+            notes.append(f"{empty:,} of {counts['users']:,} users have no relevant item and {how}")
+        if missing := counts["missing_users"]:
+            notes.append(f"{missing:,} users of the truth have no scores and are evaluated with an empty list")
+        if seen := counts["relevant_seen"]:
+            notes.append(
+                f"{seen:,} of {counts['relevant_items']:,} relevant items are masked because they are in train; "
+                "they stay relevant and cannot be hit"
+            )
+        if (gone := counts["relevant_not_offered"]) and gone > 0:
+            notes.append(f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered (no finite score)")
+        for k in self.cutoffs:
+            if short := counts[f"short_lists@{k}"]:
+                notes.append(f"{short:,} users have fewer than {k} recommended items")
+        for k in self.cutoffs:
+            if tied := counts[f"ties@{k}"]:
+                notes.append(
+                    f"{tied:,} users have equal scores at positions {k} and {k + 1}: ties={self.rule.name!r} decides what is "
+                    f"in the top {k}"
+                )
+        if self.rule.name == "expected" and (others := [str(spec) for spec in self._drawn_specs()]):
+            notes.append(f"ties='expected' has no closed form for {', '.join(others)}: drawn as with ties='random'")
+        return notes
+
+    def _drawn_specs(self) -> list[Spec]:
+        drawn = [spec for group in self._groups if not group.metric.averages_ties for spec in group.specs]
+        return drawn + [spec for spec, metric in zip(self._own_specs, self._own()) if not metric.averages_ties]
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "metrics": [str(spec) for spec in self.specs],
+            "relevance_threshold": self.relevance_threshold,
+            "mask_seen": self.masks_seen,
+            "ties": self.rule.name,
+            "seed": self.rule.seed,
+            "empty_users": self.empty_users,
+        }
+
+    def _per_user_frame(self, ids: Vocabulary | None) -> Any:
+        import polars as pl
+
+        users = torch.cat([users for users, _ in self._kept]) if self._kept else torch.empty(0, dtype=torch.int64)
+        width = len(self._columns)
+        values = torch.cat([values for _, values in self._kept]) if self._kept else torch.empty((0, width))
+        codes = users.cpu().numpy()
+        named = pl.Series("user", codes) if ids is None else ids.ids.gather(codes).alias("user")
+        table = values.cpu().double().numpy()
+        order = [spec for spec in self.specs if spec in self._columns]
+        return pl.DataFrame([named, *(pl.Series(str(spec), table[:, self._columns.index(spec)]) for spec in order)])
+
+    def reset(self) -> None:
+        """Forget every batch."""
+        self.sums.zero_()
+        self.tallies.zero_()
+        self._kept.clear()
+        for metric in self._own():
+            metric.reset()
+
+    def merge(self, other: Evaluator) -> None:
+        """Add what another evaluator of the same metrics and settings has seen of other users."""
+        if self._settings() != other._settings():
+            mine, theirs = self._settings(), other._settings()
+            name = next(name for name in mine if mine[name] != theirs[name])
+            raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
+        self.sums += other.sums.to(self.sums.device)
+        self.tallies += other.tallies.to(self.tallies.device)
+        self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
+        for metric, further in zip(self._own(), other._own()):
+            metric.absorb(further)
+
+
+def _fuse(means: dict[Spec, UserMean]) -> list[_Group]:
+    """Metrics that differ in nothing but the cut-off become one group, if one formula can serve all cut-offs."""
+    groups: dict[object, list[Spec]] = {}
+    for spec, metric in means.items():
+        groups.setdefault(spec.at(None) if metric.fuses_cutoffs else spec, []).append(spec)
+    return [
+        _Group(means[specs[0]], tuple(spec.k for spec in specs if spec.k is not None), tuple(specs)) for specs in groups.values()
+    ]
+
+
+def as_cutoffs(top_k: Iterable[int] | int) -> list[int]:
+    """Cut-offs as a list; refuses anything but whole numbers from 1 up."""
+    cutoffs = [top_k] if isinstance(top_k, int) else list(top_k)
+    for k in cutoffs:
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise SettingError(f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like top_k=[10, 20].")
+    return [int(k) for k in cutoffs]
+
+
+def decide_masking(mask_seen: bool | str, has_train: bool) -> bool:
+    """Whether seen items are masked."""
+    if mask_seen not in (True, False, "auto"):
+        raise SettingError(f"mask_seen={mask_seen!r} is not known; choose True, False or 'auto'.")
+    if mask_seen is True and not has_train:
+        raise MissingInput("mask_seen=True needs train=, the interactions whose items are masked.")
+    return has_train and mask_seen is not False
+
+
+def versions() -> dict[str, str]:
+    """What computed the result."""
+    from importlib.metadata import version
+
+    return {"weft": version("weft"), "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}

@@ -1,0 +1,456 @@
+"""Accuracy: how well the lists find what users wanted. Higher is better.
+
+`L` is a user's list cut at k, `R` their relevant items, `N` the offered items that are not relevant. Users without a relevant item
+are left out. Each formula is written once for all cut-offs: its quantities are `[batch, cut-offs]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities import dim_zero_cat
+
+from weft.blocks import GAINS, Batch, Lists
+from weft.errors import SettingError, one_of
+from weft.metrics.base import BaseMetric, UserAverageTopKMetric, UserMean
+from weft.names import Spec, parse
+from weft.registry import build, find, formula, register, takes_k
+
+
+class _Accuracy(UserAverageTopKMetric):
+    """What the accuracy metrics with a cut-off have in common."""
+
+    family = "accuracy"
+    averages_ties = True
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+
+
+@register
+class Precision(_Accuracy):
+    """The share of the list that is relevant: hits / k.
+
+    `denominator="list"` divides by the length of the list where it is shorter than k (0 for an empty list).
+
+    Example: items 0 and 2 rank first, 0 and 1 are relevant.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Precision(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    reference = "Herlocker et al. (2004), Evaluating collaborative filtering recommender systems, doi 10.1145/963770.963772"
+
+    def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.denominator = one_of("denominator", denominator, ("k", "list"))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        return lists.hits / (lists.k if self.denominator == "k" else lists.length.clamp(min=1))
+
+
+@register
+class Recall(_Accuracy):
+    """The share of the relevant items that the list holds: hits / |R|.
+
+    `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
+
+    Example: of the relevant items 0, 1 and 2 the list holds 0.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Recall(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.2, 0.5]]), torch.tensor([[1, 1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    reference = "Herlocker et al. (2004), Evaluating collaborative filtering recommender systems, doi 10.1145/963770.963772"
+
+    def __init__(self, k: int, *, normalizer: str = "relevant", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.normalizer = one_of("normalizer", normalizer, ("relevant", "capped"))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        return lists.hits / (lists.relevant if self.normalizer == "relevant" else lists.reachable)
+
+
+@register
+class HitRate(_Accuracy):
+    """1 for a user with at least one relevant item in the list, else 0.
+
+    Example: the first user's list has a hit, the second's has none.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.HitRate(k=1)
+    >>> metric.update(torch.tensor([[0.9, 0.1], [0.9, 0.1]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    reference = "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms, doi 10.1145/963770.963776"
+
+    def per_user(self, lists: Lists) -> Tensor:
+        return 1 - lists.pick(lists.order.miss_run)
+
+
+@register
+class MRR(_Accuracy):
+    """The reciprocal rank of the first relevant item, 0 if the list has none.
+
+    Example: the first relevant item stands at position 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MRR(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[0, 1, 1]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    reference = "Voorhees (1999), The TREC-8 question answering track report, doi 10.6028/NIST.SP.500-246.qa-overview"
+
+    def per_user(self, lists: Lists) -> Tensor:
+        missed = lists.order.miss_run
+        first_hit_here = torch.nn.functional.pad(missed, (1, 0), value=1.0)[:, :-1] - missed
+        return lists.total(first_hit_here / lists.positions)
+
+
+@register
+class MAP(_Accuracy):
+    """Average precision: the precision at each hit, summed over the hits of the list and divided by min(|R|, k).
+
+    `normalizer="relevant"` divides by |R| (as trec_eval), `"hits"` by the number of hits (as torchmetrics; 0 without a hit).
+
+    Example: hits at positions 1 and 3 of two relevant items: (1/1 + 2/3) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MAP(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.8333, dtype=torch.float64)
+    """
+
+    reference = "Buckley and Voorhees (2000), Evaluating evaluation measure stability, doi 10.1145/345508.345543"
+
+    def __init__(self, k: int, *, normalizer: str = "capped", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.normalizer = one_of("normalizer", normalizer, ("capped", "relevant", "hits"))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        if self.normalizer == "hits":
+            return torch.stack([lists.order.precision_per_hit(k) for k in lists.cutoffs], dim=1)
+        precision_at_hits = lists.total(lists.order.hit_pairs / lists.positions)
+        return precision_at_hits / (lists.reachable if self.normalizer == "capped" else lists.relevant)
+
+
+@register
+class MAR(_Accuracy):
+    """Average recall: the recall at each hit, summed over the hits of the list and divided by min(|R|, k).
+
+    A perfect list reaches 1 only for a user with one relevant item: with |R| <= k it reaches (|R| + 1) / (2 |R|).
+
+    Example: both relevant items are found, at recall 1/2 and 2/2: (0.5 + 1) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MAR(k=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+    """
+
+    reference = "The recall counterpart of average precision: Buckley and Voorhees (2000), doi 10.1145/345508.345543"
+
+    def per_user(self, lists: Lists) -> Tensor:
+        return lists.total(lists.order.hit_pairs) / lists.relevant / lists.reachable
+
+
+@register
+class nDCG(_Accuracy):  # noqa: N801 - the paper's name
+    """Discounted cumulative gain over that of the best possible list: Σ g_p / log2(p + 1), normalised.
+
+    `gain`: what a relevant item of rating r is worth: `"exponential"` 2^r - 1, `"linear"` r, `"binary"` 1,
+    `"exponential_shifted"` 2^(r+1) - 1. `ideal`: the best list `"cut"` at k, `"full"` (not cut), or `"k"`: k relevant items even if
+    the user has fewer, the missing ones with the gain of a rating of 1.
+
+    Example: ratings 3 and 1 stand at positions 2 and 1: (1/1 + 7/1.585) / (7/1 + 1/1.585).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.nDCG(k=2)
+    >>> metric.update(torch.tensor([[0.5, 0.9, 0.1]]), torch.tensor([[3, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.7098, dtype=torch.float64)
+    """
+
+    reference = "Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques, doi 10.1145/582415.582418"
+
+    def __init__(self, k: int, *, gain: str = "exponential", ideal: str = "cut", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.gain = one_of("gain", gain, GAINS)
+        self.ideal = one_of("ideal", ideal, ("cut", "full", "k"))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        return normalized_gain(lists, self.gain, self.ideal)
+
+
+@register
+class nDCGRendle2020(_Accuracy):  # noqa: N801 - the name under which other tools know it
+    """nDCG with binary gain: a relevant item is worth 1, whatever its rating.
+
+    Example: the only relevant item stands at position 2: 1 / log2(3).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.nDCGRendle2020(k=2)
+    >>> metric.update(torch.tensor([[0.5, 0.9, 0.1]]), torch.tensor([[5, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.6309, dtype=torch.float64)
+    """
+
+    reference = "Krichene and Rendle (2020), On sampled metrics for item recommendation, doi 10.1145/3394486.3403226"
+
+    def per_user(self, lists: Lists) -> Tensor:
+        return normalized_gain(lists, "binary", "cut")
+
+
+def normalized_gain(lists: Lists, gain: str, ideal: str) -> Tensor:
+    """Discounted gain of the lists over that of the ideal ones, `[batch, cut-offs]`."""
+    reached = lists.total(lists.gain(gain) * lists.discounts)
+    if ideal == "full":
+        return reached / lists.full_ideal(gain)
+    missing = 0.0 if ideal == "cut" else 3.0 if gain == "exponential_shifted" else 1.0
+    return reached / lists.total(lists.ideal_gain(gain, beyond=missing) * lists.discounts)
+
+
+@register
+class LAUC(_Accuracy):
+    """Area under the ROC curve that follows the list and is completed by a straight line from its end to (1, 1).
+
+    A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a user
+    without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
+
+    Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.LAUC(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 0, 0]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+    """
+
+    reference = "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender system evaluations"
+
+    def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.completion = one_of("completion", completion, ("line", "none"))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        order, negatives = lists.order, lists.negatives
+        pairs = lists.total(order.hit_pairs)
+        if self.completion == "none":
+            # Before the hit at p stand p - hits_p misses.
+            beaten = negatives * lists.hits - lists.total(order.relevance * lists.positions) + pairs
+            return _defined(beaten / negatives / lists.reachable, negatives)
+        # A miss at p adds a column as high as the hits so far; hits after the list's end are not there to count.
+        listed = (lists.batch.items >= 0).to(pairs.dtype)
+        area = lists.total(order.relevance.cumsum(1) * listed) - pairs
+        hits_squared = 2 * pairs - lists.hits  # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation
+        passed = lists.hits - lists.length + negatives  # negatives not in the list, as far as hits are certain
+        line = (passed * lists.relevant + (negatives - lists.length) * lists.hits + hits_squared) / 2
+        return _defined((area + line) / (lists.relevant * negatives), negatives)
+
+
+@register
+class GAUC(UserMean):
+    """The AUC of each user, averaged over users.
+
+    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item scores higher; ties count half. Users
+    without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items (`"positives"`), or
+    of ratings in the truth (`"interactions"`).
+
+    Example: the first user's relevant item beats both negatives, the second's one of two.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.GAUC()
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0], [0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+    """
+
+    family = "accuracy"
+    averages_ties = True
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+    reference = "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, doi 10.1145/3097983.3098134"
+
+    def __init__(self, *, weight: str = "uniform", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.weight = one_of("weight", weight, ("uniform", "positives", "interactions"))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        wins = lists.batch.relevant.sum(lists.batch.wins)[:, None]
+        return _defined(wins / lists.relevant, lists.negatives)
+
+    def user_weights(self, batch: Batch) -> Tensor | None:
+        if self.weight == "uniform":
+            return None
+        return batch.relevant_counts if self.weight == "positives" else batch.truth.lengths.to(batch.dtype)
+
+
+@register
+class AUC(BaseMetric):
+    """The share of negatives that a relevant item beats, averaged over all relevant items of all users; ties count half.
+
+    Users without negatives are left out; a relevant item that was not offered beats none. `scope="pooled"` draws one ROC curve over
+    all users' items instead, comparing scores across users; it keeps every offered score until the end, as much memory as the score
+    matrix.
+
+    Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.AUC()
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1], [0.1, 0.5, -torch.inf]])
+    >>> metric.update(scores, torch.tensor([[1, 0, 0], [0, 1, 0], [1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    family = "accuracy"
+    averages_ties = True
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+    reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
+
+    win_sum: Tensor
+    positive_count: Tensor
+    user_count: Tensor
+    positive_scores: list[Tensor] | Tensor
+    negative_scores: list[Tensor] | Tensor
+
+    def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.scope = one_of("scope", scope, ("positives", "pooled"))
+        for name in ("win_sum", "positive_count", "user_count"):
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        if self.scope == "pooled":
+            self.add_state("positive_scores", [], dist_reduce_fx="cat")
+            self.add_state("negative_scores", [], dist_reduce_fx="cat")
+
+    def accumulate(self, batch: Batch) -> None:
+        judged = (batch.negatives > 0) & (batch.relevant_counts > 0)
+        cells = judged[batch.relevant.rows]
+        self.user_count = self.user_count + judged.sum()
+        self.positive_count = self.positive_count + cells.sum()
+        if self.scope == "positives":
+            self.win_sum = self.win_sum + torch.where(cells, batch.wins, 0).sum()
+        elif batch.scores is not None:
+            assert isinstance(self.positive_scores, list) and isinstance(self.negative_scores, list)
+            offered = batch.relevant_scores > -torch.inf
+            self.positive_scores.append(batch.relevant_scores[cells & offered].to(batch.dtype))
+            for row in judged.nonzero().flatten():
+                scores = batch.scores[row].to(batch.dtype)
+                scores[batch.relevant.items[batch.relevant.rows == row]] = -torch.inf
+                self.negative_scores.append(scores[scores > -torch.inf])
+
+    def users_counted(self) -> Tensor:
+        return self.user_count
+
+    def compute(self) -> Tensor:
+        if self.scope == "positives":
+            return self.win_sum / self.positive_count
+        if len(self.negative_scores) == 0:
+            return torch.full_like(self.win_sum, torch.nan)
+        positives, negatives = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
+        ordered = negatives.sort().values
+        below, up_to = torch.searchsorted(ordered, positives), torch.searchsorted(ordered, positives, right=True)
+        return (below + up_to).to(self.win_sum.dtype).sum() / 2 / len(negatives) / self.positive_count
+
+
+@register
+class F1(_Accuracy):
+    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the denominator is 0; then the mean over users.
+
+    `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if need be
+    (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a part is undefined is left out.
+
+    Example: precision 1/2 and recall 1 give 2 · 0.5 / 1.5.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.F1(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.6667, dtype=torch.float64)
+    """
+
+    reference = "van Rijsbergen (1979), Information Retrieval, 2nd edition, chapter 7"
+    parameter_aliases = {"metric_1": "metric_name_1", "metric_2": "metric_name_2"}
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        metric_name_1: str | Spec = "Precision",
+        metric_name_2: str | Spec = "Recall",
+        beta: float = 1.0,
+        **settings: Any,
+    ) -> None:
+        for alias, name in self.parameter_aliases.items():
+            if alias in settings and name == "metric_name_1":
+                metric_name_1 = settings.pop(alias)
+            elif alias in settings:
+                metric_name_2 = settings.pop(alias)
+        super().__init__(k, **settings)
+        if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
+            raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
+        self.metric_name_1 = user_metric_name(metric_name_1, "F1", k)
+        self.metric_name_2 = user_metric_name(metric_name_2, "F1", k)
+        self.beta = float(beta)
+        self.averages_ties = all(find(parse(str(name)).name).averages_ties for name in (self.metric_name_1, self.metric_name_2))
+
+    def per_user(self, lists: Lists) -> Tensor:
+        a, b = (user_values(name, lists) for name in (self.metric_name_1, self.metric_name_2))
+        below = self.beta**2 * a + b
+        return torch.where(below == 0, 0, (1 + self.beta**2) * a * b / below)
+
+
+def user_metric_name(given: str | Spec, owner: str, k: int) -> str | Spec:
+    """The canonical name, without cut-off, of a metric that has a value per user; refuses all others."""
+    spec = parse(given) if isinstance(given, str) else given
+    if not isinstance(spec, Spec):
+        raise SettingError(f"{owner} combines metrics by their names; got {given!r}.")
+    if spec.k is not None:
+        raise SettingError(f"{owner} reads {spec.name} at its own cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
+    metric = build(spec.at(k if takes_k(spec.name) else None))
+    if not (isinstance(metric, UserMean) and metric.is_user_mean):
+        raise SettingError(
+            f"{owner} cannot combine {find(spec.name).__name__}, which has no value per user; "
+            "choose a metric that is a mean over users."
+        )
+    found = metric.spec.at(None)
+    return found if found.params else found.name
+
+
+def user_values(name: str | Spec, lists: Lists) -> Tensor:
+    """The values per user of another metric on the same lists, computed once per batch."""
+    spec = Spec(name) if isinstance(name, str) else name
+
+    def compute() -> Tensor:
+        if not takes_k(spec.name):
+            return _formula(spec).per_user(lists)
+        if _formula(spec.at(lists.cutoffs[0])).fuses_cutoffs:
+            return _formula(spec.at(lists.cutoffs[0])).per_user(lists)
+        return torch.cat([_formula(spec.at(k)).per_user(lists) for k in lists.cutoffs], dim=1)
+
+    return lists.batch.once(("user_values", spec, lists.cutoffs), compute)
+
+
+def _formula(spec: Spec) -> UserMean:
+    metric = formula(spec)
+    assert isinstance(metric, UserMean)  # checked when the name was accepted
+    return metric
+
+
+def _defined(values: Tensor, negatives: Tensor) -> Tensor:
+    """NaN for users without negatives."""
+    return torch.where(negatives > 0, values, torch.nan)

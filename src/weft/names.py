@@ -1,0 +1,153 @@
+"""The one grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`.
+
+A name is a value: it parses, compares and prints back. What a name means (which metric, which defaults) is the registry's.
+
+    name   := word [ "(" [ param { "," param } ] ")" ] [ "@" integer ]
+    param  := word "=" value
+    value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn, Union
+
+from weft.errors import SettingError
+
+Value = Union[None, bool, int, float, str, "tuple[Value, ...]", "Spec"]
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<number>[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w.]))
+  | (?P<word>[A-Za-z_][\w-]*)
+  | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+  | (?P<sign>[()\[\],=@])
+    )""",
+    re.VERBOSE,
+)
+_WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
+_CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "none": None, "null": None}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A metric's name, parameters in their order, and cut-off, as written."""
+
+    name: str
+    params: tuple[tuple[str, Value], ...] = ()
+    k: int | None = None
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{key}={_print(value)}" for key, value in self.params)
+        return self.name + (f"({inside})" if inside else "") + ("" if self.k is None else f"@{self.k}")
+
+    def at(self, k: int | None) -> Spec:
+        """The same metric at another cut-off."""
+        return Spec(self.name, self.params, k)
+
+
+def parse(text: str) -> Spec:
+    """Read a name.
+
+    >>> parse("F1(metric_name_1=nDCG, beta=0.5)@10")
+    Spec(name='F1', params=(('metric_name_1', 'nDCG'), ('beta', 0.5)), k=10)
+    >>> str(parse(" ndcg( gain = linear ) @ 5 "))
+    'ndcg(gain=linear)@5'
+    """
+    return _Parser(text).whole()
+
+
+def _print(value: Value) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_print, value)) + "]"
+    if isinstance(value, str):
+        plain = _WORD.match(value) and value.casefold() not in _CONSTANTS
+        return value if plain else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return str(value) if isinstance(value, Spec) else repr(value)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[tuple[str, str, int]] = []
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
+            if match is None or match.lastgroup is None:
+                self.fail(position + len(text[position:]) - len(text[position:].lstrip()), "a name, a number or a sign")
+            self.tokens.append((match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
+            position = match.end()
+        self.next = 0
+
+    def fail(self, position: int, expected: str) -> NoReturn:
+        raise SettingError(
+            f"cannot read the metric name {self.text!r}: expected {expected} at character {position + 1}. "
+            "Names look like 'nDCG@10' or 'F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10'."
+        )
+
+    def peek(self) -> tuple[str, str, int]:
+        return self.tokens[self.next] if self.next < len(self.tokens) else ("end", "", len(self.text))
+
+    def take(self, kind: str, text: str | None = None) -> str:
+        found, token, position = self.peek()
+        if found != kind or (text is not None and token != text):
+            self.fail(position, repr(text) if text else {"word": "a name", "number": "a number"}.get(kind, kind))
+        self.next += 1
+        return token
+
+    def accept(self, sign: str) -> bool:
+        if self.peek()[:2] == ("sign", sign):
+            self.next += 1
+            return True
+        return False
+
+    def whole(self) -> Spec:
+        spec = self.spec()
+        if self.peek()[0] != "end":
+            self.fail(self.peek()[2], "the end")
+        return spec
+
+    def spec(self) -> Spec:
+        name = self.take("word")
+        params: list[tuple[str, Value]] = []
+        if self.accept("("):
+            while not self.accept(")"):
+                if params:
+                    self.take("sign", ",")
+                key = self.take("word")
+                if key in dict(params):
+                    raise SettingError(f"the metric name {self.text!r} gives the parameter {key!r} twice; keep one.")
+                self.take("sign", "=")
+                params.append((key, self.value()))
+        k = None
+        if self.accept("@"):
+            digits, position = self.peek()[1], self.peek()[2]
+            self.take("number")
+            if not digits.isdigit() or int(digits) < 1:
+                self.fail(position, "a whole number from 1 up, the cut-off,")
+            k = int(digits)
+        return Spec(name, tuple(params), k)
+
+    def value(self) -> Value:
+        kind, token, position = self.peek()
+        if kind == "number":
+            self.next += 1
+            return float(token) if re.search(r"[.eE]", token) else int(token)
+        if kind == "string":
+            self.next += 1
+            return re.sub(r"\\(.)", r"\1", token[1:-1])
+        if self.accept("["):
+            values: list[Value] = []
+            while not self.accept("]"):
+                if values:
+                    self.take("sign", ",")
+                values.append(self.value())
+            return tuple(values)
+        if kind == "word" and token.casefold() in _CONSTANTS:
+            self.next += 1
+            return _CONSTANTS[token.casefold()]
+        if kind != "word":
+            self.fail(position, "a value")
+        spec = self.spec()
+        return spec.name if spec == Spec(spec.name) else spec

@@ -1,0 +1,105 @@
+"""Who comes first among equal scores, and the ranked lists that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from weft.data.rows import SparseRows
+from weft.errors import one_of
+from weft.ranking.masking import hidden
+from weft.ranking.topk import top_k
+
+TIE_RULES = ("index", "random", "expected", "pessimistic", "optimistic")
+_TILE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranked items `[batch, depth]` (-1 where a list has ended) and their scores (`-inf` there)."""
+
+    items: Tensor
+    values: Tensor
+
+
+class TieRule:
+    """One rule for all equal scores of a run.
+
+    `"index"`: lower item index first. `"random"`: by a hash of (seed, user, item), and of nothing else. `"pessimistic"` and
+    `"optimistic"`: relevant items last or first, which the caller tells. `"expected"` draws its lists like `"random"`; the
+    accuracy metrics then average over all orders.
+    """
+
+    def __init__(self, name: str = "index", seed: int = 0, item_keys: Tensor | None = None) -> None:
+        self.name = one_of("ties", name, TIE_RULES)
+        self.seed = seed
+        self.item_keys = item_keys
+
+    def rank(self, scores: Tensor, depth: int, user_keys: Tensor, relevant: SparseRows) -> Ranking:
+        """The `depth` best items of each row of `scores [batch, items]`; `-inf` is never ranked."""
+        if self.name == "index":
+            values, items = top_k(scores, depth)
+        elif self.name in ("random", "expected"):
+            values, items = self._by_hash(scores, depth, user_keys)
+        else:
+            values, items = self._by_relevance(scores, depth, relevant)
+        missing = depth - values.shape[1]
+        values = torch.nn.functional.pad(values, (0, missing), value=-torch.inf)
+        items = torch.nn.functional.pad(items, (0, missing), value=-1)
+        return Ranking(torch.where(values > -torch.inf, items, -1), values)
+
+    def _hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
+        """A number from 0 up for each (user, item); `items [batch, n]`."""
+        keys = items if self.item_keys is None else self.item_keys.to(items.device)[items]
+        seeded = _mix(user_keys + _mix(torch.full_like(user_keys, self.seed)))
+        return _mix(seeded[:, None] + keys * -7046029254386353131) & 0x7FFF_FFFF_FFFF_FFFF
+
+    def _by_hash(self, scores: Tensor, depth: int, user_keys: Tensor) -> tuple[Tensor, Tensor]:
+        values, items = top_k(scores, depth + 1)
+        if values.shape[1] > depth:
+            open_rows = (values[:, depth] == values[:, depth - 1]) & (values[:, depth] > -torch.inf)
+            values, items = values[:, :depth], items[:, :depth].clone()
+            step = max(1, _TILE // scores.shape[1])
+            for rows in torch.split(open_rows.nonzero().flatten(), step):
+                items[rows] = self._choose_last_tie(scores[rows], values[rows], items[rows], user_keys[rows])
+        order = self._hash(user_keys, items).argsort(dim=1, stable=True)
+        order = order.gather(1, torch.sort(values.gather(1, order), dim=1, descending=True, stable=True).indices)
+        return values.gather(1, order), items.gather(1, order)
+
+    def _choose_last_tie(self, scores: Tensor, values: Tensor, items: Tensor, user_keys: Tensor) -> Tensor:
+        """The lists with the items of their lowest score drawn from all that have this score."""
+        depth = items.shape[1]
+        lowest = values[:, -1:]
+        everything = torch.arange(scores.shape[1], device=scores.device).expand(len(scores), -1)
+        draw = torch.where(scores == lowest, self._hash(user_keys, everything), torch.iinfo(torch.int64).max)
+        drawn = draw.topk(depth, dim=1, largest=False).indices
+        above = (values > lowest).sum(1, keepdim=True)
+        place = torch.arange(depth, device=scores.device) - above
+        return torch.where(place < 0, items, drawn.gather(1, place.clamp(min=0)))
+
+    def _by_relevance(self, scores: Tensor, depth: int, relevant: SparseRows) -> tuple[Tensor, Tensor]:
+        """Rank the other items alone, then merge the relevant ones in on the wanted side of their ties."""
+        own = scores.view(-1)[relevant.keys]
+        with hidden(scores, relevant) as others:
+            values, items = top_k(others, depth)
+        values = torch.cat([values, relevant.padded(own, -torch.inf)], dim=1)
+        merged = torch.cat([items, relevant.padded(relevant.items, -1)], dim=1)
+        grade = torch.cat([torch.zeros_like(items, dtype=relevant.values.dtype), relevant.padded(relevant.values, 0)], 1)
+        order = merged.argsort(dim=1, stable=True)
+        for key, descending in ((grade, self.name == "optimistic"), (values, True)):
+            order = order.gather(1, torch.sort(key.gather(1, order), dim=1, descending=descending, stable=True).indices)
+        order = order[:, : min(depth, scores.shape[1])]
+        return values.gather(1, order), merged.gather(1, order)
+
+
+def _mix(numbers: Tensor) -> Tensor:
+    """The finishing steps of splitmix64: every bit of the input moves every bit of the output."""
+    numbers = (numbers ^ _shift(numbers, 30)) * -4658895280553007687
+    numbers = (numbers ^ _shift(numbers, 27)) * -7723592293110705685
+    return numbers ^ _shift(numbers, 31)
+
+
+def _shift(numbers: Tensor, bits: int) -> Tensor:
+    return (numbers >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,228 @@
+"""What an evaluation found: values with their uncertainty, what was left out, and where it all came from."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from weft.errors import InputError, SettingError, did_you_mean
+from weft.names import parse
+from weft.registry import canonical
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT = "weft-result"
+VERSION = 1
+Z95 = 1.959964
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One metric at one cut-off. What is undefined is NaN."""
+
+    metric: str  # the name without its cut-off
+    k: int | None
+    value: float
+    std_error: float = math.nan
+    users: int | None = None
+    higher_is_better: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """The full name, `nDCG@10`."""
+        return self.metric if self.k is None else f"{self.metric}@{self.k}"
+
+    @property
+    def ci_low(self) -> float:
+        """The lower end of the 95 % confidence interval."""
+        return self.value - Z95 * self.std_error
+
+    @property
+    def ci_high(self) -> float:
+        """Its upper end."""
+        return self.value + Z95 * self.std_error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The values of one model.
+
+    `result["nDCG@10"]` is a float; any spelling of the name will do. `counts` tells how many users and items were evaluated, left out
+    or looked suspicious, `notes` says in words what a reader should know, `settings` and `provenance` how to get the same numbers again.
+    """
+
+    values: tuple[MetricValue, ...]
+    name: str = "model"
+    counts: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    per_user: pl.DataFrame | None = None
+
+    def __getitem__(self, name: str) -> float:
+        return self.entry(name).value
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self.entry(str(name))
+        except (KeyError, SettingError):
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return (value.name for value in self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def entry(self, name: str) -> MetricValue:
+        """The value of this name with its standard error, interval and number of users."""
+        known = {value.name: value for value in self.values}
+        if name in known:
+            return known[name]
+        try:
+            wanted = canonical(name)
+        except SettingError:  # a metric that is not registered here, such as one of a loaded result
+            parse(name)
+            wanted = {known_name.casefold(): known_name for known_name in known}.get(name.casefold(), name)
+        if wanted in known:
+            return known[wanted]
+        raise KeyError(f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: {', '.join(known)}.")
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per value: metric, k, value, std_error, ci_low, ci_high, users."""
+        import polars as pl
+
+        columns = ("metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
+        rows = [{column: getattr(value, column) for column in columns} for value in self.values]
+        kinds = dict.fromkeys(columns, pl.Float64) | {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
+        return pl.DataFrame(rows, schema=kinds)
+
+    # --------------------------------------------------------------------------------------------------------- files
+
+    def save(self, path: str | Path) -> Path:
+        """Write the result as JSON, and the per-user table, if kept, as Parquet beside it. Whole or not at all."""
+        path = Path(path)
+        per_user = path.with_suffix(".per_user.parquet") if self.per_user is not None else None
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "values": [_without_nan(asdict(value)) for value in self.values],
+            "counts": dict(self.counts),
+            "notes": list(self.notes),
+            "settings": dict(self.settings),
+            "provenance": dict(self.provenance),
+            "per_user": per_user.name if per_user else None,
+        }
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if self.per_user is not None and per_user is not None:
+            _write_whole(per_user, self.per_user.write_parquet)
+        _write_whole(path, lambda file: file.write(text.encode()))
+        return path
+
+    # ------------------------------------------------------------------------------------------------------- display
+
+    def __repr__(self) -> str:
+        rows = [("metric", "k", "value", "95 % interval", "users")]
+        for value in self.values:
+            interval = "" if math.isnan(value.std_error) else f"{value.ci_low:.4f} to {value.ci_high:.4f}"
+            users = "" if value.users is None else f"{value.users:,}"
+            rows.append((value.metric, "" if value.k is None else str(value.k), f"{value.value:.4f}", interval, users))
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column in (0, 3) else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths))
+            )
+            for row in rows
+        ]
+        head = f"{self.name}: {self.counts.get('evaluated_users', 0):,} evaluated users, {self.counts.get('items', 0):,} items"
+        return "\n".join([head, *(line.rstrip() for line in lines), *(f"- {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        def cell(text: str, tag: str = "td") -> str:
+            return f"<{tag}>{html.escape(text)}</{tag}>"
+
+        rows = []
+        for value in self.values:
+            interval = "" if math.isnan(value.std_error) else f"{value.ci_low:.4f} to {value.ci_high:.4f}"
+            rows.append("<tr>" + "".join(map(cell, (value.name, f"{value.value:.4f}", interval, f"{value.users or ''}"))) + "</tr>")
+        head = "".join(cell(title, "th") for title in ("metric", "value", "95 % interval", "users"))
+        notes = "".join(cell(note, "li") for note in self.notes)
+        return f"<table><caption>{html.escape(self.name)}</caption><tr>{head}</tr>{''.join(rows)}</table><ul>{notes}</ul>"
+
+
+def load_result(path: str | Path) -> Result:
+    """Read what `Result.save` wrote."""
+    path = Path(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; expected a result written by Result.save.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a result written by Result.save.") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a JSON file ({error}); expected a result written by Result.save.") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(f"{path}: not a Weft result; expected a file written by Result.save or 'weft demo'.")
+    if document.get("version") != VERSION:
+        raise InputError(
+            f"{path}: written in version {document.get('version')!r} of the result format, but this Weft reads version "
+            f"{VERSION}; evaluate again, or use the Weft that wrote it ({document.get('provenance', {}).get('weft', 'unknown')})."
+        )
+    notes = list(document["notes"])
+    per_user = None
+    if document["per_user"] is not None:
+        import polars as pl
+
+        beside = path.with_name(document["per_user"])
+        if beside.exists():
+            per_user = pl.read_parquet(beside)
+        else:
+            notes.append(f"the per-user values were saved as {beside.name}, which is not beside {path.name}")
+    values = tuple(
+        MetricValue(**{**value, **{key: math.nan for key in ("value", "std_error") if value[key] is None}})
+        for value in document["values"]
+    )
+    return Result(
+        values, document["name"], document["counts"], tuple(notes), document["settings"], document["provenance"], per_user
+    )
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(item, float) and math.isnan(item) else item for key, item in row.items()}
+
+
+def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Write to a temporary file in the same folder, then move it into place."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        os.unlink(temporary)
+        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

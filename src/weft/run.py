@@ -1,0 +1,259 @@
+"""`evaluate`: the short way along the whole line, from what the caller holds to a Result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft.data import Cells, Interactions, Vocabulary, read_cells
+from weft.data.cells import build
+from weft.data.rows import SparseRows
+from weft.errors import InputError, SettingError, one_of
+from weft.evaluator import Evaluator, decide_masking
+from weft.result import Result
+from weft.sources import Model, Source, open_source
+
+MISSING_LISTS = ("zero", "skip")
+# Scores in one batch, where the caller does not say: small enough for the caches, large enough that the overhead per batch is nothing.
+_BATCH_ELEMENTS = 1 << 23
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Everything by number: who is evaluated, on what."""
+
+    source: Source
+    users: Vocabulary  # first the source's rows, then users of the truth for whom it has nothing
+    items: Vocabulary
+    num_rows: int
+    truth: Interactions
+    train: Interactions | None
+    collapsed: int
+
+
+def evaluate(
+    source: Any,
+    truth: Any,
+    *,
+    metrics: Iterable[Any] | str,
+    top_k: Iterable[int] | int = (),
+    train: Any = None,
+    users: Any = None,
+    items: Any = None,
+    relevance_threshold: float | None = None,
+    mask_seen: bool | str = "auto",
+    ties: str = "index",
+    seed: int = 0,
+    per_user: bool = False,
+    empty_users: str = "skip",
+    missing_lists: str = "zero",
+    batch_size: int | None = None,
+    device: torch.device | str | None = None,
+    progress: bool = False,
+    name: str | None = None,
+) -> Result:
+    """Evaluate a model in one pass over its users.
+
+    source
+        Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`.
+    truth, train
+        A frame (user, item, rating), a sparse or dense `[users, items]` matrix, or `{user: {item: rating}}`.
+    metrics, top_k
+        Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs for names without one.
+    users, items
+        The ids of the scores' rows and columns. Without them ids are row and column numbers.
+    relevance_threshold
+        From which rating on an item is relevant; without it, above 0.
+    mask_seen
+        Whether items of `train` are never recommended to their user: `"auto"` (if train is given), True or False.
+    ties, seed
+        Who comes first among equal scores: `"index"`, `"random"`, `"expected"`, `"pessimistic"` or `"optimistic"`.
+    per_user
+        Keep a value per user, metric and cut-off, as `result.per_user`.
+    empty_users, missing_lists
+        Users without a relevant item: `"skip"` or `"zero"`. Users of the truth without scores: `"zero"` or `"skip"`.
+    batch_size, device, progress
+        How it runs; never what comes out.
+    name
+        What to call the model.
+
+    >>> import torch, weft
+    >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
+    >>> result = weft.evaluate(scores, {0: {0: 1}, 1: {2: 1}}, metrics=["HitRate", "MRR"], top_k=[1, 2])
+    >>> result["MRR@2"]
+    0.75
+    """
+    one_of("missing_lists", missing_lists, MISSING_LISTS)
+    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
+        raise SettingError(f"batch_size={batch_size!r}; it must be a whole number from 1 up.")
+    masks = decide_masking(mask_seen, train is not None)
+    # Built first with what is known, so that a wrong metric is refused before any data is read.
+    probe = Evaluator(metrics, top_k, relevance_threshold=relevance_threshold, ties=ties, seed=seed, empty_users=empty_users)
+    problem = _pose(open_source(source), truth, train, users, items, batch_size, relevance_threshold)
+    hashes = probe.rule.name in ("random", "expected")
+    evaluator = Evaluator(
+        probe.specs,
+        num_users=problem.users.size,
+        num_items=problem.items.size,
+        relevance_threshold=relevance_threshold,
+        ties=ties,
+        seed=seed,
+        per_user=per_user,
+        empty_users=empty_users,
+        item_keys=torch.as_tensor(problem.items.keys()) if hashes else None,
+    )
+    if device is not None:
+        evaluator.to(device)
+    user_keys = torch.as_tensor(problem.users.keys()) if hashes else None
+    relevant = problem.truth.relevant(relevance_threshold)
+    last = problem.users.size if missing_lists == "zero" else problem.num_rows
+    step = batch_size or default_batch_size(problem.items.size)
+    with _progress_bar(last, progress) as advance:
+        for start, stop in _spans(problem.num_rows, last, step):
+            scores = None
+            if start < problem.num_rows:
+                scores = problem.source.scores(start, stop, problem.users.ids[start:stop])
+                if scores.shape[1] != problem.items.size:
+                    raise InputError(f"the scores have {scores.shape[1]} columns for {problem.items.size} items.")
+                scores = scores if device is None else scores.to(device)
+            where = torch.device(device or "cpu") if scores is None else scores.device
+            evaluator.to(where)
+            codes = torch.arange(start, stop, device=where)
+            evaluator.add(
+                scores,
+                SparseRows.of(problem.truth.rows(start, stop), where),
+                users=codes,
+                user_keys=None if user_keys is None else user_keys[start:stop].to(where),
+                seen=SparseRows.of(problem.train.rows(start, stop), where) if masks and problem.train is not None else None,
+                relevant=SparseRows.of(relevant.rows(start, stop), where),
+            )
+            advance(stop - start)
+    return evaluator.compute(name=name or problem.source.kind, ids=problem.users, **_about(problem, masks, missing_lists))
+
+
+def _pose(
+    source: Source, truth: Any, train: Any, users: Any, items: Any, batch_size: int | None, threshold: float | None
+) -> _Problem:
+    """Number the users and items, and put truth and train into rows."""
+    truth_cells = read_cells(truth, "truth")
+    train_cells = None if train is None else read_cells(train, "train")
+    user_ids = _vocabulary("user", users, source.num_users)
+    if user_ids is None:  # a model can score whoever is asked for: those of the truth
+        if truth_cells.shape is not None:
+            user_ids = Vocabulary.numbers("user", truth_cells.shape[0])
+        else:
+            user_ids = Vocabulary.of("user", truth_cells.users.unique().sort())
+    item_ids = _vocabulary("item", items, source.num_items)
+    if item_ids is None and truth_cells.shape is not None:
+        item_ids = Vocabulary.numbers("item", truth_cells.shape[1])
+    elif item_ids is None:
+        item_ids = _columns_of_model(source, user_ids, batch_size)
+    num_rows = user_ids.size
+    user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
+    if (user_codes < 0).any():
+        user_ids = user_ids.extend(truth_cells.users.filter(user_codes < 0).unique().sort())
+        user_codes = user_ids.encode(truth_cells.users, "truth")
+    _refuse_negative(truth_cells, threshold)
+    size = (user_ids.size, item_ids.size)
+    rows = build(truth_cells, user_codes, item_codes, size)
+    seen, collapsed = (None, 0) if train_cells is None else _train_rows(train_cells, user_ids, item_ids, num_rows)
+    return _Problem(source, user_ids, item_ids, num_rows, rows, seen, collapsed)
+
+
+def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
+    """The given ids, which must fit the scores; or row and column numbers; None if neither is known."""
+    if ids is None:
+        return None if size is None else Vocabulary.numbers(kind, size)
+    vocabulary = Vocabulary.of(kind, ids)
+    if size is not None and vocabulary.size != size:
+        what = "rows" if kind == "user" else "columns"
+        raise InputError(f"{kind}s= has {vocabulary.size} ids, but the scores have {size} {what}; expected one id for each.")
+    return vocabulary
+
+
+def _columns_of_model(source: Source, users: Vocabulary, batch_size: int | None) -> Vocabulary:
+    """The catalogue of a model that was given without items: the columns of its first answer."""
+    assert isinstance(source, Model)
+    if users.size == 0:
+        raise InputError("the truth is empty and the model's items are not known; give the item ids as items=[...].")
+    stop = min(users.size, batch_size or 256)
+    return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop]))
+
+
+def _refuse_negative(cells: Cells, threshold: float | None) -> None:
+    negative = cells.values < 0
+    if threshold is None and negative.any():
+        raise InputError(
+            f"truth has negative ratings:\n{cells.show(negative)}\nGive relevance_threshold= to say from which rating on an item "
+            "is relevant, or remove them."
+        )
+
+
+def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int]:
+    """Train as rows of the evaluated users, each cell once; also how many repetitions were collapsed."""
+    if cells.shape is not None and users.size > num_rows:
+        users = Vocabulary(users.kind, num_rows, users.ids[:num_rows])
+    user_codes, item_codes = cells.encode(users, items)
+    known = user_codes >= 0
+    rows = Interactions.from_codes(user_codes[known], item_codes[known], cells.values[known], max(users.size, num_rows), items.size)
+    repeated = rows.repeated()
+    return rows.keep(~repeated), int(repeated.sum())
+
+
+def default_batch_size(num_items: int) -> int:
+    """How many users are scored at once."""
+    return int(np.clip(_BATCH_ELEMENTS // max(1, num_items), 1, 1024))
+
+
+def _spans(num_rows: int, last: int, step: int) -> Iterator[tuple[int, int]]:
+    """Batches of rows; those with scores and those without never share one."""
+    for start in range(0, num_rows, step):
+        yield start, min(start + step, num_rows)
+    for start in range(num_rows, last, step):
+        yield start, min(start + step, last)
+
+
+def _about(problem: _Problem, masks: bool, missing_lists: str) -> dict[str, Any]:
+    """What the Result should say of the data."""
+    notes = []
+    missing = problem.users.size - problem.num_rows
+    if missing and missing_lists == "skip":
+        notes.append(f"{missing:,} users of the truth have no scores and are left out (missing_lists='skip')")
+    if problem.collapsed:
+        notes.append(f"train repeats {problem.collapsed:,} (user, item) rows; each counts once")
+    inputs = {
+        "truth": problem.truth.fingerprint(),
+        "train": problem.train.fingerprint() if problem.train is not None else None,
+        "source": problem.source.fingerprint(),
+        "source_kind": problem.source.kind,
+    }
+    return {
+        "notes": notes,
+        "counts": {"train_repetitions": problem.collapsed},
+        "settings": {"mask_seen": masks, "missing_lists": missing_lists},
+        "provenance": {"fingerprint": inputs},
+    }
+
+
+@contextmanager
+def _progress_bar(total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, if it is wanted, a terminal, and the work takes more than a second."""
+    if not wanted:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("evaluating users", total=total, visible=False)
+
+        def advance(done: int) -> None:
+            bar.update(task, advance=done, visible=(bar.tasks[0].elapsed or 0) > 1)
+
+        yield advance

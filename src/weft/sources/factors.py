@@ -1,0 +1,60 @@
+"""A factor model: scores are products of embeddings, made one batch at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.errors import InputError
+from weft.sources.base import as_tensor, sample_digest
+
+
+class Factors:
+    """User embeddings `[users, d]` and item embeddings `[items, d]`, with optional biases.
+
+    The score of user u and item i is `user_embeddings[u] · item_embeddings[i] + user_biases[u] + item_biases[i]`.
+
+    >>> import torch, weft
+    >>> pair = weft.Factors(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    >>> pair.scores(0, 2, users=None)
+    tensor([[1.0000, 0.0000, 0.5000],
+            [0.0000, 1.0000, 0.5000]])
+    """
+
+    kind = "factors"
+
+    def __init__(self, user_embeddings: Any, item_embeddings: Any, *, user_biases: Any = None, item_biases: Any = None) -> None:
+        self._users = as_tensor(user_embeddings, "user_embeddings")
+        self._items = as_tensor(item_embeddings, "item_embeddings")
+        if self._users.ndim != 2 or self._items.ndim != 2 or self._users.shape[1] != self._items.shape[1]:
+            raise InputError(
+                f"user_embeddings has shape {list(self._users.shape)} and item_embeddings {list(self._items.shape)}; "
+                "expected [users, d] and [items, d] with the same d."
+            )
+        self.num_users: int | None = self._users.shape[0]
+        self.num_items: int | None = self._items.shape[0]
+        self._user_biases = self._biases(user_biases, "user_biases", self._users)
+        self._item_biases = self._biases(item_biases, "item_biases", self._items)
+
+    @staticmethod
+    def _biases(given: Any, name: str, embeddings: Tensor) -> Tensor | None:
+        if given is None:
+            return None
+        biases = as_tensor(given, name).flatten()
+        if len(biases) != len(embeddings):
+            raise InputError(f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one each.")
+        return biases.to(embeddings)
+
+    def scores(self, start: int, stop: int, users: Any) -> Tensor:
+        with torch.no_grad():
+            scores = self._users[start:stop] @ self._items.T.to(self._users)
+            if self._user_biases is not None:
+                scores += self._user_biases[start:stop, None]
+            if self._item_biases is not None:
+                scores += self._item_biases
+        return scores
+
+    def fingerprint(self) -> str:
+        return sample_digest(self._users, self._items, self._user_biases, self._item_biases)
