@@ -64,8 +64,8 @@ class block(Generic[Value]):  # noqa: N801 - reads as a decorator
 class Batch:
     """Some users: masked scores `[batch, items]` (None: the source has nothing for them) and their sparse truth.
 
-    `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking.
-    `seen` are the cells that were masked. `depth` is the largest cut-off. Quantities are float64 (float32 where the device has no better).
+    `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
+    cells that were masked. `depth` is the largest cut-off. Quantities are float64 (float32 where the device has no better).
     """
 
     def __init__(

@@ -48,9 +48,9 @@ class _Group:
 class Evaluator(nn.Module):
     """Evaluates batch by batch. Users and items are row and column numbers.
 
-    `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without one. With `train` (rows for
-    `num_users` users, or anything that is read as such), seen items are masked unless `mask_seen=False`. `per_user=True` keeps a value
-    per user, metric and cut-off (8 bytes each).
+    `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without one. With `train` (a matrix,
+    or cells of row and column numbers), seen items are masked unless `mask_seen=False`. `per_user=True` keeps a value per user,
+    metric and cut-off (8 bytes each).
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
@@ -256,7 +256,10 @@ class Evaluator(nn.Module):
         for spec in self.specs:
             value_, error, count = found[spec]
             if value_ in (float("inf"), float("-inf")):
-                raise InputError(f"{spec} is infinite: the ratings are too large for its gain. Use gain=linear, or rescale.")
+                raise InputError(
+                    f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
+                    "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
+                )
             yield MetricValue(str(spec.at(None)), spec.k, value_, error, count, better[spec])
 
     def _notes(self, counts: dict[str, int]) -> list[str]:

@@ -27,7 +27,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
-_CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "none": None, "null": None}
+# "none" in lower case is a word: several parameters have a value of that name.
+_CONSTANTS: dict[str, bool | None] = {"true": True, "True": True, "false": False, "False": False, "None": None}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _print(value: Value) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_print, value)) + "]"
     if isinstance(value, str):
-        plain = _WORD.match(value) and value.casefold() not in _CONSTANTS
+        plain = _WORD.match(value) and value not in _CONSTANTS
         return value if plain else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return str(value) if isinstance(value, Spec) else repr(value)
 
@@ -144,9 +145,9 @@ class _Parser:
                     self.take("sign", ",")
                 values.append(self.value())
             return tuple(values)
-        if kind == "word" and token.casefold() in _CONSTANTS:
+        if kind == "word" and token in _CONSTANTS:
             self.next += 1
-            return _CONSTANTS[token.casefold()]
+            return _CONSTANTS[token]
         if kind != "word":
             self.fail(position, "a value")
         spec = self.spec()

@@ -55,8 +55,9 @@ class MetricValue:
 class Result:
     """The values of one model.
 
-    `result["nDCG@10"]` is a float; any spelling of the name will do. `counts` tells how many users and items were evaluated, left out
-    or looked suspicious, `notes` says in words what a reader should know, `settings` and `provenance` how to get the same numbers again.
+    `result["nDCG@10"]` is a float; any spelling of the name will do. `counts` tells how many users and items were evaluated, left
+    out or looked suspicious, `notes` says in words what a reader should know, `settings` and `provenance` how to get the same
+    numbers again.
     """
 
     values: tuple[MetricValue, ...]
@@ -116,7 +117,7 @@ class Result:
             "format": FORMAT,
             "version": VERSION,
             "name": self.name,
-            "values": [_without_nan(asdict(value)) for value in self.values],
+            "values": [_as_json(value) for value in self.values],
             "counts": dict(self.counts),
             "notes": list(self.notes),
             "settings": dict(self.settings),
@@ -189,17 +190,20 @@ def load_result(path: str | Path) -> Result:
             per_user = pl.read_parquet(beside)
         else:
             notes.append(f"the per-user values were saved as {beside.name}, which is not beside {path.name}")
-    values = tuple(
-        MetricValue(**{**value, **{key: math.nan for key in ("value", "std_error") if value[key] is None}})
-        for value in document["values"]
-    )
+    values = tuple(map(_from_json, document["values"]))
     return Result(
         values, document["name"], document["counts"], tuple(notes), document["settings"], document["provenance"], per_user
     )
 
 
-def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+def _as_json(value: MetricValue) -> dict[str, Any]:
+    row = {"name": value.name, **asdict(value), "ci_low": value.ci_low, "ci_high": value.ci_high}
     return {key: None if isinstance(item, float) and math.isnan(item) else item for key, item in row.items()}
+
+
+def _from_json(row: dict[str, Any]) -> MetricValue:
+    value, std_error = (math.nan if row[key] is None else row[key] for key in ("value", "std_error"))
+    return MetricValue(row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"])
 
 
 def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

@@ -19,7 +19,7 @@ from weft.result import Result
 from weft.sources import Model, Source, open_source
 
 MISSING_LISTS = ("zero", "skip")
-# Scores in one batch, where the caller does not say: small enough for the caches, large enough that the overhead per batch is nothing.
+# Scores in one batch, where the caller does not say: small against memory, large against the overhead of a batch.
 _BATCH_ELEMENTS = 1 << 23
 
 

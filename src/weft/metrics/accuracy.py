@@ -227,8 +227,8 @@ def normalized_gain(lists: Lists, gain: str, ideal: str) -> Tensor:
 class LAUC(_Accuracy):
     """Area under the ROC curve that follows the list and is completed by a straight line from its end to (1, 1).
 
-    A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a user
-    without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
+    A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a
+    user without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
 
     Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
 
@@ -265,9 +265,9 @@ class LAUC(_Accuracy):
 class GAUC(UserMean):
     """The AUC of each user, averaged over users.
 
-    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item scores higher; ties count half. Users
-    without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items (`"positives"`), or
-    of ratings in the truth (`"interactions"`).
+    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item scores higher; ties count half.
+    Users without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items
+    (`"positives"`), or of ratings in the truth (`"interactions"`).
 
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
@@ -349,9 +349,10 @@ class AUC(BaseMetric):
             offered = batch.relevant_scores > -torch.inf
             self.positive_scores.append(batch.relevant_scores[cells & offered].to(batch.dtype))
             for row in judged.nonzero().flatten():
-                scores = batch.scores[row].to(batch.dtype)
-                scores[batch.relevant.items[batch.relevant.rows == row]] = -torch.inf
-                self.negative_scores.append(scores[scores > -torch.inf])
+                scores = batch.scores[row]
+                negative = scores > -torch.inf
+                negative[batch.relevant.items[batch.relevant.rows == row]] = False
+                self.negative_scores.append(scores[negative].to(batch.dtype))
 
     def users_counted(self) -> Tensor:
         return self.user_count
@@ -369,7 +370,7 @@ class AUC(BaseMetric):
 
 @register
 class F1(_Accuracy):
-    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the denominator is 0; then the mean over users.
+    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the denominator is 0.
 
     `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if need be
     (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a part is undefined is left out.

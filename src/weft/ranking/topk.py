@@ -121,7 +121,8 @@ def _best_candidates(scores: NDArray[Any], rows: NDArray[np.int64], items: NDArr
     starts = np.cumsum(counts) - counts
     if scores.dtype == np.float64:  # (score, item) does not fit into one integer
         order = np.lexsort((items, -scores[rows, items], rows))
-        return items[order[starts[:, None] + np.arange(k)]]
+        places: NDArray[np.int64] = order[starts[:, None] + np.arange(k)]
+        return items[places]
     bits = (scores[rows, items] + np.float32(0)).view(np.int32)  # + 0 turns -0.0 into 0.0
     ordered = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
     keys = np.full((num_rows, counts.max()), np.iinfo(np.int64).min)

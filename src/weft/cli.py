@@ -1,0 +1,171 @@
+"""The command line. Thin: every command builds the same objects as Python does, and imports them when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from weft.metrics.base import BaseMetric
+
+app = typer.Typer(
+    name="weft",
+    help="Measures recommender systems: every metric of the field, in one pass over the users.",
+    epilog="Start with: weft demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+_debug = False
+
+
+def main() -> None:
+    """The entry point: an error of the user's is one readable message and exit code 2."""
+    from weft.errors import WeftError
+
+    try:
+        app()
+    except WeftError as error:
+        if _debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"weft {version('weft')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    global _debug
+    _debug = debug
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
+) -> None:
+    """Evaluate three recommenders on the embedded data set, print a table, write the results as JSON.
+
+    Needs no files and no network.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console, log = Console(), Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=log, transient=True, disable=not log.is_terminal) as bar:
+        task = bar.add_task("loading torch", total=None)
+        from weft.demo import run as demonstration
+        from weft.report.terminal import results_table
+
+        bar.update(task, total=demonstration.STEPS)
+        results = demonstration.run(lambda what: bar.update(task, description=what, advance=1))
+    files = demonstration.save(results, out)
+    first = results[0]
+    console.print(
+        f"{first.counts['evaluated_users']:,} users, {first.counts['items']:,} items, "
+        f"{first.counts['relevant_items']:,} held-out interactions; what users have seen is masked.\n"
+    )
+    console.print(results_table(results))
+    for result in results:
+        for note in result.notes:
+            console.print(f"[dim]{result.name}: {note}[/dim]", highlight=False)
+    console.print(f"\nWritten: {', '.join(map(str, files))} (and values per user beside them)", highlight=False, soft_wrap=True)
+    console.print("\nNext, try:")
+    console.print(f"  weft compare {files[1]} {files[2]}", highlight=False, soft_wrap=True)
+    console.print("  weft metrics nDCG", highlight=False)
+
+
+@app.command()
+def compare(
+    results: Annotated[list[Path], typer.Argument(help="Result files, two or more, with values per user.", show_default=False)],
+    metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Compare this metric only; may be repeated.")] = None,
+    test: Annotated[list[str] | None, typer.Option("--test", "-t", help="paired_t or wilcoxon; may be repeated.")] = None,
+    correction: Annotated[str, typer.Option(help="holm, bonferroni, fdr or none.")] = "holm",
+    alpha: Annotated[float, typer.Option(help="The level of significance.")] = 0.05,
+) -> None:
+    """Compare models user by user: differences with intervals, paired tests, adjusted p-values.
+
+    Example: weft compare weft-demo/item_knn.json weft-demo/factors.json -m nDCG@10
+    """
+    from rich.console import Console
+
+    from weft.report.terminal import comparison_tables
+    from weft.result import load_result
+    from weft.significance import compare as compare_results
+
+    console = Console()
+    comparison = compare_results(
+        [load_result(path) for path in results],
+        metrics=metric,
+        tests=test or ["paired_t"],
+        correction=correction,
+        alpha=alpha,
+    )
+    for table in comparison_tables(comparison):
+        console.print(table)
+    for note in comparison.notes:
+        console.print(f"[dim]{note}[/dim]", highlight=False)
+
+
+@app.command()
+def metrics(
+    name: Annotated[str | None, typer.Argument(help="A metric to explain.", show_default=False)] = None,
+) -> None:
+    """List the metrics, or explain one.
+
+    Example: weft metrics nDCG
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from weft import registry
+
+    console = Console()
+    if name is not None:
+        _explain(registry.find(name))
+        return
+    table = Table()
+    for column in ("metric", "family", "better", "what it is"):
+        table.add_column(column)
+    for metric in registry.all_metrics():
+        title = f"{metric.__name__}@k" if registry.takes_k(metric.__name__) else metric.__name__
+        better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+        table.add_row(title, metric.family, better, (metric.__doc__ or "").strip().partition("\n")[0])
+    console.print(table)
+
+
+def _explain(metric: type[BaseMetric]) -> None:
+    """Print what a metric is: its docstring, parameters, direction, range and reference."""
+    import inspect
+
+    from weft import registry
+
+    low, high = metric.bounds
+    print(metric.__name__ + ("@k" if registry.takes_k(metric.__name__) else ""))
+    print()
+    print(inspect.cleandoc(metric.__doc__ or ""))
+    print()
+    for parameter in registry.parameters(metric).values():
+        print(f"parameter  {parameter.name} = {parameter.default!r}")
+    print(f"family     {metric.family}")
+    print(f"better     { {True: 'higher', False: 'lower', None: 'not stated'}[metric.higher_is_better] }")
+    print(f"range      {'-∞' if low is None else f'{low:g}'} to {'∞' if high is None else f'{high:g}'}")
+    if metric.reference:
+        print(f"reference  {metric.reference}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Results and comparisons as people read them."""

@@ -1,0 +1,207 @@
+"""The twelve accuracy metrics against the oracles: every parameter, on small data with every awkwardness."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import weft
+from oracles import Case, Summary, gauc_weight, mean_summary, relevant, summary, user_value
+
+LINEAR = ("nDCG", {"gain": "linear"})
+METRICS: dict[str, list[dict[str, Any]]] = {
+    "Precision": [{"denominator": name} for name in ("k", "list")],
+    "Recall": [{"normalizer": name} for name in ("relevant", "capped")],
+    "HitRate": [{}],
+    "F1": [
+        {},
+        {"beta": 0.5},
+        {"metric_name_1": "nDCG", "metric_name_2": "MAP", "beta": 2.0},
+        {"metric_name_1": LINEAR, "metric_name_2": ("MAP", {"normalizer": "hits"})},
+        {"metric_1": ("Recall", {"normalizer": "capped"}), "metric_2": "LAUC", "beta": 3.0},
+        {"metric_name_1": "GAUC", "metric_name_2": "HitRate"},
+        {"metric_name_1": ("F1", {"metric_name_1": LINEAR, "beta": 2.0}), "metric_name_2": "MRR"},
+    ],
+    "MAP": [{"normalizer": name} for name in ("capped", "relevant", "hits")],
+    "MAR": [{}],
+    "MRR": [{}],
+    "nDCG": [
+        {"gain": gain, "ideal": ideal}
+        for gain, ideal in itertools.product(("exponential", "linear", "binary", "exponential_shifted"), ("cut", "full", "k"))
+    ],
+    "nDCGRendle2020": [{}],
+    "LAUC": [{"completion": name} for name in ("line", "none")],
+    "GAUC": [{"weight": name} for name in ("uniform", "positives", "interactions")],
+    "AUC": [{"scope": name} for name in ("positives", "pooled")],
+}
+SPECS = [(metric, params) for metric, several in METRICS.items() for params in several]
+# The last two differ in float64 alone: a cast to a narrower type would tie them.
+FEW_SCORES = (-1.5, -0.0, 0.0, 0.5, 2.0, 2.0 + 2.0**-40)
+
+
+def quick(examples):
+    return settings(max_examples=examples, deadline=None, derandomize=True)
+
+
+def text(metric, params, k=None):
+    """The name that Weft reads."""
+    shown = {key: text(*value) if isinstance(value, tuple) else repr(value) for key, value in params.items()}
+    inside = ", ".join(f"{key}={value}" for key, value in shown.items())
+    return f"{metric}({inside})" + ("" if k is None or metric in ("AUC", "GAUC") else f"@{k}")
+
+
+def close(value):
+    return pytest.approx(value, rel=0, abs=1e-9, nan_ok=True)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows of scores for `users`, a truth and a train under these and further ids, and how to read them."""
+
+    scores: torch.Tensor
+    users: tuple[str, ...]
+    truth: dict[str, dict[int, float]]
+    train: dict[str, list[int]] | None = None
+    threshold: float | None = None
+
+    def run(self, specs, cutoffs, **how):
+        before = self.scores.clone()
+        named = {"users": list(self.users), "train": self.train, "relevance_threshold": self.threshold}
+        result = weft.evaluate(
+            self.scores, self.truth, metrics=[text(*spec) for spec in specs], top_k=cutoffs, per_user=True, **named, **how
+        )
+        assert torch.equal(self.scores, before)  # masked scores are given back
+        return result
+
+    def cases(self, missing_lists="zero"):
+        """The users as the oracles see them; those of the truth without a row of scores come last."""
+        cases = {}
+        for user, row in zip(self.users, self.scores.double().tolist()):
+            seen = (self.train or {}).get(user, ())
+            scores = tuple(-math.inf if item in seen else score for item, score in enumerate(row))
+            cases[user] = Case(scores, self.truth.get(user, {}), self.threshold)
+        for user in sorted(self.truth.keys() - cases.keys()):
+            if missing_lists == "zero" and self.truth[user]:
+                cases[user] = Case(None, self.truth[user], self.threshold)
+        return cases
+
+
+@st.composite
+def problems(draw, max_items=12, max_users=9):
+    num_items, num_rows = draw(st.integers(1, max_items)), draw(st.integers(1, max_users))
+    dtype = draw(st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16]))
+    some = st.sampled_from(FEW_SCORES) if draw(st.booleans()) else st.floats(-1e4, 1e4)
+    scores = torch.from_numpy(draw(arrays(np.float64, (num_rows, num_items), elements=st.just(-math.inf) | some))).to(dtype)
+    users = tuple(f"u{row}" for row in range(num_rows))
+    threshold = draw(st.none() | st.sampled_from([0.5, 2.0, 9.0]))
+    ratings = [0.0, 0.5, 1.0, 2.0, 3.5, 5.0] + ([] if threshold is None else [-1.0])
+    items = st.integers(0, num_items - 1)
+    wanted = st.dictionaries(items, st.sampled_from(ratings), max_size=num_items)
+    truth = draw(st.dictionaries(st.sampled_from((*users, "x", "y")), wanted))
+    train = draw(st.none() | st.dictionaries(st.sampled_from((*users, "x", "z")), st.sets(items).map(sorted)))
+    return Problem(scores, users, truth, train, threshold)
+
+
+def values_of_users(problem, metric, params, k, ties="index", **how):
+    """Value of every user by the oracles; a user without a relevant item has NaN, or 0 if so wanted."""
+    empty = 0.0 if how.get("empty_users") == "zero" else math.nan
+    cases = problem.cases(how.get("missing_lists", "zero"))
+    return {user: user_value(metric, case, k, ties=ties, **params) if relevant(case) else empty for user, case in cases.items()}
+
+
+def expected_summary(problem, metric, params, k, ties="index", **how):
+    cases = list(problem.cases(how.get("missing_lists", "zero")).values())
+    if metric == "AUC" or how.get("empty_users") != "zero":
+        return summary(metric, cases, k, ties=ties, **params)
+    values = list(values_of_users(problem, metric, params, k, ties, **how).values())
+    weights = [gauc_weight(case, params.get("weight", "uniform")) for case in cases]
+    counted = [weight for value, weight in zip(values, weights) if not math.isnan(value)]
+    return mean_summary(values, weights) if sum(counted) else Summary(math.nan, math.nan, len(counted))
+
+
+def check(problem, specs, cutoffs, ties="index", **how):
+    """Compare values, standard errors, numbers of users and the table of users with the oracles."""
+    result = problem.run(specs, cutoffs, ties=ties, **how)
+    for (metric, params), k in itertools.product(specs, cutoffs):
+        entry = result.entry(text(metric, params, k))
+        wanted = expected_summary(problem, metric, params, k, ties, **how)
+        assert (entry.value, entry.std_error, entry.users) == close((wanted.value, wanted.std_error, wanted.users)), entry.name
+        if metric == "AUC":
+            assert entry.name not in result.per_user.columns
+            continue
+        users = values_of_users(problem, metric, params, k, ties, **how)
+        if how.get("empty_users") != "zero":
+            cases = problem.cases()
+            users = {user: value for user, value in users.items() if relevant(cases[user])}
+        assert dict(result.per_user.select("user", entry.name).iter_rows()) == close(users), entry.name
+
+
+settings_of_runs = st.fixed_dictionaries(
+    {"batch_size": st.sampled_from([1, 7, None])},
+    optional={"empty_users": st.just("zero"), "missing_lists": st.just("skip")},
+)
+cutoff_lists = st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@quick(60)
+@given(problem=problems(), cutoffs=cutoff_lists, how=settings_of_runs)
+def test_every_parameter_equals_the_oracle(metric, problem, cutoffs, how):
+    check(problem, [(metric, params) for params in METRICS[metric]], cutoffs, **how)
+
+
+SCORES = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.0, 0.5, 0.25, 1.0], [1.0, 1.0, 1.0, 1.0]])
+NAMES = ("u0", "u1", "u2")
+TRUTH = {"u0": {1: 3.0, 2: 1.0, 0: 0.0}, "u1": {0: 2.0}, "x": {3: 1.0, 1: 5.0}, "u2": {2: 0.0}}
+AWKWARD = {
+    "plain": Problem(SCORES, NAMES, TRUTH),
+    "one item": Problem(SCORES[:, :1], NAMES, {"u0": {0: 1.0}, "u1": {0: 0.0}}),
+    "one user": Problem(SCORES[:1], NAMES[:1], {"u0": {1: 1.0}}),
+    "nothing offered": Problem(torch.full((3, 4), -math.inf), NAMES, TRUTH),
+    "everything masked": Problem(SCORES, NAMES, TRUTH, train={user: [0, 1, 2, 3] for user in (*NAMES, "x")}),
+    "no truth": Problem(SCORES, NAMES, {}),
+    "nobody has a row": Problem(SCORES[:0], (), TRUTH),
+    "nobody at all": Problem(SCORES[:0], (), {}),
+    "everything relevant": Problem(SCORES, NAMES, {"u0": dict.fromkeys(range(4), 1.0), "u1": {0: 2.0}}),
+    "negative ratings": Problem(SCORES, NAMES, {"u0": {0: -3.0, 1: 4.0}, "u1": {2: -1.0}, "x": {0: -1.0}}, threshold=4.0),
+    "relevant items masked": Problem(SCORES, NAMES, TRUTH, train={"u0": [1], "u1": [0, 3]}),
+    "equal users": Problem(SCORES[[0, 0, 0]], NAMES, {user: {1: 3.0, 2: 1.0} for user in NAMES}),
+    "beyond any float32": Problem(SCORES.double() * 1e300, NAMES, TRUTH),
+}
+
+
+@pytest.mark.parametrize("how", [{}, {"empty_users": "zero"}, {"missing_lists": "skip"}], ids=str)
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_data(name, how):
+    check(AWKWARD[name], SPECS, [1, 3, 20], batch_size=2, **how)
+
+
+@pytest.mark.parametrize("metric", ["GAUC", "HitRate"])
+def test_f1_of_one_metric_twice_is_that_metric_at_every_cutoff(metric):
+    check(AWKWARD["plain"], [("F1", {"metric_name_1": metric, "metric_name_2": metric}), ("MRR", {})], [1, 3])
+
+
+@pytest.mark.parametrize("name", ["LAUC(completion=none)", "LAUC(completion='none')"])
+def test_names_of_parameter_values_need_no_quotes(name):
+    assert AWKWARD["plain"].run([("LAUC", {"completion": "none"})], [2])[f"{name}@2"] == close(3 / 8)
+
+
+@quick(15)
+@given(problem=problems(), cutoffs=cutoff_lists, ties=st.sampled_from(["index", "random", "expected"]), data=st.data())
+def test_neither_user_order_nor_batches_matter(problem, cutoffs, ties, data):
+    base = problem.run(SPECS, cutoffs, ties=ties, batch_size=7)
+    table = {row[0]: row[1:] for row in base.per_user.iter_rows()}
+    order = data.draw(st.permutations(range(len(problem.users))))
+    moved = replace(problem, scores=problem.scores[list(order)], users=tuple(problem.users[row] for row in order))
+    for batch_size in (1, 3, None):
+        other = moved.run(SPECS, cutoffs, ties=ties, batch_size=batch_size)
+        for mine, theirs in zip(base.values, other.values):
+            assert (mine.value, mine.std_error, mine.users) == close((theirs.value, theirs.std_error, theirs.users)), mine.name
+        assert {row[0]: row[1:] for row in other.per_user.iter_rows()} == {user: close(row) for user, row in table.items()}

@@ -1,0 +1,479 @@
+"""Every accepted form of scores, truth and train gives the same Result, nothing given is changed, and memory stays small."""
+
+import math
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import weft
+from oracles import Case, summary
+from weft.ranking import TIE_RULES
+from weft.registry import all_metrics
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+
+USERS, ITEMS = 12, 15
+RNG = np.random.default_rng(7)
+SCORES = torch.tensor(RNG.permuted(np.tile(np.arange(ITEMS) // 2, (USERS, 1)), axis=1)).float()  # exact in every type, with ties
+TRUTH = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.3)
+TRUTH[np.arange(USERS), np.arange(USERS)] = 3  # nobody without a relevant item
+TRAIN = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.2)
+BUILT_IN = [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
+U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
+
+
+def evaluate(source, truth=TRUTH, **settings):
+    return weft.evaluate(source, truth, **{"metrics": BUILT_IN, "top_k": [1, 4, 20], "train": TRAIN, **settings})
+
+
+def numbers(result):
+    """All that must not depend on the form of the inputs."""
+    return [(v.name, v.value, v.std_error, v.users) for v in result.values], dict(result.counts)
+
+
+def same(result, expected):
+    (values, counts), (wanted, wanted_counts) = numbers(result), numbers(expected)
+    assert counts == wanted_counts
+    assert [value[0] for value in values] == [value[0] for value in wanted]
+    for value, other in zip(values, wanted):
+        assert value[1:] == pytest.approx(other[1:], rel=1e-12, abs=1e-12, nan_ok=True), value[0]
+
+
+def cells(matrix):
+    users, items = np.nonzero(matrix)
+    return {"user": users, "item": items, "rating": matrix[users, items]}
+
+
+def as_dict(matrix):
+    return {user: {int(item): float(row[item]) for item in np.flatnonzero(row)} for user, row in enumerate(matrix)}
+
+
+def torch_csr(matrix):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.tensor(matrix).double().to_sparse_csr()
+
+
+RATED = {
+    "polars": lambda m: pl.DataFrame(cells(m)),
+    "polars shuffled": lambda m: pl.DataFrame(cells(m)).sample(fraction=1.0, shuffle=True, seed=1),
+    "polars small types": lambda m: pl.DataFrame(cells(m)).cast({"user": pl.UInt16, "item": pl.Int8, "rating": pl.Float32}),
+    "lazy": lambda m: pl.LazyFrame(cells(m)),
+    "other column names": lambda m: pl.DataFrame(cells(m)).rename({"user": "User_ID", "item": "itemid", "rating": "value"}),
+    "pandas": lambda m: pd.DataFrame(cells(m)),
+    "pandas nullable": lambda m: pd.DataFrame(cells(m)).astype({"user": "Int64", "rating": "Float64"}),
+    "pandas odd index": lambda m: pd.DataFrame(cells(m), index=np.arange(np.count_nonzero(m))[::-1]).sample(frac=1, random_state=1),
+    "csr_matrix": sp.csr_matrix,
+    "csr_array": sp.csr_array,
+    "coo_matrix": sp.coo_matrix,
+    "coo_array": sp.coo_array,
+    "csc_matrix": sp.csc_matrix,
+    "torch csr": torch_csr,
+    "torch coo": lambda m: torch.tensor(m).to_sparse_coo(),
+    "torch dense": torch.tensor,
+    "torch bfloat16": lambda m: torch.tensor(m).bfloat16(),
+    "torch requires_grad": lambda m: torch.tensor(m).float().requires_grad_(),
+    "numpy float": lambda m: m.astype(np.float64),
+    "numpy uint8": lambda m: m.astype(np.uint8),
+    "dict of dicts": as_dict,
+}
+UNRATED = {
+    "polars": lambda m: pl.DataFrame(cells(m)).drop("rating"),
+    "lazy": lambda m: pl.LazyFrame(cells(m)).drop("rating"),
+    "pandas": lambda m: pd.DataFrame(cells(m)).drop(columns="rating"),
+    "numpy bool": lambda m: m > 0,
+    "torch bool": lambda m: torch.tensor(m > 0),
+    "torch sparse bool": lambda m: torch.tensor(m > 0).to_sparse_coo(),
+    "csr bool": lambda m: sp.csr_matrix(m > 0),
+    "dict of lists": lambda m: {user: list(row) for user, row in as_dict(m).items()},
+    "dict of arrays": lambda m: {user: np.flatnonzero(row) for user, row in enumerate(m)},
+    "dict of sets": lambda m: {user: set(row) for user, row in as_dict(m).items()},
+}
+FORMS = [(f"{name}, {kind}", form, kind == "rated") for kind, forms in (("rated", RATED), ("unrated", UNRATED)) for name, form in forms.items()]
+IDS = [name for name, _, _ in FORMS]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return {rated: evaluate(SCORES, TRUTH if rated else (TRUTH > 0).astype(float)) for rated in (True, False)}
+
+
+def test_the_expected_result_is_right(expected):
+    scores = np.where(TRAIN > 0, -math.inf, SCORES.numpy())
+    people = [Case(tuple(row), {int(i): float(t[i]) for i in np.flatnonzero(t)}) for row, t in zip(scores, TRUTH)]
+    for value in expected[True].values:
+        assert value.value == pytest.approx(summary(value.metric, people, value.k).value, abs=1e-12), value.name
+    assert expected[True].counts["relevant_seen"] == ((TRUTH > 0) & (TRAIN > 0)).sum() > 0
+
+
+@pytest.mark.parametrize(("form", "rated"), [form[1:] for form in FORMS], ids=IDS)
+def test_forms_of_truth(form, rated, expected):
+    result = evaluate(SCORES, form(TRUTH), batch_size=5)
+    same(result, expected[rated])
+    assert result.provenance["fingerprint"]["truth"] == expected[rated].provenance["fingerprint"]["truth"]
+
+
+@pytest.mark.parametrize("form", [form[1] for form in FORMS], ids=IDS)
+def test_forms_of_train(form, expected):
+    same(evaluate(SCORES, train=form(TRAIN)), expected[True])
+
+
+class WithScore:
+    def score(self, users):
+        return SCORES[users].numpy()
+
+
+def by_number(users):
+    assert isinstance(users, torch.Tensor) and users.dtype == torch.int64
+    return SCORES[users]
+
+
+EYE = torch.eye(USERS, dtype=torch.float64)
+SHIFT = torch.linspace(-2, 2, USERS)
+HALVES = SCORES.double() - SHIFT[:, None].double() - 0.25
+SOURCES = {
+    **{str(dtype): SCORES.to(dtype) for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8)},
+    **{f"numpy {kind}": SCORES.numpy().astype(kind) for kind in ("float64", "float32", "float16", "int32", "uint8")},
+    "callable": by_number,
+    "object with score": WithScore(),
+    "numpy answers": lambda users: SCORES[users].numpy(),
+    "factors": weft.Factors(EYE, SCORES.T.double()),
+    "factors with biases": weft.Factors(EYE, HALVES.T, user_biases=SHIFT, item_biases=np.full(ITEMS, 0.25)),
+    "integer factors": weft.Factors(np.eye(USERS, dtype=np.int8), SCORES.T.long()),
+}
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 7])
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_forms_of_scores(source, batch_size, expected):
+    same(evaluate(source, batch_size=batch_size), expected[True])
+
+
+def test_a_factor_pair_of_two_types_takes_the_wider_one():
+    pair = weft.Factors(torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64))
+    assert weft.evaluate(pair, {0: [1]}, metrics="MRR@2")["MRR@2"] == 1.0
+
+
+def test_a_model_is_asked_once_for_each_user():
+    asked = []
+
+    def model(users):
+        asked.extend(users.tolist())
+        return torch.rand(len(users), 30, generator=torch.Generator().manual_seed(0))
+
+    weft.evaluate(model, {user: [user % 30] for user in range(700)}, metrics="MRR@5")
+    assert sorted(asked) == list(range(700))
+
+
+def test_string_ids_reach_a_model_as_they_are():
+    asked = []
+
+    def model(users):
+        assert isinstance(users, list)
+        asked.extend(users)
+        return SCORES[[int(user[1:]) for user in users]]
+
+    truth = pl.DataFrame({"user": ["u3", "u11", "u2"], "item": [1, 2, 3]})
+    result = evaluate(model, truth, train=None, per_user=True)
+    assert sorted(asked) == ["u11", "u2", "u3"] == sorted(result.per_user["user"])
+    rows = torch.zeros(USERS, ITEMS)
+    rows[[3, 11, 2], [1, 2, 3]] = 1
+    assert numbers(result)[0] == [pytest.approx(row, nan_ok=True) for row in numbers(evaluate(SCORES, rows, train=None))[0]]
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding.from_pretrained(SCORES.clone())
+        self.drop = torch.nn.Dropout(0.9)
+        self.frozen = torch.nn.BatchNorm1d(3).eval()
+
+    def forward(self, users):
+        assert not (self.training or self.drop.training or torch.is_grad_enabled())
+        return self.drop(self.table(users)).requires_grad_(False)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_module_is_asked_in_evaluation_mode_and_gets_its_modes_back(training, expected):
+    network = Network()
+    network.training = network.drop.training = training
+    modes = {name: module.training for name, module in network.named_modules()}
+    same(evaluate(network), expected[True])
+    assert {name: module.training for name, module in network.named_modules()} == modes
+
+
+def test_a_module_gets_its_mode_back_after_an_exception():
+    class Failing(Network):
+        def forward(self, users):
+            raise ArithmeticError("the model's own")
+
+    network = Failing().train()
+    with pytest.raises(ArithmeticError, match="the model's own"):
+        evaluate(network)
+    assert network.training and network.drop.training
+
+
+ID_FORMS = {
+    "list": list,
+    "numpy": np.array,
+    "numpy objects": lambda ids: np.array(ids, dtype=object),
+    "polars": pl.Series,
+    "categorical": lambda ids: pl.Series(ids).cast(pl.Categorical) if isinstance(ids[0], str) else pl.Series(ids),
+    "pandas": pd.Series,
+    "tensor": lambda ids: torch.tensor(ids) if isinstance(ids[0], int) else tuple(ids),
+}
+
+
+@pytest.mark.parametrize("kind", ["strings", "sparse integers"])
+@pytest.mark.parametrize("form", ID_FORMS.values(), ids=ID_FORMS)
+def test_ids_of_rows_and_columns(form, kind, expected):
+    users, items = (U_IDS, I_IDS) if kind == "strings" else ([n * n - 50 for n in range(USERS)], [1000 - 7 * n for n in range(ITEMS)])
+    rows, columns = RNG.permutation(USERS), np.arange(ITEMS)  # columns stay: equal scores rank by column
+
+    def named(matrix):
+        frame = cells(matrix)
+        return pl.DataFrame({"user": [users[u] for u in frame["user"]], "item": [items[i] for i in frame["item"]], "rating": frame["rating"]})
+
+    given = {"users": form([users[n] for n in rows]), "items": form([items[n] for n in columns])}
+    result = evaluate(SCORES[rows], named(TRUTH), train=named(TRAIN), per_user=True, **given)
+    same(result, expected[True])
+    assert result.per_user["user"].to_list() == [users[n] for n in rows]
+
+
+def test_columns_in_another_order():
+    scores = torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(1))
+    order = np.arange(ITEMS)[::-1]
+    truth = {f"u{u}": {f"i{i}": r for i, r in row.items()} for u, row in as_dict(TRUTH).items()}
+    shuffled = evaluate(scores[:, order.copy()], truth, train=None, users=U_IDS, items=[I_IDS[n] for n in order])
+    same(shuffled, evaluate(scores, truth, train=None, users=U_IDS, items=I_IDS))
+    same(shuffled, evaluate(scores, train=None))
+
+
+def test_users_without_scores_count_zero_or_not_at_all():
+    truth = {"u1": {"i0": 1}, "gone": {"i1": 1}, "away": {"i2": 1}}
+    ids = pl.Series(U_IDS)
+    settings = {"metrics": ["HitRate@15", "AUC", "GAUC", "LAUC@15"], "users": ids, "items": I_IDS, "train": None, "per_user": True}
+    zero = evaluate(SCORES, truth, **settings)
+    assert zero["HitRate@15"] == pytest.approx(1 / 3) and zero.entry("GAUC").users == 1 == zero.entry("LAUC@15").users
+    assert zero.counts["missing_users"] == 2 and "2 users of the truth have no scores" in repr(zero)
+    assert set(zero.per_user["user"]) == {"u1", "gone", "away"}
+    skip = evaluate(SCORES, truth, missing_lists="skip", **settings)
+    assert skip["HitRate@15"] == 1.0 and "left out" in repr(skip)
+    same(evaluate(SCORES, truth, missing_lists="ZERO", **settings), zero)
+    assert ids.to_list() == U_IDS
+
+
+def test_zero_means_absent_in_a_matrix_and_a_rating_in_cells():
+    stored = sp.csr_matrix(([0.0, 1.0], ([0, 0], [1, 2])), shape=(USERS, ITEMS))
+    for truth in (stored, {0: {1: 0, 2: 1}}, pl.DataFrame({"user": [0, 0], "item": [1, 2], "rating": [0, 1]})):
+        assert evaluate(SCORES, truth).counts["relevant_items"] == 1
+
+
+EMPTY = {
+    "dict": {},
+    "dict of nothing": {0: {}, 1: []},
+    "frame": pl.DataFrame({"user": [], "item": [], "rating": []}),
+    "typed frame": pl.DataFrame(schema={"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64}),
+    "pandas": pd.DataFrame({"user": [], "item": []}),
+    "csr": sp.csr_matrix((USERS, ITEMS)),
+    "dense": torch.zeros(USERS, ITEMS),
+}
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
+def test_nothing_is_a_truth_and_a_train(empty, named):
+    ids = {"users": U_IDS, "items": I_IDS} if named else {}
+    result = evaluate(SCORES, empty, train=empty, **ids)
+    assert all(math.isnan(value.value) and value.users == 0 for value in result.values)
+    assert "no user has a relevant item" in result.notes[0] and result.counts["users"] == USERS
+
+
+@pytest.mark.parametrize(("users", "items"), [(0, 5), (3, 0), (0, 0), (3, 1)])
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_tiny_catalogues(users, items, ties):
+    truth = {user: [0] for user in range(users)} if items else {}
+    result = weft.evaluate(torch.zeros(users, items), truth, metrics=BUILT_IN, top_k=[1, 3], ties=ties)
+    assert result["Recall@3"] == (1.0 if users and items == 1 else pytest.approx(1.0 if False else result["Recall@3"], nan_ok=True))
+    assert (users > 0 and items > 0) or math.isnan(result["Recall@3"])
+
+
+# ------------------------------------------------------------------------------------------------- nothing is changed
+
+
+def read_only():
+    array = SCORES.numpy().copy()
+    array.flags.writeable = False
+    return array
+
+
+def inference():
+    with torch.inference_mode():
+        return SCORES.clone()
+
+
+ONE_ROW = torch.arange(ITEMS).float()
+HOLDERS = {
+    "torch": SCORES.clone,
+    "numpy": lambda: SCORES.numpy().copy(),
+    "read-only numpy": read_only,
+    "numpy broadcast": lambda: np.broadcast_to(ONE_ROW.numpy(), (USERS, ITEMS)),
+    "numpy Fortran": lambda: np.asfortranarray(SCORES.numpy()),
+    "numpy reversed": lambda: SCORES.numpy()[::-1, ::-1],
+    "numpy big-endian": lambda: SCORES.numpy().astype(">f4"),
+    "expanded": lambda: ONE_ROW.expand(USERS, ITEMS),
+    "one score expanded": lambda: torch.tensor(0.5).expand(USERS, ITEMS),
+    "transposed": lambda: SCORES.T.contiguous().T,
+    "strided": lambda: torch.stack([SCORES, SCORES], dim=2)[:, :, 1],
+    "requires_grad": lambda: SCORES.clone().requires_grad_(),
+    "not a leaf": lambda: SCORES.clone().requires_grad_() * 1,
+    "inference": inference,
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, None])
+@pytest.mark.parametrize("ties", TIE_RULES)
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+def test_scores_are_read_and_left_alone(holder, ties, batch_size):
+    scores = holder()
+    before = np.array(scores.detach() if isinstance(scores, torch.Tensor) else scores)
+    result = evaluate(scores, ties=ties, batch_size=batch_size)
+    assert np.array_equal(scores.detach() if isinstance(scores, torch.Tensor) else scores, before)
+    same(result, evaluate(torch.tensor(before.astype(np.float32)), ties=ties))
+    assert result.counts["relevant_seen"] > 0
+    if isinstance(scores, torch.Tensor):
+        evaluator = weft.Evaluator(BUILT_IN, top_k=[1, 4, 20], train=TRAIN, ties=ties, num_users=USERS, num_items=ITEMS)
+        evaluator.update(scores, torch.tensor(TRUTH), torch.arange(USERS))
+        assert torch.equal(scores, torch.tensor(before))
+        assert numbers(evaluator.compute())[0] == [pytest.approx(row, nan_ok=True) for row in numbers(result)[0]]
+
+
+@pytest.fixture
+def own_metrics(monkeypatch):
+    """The registry forgets what a test registers."""
+    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+
+
+@pytest.mark.parametrize("ties", ["index", "optimistic"])
+def test_scores_come_back_after_an_exception_in_a_metric(ties, own_metrics):
+    @weft.register
+    class Exploding(weft.UserAverageTopKMetric):
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            assert (preds == -torch.inf).any()  # masked at this moment
+            raise ArithmeticError("the metric's own")
+
+    scores = SCORES.clone()
+    with pytest.raises(ArithmeticError, match="the metric's own"):
+        evaluate(scores, metrics=["Recall@2", "Exploding@2"], ties=ties)
+    assert torch.equal(scores, SCORES)
+
+
+def test_truth_and_train_are_left_alone():
+    frame, train = pl.DataFrame(cells(TRUTH)).sample(fraction=1.0, shuffle=True, seed=3), sp.csr_matrix(TRAIN)[:, ::-1]
+    kept, data = frame.clone(), train.copy()
+    evaluate(SCORES, frame, train=train)
+    assert frame.equals(kept) and (train != data).nnz == 0 and np.array_equal(train.indices, data.indices)
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+
+
+class Largest(TorchDispatchMode):
+    """The largest tensor that is made anew, in elements, outside the memory of the scores."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = scores.untyped_storage().data_ptr()
+        self.elements, self.by = 0, ""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor) and leaf.untyped_storage().data_ptr() != self.scores:
+                elements = leaf.untyped_storage().nbytes() // leaf.element_size()
+                if elements > self.elements:
+                    self.elements, self.by = elements, str(func)
+        return out
+
+
+def watch(scores, work):
+    """The largest new tensor (elements, by what) and the peak of NumPy's memory (bytes) while `work` runs."""
+    tracemalloc.start()
+    try:
+        with Largest(scores) as largest:
+            work()
+        return largest.elements, largest.by, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+BATCH, WIDE = 96, 40_000
+
+
+@pytest.fixture(scope="module")
+def wide():
+    rng = np.random.default_rng(3)
+    scores = torch.tensor(rng.integers(0, 500, (BATCH, WIDE)), dtype=torch.float32)  # ties everywhere
+    truth, train = (sp.random(BATCH, WIDE, density=2e-4, rng=rng, format="csr") for _ in range(2))
+    return scores, truth, train
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_nothing_as_large_as_the_scores_is_made(wide, ties, kind):
+    scores, truth, train = wide
+    scores = scores.to(kind)
+    settings = {"metrics": BUILT_IN, "top_k": [5, 20], "ties": ties, "batch_size": BATCH}
+    elements, by, peak = watch(scores, lambda: weft.evaluate(scores, truth, train=train, **settings))
+    assert elements < BATCH * WIDE // 2, by
+    assert peak < BATCH * WIDE * 4
+
+
+TARGETS = {
+    "scipy": lambda truth: truth,
+    "torch csr": lambda truth: torch_csr(truth.toarray()),
+    "lists": lambda truth: [row.indices.tolist() for row in truth],
+    "dense": lambda truth: torch.tensor(truth.toarray()),
+    "dense bool": lambda truth: torch.tensor(truth.toarray() > 0),
+}
+
+
+@pytest.mark.parametrize("form", TARGETS.values(), ids=TARGETS)
+def test_nor_from_any_form_of_target(wide, form):
+    scores, target = wide[0], form(wide[1])
+    evaluator = weft.Evaluator(BUILT_IN, top_k=[5, 20], train=wide[2])
+    elements, by, peak = watch(scores, lambda: evaluator.update(scores, target, torch.arange(BATCH)))
+    assert elements < BATCH * WIDE // 2, by
+    assert peak < BATCH * WIDE * 4
+
+
+@pytest.mark.parametrize("block", ["BINARY_RELEVANCE", "DISCOUNTED_RELEVANCE", "TOP_K_BINARY_RELEVANCE"])
+def test_dense_blocks_are_made_for_who_asks(wide, block, own_metrics):
+    @weft.register
+    class Asking(weft.UserAverageTopKMetric):
+        _REQUIRED_COMPONENTS = {weft.MetricBlock[block]}
+
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return top_k_rel.sum(1)
+
+    scores, truth, train = wide
+    settings = {"metrics": ["Asking", *BUILT_IN], "top_k": [5], "batch_size": BATCH}
+    elements, _, _ = watch(scores, lambda: weft.evaluate(scores, truth, train=train, **settings))
+    assert (elements >= BATCH * WIDE) == (not block.startswith("TOP_K"))
+
+
+@pytest.mark.parametrize("kind", ["float32", "read-only", "int8"])
+def test_a_large_matrix_is_never_copied_whole(kind):
+    matrix = np.zeros((4000, 1000), dtype="int8" if kind == "int8" else "float32")
+    matrix.flags.writeable = kind != "read-only"
+    truth = {user: [user % 1000] for user in range(4000)}
+    elements, by, peak = watch(torch.empty(0), lambda: weft.evaluate(matrix, truth, metrics="MRR@5", batch_size=50))
+    assert max(elements if by != "aten.lift_fresh.default" else 0, peak / 4) < matrix.size / 4, by
