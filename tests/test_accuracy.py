@@ -66,9 +66,9 @@ class Problem:
     """Rows of scores for `users`, a truth and a train under these and further ids, and how to read them."""
 
     scores: torch.Tensor
-    users: tuple[str, ...]
-    truth: dict[str, dict[int, float]]
-    train: dict[str, list[int]] | None = None
+    users: tuple[Any, ...]
+    truth: dict[Any, dict[int, float]]
+    train: dict[Any, list[int]] | None = None
     threshold: float | None = None
 
     def run(self, specs, cutoffs, **how):
@@ -99,13 +99,13 @@ def problems(draw, max_items=12, max_users=9):
     dtype = draw(st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16]))
     some = st.sampled_from(FEW_SCORES) if draw(st.booleans()) else st.floats(-1e4, 1e4)
     scores = torch.from_numpy(draw(arrays(np.float64, (num_rows, num_items), elements=st.just(-math.inf) | some))).to(dtype)
-    users = tuple(f"u{row}" for row in range(num_rows))
+    users = tuple(range(100, 100 + num_rows))
     threshold = draw(st.none() | st.sampled_from([0.5, 2.0, 9.0]))
     ratings = [0.0, 0.5, 1.0, 2.0, 3.5, 5.0] + ([] if threshold is None else [-1.0])
     items = st.integers(0, num_items - 1)
     wanted = st.dictionaries(items, st.sampled_from(ratings), max_size=num_items)
-    truth = draw(st.dictionaries(st.sampled_from((*users, "x", "y")), wanted))
-    train = draw(st.none() | st.dictionaries(st.sampled_from((*users, "x", "z")), st.sets(items).map(sorted)))
+    truth = draw(st.dictionaries(st.sampled_from((*users, 900, 901)), wanted))
+    train = draw(st.none() | st.dictionaries(st.sampled_from((*users, 900, 999)), st.sets(items).map(sorted)))
     return Problem(scores, users, truth, train, threshold)
 
 
@@ -151,7 +151,7 @@ cutoff_lists = st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@quick(60)
+@quick(40)
 @given(problem=problems(), cutoffs=cutoff_lists, how=settings_of_runs)
 def test_every_parameter_equals_the_oracle(metric, problem, cutoffs, how):
     check(problem, [(metric, params) for params in METRICS[metric]], cutoffs, **how)
@@ -177,10 +177,10 @@ AWKWARD = {
 }
 
 
-@pytest.mark.parametrize("how", [{}, {"empty_users": "zero"}, {"missing_lists": "skip"}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"empty_users": "zero", "missing_lists": "skip"}], ids=["default", "zero and skip"])
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_data(name, how):
-    check(AWKWARD[name], SPECS, [1, 3, 20], batch_size=2, **how)
+    check(AWKWARD[name], SPECS, [2, 20], batch_size=2, **how)
 
 
 @pytest.mark.parametrize("metric", ["GAUC", "HitRate"])
@@ -188,20 +188,16 @@ def test_f1_of_one_metric_twice_is_that_metric_at_every_cutoff(metric):
     check(AWKWARD["plain"], [("F1", {"metric_name_1": metric, "metric_name_2": metric}), ("MRR", {})], [1, 3])
 
 
-@pytest.mark.parametrize("name", ["LAUC(completion=none)", "LAUC(completion='none')"])
-def test_names_of_parameter_values_need_no_quotes(name):
-    assert AWKWARD["plain"].run([("LAUC", {"completion": "none"})], [2])[f"{name}@2"] == close(3 / 8)
-
-
 @quick(15)
 @given(problem=problems(), cutoffs=cutoff_lists, ties=st.sampled_from(["index", "random", "expected"]), data=st.data())
 def test_neither_user_order_nor_batches_matter(problem, cutoffs, ties, data):
-    base = problem.run(SPECS, cutoffs, ties=ties, batch_size=7)
+    specs = [(metric, params[-1]) for metric, params in METRICS.items()]
+    base = problem.run(specs, cutoffs, ties=ties, batch_size=7)
     table = {row[0]: row[1:] for row in base.per_user.iter_rows()}
     order = data.draw(st.permutations(range(len(problem.users))))
     moved = replace(problem, scores=problem.scores[list(order)], users=tuple(problem.users[row] for row in order))
     for batch_size in (1, 3, None):
-        other = moved.run(SPECS, cutoffs, ties=ties, batch_size=batch_size)
+        other = moved.run(specs, cutoffs, ties=ties, batch_size=batch_size)
         for mine, theirs in zip(base.values, other.values):
             assert (mine.value, mine.std_error, mine.users) == close((theirs.value, theirs.std_error, theirs.users)), mine.name
         assert {row[0]: row[1:] for row in other.per_user.iter_rows()} == {user: close(row) for user, row in table.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from weft.names import Spec
 from weft.ranking import TieRule
 from weft.registry import build, expand
 from weft.result import MetricValue, Result
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # What is counted in every run, beside short lists and ties at each cut-off.
 COUNTS = (
@@ -76,7 +79,6 @@ class Evaluator(nn.Module):
         seed: int = 0,
         per_user: bool = False,
         empty_users: str = "skip",
-        item_keys: Tensor | None = None,
     ) -> None:
         super().__init__()
         check_threshold(relevance_threshold)
@@ -84,25 +86,39 @@ class Evaluator(nn.Module):
         self.relevance_threshold = relevance_threshold
         self.keeps_per_user = per_user
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
-        self.rule = TieRule(ties, seed, item_keys)
+        self.rule = TieRule(ties, seed)
         self.specs = tuple(expand([metrics] if isinstance(metrics, str) else metrics, as_cutoffs(top_k)))
         self.masks_seen = decide_masking(mask_seen, train is not None)
         self._train = self._read_train(train)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=1)
 
-        built = {spec: self._build(spec) for spec in self.specs}
-        means = {spec: metric for spec, metric in built.items() if isinstance(metric, UserMean) and metric.is_user_mean}
-        self._groups = _fuse(means)
+        self._groups, own = self._fuse()
         self._columns = tuple(spec for group in self._groups for spec in group.specs)
-        own = [spec for spec in self.specs if spec not in means]
         self._own_specs = tuple(own)
-        self.own_metrics = nn.ModuleList(built[spec] for spec in own)
+        self.own_metrics = nn.ModuleList(own.values())
 
         self.count_names = (*COUNTS, *(f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs))
         self.register_buffer("sums", torch.zeros((len(SUMS), len(self._columns)), dtype=torch.float64))
         self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
         self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
+        """Means over users, in groups that differ in nothing but the cut-off, if one formula serves all; and all other metrics."""
+        groups: dict[Spec, _Group] = {}
+        own: dict[Spec, BaseMetric] = {}
+        for spec in self.specs:
+            group = groups.get(spec.at(None))
+            if group is None:
+                metric = self._build(spec)
+                if not (isinstance(metric, UserMean) and metric.is_user_mean):
+                    own[spec] = metric
+                    continue
+                key = spec.at(None) if metric.fuses_cutoffs else spec
+                groups[key] = _Group(metric, () if spec.k is None else (spec.k,), (spec,))
+            elif spec.k is not None:
+                groups[spec.at(None)] = _Group(group.metric, (*group.cutoffs, spec.k), (*group.specs, spec))
+        return list(groups.values()), own
 
     def _build(self, spec: Spec) -> BaseMetric:
         inputs = {name: value for name, value in (("num_users", self.num_users), ("num_items", self.num_items)) if value}
@@ -224,19 +240,18 @@ class Evaluator(nn.Module):
     # ------------------------------------------------------------------------------------------------- what comes out
 
     @torch.no_grad()
-    def compute(self, *, name: str = "model", ids: Vocabulary | None = None, **about: Any) -> Result:
-        """The Result of all batches so far. `ids` names the users of the per-user table."""
+    def compute(self) -> Result:
+        """The Result of all batches so far."""
         counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
         if counts.pop("bad_scores"):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
         return Result(
             values=tuple(self._values()),
-            name=name,
-            counts={**counts, "items": self.num_items or 0, **about.get("counts", {})},
-            notes=(*about.get("notes", ()), *self._notes(counts)),
-            settings={**self._settings(), **about.get("settings", {})},
-            provenance={**versions(), **about.get("provenance", {})},
-            per_user=self._per_user_frame(ids) if self.keeps_per_user else None,
+            counts={**counts, "items": self.num_items or 0},
+            notes=tuple(self._notes(counts)),
+            settings=self._settings(),
+            provenance=versions(),
+            per_user=self._per_user_frame() if self.keeps_per_user else None,
         )
 
     def _values(self) -> Iterable[MetricValue]:
@@ -305,17 +320,17 @@ class Evaluator(nn.Module):
             "empty_users": self.empty_users,
         }
 
-    def _per_user_frame(self, ids: Vocabulary | None) -> Any:
+    def _per_user_frame(self) -> pl.DataFrame:
         import polars as pl
 
         users = torch.cat([users for users, _ in self._kept]) if self._kept else torch.empty(0, dtype=torch.int64)
         width = len(self._columns)
         values = torch.cat([values for _, values in self._kept]) if self._kept else torch.empty((0, width))
-        codes = users.cpu().numpy()
-        named = pl.Series("user", codes) if ids is None else ids.ids.gather(codes).alias("user")
         table = values.cpu().double().numpy()
         order = [spec for spec in self.specs if spec in self._columns]
-        return pl.DataFrame([named, *(pl.Series(str(spec), table[:, self._columns.index(spec)]) for spec in order)])
+        return pl.DataFrame(
+            [pl.Series("user", users.cpu().numpy()), *(pl.Series(str(spec), table[:, self._columns.index(spec)]) for spec in order)]
+        )
 
     def reset(self) -> None:
         """Forget every batch."""
@@ -336,16 +351,6 @@ class Evaluator(nn.Module):
         self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
         for metric, further in zip(self._own(), other._own()):
             metric.absorb(further)
-
-
-def _fuse(means: dict[Spec, UserMean]) -> list[_Group]:
-    """Metrics that differ in nothing but the cut-off become one group, if one formula can serve all cut-offs."""
-    groups: dict[object, list[Spec]] = {}
-    for spec, metric in means.items():
-        groups.setdefault(spec.at(None) if metric.fuses_cutoffs else spec, []).append(spec)
-    return [
-        _Group(means[specs[0]], tuple(spec.k for spec in specs if spec.k is not None), tuple(specs)) for specs in groups.values()
-    ]
 
 
 def as_cutoffs(top_k: Iterable[int] | int) -> list[int]:

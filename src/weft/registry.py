@@ -67,6 +67,7 @@ def find(name: str) -> type[BaseMetric]:
     return metric
 
 
+@cache
 def _signature(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     # Of the constructor itself: the metaclass's __call__ hides it from inspect.signature(metric).
     return dict(list(inspect.signature(metric.__init__).parameters.items())[1:])
@@ -128,8 +129,9 @@ def takes_k(name: str) -> bool:
 
 def expand(metrics: Iterable[Any], top_k: Iterable[int]) -> list[Spec]:
     """Names, specs, metric objects and classes to canonical specs, each at every cut-off it needs, without repetition."""
-    cutoffs = list(top_k)
+    cutoffs: list[int | None] = list(top_k)
     specs: dict[Spec, None] = {}
+    known: dict[tuple[Spec, bool], Spec] = {}
     for metric in metrics:
         if isinstance(metric, str):
             spec = parse(metric)
@@ -141,13 +143,13 @@ def expand(metrics: Iterable[Any], top_k: Iterable[int]) -> list[Spec]:
             spec = metric.spec
         else:
             raise SettingError(f"{metric!r} is not a metric; give names like 'nDCG@10', or metric objects.")
-        if spec.k is not None or not takes_k(spec.name):
-            specs[build(spec).spec] = None
-            continue
-        if not cutoffs:
+        wanted = [spec.k] if spec.k is not None or not takes_k(spec.name) else cutoffs
+        if not wanted:
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20].")
-        for k in cutoffs:
-            specs[build(spec.at(k)).spec] = None
+        key = (spec.at(None), wanted[0] is None)
+        if key not in known:  # the same at every cut-off, so that one metric need be made
+            known[key] = build(spec.at(wanted[0])).spec
+        specs.update({known[key].at(k): None for k in wanted})
     if not specs:
         raise SettingError("no metrics were asked for; give for example metrics=['nDCG', 'Recall'].")
     return list(specs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from weft.data import Cells, Interactions, Vocabulary, read_cells
 from weft.data.cells import build
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, one_of
-from weft.evaluator import Evaluator, decide_masking
+from weft.evaluator import Evaluator, as_cutoffs, decide_masking
+from weft.ranking import TIE_RULES, TieRule
+from weft.registry import expand
 from weft.result import Result
 from weft.sources import Model, Source, open_source
 
@@ -92,12 +94,11 @@ def evaluate(
     if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
         raise SettingError(f"batch_size={batch_size!r}; it must be a whole number from 1 up.")
     masks = decide_masking(mask_seen, train is not None)
-    # Built first with what is known, so that a wrong metric is refused before any data is read.
-    probe = Evaluator(metrics, top_k, relevance_threshold=relevance_threshold, ties=ties, seed=seed, empty_users=empty_users)
+    specs = expand([metrics] if isinstance(metrics, str) else metrics, as_cutoffs(top_k))  # refused before any data is read
+    hashes = one_of("ties", ties, TIE_RULES) in ("random", "expected")
     problem = _pose(open_source(source), truth, train, users, items, batch_size, relevance_threshold)
-    hashes = probe.rule.name in ("random", "expected")
     evaluator = Evaluator(
-        probe.specs,
+        specs,
         num_users=problem.users.size,
         num_items=problem.items.size,
         relevance_threshold=relevance_threshold,
@@ -105,8 +106,9 @@ def evaluate(
         seed=seed,
         per_user=per_user,
         empty_users=empty_users,
-        item_keys=torch.as_tensor(problem.items.keys()) if hashes else None,
     )
+    if hashes:  # ties go by the caller's ids, wherever their rows and columns stand
+        evaluator.rule = TieRule(ties, seed, torch.as_tensor(problem.items.keys()))
     if device is not None:
         evaluator.to(device)
     user_keys = torch.as_tensor(problem.users.keys()) if hashes else None
@@ -133,7 +135,7 @@ def evaluate(
                 relevant=SparseRows.of(relevant.rows(start, stop), where),
             )
             advance(stop - start)
-    return evaluator.compute(name=name or problem.source.kind, ids=problem.users, **_about(problem, masks, missing_lists))
+    return _label(evaluator.compute(), problem, name, masks, missing_lists)
 
 
 def _pose(
@@ -218,8 +220,8 @@ def _spans(num_rows: int, last: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, last)
 
 
-def _about(problem: _Problem, masks: bool, missing_lists: str) -> dict[str, Any]:
-    """What the Result should say of the data."""
+def _label(result: Result, problem: _Problem, name: str | None, masks: bool, missing_lists: str) -> Result:
+    """The result with the caller's ids, and what it should say of the data."""
     notes = []
     missing = problem.users.size - problem.num_rows
     if missing and missing_lists == "skip":
@@ -232,12 +234,18 @@ def _about(problem: _Problem, masks: bool, missing_lists: str) -> dict[str, Any]
         "source": problem.source.fingerprint(),
         "source_kind": problem.source.kind,
     }
-    return {
-        "notes": notes,
-        "counts": {"train_repetitions": problem.collapsed},
-        "settings": {"mask_seen": masks, "missing_lists": missing_lists},
-        "provenance": {"fingerprint": inputs},
-    }
+    per_user = result.per_user
+    if per_user is not None:
+        per_user = per_user.with_columns(problem.users.ids.gather(per_user["user"].to_numpy()).alias("user"))
+    return replace(
+        result,
+        name=name or problem.source.kind,
+        counts={**result.counts, "train_repetitions": problem.collapsed},
+        notes=(*notes, *result.notes),
+        settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
+        provenance={**result.provenance, "fingerprint": inputs},
+        per_user=per_user,
+    )
 
 
 @contextmanager

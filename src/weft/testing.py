@@ -204,7 +204,8 @@ def _uses_what_it_declares(subject: _Subject) -> None:
 def _garbled(batch: Any, which: MetricBlock) -> Tensor:
     right: Tensor = getattr(batch, f"_{which.value}")()
     if right.is_floating_point():
-        return torch.where(torch.isinf(right), right, 1.5 * right + 0.25)
+        by_row = torch.linspace(1.5, 2.5, len(right), dtype=right.dtype).reshape(-1, *[1] * (right.ndim - 1))
+        return torch.where(torch.isinf(right), right, by_row * right + 0.25)
     num_items: int = batch.truth.num_items
     return (right + 1).remainder(num_items)
 

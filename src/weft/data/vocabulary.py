@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Vocabulary:
         """Whether ids are row or column numbers."""
         return self._ids is None
 
-    @property
+    @cached_property
     def ids(self) -> pl.Series:
         """All ids in the order of their codes."""
         import polars as pl

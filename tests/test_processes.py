@@ -1,0 +1,52 @@
+"""Two processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven shares."""
+
+import socket
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from test_conformance import BUILT_IN, VARIANTS
+from weft.names import parse
+from weft.registry import build, takes_k
+
+USERS, ITEMS, K = 41, 19, 5
+
+
+def metrics():
+    specs = [parse(name) for name in (*BUILT_IN, *VARIANTS)]
+    return {str(spec): build(spec.at(K) if takes_k(spec.name) else spec) for spec in specs}
+
+
+def data():
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand((USERS, ITEMS), generator=generator), (torch.rand((USERS, ITEMS), generator=generator) < 0.2) * 3.0
+
+
+def work(rank, port, queue):
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    scores, target = data()
+    share = slice(0, 11) if rank == 0 else slice(11, None)
+    found = {}
+    for name, metric in metrics().items():
+        metric.update(scores[share], target[share])
+        found[name] = float(metric.compute())
+    queue.put((rank, found))
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    queue = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(work, args=(port, queue), nprocs=2)
+    found = dict(queue.get() for _ in range(2))
+    scores, target = data()
+    for name, metric in metrics().items():
+        metric.update(scores, target)
+        expected = float(metric.compute())
+        assert found[0][name] == pytest.approx(expected, abs=1e-9), name
+        assert found[1][name] == pytest.approx(expected, abs=1e-9), name
