@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 import weft
 from oracles import Case, Summary, gauc_weight, mean_summary, relevant, summary, user_value
+from weft.registry import all_metrics, parameters
 
 LINEAR = ("nDCG", {"gain": "linear"})
 METRICS: dict[str, list[dict[str, Any]]] = {
@@ -94,19 +95,25 @@ class Problem:
 
 
 @st.composite
-def problems(draw, max_items=12, max_users=9):
-    num_items, num_rows = draw(st.integers(1, max_items)), draw(st.integers(1, max_users))
+def problems(draw, tied=False):
+    num_items, num_rows = draw(st.integers(1, 12)), draw(st.integers(1, 9))
     dtype = draw(st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16]))
-    some = st.sampled_from(FEW_SCORES) if draw(st.booleans()) else st.floats(-1e4, 1e4)
-    scores = torch.from_numpy(draw(arrays(np.float64, (num_rows, num_items), elements=st.just(-math.inf) | some))).to(dtype)
+    some = st.sampled_from(FEW_SCORES) if tied or draw(st.booleans()) else st.floats(-1e4, 1e4)
+    scores = draw(tables(num_rows, num_items, some | some | some | st.just(-math.inf)))
     users = tuple(range(100, 100 + num_rows))
-    threshold = draw(st.none() | st.sampled_from([0.5, 2.0, 9.0]))
-    ratings = [0.0, 0.5, 1.0, 2.0, 3.5, 5.0] + ([] if threshold is None else [-1.0])
-    items = st.integers(0, num_items - 1)
-    wanted = st.dictionaries(items, st.sampled_from(ratings), max_size=num_items)
-    truth = draw(st.dictionaries(st.sampled_from((*users, 900, 901)), wanted))
-    train = draw(st.none() | st.dictionaries(st.sampled_from((*users, 900, 999)), st.sets(items).map(sorted)))
-    return Problem(scores, users, truth, train, threshold)
+    threshold = draw(st.sampled_from([None, 0.5, 2.0]))
+    ratings = [0.0, 0.5, 1.0, 2.0, 5.0, math.nan, math.nan, math.nan] + ([] if threshold is None else [-1.0])  # NaN: no cell
+    rated = draw(tables(num_rows + 2, num_items, st.sampled_from(ratings)))
+    truth = {user: {item: r for item, r in enumerate(row) if r == r} for user, row in zip((*users, 900, 901), rated.tolist())}
+    train = None
+    if draw(st.booleans()):
+        seen = draw(tables(num_rows + 2, num_items, st.sampled_from([0, 0, 1])))
+        train = {user: np.flatnonzero(row).tolist() for user, row in zip((*users, 900, 999), seen)}
+    return Problem(torch.from_numpy(scores).to(dtype), users, truth, train, threshold)
+
+
+def tables(rows, columns, elements):
+    return arrays(np.float64, (rows, columns), elements=elements, fill=st.nothing())
 
 
 def values_of_users(problem, metric, params, k, ties="index", **how):
@@ -143,6 +150,13 @@ def check(problem, specs, cutoffs, ties="index", **how):
         assert dict(result.per_user.select("user", entry.name).iter_rows()) == close(users), entry.name
 
 
+def test_every_accuracy_metric_and_parameter_is_here():
+    known = {metric.__name__: set(parameters(metric)) for metric in all_metrics() if metric.family == "accuracy"}
+    assert known == {
+        metric: {name for params in METRICS[metric] for name in params} - {"metric_1", "metric_2"} for metric in METRICS
+    }
+
+
 settings_of_runs = st.fixed_dictionaries(
     {"batch_size": st.sampled_from([1, 7, None])},
     optional={"empty_users": st.just("zero"), "missing_lists": st.just("skip")},
@@ -151,7 +165,7 @@ cutoff_lists = st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@quick(40)
+@quick(30)
 @given(problem=problems(), cutoffs=cutoff_lists, how=settings_of_runs)
 def test_every_parameter_equals_the_oracle(metric, problem, cutoffs, how):
     check(problem, [(metric, params) for params in METRICS[metric]], cutoffs, **how)

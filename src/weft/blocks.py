@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from weft.data.rows import SparseRows, float_type
-from weft.errors import InputError
+from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Order, TheOrder
 from weft.ranking import Ranking, TieRule, count_above, count_offered, hidden
 
@@ -104,9 +104,21 @@ class Batch:
         kept: Value = self._kept[key]
         return kept
 
+    def close(self) -> None:
+        """Let go of everything: a batch and its `Lists` hold each other, and would wait for the garbage collector."""
+        self._kept.clear()
+        self.scores = None
+
     def at(self, cutoffs: tuple[int, ...]) -> Lists:
         """The batch seen at these cut-offs."""
         return self.once(("at", cutoffs), lambda: Lists(self, cutoffs))
+
+    @block
+    def preds(self) -> Tensor:
+        """The masked scores for a user's own metric; where the source has none, nothing is offered."""
+        if self.scores is not None:
+            return self.scores
+        return torch.full((self.size, self.truth.num_items), -torch.inf, dtype=self.dtype, device=self.device)
 
     @block
     def bad_scores(self) -> Tensor:
@@ -171,7 +183,17 @@ class Batch:
 
     def gains(self, kind: str) -> Tensor:
         """The gain of each relevant cell."""
-        return self.once(("gains", kind), lambda: gain_of(self.relevant.values, kind))
+
+        def compute() -> Tensor:
+            gains = gain_of(self.relevant.values, kind)
+            if self.device.type == "cpu" and bool(torch.isinf(self.relevant.sum(gains)).any()):
+                raise InputError(
+                    f"the rating {float(self.relevant.values.max()):g} is too large: the gain 2^r - 1, or a user's sum of gains, "
+                    'overflows. Use gain="linear", or rescale the ratings.'
+                )
+            return gains
+
+        return self.once(("gains", kind), compute)
 
     def best_gains(self, kind: str) -> tuple[Tensor, Tensor]:
         """Relevant cells by gain, best first within each row: their gains and their positions from 0, `[cells]` both."""
@@ -231,6 +253,9 @@ class Batch:
     def keywords(self, wanted: Set[MetricBlock] | None, k: int | None) -> dict[str, Tensor]:
         """The blocks that a metric declared (all of them without a declaration), under their keyword names."""
         blocks = {which for which in MetricBlock if k is not None or not which.has_cutoff} if wanted is None else wanted
+        if k is None and any(which.has_cutoff for which in blocks):
+            cut = ", ".join(which.name for which in blocks if which.has_cutoff)
+            raise SettingError(f"{cut} need a cut-off; derive the metric from TopKMetric, which has one.")
         given = {which.keyword(k): self.metric_block(which, k) for which in blocks}
         return {**given, "user_indices": self.users}
 
@@ -348,12 +373,18 @@ def open_batch(
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth, "seen": seen}
     if scores is None:
-        yield Batch(None, truth, raw_scores=torch.full_like(truth.values, -torch.inf), **about)
+        batch = Batch(None, truth, raw_scores=torch.full_like(truth.values, -torch.inf), **about)
+        yield batch
+        batch.close()
         return
     refuse_bad_scores(scores, users)
     raw_scores = scores[truth.rows, truth.items]
     with hidden(scores, seen) as masked:
-        yield Batch(masked, truth, raw_scores=raw_scores, **about)
+        batch = Batch(masked, truth, raw_scores=raw_scores, **about)
+        try:
+            yield batch
+        finally:
+            batch.close()
 
 
 def gain_of(ratings: Tensor, kind: str) -> Tensor:
@@ -362,13 +393,7 @@ def gain_of(ratings: Tensor, kind: str) -> Tensor:
         return torch.ones_like(ratings)
     if kind == "linear":
         return ratings
-    gains = torch.exp2(ratings + 1 if kind == "exponential_shifted" else ratings) - 1
-    if gains.device.type == "cpu" and bool(torch.isinf(gains).any()):
-        raise InputError(
-            f"the rating {float(ratings.max()):g} is too large for the gain 2^r - 1, which overflows above 1023; "
-            'use gain="linear", or rescale the ratings.'
-        )
-    return gains
+    return torch.exp2(ratings + 1 if kind == "exponential_shifted" else ratings) - 1
 
 
 def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:

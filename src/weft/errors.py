@@ -14,6 +14,7 @@ Every message says what was got, what was expected and how to fix it.
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable
 
 
@@ -60,3 +61,14 @@ def one_of(parameter: str, value: object, allowed: tuple[str, ...]) -> str:
                 return option
     hint = did_you_mean(str(value), allowed)
     raise SettingError(f"{parameter}={value!r} is not known. Choose one of {', '.join(map(repr, allowed))}.{hint}")
+
+
+def whole_number(name: str, value: object, *, least: int = 1) -> int:
+    """`value` as an int of at least `least`; refuses booleans, fractions and text. NumPy's integers are welcome."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number < 2**63:
+        raise SettingError(f"{name}={value!r}; it must be a whole number from {least} up.")
+    return number

@@ -15,11 +15,11 @@ from weft.blocks import Batch, open_batch
 from weft.data import Interactions, Vocabulary, read_cells
 from weft.data.interactions import check_threshold
 from weft.data.rows import SparseRows, rows_of_target
-from weft.errors import InputError, MissingInput, SettingError, one_of
-from weft.metrics.base import EMPTY_USERS, SUMS, BaseMetric, UserMean, mean_of, standard_error_of, user_sums
+from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
+from weft.metrics.base import EMPTY_USERS, SUMS, BaseMetric, UserMean, check_batch, mean_of, standard_error_of, user_sums
 from weft.names import Spec
 from weft.ranking import TieRule
-from weft.registry import build, expand
+from weft.registry import as_list, build, expand
 from weft.result import MetricValue, Result
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class Evaluator(nn.Module):
 
     def __init__(
         self,
-        metrics: Iterable[Any] | str,
-        top_k: Iterable[int] | int = (),
+        metrics: Any,
+        top_k: Iterable[int] | int | None = None,
         *,
         train: Any = None,
         num_users: int | None = None,
@@ -81,13 +81,16 @@ class Evaluator(nn.Module):
         empty_users: str = "skip",
     ) -> None:
         super().__init__()
-        check_threshold(relevance_threshold)
-        self.num_users, self.num_items = num_users, num_items
-        self.relevance_threshold = relevance_threshold
+        self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
+        self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
+        self.relevance_threshold = check_threshold(relevance_threshold)
         self.keeps_per_user = per_user
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
         self.rule = TieRule(ties, seed)
-        self.specs = tuple(expand([metrics] if isinstance(metrics, str) else metrics, as_cutoffs(top_k)))
+        wanted = as_list(metrics)
+        self._refuse_other_settings(wanted)
+        self._classes = expand(wanted, as_cutoffs(top_k))
+        self.specs = tuple(self._classes)
         self.masks_seen = decide_masking(mask_seen, train is not None)
         self._train = self._read_train(train)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
@@ -102,6 +105,8 @@ class Evaluator(nn.Module):
         self.register_buffer("sums", torch.zeros((len(SUMS), len(self._columns)), dtype=torch.float64))
         self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
         self._kept: list[tuple[Tensor, Tensor]] = []
+        self._items_met: int | None = None
+        self._is_half_counted = False
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
         """Means over users, in groups that differ in nothing but the cut-off, if one formula serves all; and all other metrics."""
@@ -122,8 +127,28 @@ class Evaluator(nn.Module):
 
     def _build(self, spec: Spec) -> BaseMetric:
         inputs = {name: value for name, value in (("num_users", self.num_users), ("num_items", self.num_items)) if value}
-        settings = {"relevance_threshold": self.relevance_threshold, "empty_users": self.empty_users}
-        return build(spec, inputs=inputs, ties=self.rule.name, seed=self.rule.seed, **settings)
+        return build(spec, of=self._classes[spec], inputs=inputs, **self._counting())
+
+    def _counting(self) -> dict[str, Any]:
+        """How this run counts, for metrics that are alone."""
+        return {
+            "relevance_threshold": self.relevance_threshold,
+            "ties": self.rule.name,
+            "seed": self.rule.seed,
+            "empty_users": self.empty_users,
+        }
+
+    def _refuse_other_settings(self, metrics: list[Any]) -> None:
+        """A metric object that was told to count in another way than the run would silently be overruled."""
+        for metric in metrics:
+            if isinstance(metric, BaseMetric):
+                plain = {"relevance_threshold": None, "ties": "index", "seed": 0, "empty_users": "skip"}
+                for name, value in metric.settings().items():
+                    if value not in (plain[name], self._counting()[name]):
+                        raise SettingError(
+                            f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count alike, here with "
+                            f"{name}={self._counting()[name]!r}; give {name}={value!r} to the evaluation instead."
+                        )
 
     def _own(self) -> list[BaseMetric]:
         return cast("list[BaseMetric]", list(self.own_metrics))
@@ -144,34 +169,35 @@ class Evaluator(nn.Module):
     # ---------------------------------------------------------------------------------------------------- the pass
 
     @torch.no_grad()
-    def update(self, preds: Tensor, target: Any, user_indices: Tensor | None = None) -> None:
+    def update(self, preds: Tensor, target: Any, user_indices: Any = None) -> None:
         """Add a batch: scores `[batch, items]`, and their truth as a dense or sparse matrix or as lists of item numbers.
 
         `user_indices` tells who the rows are; needed with `train`, and to name the rows of the per-user table.
         """
-        if not isinstance(preds, Tensor) or preds.ndim != 2:
-            got = f"shape {list(preds.shape)}" if isinstance(preds, Tensor) else f"a {type(preds).__name__}"
-            raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
-        if self.num_items is not None and preds.shape[1] != self.num_items:
-            raise InputError(f"preds has {preds.shape[1]} items, but num_items={self.num_items}.")
-        if user_indices is None:
-            if self._train is not None:
-                raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
-            first = int(self.tallies[0]) if self.keeps_per_user else 0
-            user_indices = torch.arange(first, first + len(preds), device=preds.device)
-        elif user_indices.shape != preds.shape[:1]:
-            raise InputError(f"user_indices has shape {list(user_indices.shape)} for {len(preds)} rows; give one per row.")
-        seen = None
-        if self._train is not None:
-            rows = user_indices.detach().cpu().numpy().astype(np.int64)
-            if len(rows) and (rows.min() < 0 or rows.max() >= self._train.num_users):
-                raise InputError(f"user_indices must be rows of train, 0 to {self._train.num_users - 1}; got {rows.max()}.")
-            if self._train.num_items != preds.shape[1]:
-                raise InputError(f"preds has {preds.shape[1]} items, but train has {self._train.num_items}.")
-            seen = SparseRows.of(self._train.select(rows), preds.device)
-        truth = rows_of_target(target, len(preds), preds.shape[1], preds.device)
-        scores = preds.detach() if preds.is_floating_point() else preds.double()
-        self.add(scores, truth, users=user_indices, seen=seen)
+        if user_indices is None and self._train is not None:
+            raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
+        scores, users = check_batch(preds, user_indices, first=int(self.tallies[0]) if self.keeps_per_user else 0)
+        self._check_items(scores.shape[1])
+        truth = rows_of_target(target, len(scores), scores.shape[1], scores.device)
+        self.add(scores, truth, users=users, seen=None if self._train is None else self._seen(self._train, users))
+
+    def _check_items(self, found: int) -> None:
+        """All batches have the same items: as many as was said, or as in the first batch."""
+        expected = self.num_items if self.num_items is not None else self._items_met
+        if expected is not None and found != expected:
+            raise InputError(
+                f"preds has {found} items, but num_items={expected} before; give one column per item, always the same."
+            )
+        self._items_met = found
+
+    def _seen(self, train: Interactions, users: Tensor) -> SparseRows:
+        rows = users.cpu().numpy()
+        if len(rows) and (rows.min() < 0 or rows.max() >= train.num_users):
+            outside = rows[(rows < 0) | (rows >= train.num_users)][0]
+            raise InputError(f"user_indices holds {outside}; expected rows of train, 0 to {train.num_users - 1}.")
+        if train.num_items != self._items_met:
+            raise InputError(f"preds has {self._items_met} items, but train has {train.num_items}; give one column per item.")
+        return SparseRows.of(train.select(rows), users.device)
 
     def add(
         self,
@@ -198,19 +224,27 @@ class Evaluator(nn.Module):
             self._accumulate(batch)
 
     def _accumulate(self, batch: Batch) -> None:
+        if self._is_half_counted:
+            raise SettingError("an earlier batch failed in one metric after others had counted it; call reset() and start again.")
         columns, sums = [], []
         for group in self._groups:
             values = group.metric.evaluated(batch.at(group.cutoffs or (1,)), self.empty_users)
             sums.append(user_sums(values, group.metric.user_weights(batch)))
             columns.append(values)
+        tallies = self._tally(batch)
+        # Whatever may fail comes first, so that a batch that fails is not half counted.
+        for number, metric in enumerate(self._own()):
+            try:
+                metric.accumulate(batch)
+            except BaseException:
+                self._is_half_counted = number > 0
+                raise
+        self.tallies += tallies
         if columns:
             self.sums += torch.cat(sums, dim=1)
         if columns and self.keeps_per_user:
             keep = (batch.relevant.lengths > 0) | (self.empty_users == "zero")
             self._kept.append((batch.users[keep], torch.cat(columns, dim=1)[keep]))
-        for metric in self._own():
-            metric.accumulate(batch)
-        self.tallies += self._tally(batch)
 
     def _tally(self, batch: Batch) -> Tensor:
         relevant = batch.relevant_scores
@@ -247,7 +281,7 @@ class Evaluator(nn.Module):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
         return Result(
             values=tuple(self._values()),
-            counts={**counts, "items": self.num_items or 0},
+            counts={**counts, "items": self.num_items or self._items_met or 0},
             notes=tuple(self._notes(counts)),
             settings=self._settings(),
             provenance=versions(),
@@ -313,11 +347,8 @@ class Evaluator(nn.Module):
     def _settings(self) -> dict[str, Any]:
         return {
             "metrics": [str(spec) for spec in self.specs],
-            "relevance_threshold": self.relevance_threshold,
             "mask_seen": self.masks_seen,
-            "ties": self.rule.name,
-            "seed": self.rule.seed,
-            "empty_users": self.empty_users,
+            **self._counting(),
         }
 
     def _per_user_frame(self) -> pl.DataFrame:
@@ -334,6 +365,8 @@ class Evaluator(nn.Module):
 
     def reset(self) -> None:
         """Forget every batch."""
+        self._is_half_counted = False
+        self._items_met = None
         self.sums.zero_()
         self.tallies.zero_()
         self._kept.clear()
@@ -342,10 +375,14 @@ class Evaluator(nn.Module):
 
     def merge(self, other: Evaluator) -> None:
         """Add what another evaluator of the same metrics and settings has seen of other users."""
-        if self._settings() != other._settings():
-            mine, theirs = self._settings(), other._settings()
+        if not isinstance(other, Evaluator):
+            raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
+        mine, theirs = ({**x._settings(), "per_user": x.keeps_per_user} for x in (self, other))
+        if mine != theirs:
             name = next(name for name in mine if mine[name] != theirs[name])
             raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
+        if other._items_met is not None:
+            self._check_items(other._items_met)
         self.sums += other.sums.to(self.sums.device)
         self.tallies += other.tallies.to(self.tallies.device)
         self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
@@ -353,18 +390,22 @@ class Evaluator(nn.Module):
             metric.absorb(further)
 
 
-def as_cutoffs(top_k: Iterable[int] | int) -> list[int]:
+def as_cutoffs(top_k: Any) -> list[int]:
     """Cut-offs as a list; refuses anything but whole numbers from 1 up."""
-    cutoffs = [top_k] if isinstance(top_k, int) else list(top_k)
+    if top_k is None:
+        return []
+    cutoffs = top_k if isinstance(top_k, Iterable) and not isinstance(top_k, str) else [top_k]
     for k in cutoffs:
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise SettingError(f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like top_k=[10, 20].")
+        try:
+            whole_number("top_k", k)
+        except SettingError:
+            raise SettingError(f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like top_k=[10, 20].") from None
     return [int(k) for k in cutoffs]
 
 
 def decide_masking(mask_seen: bool | str, has_train: bool) -> bool:
     """Whether seen items are masked."""
-    if mask_seen not in (True, False, "auto"):
+    if not isinstance(mask_seen, (bool, str)) or mask_seen not in (True, False, "auto"):
         raise SettingError(f"mask_seen={mask_seen!r} is not known; choose True, False or 'auto'.")
     if mask_seen is True and not has_train:
         raise MissingInput("mask_seen=True needs train=, the interactions whose items are masked.")

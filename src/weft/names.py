@@ -9,6 +9,7 @@ A name is a value: it parses, compares and prints back. What a name means (which
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import NoReturn, Union
@@ -133,8 +134,11 @@ class _Parser:
     def value(self) -> Value:
         kind, token, position = self.peek()
         if kind == "number":
+            number = float(token) if re.search(r"[.eE]", token) else int(token)
+            if number in (math.inf, -math.inf):
+                self.fail(position, "a number that a float can hold")
             self.next += 1
-            return float(token) if re.search(r"[.eE]", token) else int(token)
+            return number
         if kind == "string":
             self.next += 1
             return re.sub(r"\\(.)", r"\1", token[1:-1])

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.errors import SettingError, UnknownMetric, UnknownParameter, did_you_mean
+from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter, did_you_mean
 from weft.names import Spec, parse
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _classes: dict[str, type[BaseMetric]] = {}
 
 # What a run tells a metric that asks for it in its constructor, rather than what a user sets.
 RUN_INPUTS = ("num_users", "num_items")
+# How a metric counts: the same for all metrics of a run, and so no part of a name.
+SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
 
 
 def register(metric: MetricClass) -> MetricClass:
@@ -28,6 +30,8 @@ def register(metric: MetricClass) -> MetricClass:
 
     Defining the same class again, as a notebook does, replaces it; taking another metric's name is an error.
     """
+    if not is_metric_class(metric):
+        raise SettingError(f"{metric!r} is not a metric; register a class derived from weft.BaseMetric.")
     name = metric.__name__
     known = _classes.get(name.casefold())
     if known is not None and (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
@@ -40,12 +44,25 @@ def register(metric: MetricClass) -> MetricClass:
     return metric
 
 
+def is_metric_class(given: object) -> bool:
+    """Whether this is a class of metrics."""
+    return isinstance(given, type) and hasattr(given, "parameter_aliases")
+
+
 @cache
 def _load() -> None:
     """Import the built-in metrics and those that installed packages announce under the entry point `weft.metrics`."""
     importlib.import_module("weft.metrics")
     for plugin in importlib.metadata.entry_points(group="weft.metrics"):
-        plugin.load()
+        try:
+            announced = plugin.load()
+        except Exception as error:
+            raise InputError(
+                f"the metrics that a package announces as {plugin.name!r} ({plugin.value}) cannot be loaded: {error}. "
+                "Repair or uninstall that package."
+            ) from error
+        if is_metric_class(announced):
+            register(announced)
 
 
 def all_metrics() -> list[type[BaseMetric]]:
@@ -75,16 +92,22 @@ def _signature(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
 
 def parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     """What a user can set on a metric beside its cut-off, in the order of its constructor."""
+    starred = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return {
         name: parameter
         for name, parameter in _signature(metric).items()
-        if name not in ("k", *RUN_INPUTS) and parameter.kind != inspect.Parameter.VAR_KEYWORD
+        if name not in ("k", *RUN_INPUTS, *SETTINGS) and parameter.kind not in starred
     }
 
 
-def build(spec: Spec, *, inputs: dict[str, Any] | None = None, **settings: Any) -> BaseMetric:
-    """The metric that a name means. `inputs` are the run's, `settings` how it counts."""
-    metric = find(spec.name)
+def takes_k(metric: str | type[BaseMetric]) -> bool:
+    """Whether the metric depends on a cut-off."""
+    return "k" in _signature(find(metric) if isinstance(metric, str) else metric)
+
+
+def build(spec: Spec, *, of: type[BaseMetric] | None = None, inputs: dict[str, Any] | None = None, **settings: Any) -> BaseMetric:
+    """The metric that a name means: of the registered class, or the given one. `inputs` are the run's, `settings` how it counts."""
+    metric = of or find(spec.name)
     known = parameters(metric)
     folded = {name.casefold(): name for name in known} | metric.parameter_aliases
     given: dict[str, Any] = {}
@@ -96,21 +119,29 @@ def build(spec: Spec, *, inputs: dict[str, Any] | None = None, **settings: Any) 
         if real in given:
             raise SettingError(f"{spec} gives the parameter {real!r} twice; keep one.")
         given[real] = value
-    signature = _signature(metric)
-    if "k" in signature:
+    if takes_k(metric):
         if spec.k is None:
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k.")
         given["k"] = spec.k
     elif spec.k is not None:
         raise SettingError(f"{metric.__name__} does not depend on a cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
-    wanted = {name: value for name, value in (inputs or {}).items() if name in signature}
-    return metric(**given, **wanted, **settings)
+    for name in RUN_INPUTS:
+        parameter = _signature(metric).get(name)
+        if parameter is not None and name in (inputs or {}):
+            given[name] = (inputs or {})[name]
+        elif parameter is not None and parameter.default is inspect.Parameter.empty:
+            raise MissingInput(f"{metric.__name__} needs {name}; give it to the Evaluator, as {name}=.")
+    return metric(**given, **settings)
+
+
+# Stand-ins for what only a run knows, where a metric is made for its name or its formula alone.
+_ANY_RUN = dict.fromkeys(RUN_INPUTS, 1)
 
 
 @cache
 def formula(spec: Spec) -> BaseMetric:
     """A metric for its formula alone, shared by all who combine it; nothing is ever accumulated in it."""
-    return build(spec)
+    return build(spec, inputs=_ANY_RUN)
 
 
 @cache
@@ -118,38 +149,56 @@ def canonical(name: str) -> str:
     """The one spelling of a name: `ndcg(gain=exponential)@10` is `nDCG@10`."""
     spec = parse(name)
     if spec.k is None and takes_k(spec.name):
-        return str(build(spec.at(1)).spec.at(None))
-    return str(build(spec).spec)
+        return str(build(spec.at(1), inputs=_ANY_RUN).spec.at(None))
+    return str(build(spec, inputs=_ANY_RUN).spec)
 
 
-def takes_k(name: str) -> bool:
-    """Whether the metric depends on a cut-off."""
-    return "k" in _signature(find(name))
-
-
-def expand(metrics: Iterable[Any], top_k: Iterable[int]) -> list[Spec]:
-    """Names, specs, metric objects and classes to canonical specs, each at every cut-off it needs, without repetition."""
+def expand(metrics: Iterable[Any], top_k: Iterable[int]) -> dict[Spec, type[BaseMetric]]:
+    """Names, specs, metric objects and classes to canonical specs and their classes, each at every cut-off it needs, once."""
     cutoffs: list[int | None] = list(top_k)
-    specs: dict[Spec, None] = {}
+    specs: dict[Spec, type[BaseMetric]] = {}
     known: dict[tuple[Spec, bool], Spec] = {}
-    for metric in metrics:
-        if isinstance(metric, str):
-            spec = parse(metric)
-        elif isinstance(metric, Spec):
-            spec = metric
-        elif isinstance(metric, type) and hasattr(metric, "parameter_aliases"):
-            spec = Spec(metric.__name__)
-        elif hasattr(metric, "spec"):
-            spec = metric.spec
-        else:
-            raise SettingError(f"{metric!r} is not a metric; give names like 'nDCG@10', or metric objects.")
-        wanted = [spec.k] if spec.k is not None or not takes_k(spec.name) else cutoffs
+    for given in metrics:
+        spec, metric = _resolve(given)
+        wanted = [spec.k] if spec.k is not None or not takes_k(metric) else cutoffs
         if not wanted:
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20].")
         key = (spec.at(None), wanted[0] is None)
         if key not in known:  # the same at every cut-off, so that one metric need be made
-            known[key] = build(spec.at(wanted[0])).spec
-        specs.update({known[key].at(k): None for k in wanted})
+            known[key] = build(spec.at(wanted[0]), of=metric, inputs=_ANY_RUN).spec
+        for k in wanted:
+            if specs.setdefault(known[key].at(k), metric) is not metric:
+                raise SettingError(f"two different metrics are named {known[key].at(k)}; rename one of the classes.")
     if not specs:
         raise SettingError("no metrics were asked for; give for example metrics=['nDCG', 'Recall'].")
-    return list(specs)
+    return specs
+
+
+def as_list(metrics: Any) -> list[Any]:
+    """What was given as `metrics`, as a list; one metric needs none."""
+    if isinstance(metrics, (str, Spec)) or is_metric_class(metrics) or hasattr(metrics, "parameter_aliases"):
+        return [metrics]
+    if not isinstance(metrics, Iterable):
+        raise SettingError(f"metrics={metrics!r}; give names, like metrics=['nDCG', 'Recall'], or metric objects.")
+    return list(metrics)
+
+
+def _resolve(given: Any) -> tuple[Spec, type[BaseMetric]]:
+    """The spec and class of one thing that was asked for. Classes need not be registered, but may not borrow another's name."""
+    if isinstance(given, (str, Spec)):
+        spec = parse(given) if isinstance(given, str) else given
+        return spec, find(spec.name)
+    if is_metric_class(given):
+        spec, metric = Spec(given.__name__), given
+    elif is_metric_class(type(given)):
+        spec, metric = given.spec, type(given)
+    else:
+        raise SettingError(f"{given!r} is not a metric; give names like 'nDCG@10', or metric objects.")
+    _load()
+    namesake = _classes.get(metric.__name__.casefold(), metric)
+    if namesake is not metric:
+        raise SettingError(
+            f"the class {metric.__name__} of {metric.__module__} has the name of the registered metric {namesake.__name__}; "
+            "rename it."
+        )
+    return spec, metric

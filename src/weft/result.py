@@ -89,11 +89,13 @@ class Result:
         known = {value.name: value for value in self.values}
         if name in known:
             return known[name]
-        try:
-            wanted = canonical(name)
-        except SettingError:  # a metric that is not registered here, such as one of a loaded result
-            parse(name)
-            wanted = {known_name.casefold(): known_name for known_name in known}.get(name.casefold(), name)
+        wanted = str(name)
+        if isinstance(name, str):
+            try:
+                wanted = canonical(name)
+            except SettingError:  # a metric that is not registered here, such as one of a loaded result
+                folded = {known_name.casefold(): known_name for known_name in known}
+                wanted = folded.get(str(parse(name)).casefold(), name)
         if wanted in known:
             return known[wanted]
         raise KeyError(f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: {', '.join(known)}.")
@@ -112,7 +114,7 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the result as JSON, and the per-user table, if kept, as Parquet beside it. Whole or not at all."""
         path = Path(path)
-        per_user = path.with_suffix(".per_user.parquet") if self.per_user is not None else None
+        beside = f"{path.stem}.per_user.parquet" if path.suffix == ".json" else f"{path.name}-per_user.parquet"
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -122,12 +124,13 @@ class Result:
             "notes": list(self.notes),
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
-            "per_user": per_user.name if per_user else None,
+            "per_user": None if self.per_user is None else beside,
         }
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        if self.per_user is not None and per_user is not None:
-            _write_whole(per_user, self.per_user.write_parquet)
-        _write_whole(path, lambda file: file.write(text.encode()))
+        files: dict[Path, Callable[[IO[bytes]], Any]] = {path: lambda file: file.write(text.encode())}
+        if self.per_user is not None:
+            files = {path.with_name(beside): self.per_user.write_parquet} | files
+        _write_whole(files)
         return path
 
     # ------------------------------------------------------------------------------------------------------- display
@@ -156,7 +159,13 @@ class Result:
         rows = []
         for value in self.values:
             interval = "" if math.isnan(value.std_error) else f"{value.ci_low:.4f} to {value.ci_high:.4f}"
-            rows.append("<tr>" + "".join(map(cell, (value.name, f"{value.value:.4f}", interval, f"{value.users or ''}"))) + "</tr>")
+            rows.append(
+                "<tr>"
+                + "".join(
+                    map(cell, (value.name, f"{value.value:.4f}", interval, "" if value.users is None else f"{value.users:,}"))
+                )
+                + "</tr>"
+            )
         head = "".join(cell(title, "th") for title in ("metric", "value", "95 % interval", "users"))
         notes = "".join(cell(note, "li") for note in self.notes)
         return f"<table><caption>{html.escape(self.name)}</caption><tr>{head}</tr>{''.join(rows)}</table><ul>{notes}</ul>"
@@ -176,24 +185,47 @@ def load_result(path: str | Path) -> Result:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(f"{path}: not a Weft result; expected a file written by Result.save or 'weft demo'.")
     if document.get("version") != VERSION:
+        origin = document.get("provenance")
+        writer = origin.get("weft", "unknown") if isinstance(origin, dict) else "unknown"
         raise InputError(
             f"{path}: written in version {document.get('version')!r} of the result format, but this Weft reads version "
-            f"{VERSION}; evaluate again, or use the Weft that wrote it ({document.get('provenance', {}).get('weft', 'unknown')})."
+            f"{VERSION}; evaluate again, or use the Weft that wrote it ({writer})."
         )
-    notes = list(document["notes"])
+    try:
+        values = tuple(_from_json(row) for row in document["values"])
+        counts, settings, provenance = (dict(document[key]) for key in ("counts", "settings", "provenance"))
+        name, notes, beside = str(document["name"]), list(document["notes"]), _file_name(document["per_user"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or per_user are missing or wrong "
+            f"({type(error).__name__}: {error}); evaluate again."
+        ) from None
     per_user = None
-    if document["per_user"] is not None:
-        import polars as pl
+    if beside is not None:
+        per_user = _read_per_user(path.with_name(beside))
+        if per_user is None:
+            notes.append(f"the per-user values were saved as {beside}, which is not beside {path.name}")
+    return Result(values, name, counts, tuple(notes), settings, provenance, per_user)
 
-        beside = path.with_name(document["per_user"])
-        if beside.exists():
-            per_user = pl.read_parquet(beside)
-        else:
-            notes.append(f"the per-user values were saved as {beside.name}, which is not beside {path.name}")
-    values = tuple(map(_from_json, document["values"]))
-    return Result(
-        values, document["name"], document["counts"], tuple(notes), document["settings"], document["provenance"], per_user
-    )
+
+def _file_name(given: Any) -> str | None:
+    """The name of a file in the same folder, or None; nothing else."""
+    if given is None:
+        return None
+    if not isinstance(given, str) or Path(given).name != given:
+        raise ValueError(f"per_user is {given!r}, not the name of a file in the same folder")
+    return given
+
+
+def _read_per_user(path: Path) -> pl.DataFrame | None:
+    import polars as pl
+
+    if not path.exists():
+        return None
+    try:
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again.") from None
 
 
 def _as_json(value: MetricValue) -> dict[str, Any]:
@@ -203,27 +235,45 @@ def _as_json(value: MetricValue) -> dict[str, Any]:
 
 def _from_json(row: dict[str, Any]) -> MetricValue:
     value, std_error = (math.nan if row[key] is None else row[key] for key in ("value", "std_error"))
+    if not all(isinstance(number, (int, float)) for number in (value, std_error)):
+        raise ValueError(f"values hold {value!r}, which is not a number")
     return MetricValue(row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"])
 
 
-def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write to a temporary file in the same folder, then move it into place."""
+def _write_whole(files: dict[Path, Callable[[IO[bytes]], Any]]) -> None:
+    """Write several files in one folder: all of them, or none. Each goes to a temporary file; then all are moved into place."""
+    written: dict[Path, Path] = {}
+    predecessors: dict[Path, Path] = {}  # where what stood there before waits
+    moved: list[Path] = []
+    path = next(iter(files))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        os.unlink(temporary)
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
-    except BaseException:
-        os.unlink(temporary)
+        for path, write in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            written[path] = Path(temporary)
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+            os.chmod(temporary, 0o666 & ~_umask())
+        for path, temporary_path in written.items():
+            if path.is_dir():
+                raise IsADirectoryError(0, "it is a folder")
+            if path.exists():
+                predecessors[path] = temporary_path.with_name(f"{temporary_path.name}.old")
+                os.link(path, predecessors[path])
+            os.replace(temporary_path, path)
+            moved.append(path)
+    except BaseException as error:
+        for place in moved:
+            if place in predecessors:
+                os.replace(predecessors[place], place)
+            else:
+                place.unlink()
+        if isinstance(error, OSError):
+            raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
         raise
+    finally:
+        for leftover in (*written.values(), *predecessors.values()):
+            leftover.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -12,11 +12,12 @@ import torch
 
 from weft.data import Cells, Interactions, Vocabulary, read_cells
 from weft.data.cells import build
+from weft.data.interactions import check_threshold
 from weft.data.rows import SparseRows
-from weft.errors import InputError, SettingError, one_of
+from weft.errors import InputError, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.ranking import TIE_RULES, TieRule
-from weft.registry import expand
+from weft.registry import as_list, expand
 from weft.result import Result
 from weft.sources import Model, Source, open_source
 
@@ -35,15 +36,17 @@ class _Problem:
     num_rows: int
     truth: Interactions
     train: Interactions | None
-    collapsed: int
+    collapsed: int  # repeated rows of train
+    unmatched: int  # rows of train whose users are not evaluated
+    probed: int  # users whom the model was asked for already
 
 
 def evaluate(
     source: Any,
     truth: Any,
     *,
-    metrics: Iterable[Any] | str,
-    top_k: Iterable[int] | int = (),
+    metrics: Any,
+    top_k: Iterable[int] | int | None = None,
     train: Any = None,
     users: Any = None,
     items: Any = None,
@@ -90,15 +93,18 @@ def evaluate(
     >>> result["MRR@2"]
     0.75
     """
-    one_of("missing_lists", missing_lists, MISSING_LISTS)
-    if batch_size is not None and (isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1):
-        raise SettingError(f"batch_size={batch_size!r}; it must be a whole number from 1 up.")
+    missing_lists = one_of("missing_lists", missing_lists, MISSING_LISTS)
+    batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
+    relevance_threshold = check_threshold(relevance_threshold)
     masks = decide_masking(mask_seen, train is not None)
-    specs = expand([metrics] if isinstance(metrics, str) else metrics, as_cutoffs(top_k))  # refused before any data is read
+    metrics = as_list(metrics)
+    expand(metrics, as_cutoffs(top_k))  # a wrong metric is refused before any data is read
     hashes = one_of("ties", ties, TIE_RULES) in ("random", "expected")
+    device = None if device is None else _device(device)
     problem = _pose(open_source(source), truth, train, users, items, batch_size, relevance_threshold)
     evaluator = Evaluator(
-        specs,
+        metrics,
+        top_k,
         num_users=problem.users.size,
         num_items=problem.items.size,
         relevance_threshold=relevance_threshold,
@@ -116,14 +122,17 @@ def evaluate(
     last = problem.users.size if missing_lists == "zero" else problem.num_rows
     step = batch_size or default_batch_size(problem.items.size)
     with _progress_bar(last, progress) as advance:
-        for start, stop in _spans(problem.num_rows, last, step):
+        for start, stop in _spans(problem, last, step):
             scores = None
             if start < problem.num_rows:
                 scores = problem.source.scores(start, stop, problem.users.ids[start:stop])
                 if scores.shape[1] != problem.items.size:
-                    raise InputError(f"the scores have {scores.shape[1]} columns for {problem.items.size} items.")
+                    raise InputError(
+                        f"the model answered with {scores.shape[1]} columns, but there are {problem.items.size} items; "
+                        "it must give one score per item, in the order of items=."
+                    )
                 scores = scores if device is None else scores.to(device)
-            where = torch.device(device or "cpu") if scores is None else scores.device
+            where = (device or torch.device("cpu")) if scores is None else scores.device
             evaluator.to(where)
             codes = torch.arange(start, stop, device=where)
             evaluator.add(
@@ -153,8 +162,9 @@ def _pose(
     item_ids = _vocabulary("item", items, source.num_items)
     if item_ids is None and truth_cells.shape is not None:
         item_ids = Vocabulary.numbers("item", truth_cells.shape[1])
-    elif item_ids is None:
-        item_ids = _columns_of_model(source, user_ids, batch_size)
+    probed = 0
+    if item_ids is None:
+        item_ids, probed = _columns_of_model(source, user_ids, batch_size)
     num_rows = user_ids.size
     user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
     if (user_codes < 0).any():
@@ -163,8 +173,8 @@ def _pose(
     _refuse_negative(truth_cells, threshold)
     size = (user_ids.size, item_ids.size)
     rows = build(truth_cells, user_codes, item_codes, size)
-    seen, collapsed = (None, 0) if train_cells is None else _train_rows(train_cells, user_ids, item_ids, num_rows)
-    return _Problem(source, user_ids, item_ids, num_rows, rows, seen, collapsed)
+    seen, collapsed, unmatched = (None, 0, 0) if train_cells is None else _train_rows(train_cells, user_ids, item_ids, num_rows)
+    return _Problem(source, user_ids, item_ids, num_rows, rows, seen, collapsed, unmatched, probed)
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
@@ -178,13 +188,13 @@ def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
     return vocabulary
 
 
-def _columns_of_model(source: Source, users: Vocabulary, batch_size: int | None) -> Vocabulary:
-    """The catalogue of a model that was given without items: the columns of its first answer."""
+def _columns_of_model(source: Source, users: Vocabulary, batch_size: int | None) -> tuple[Vocabulary, int]:
+    """The catalogue of a model that was given without items, from its first answer, and how many users that was for."""
     assert isinstance(source, Model)
     if users.size == 0:
         raise InputError("the truth is empty and the model's items are not known; give the item ids as items=[...].")
     stop = min(users.size, batch_size or 256)
-    return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop]))
+    return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop])), stop
 
 
 def _refuse_negative(cells: Cells, threshold: float | None) -> None:
@@ -196,15 +206,15 @@ def _refuse_negative(cells: Cells, threshold: float | None) -> None:
         )
 
 
-def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int]:
-    """Train as rows of the evaluated users, each cell once; also how many repetitions were collapsed."""
+def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int, int]:
+    """Train as rows of the evaluated users, each cell once; how many repetitions were collapsed, and how many rows match nobody."""
     if cells.shape is not None and users.size > num_rows:
         users = Vocabulary(users.kind, num_rows, users.ids[:num_rows])
     user_codes, item_codes = cells.encode(users, items)
     known = user_codes >= 0
     rows = Interactions.from_codes(user_codes[known], item_codes[known], cells.values[known], max(users.size, num_rows), items.size)
     repeated = rows.repeated()
-    return rows.keep(~repeated), int(repeated.sum())
+    return rows.keep(~repeated), int(repeated.sum()), int((~known).sum())
 
 
 def default_batch_size(num_items: int) -> int:
@@ -212,12 +222,25 @@ def default_batch_size(num_items: int) -> int:
     return int(np.clip(_BATCH_ELEMENTS // max(1, num_items), 1, 1024))
 
 
-def _spans(num_rows: int, last: int, step: int) -> Iterator[tuple[int, int]]:
-    """Batches of rows; those with scores and those without never share one."""
-    for start in range(0, num_rows, step):
-        yield start, min(start + step, num_rows)
-    for start in range(num_rows, last, step):
+def _spans(problem: _Problem, last: int, step: int) -> Iterator[tuple[int, int]]:
+    """Batches of rows; those with scores and those without never share one. A model's first answer is a batch of its own."""
+    if problem.probed:
+        yield 0, problem.probed
+    for start in range(problem.probed, problem.num_rows, step):
+        yield start, min(start + step, problem.num_rows)
+    for start in range(problem.num_rows, last, step):
         yield start, min(start + step, last)
+
+
+def _device(given: Any) -> torch.device:
+    """A device that is there."""
+    try:
+        return torch.empty(0, device=given).device
+    except (RuntimeError, TypeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SettingError(
+            f"device={given!r} cannot be used here: {reason}. Without device= the scores stay where they are."
+        ) from None
 
 
 def _label(result: Result, problem: _Problem, name: str | None, masks: bool, missing_lists: str) -> Result:
@@ -228,6 +251,8 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
         notes.append(f"{missing:,} users of the truth have no scores and are left out (missing_lists='skip')")
     if problem.collapsed:
         notes.append(f"train repeats {problem.collapsed:,} (user, item) rows; each counts once")
+    if problem.unmatched:
+        notes.append(f"{problem.unmatched:,} rows of train belong to users who are not evaluated")
     inputs = {
         "truth": problem.truth.fingerprint(),
         "train": problem.train.fingerprint() if problem.train is not None else None,
@@ -240,7 +265,7 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
     return replace(
         result,
         name=name or problem.source.kind,
-        counts={**result.counts, "train_repetitions": problem.collapsed},
+        counts={**result.counts, "train_repetitions": problem.collapsed, "train_rows_unmatched": problem.unmatched},
         notes=(*notes, *result.notes),
         settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
         provenance={**result.provenance, "fingerprint": inputs},

@@ -6,7 +6,7 @@ the numbers of users and items.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,19 +88,20 @@ def read_cells(data: Any, where: str) -> Cells:
     """Truth or train in any of the accepted forms. `where` ("truth", "train") names it in messages."""
     if isinstance(data, Mapping):
         return _from_dict(data, where)
-    kind = type(data).__module__.partition(".")[0]
-    if kind == "polars":
-        return _from_frame(data.collect() if hasattr(data, "collect") else data, where)
-    if kind == "pandas":
-        return _from_frame(_from_pandas(data), where)
-    if kind == "scipy":
+    library, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "polars" and name in ("DataFrame", "LazyFrame"):
+        frame = data.collect() if name == "LazyFrame" else data
+        return _from_columns(frame.columns, frame.__getitem__, where)
+    if library == "pandas" and name == "DataFrame":
+        return _from_columns([str(column) for column in data.columns], lambda column: _from_pandas(data[column]), where)
+    if library == "scipy" and hasattr(data, "tocoo"):
         return _from_scipy(data, where)
-    if kind == "torch":
+    if library == "torch" and hasattr(data, "layout"):
         return _from_torch(data, where)
     if isinstance(data, np.ndarray):
         return _from_dense(data, where)
     raise InputError(
-        f"{where} is a {type(data).__name__}; expected a polars or pandas frame (user, item, rating), a scipy or torch "
+        f"{where} is a {name}; expected a polars or pandas frame (user, item, rating), a scipy or torch "
         "sparse matrix, a dense [users, items] matrix, or {user: {item: rating}}."
     )
 
@@ -132,9 +133,10 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
     for user, row in data.items():
         if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
             raise InputError(f"{where}[{user!r}] is {row!r}; expected {{item: rating}} or a list of items.")
-        ratings = row.values() if isinstance(row, Mapping) else [1.0] * len(row)
-        users.extend([user] * len(row))
-        items.extend(row)
+        liked = list(row)
+        ratings = row.values() if isinstance(row, Mapping) else [1.0] * len(liked)
+        users.extend([user] * len(liked))
+        items.extend(liked)
         try:
             values.extend(float(rating) for rating in ratings)
         except (TypeError, ValueError):
@@ -142,17 +144,32 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
     return Cells(where, id_series(users, "user", where), id_series(items, "item", where), np.asarray(values, dtype=np.float64))
 
 
-def _from_frame(frame: pl.DataFrame, where: str) -> Cells:
-    found = {role: _column(frame.columns, role, where) for role in COLUMNS}
-    if found["rating"] is None:
-        values = np.ones(len(frame))
-    else:
-        ratings = frame[found["rating"]]
-        if not (ratings.dtype.is_numeric() or str(ratings.dtype) == "Boolean"):
-            raise InputError(f"{where}: the column {found['rating']!r} holds {ratings.dtype}; ratings must be numbers.")
-        values = ratings.cast(float).fill_null(float("nan")).to_numpy()
-    users, items = (id_series(frame[str(found[role])], role, where) for role in ("user", "item"))
+def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> Cells:
+    """A frame, by the names of its columns and a way to get one."""
+    doubled = [name for name in columns if columns.count(name) > 1]
+    if doubled:
+        raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
+    found = {role: _column(columns, role, where) for role in COLUMNS}
+    users, items = (id_series(column(str(found[role])), role, where) for role in ("user", "item"))
+    values = np.ones(len(users)) if found["rating"] is None else _ratings(column(found["rating"]), found["rating"], where)
     return Cells(where, users, items, values)
+
+
+def _ratings(column: Any, name: str, where: str) -> NDArray[np.float64]:
+    import polars as pl
+
+    ratings = column if isinstance(column, pl.Series) else pl.Series(column, strict=False)
+    if not (ratings.dtype.is_numeric() or ratings.dtype == pl.Boolean or ratings.null_count() == len(ratings)):
+        raise InputError(f"{where}: the column {name!r} holds {ratings.dtype}; ratings must be numbers.")
+    return ratings.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _from_pandas(column: Any) -> Any:
+    """A pandas column as an array of numbers, or as a list with None for what is missing."""
+    # Not by polars' own conversion: it wants pyarrow, which is not a dependency.
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iufb":
+        return column.to_numpy()
+    return [None if missing else value for value, missing in zip(column.tolist(), column.isna())]
 
 
 def _column(columns: list[str], role: str, where: str) -> str | None:
@@ -169,51 +186,49 @@ def _column(columns: list[str], role: str, where: str) -> str | None:
     )
 
 
-def _from_pandas(frame: Any) -> pl.DataFrame:
+def _placed(users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...], where: str) -> Cells:
     import polars as pl
 
-    # Column by column: polars' own conversion wants pyarrow, which is not a dependency.
-    columns = {}
-    for name in frame.columns:
-        column = frame[name]
-        numeric = column.dtype.kind in "iufb" and not hasattr(column.dtype, "na_value")
-        columns[str(name)] = pl.Series(
-            column.to_numpy() if numeric else [None if value != value else value for value in column.to_list()],
-            strict=False,
-        )
-    return pl.DataFrame(columns)
-
-
-def _placed(users: Any, items: Any, values: Any, shape: tuple[int, ...], where: str) -> Cells:
-    import polars as pl
-
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{where} is a matrix of {values.dtype}; ratings must be real numbers.")
     users, items = (pl.Series(np.asarray(codes, dtype=np.int64)) for codes in (users, items))
-    return Cells(where, users, items, np.asarray(values, dtype=np.float64), (shape[0], shape[1]))
+    return Cells(where, users, items, values.astype(np.float64), (shape[0], shape[1]))
 
 
 def _from_scipy(matrix: Any, where: str) -> Cells:
-    coo = matrix.tocsr().tocoo()  # stored zeros and repeated cells stay, so that they can be judged
+    _check_two_dimensions(matrix.shape, where)
+    coo = matrix.tocoo()  # stored zeros and repeated cells stay, so that they can be judged
     return _placed(coo.row, coo.col, coo.data, coo.shape, where)
 
 
 def _from_torch(tensor: Any, where: str) -> Cells:
     import torch
 
+    _check_two_dimensions(tuple(tensor.shape), where)
+
+    def array(part: Any) -> NDArray[Any]:
+        part = part.detach().cpu()
+        numbers: NDArray[Any] = (part.float() if part.dtype == torch.bfloat16 else part).numpy()
+        return numbers
+
     if tensor.layout == torch.strided:
-        dense = tensor.detach().cpu()
-        return _from_dense(dense.float().numpy() if dense.dtype == torch.bfloat16 else dense.numpy(), where)
+        return _from_dense(array(tensor), where)
     if tensor.layout == torch.sparse_csr:
-        offsets, columns, values = tensor.crow_indices(), tensor.col_indices(), tensor.values()
-        rows = np.repeat(np.arange(tensor.shape[0]), np.diff(offsets.cpu().numpy()))
-    elif tensor.layout == torch.sparse_coo:
-        (rows, columns), values = tensor._indices().cpu(), tensor._values()
+        offsets, columns, values = tensor.crow_indices(), array(tensor.col_indices()), tensor.values()
+        rows = np.repeat(np.arange(tensor.shape[0]), np.diff(array(offsets)))
+    elif tensor.layout == torch.sparse_coo and tensor.dense_dim() == 0:
+        (rows, columns), values = array(tensor._indices()), tensor._values()
     else:
-        raise InputError(f"{where} has the torch layout {tensor.layout}; expected a sparse CSR, sparse COO or dense one.")
-    return _placed(rows, columns.cpu().numpy(), values.detach().cpu().double().numpy(), tuple(tensor.shape), where)
+        raise InputError(f"{where} has the torch layout {tensor.layout}; expected a sparse CSR, sparse COO or dense matrix.")
+    return _placed(rows, columns, array(values), tuple(tensor.shape), where)
 
 
 def _from_dense(matrix: NDArray[Any], where: str) -> Cells:
-    if matrix.ndim != 2:
-        raise InputError(f"{where} has shape {list(matrix.shape)}; a dense one is [users, items], 0 where absent.")
+    _check_two_dimensions(matrix.shape, where)
     rows, columns = np.nonzero(matrix)
     return _placed(rows, columns, matrix[rows, columns], matrix.shape, where)
+
+
+def _check_two_dimensions(shape: tuple[int, ...], where: str) -> None:
+    if len(shape) != 2:
+        raise InputError(f"{where} has shape {list(shape)}; a matrix of ratings is [users, items], 0 where absent.")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
+from weft.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,16 @@ class Interactions:
         return digest.hexdigest()
 
 
-def check_threshold(threshold: float | None) -> None:
-    """Refuse a relevance threshold that would make absent items relevant."""
-    if threshold is not None and not threshold > 0:
-        raise InputError(f"relevance_threshold={threshold!r} would make items without a rating relevant; it must be above 0.")
+def check_threshold(threshold: object) -> float | None:
+    """A relevance threshold as a float; refuses one that would make absent items relevant."""
+    if threshold is None:
+        return None
+    try:
+        number = float(threshold)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(threshold, (str, bool)) or not 0 < number < math.inf:
+        raise SettingError(
+            f"relevance_threshold={threshold!r}; it must be a number above 0, from which on a rating makes an item relevant."
+        )
+    return number

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -104,56 +107,76 @@ def rows_of_target(target: Any, batch: int, num_items: int, device: torch.device
     """
     if isinstance(target, SparseRows):
         return target
-    if isinstance(target, Tensor) and target.layout == torch.strided:
+    if isinstance(target, Tensor) and target.layout == torch.strided and not target.is_complex():
         integers = not target.is_floating_point() and target.dtype != torch.bool
         if integers and (target.ndim == 1 or (target.ndim == 2 and target.shape[1] != num_items)):
-            return _rows_of_ids(target.reshape(len(target), -1).to(device), batch, num_items)
+            return _rows_of_ids(target[:, None] if target.ndim == 1 else target, batch, num_items, device)
         return _rows_of_dense(target.detach().to(device), batch, num_items)
     if isinstance(target, (list, tuple)):
-        lists = [torch.as_tensor(row, dtype=torch.int64, device=device).flatten() for row in target]
-        padded = torch.nn.utils.rnn.pad_sequence(lists, batch_first=True, padding_value=-1) if lists else None
-        if padded is None:
-            padded = torch.empty((0, 0), dtype=torch.int64, device=device)
-        return _rows_of_ids(padded, batch, num_items)
+        return _rows_of_ids(_pad(target), batch, num_items, device)
+    if isinstance(target, Mapping):
+        _refuse("names users and items by ids", batch, num_items)
+    if target is None:
+        _refuse(f"is a {type(target).__name__}", batch, num_items)
     cells = read_cells(target, "target")
     if cells.shape is None:
-        raise InputError(
-            "target names users and items by ids; update() takes rows in the order of preds: a dense or sparse "
-            "[batch, items] matrix, or a list with the items of each row."
-        )
+        _refuse("names users and items by ids", batch, num_items)
     if cells.shape != (batch, num_items):
-        _refuse_shape(list(cells.shape), batch, num_items)
+        _refuse(f"has shape {list(cells.shape)}", batch, num_items)
     rows = Interactions.from_codes(cells.users.to_numpy(), cells.items.to_numpy(), cells.values, batch, num_items)
     if rows.repeated().any():
         raise InputError("target holds the same (row, item) twice; each item may occur once per row.")
     return SparseRows.of(rows, device)
 
 
-def _refuse_shape(shape: list[int], batch: int, num_items: int) -> None:
+def _refuse(got: str, batch: int, num_items: int) -> NoReturn:
     raise InputError(
-        f"target has shape {shape}, but preds has {batch} rows and {num_items} items; expected a [{batch}, {num_items}] "
-        "matrix, or the relevant items of each row: a list of lists, or an integer tensor padded with -1."
+        f"target {got}, but preds has {batch} rows and {num_items} items; expected a [{batch}, {num_items}] "
+        "matrix, dense or sparse, or the relevant items of each row: a list of lists, or an integer tensor padded with -1."
     )
 
 
 def _rows_of_dense(target: Tensor, batch: int, num_items: int) -> SparseRows:
     if target.ndim != 2 or tuple(target.shape) != (batch, num_items):
-        _refuse_shape(list(target.shape), batch, num_items)
+        _refuse(f"has shape {list(target.shape)}", batch, num_items)
     rows, items = target.nonzero(as_tuple=True)
-    offsets = torch.nn.functional.pad((target != 0).sum(1).cumsum(0), (1, 0))
+    offsets = torch.searchsorted(rows, torch.arange(batch + 1, device=rows.device))
     return SparseRows(offsets, items, target[rows, items].to(float_type(target.device)), num_items)
 
 
-def _rows_of_ids(ids: Tensor, batch: int, num_items: int) -> SparseRows:
+def _pad(lists: Sequence[Any]) -> Tensor:
+    """Lists of items as one tensor, short ones filled up with -1."""
+    rows = []
+    for number, given in enumerate(lists):
+        row = torch.as_tensor(given) if isinstance(given, (Tensor, np.ndarray)) else _as_integers(given)
+        if row is None or row.ndim > 1 or row.is_complex() or (row.is_floating_point() and row.numel()):
+            raise InputError(f"target has {given!r} for row {number}; expected a list of item numbers.")
+        rows.append(row.reshape(-1).long())
+    empty = torch.empty((0, 0), dtype=torch.int64)
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1) if rows else empty
+
+
+def _as_integers(given: Any) -> Tensor | None:
+    items = [given] if isinstance(given, int) else given
+    if isinstance(items, Mapping):  # its ratings would be lost
+        return None
+    try:
+        return torch.tensor([operator.index(item) for item in items], dtype=torch.int64)
+    except TypeError:
+        return None
+
+
+def _rows_of_ids(ids: Tensor, batch: int, num_items: int, device: torch.device) -> SparseRows:
     if len(ids) != batch:
-        _refuse_shape(list(ids.shape), batch, num_items)
+        _refuse(f"has {len(ids)} rows", batch, num_items)
+    ids = ids.to(device).long()
     if ids.numel() and (int(ids.max()) >= num_items or int(ids.min()) < -1):
         bad = ids[(ids >= num_items) | (ids < -1)][0]
         raise InputError(f"target holds the item {int(bad)}; items are the columns of preds, 0 to {num_items - 1}.")
-    ids = ids.long().sort(dim=1).values
+    ids = ids.sort(dim=1).values
     if ((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any():
         raise InputError("target holds the same (row, item) twice; each item may occur once per row.")
     present = ids >= 0
     offsets = torch.nn.functional.pad(present.sum(1).cumsum(0), (1, 0))
     items = ids[present]
-    return SparseRows(offsets, items, torch.ones(len(items), dtype=float_type(ids.device), device=ids.device), num_items)
+    return SparseRows(offsets, items, torch.ones(len(items), dtype=float_type(device), device=device), num_items)

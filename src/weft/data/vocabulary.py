@@ -61,8 +61,10 @@ class Vocabulary:
         """The code of each id, -1 for an id that is not here. `where` names the data in messages."""
         import polars as pl
 
+        if len(ids) == 0:
+            return np.empty(0, dtype=np.int64)
         own = self.ids
-        if len(ids) and own.dtype != ids.dtype:
+        if own.dtype != ids.dtype:
             if self._ids is None:
                 raise InputError(
                     f"{where} has {_describe(ids)} as {self.kind} ids, but without {self.kind}s= ids are "
@@ -101,8 +103,10 @@ def id_series(ids: Any, kind: str, where: str) -> pl.Series:
     if not isinstance(ids, pl.Series):
         if hasattr(ids, "detach"):  # a torch tensor
             ids = ids.detach().cpu().numpy()
-        if isinstance(ids, (set, frozenset)):
-            raise InputError(f"{where} is a set, which has no order; give the {kind} ids as a list.")
+        if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
+            raise InputError(
+                f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; give them as a list or an array."
+            )
         if not isinstance(ids, np.ndarray):
             ids = list(ids)
         ids = _series_of_values(ids, kind, where)
@@ -116,6 +120,8 @@ def _checked(ids: pl.Series, kind: str, where: str) -> pl.Series:
         row = int(ids.is_null().arg_true()[0])
         raise InputError(f"{where} has no {kind} id in row {row}; every row needs one.")
     if ids.dtype.is_integer():
+        if ids.dtype == pl.UInt64 and (ids >= 2**63).any():
+            raise InputError(f"{where} has the {kind} id {ids.max()!r}, beyond 63 bits; give such ids as strings.")
         return ids.cast(pl.Int64)
     if ids.dtype in (pl.String, pl.Categorical) or isinstance(ids.dtype, pl.Enum):
         return ids.cast(pl.String)
@@ -136,6 +142,9 @@ def _series_of_values(values: Sequence[Any] | NDArray[Any], kind: str, where: st
         raise InputError(f"{where} mixes {kind} ids of types {shown}; ids are all integers or all strings.")
     if types - {int, str}:
         raise InputError(f"{where} has {kind} ids of type {types.pop().__name__}; ids are integers or strings.")
+    beyond = next((value for value in plain if isinstance(value, int) and not -(2**63) <= value < 2**63), None)
+    if beyond is not None:
+        raise InputError(f"{where} has the {kind} id {beyond}, beyond 64 bits; give such ids as strings.")
     return pl.Series(plain, dtype=pl.String if types == {str} else pl.Int64)
 
 

@@ -396,11 +396,10 @@ class F1(_Accuracy):
         beta: float = 1.0,
         **settings: Any,
     ) -> None:
-        for alias, name in self.parameter_aliases.items():
-            if alias in settings and name == "metric_name_1":
-                metric_name_1 = settings.pop(alias)
-            elif alias in settings:
-                metric_name_2 = settings.pop(alias)
+        metric_name_1, metric_name_2 = (
+            _either(name, given, default, settings)
+            for name, given, default in (("1", metric_name_1, "Precision"), ("2", metric_name_2, "Recall"))
+        )
         super().__init__(k, **settings)
         if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
             raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
@@ -413,6 +412,14 @@ class F1(_Accuracy):
         a, b = (user_values(name, lists) for name in (self.metric_name_1, self.metric_name_2))
         below = self.beta**2 * a + b
         return torch.where(below == 0, 0, (1 + self.beta**2) * a * b / below)
+
+
+def _either(number: str, given: str | Spec, default: str, settings: dict[str, Any]) -> str | Spec:
+    """A part of F1 under one of its two names."""
+    alias = settings.pop(f"metric_{number}", None)
+    if alias is not None and given != default:
+        raise SettingError(f"F1 got metric_name_{number} twice, once as metric_{number}; give one.")
+    return given if alias is None else alias
 
 
 def user_metric_name(given: str | Spec, owner: str, k: int) -> str | Spec:

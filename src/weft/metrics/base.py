@@ -10,12 +10,15 @@ built-in ones do, `per_user` (values for all cut-offs at once).
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABCMeta
+from collections import Counter
 from collections.abc import Callable, Set
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torchmetrics
 from torch import Tensor
@@ -24,10 +27,11 @@ from torchmetrics.utilities import dim_zero_sum
 from weft.blocks import Batch, Lists, MetricBlock, open_batch
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
-from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean, one_of
+from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean, one_of, whole_number
 from weft.names import Spec, Value
 from weft.ranking import TieRule, top_k
-from weft.registry import parameters
+from weft.registry import SETTINGS, parameters
+from weft.sources.base import as_tensor
 
 EMPTY_USERS = ("skip", "zero")
 _TORCHMETRICS_SETTINGS = (
@@ -48,9 +52,12 @@ class _MetricType(ABCMeta):
     batch, as those of any two metrics without a hit do. With a name of its own, a metric is never mistaken for another.
     """
 
+    definitions: ClassVar[Counter[str]] = Counter()
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         metric = super().__call__(*args, **kwargs)
-        name = re.sub(r"\W+", "_", f"{cls.__module__} {metric.spec}")
+        about = f"{cls.__module__} {cls.__qualname__} {metric._definition} {metric.spec} {metric.settings()}"
+        name = re.sub(r"\W+", "_", about)
         metric.add_state(f"of_{name}", torch.zeros(()), dist_reduce_fx="sum", persistent=False)
         return metric
 
@@ -74,6 +81,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
     averages_ties: bool = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
+    _definition: ClassVar[int] = 0
     # A user's own `update`, which reads blocks; None for metrics that take the batch itself.
     _update_from_blocks: ClassVar[Callable[..., None] | None] = None
 
@@ -88,28 +96,34 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     ) -> None:
         for name in torchmetrics_settings:
             if name not in _TORCHMETRICS_SETTINGS:
-                known = [*parameters(type(self)), "relevance_threshold", "ties", "seed", "empty_users"]
+                known = [*parameters(type(self)), *SETTINGS]
                 raise UnknownParameter(
                     f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
                 )
         super().__init__(**torchmetrics_settings)
-        check_threshold(relevance_threshold)
-        self.relevance_threshold = relevance_threshold
+        self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # Classes of one name in one module, as a notebook makes them, are told apart by the order of their definition.
+        _MetricType.definitions[f"{cls.__module__}.{cls.__qualname__}"] += 1
+        cls._definition = _MetricType.definitions[f"{cls.__module__}.{cls.__qualname__}"]
         required = cls._REQUIRED_COMPONENTS
-        if required is not None and not all(isinstance(which, MetricBlock) for which in required):
-            wrong = next(which for which in required if not isinstance(which, MetricBlock))
+        declared = required if isinstance(required, (set, frozenset, list, tuple)) else {required} - {None}
+        if not isinstance(required, (set, frozenset, type(None))) or not all(isinstance(which, MetricBlock) for which in declared):
+            wrong = next((which for which in declared if not isinstance(which, MetricBlock)), required)
             names = [which.name for which in MetricBlock]
             raise SettingError(
                 f"{cls.__name__} declares {wrong!r} in _REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
-                f"Declare members of MetricBlock: {', '.join(names)}."
+                f"Declare a set of members of MetricBlock: {', '.join(names)}."
             )
         written = cls.__dict__.get("update")
         if written is not None:
+            kinds = {parameter.kind for parameter in inspect.signature(written).parameters.values()}
+            if inspect.Parameter.VAR_KEYWORD not in kinds:
+                raise SettingError(f"{cls.__name__}.update must take its blocks as keywords: update(self, preds, **kwargs).")
             # A user's update takes blocks; the method that callers see takes preds and target and supplies them.
             cls._update_from_blocks = written
             cls.update = BaseMetric.update  # type: ignore[method-assign]
@@ -123,9 +137,19 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         for name, parameter in parameters(type(self)).items():
             if not hasattr(self, name):
                 raise SettingError(f"{type(self).__name__} must keep its parameter as self.{name}, so that it can be named.")
-            if getattr(self, name) != parameter.default:
-                given.append((name, getattr(self, name)))
+            value = _plain(getattr(self, name))
+            if value != _plain(parameter.default):
+                given.append((name, value))
         return Spec(type(self).__name__, tuple(given), self.k)
+
+    def settings(self) -> dict[str, Any]:
+        """How the metric counts when it is alone."""
+        return {
+            "relevance_threshold": self.relevance_threshold,
+            "ties": self._rule.name,
+            "seed": self._rule.seed,
+            "empty_users": self.empty_users,
+        }
 
     # ----------------------------------------------------------------------------------------------------- computing
 
@@ -149,14 +173,9 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
 
     def open(self, preds: Tensor, target: Any, user_indices: Tensor | None = None) -> AbstractContextManager[Batch]:
         """The batch that the metric's own settings see."""
-        if not isinstance(preds, Tensor) or preds.ndim != 2:
-            got = f"shape {list(preds.shape)}" if isinstance(preds, Tensor) else f"a {type(preds).__name__}"
-            raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
-        users = torch.arange(len(preds), device=preds.device) if user_indices is None else user_indices
-        if users.shape != preds.shape[:1]:
-            raise InputError(f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one per row.")
+        scores, users = check_batch(preds, user_indices)
         return open_batch(
-            preds.detach() if preds.is_floating_point() else preds.double(),
+            scores,
             rows_of_target(target, len(preds), preds.shape[1], preds.device),
             threshold=self.relevance_threshold,
             users=users,
@@ -168,10 +187,8 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         """Add a batch to the states. A metric with an `update` of its own is handed the blocks that it declared."""
         if self._update_from_blocks is None:
             raise SettingError(f"{type(self).__name__} must define update(self, preds, **kwargs), or accumulate(self, batch).")
-        if batch.scores is None:
-            return  # a metric on scores has nothing to see where there are none
         blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
-        type(self)._update_from_blocks(self, batch.scores, **blocks)  # type: ignore[misc]
+        type(self)._update_from_blocks(self, batch.preds, **blocks)  # type: ignore[misc]
 
     def users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""
@@ -203,6 +220,30 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         values, items = top_k(preds.contiguous(), k)
         relevance = torch.where(values > -torch.inf, target.gather(1, items), 0)
         return torch.nn.functional.pad(relevance, (0, k - relevance.shape[1]))
+
+
+def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Scores `[batch, items]` and the number of each row's user, `[batch]`; without numbers they are counted from `first`."""
+    if not isinstance(preds, Tensor) or preds.ndim != 2:
+        got = f"of shape {list(preds.shape)}" if isinstance(preds, Tensor) else f"a {type(preds).__name__}"
+        raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
+    scores = as_tensor(preds, "preds")
+    if user_indices is None:
+        return scores, torch.arange(first, first + len(preds), device=preds.device)
+    users = torch.as_tensor(user_indices, device=preds.device)
+    if users.shape != preds.shape[:1]:
+        raise InputError(f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one per row.")
+    if (users.is_floating_point() or users.is_complex() or users.dtype == torch.bool) and len(users):
+        raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
+    return scores, users.long()
+
+
+def _plain(value: Any) -> Value:
+    """A parameter as names hold it: lists as tuples, NumPy's numbers as Python's."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    plain: Value = value.item() if isinstance(value, np.generic) else value
+    return plain
 
 
 class RatingMetric(BaseMetric):
@@ -244,9 +285,7 @@ class TopKMetric(BaseMetric):
 
     def __init__(self, k: int, **settings: Any) -> None:
         super().__init__(**settings)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise SettingError(f"{type(self).__name__} got the cut-off k={k!r}; it must be a whole number from 1 up.")
-        self.k = k
+        self.k = whole_number(f"{type(self).__name__} got the cut-off k", k)
 
 
 class UserMean(BaseMetric):
@@ -303,6 +342,8 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "compute_scores" in cls.__dict__ and "per_user" not in cls.__dict__:
+            cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]  # also below a built-in metric
         cls.fuses_cutoffs = cls.per_user is not UserAverageTopKMetric.per_user
 
     def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
@@ -315,15 +356,11 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
 
     def per_user(self, lists: Lists) -> Tensor:
         batch = lists.batch
-        if batch.scores is None:
-            preds = torch.full((batch.size, batch.truth.num_items), -torch.inf, dtype=batch.dtype, device=batch.device)
-        else:
-            preds = batch.scores
         blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
         # Dense relevance is made for a metric that declared it, or declared nothing.
         target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
         relevance = batch.metric_block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        values = self.compute_scores(preds, target, relevance, **blocks)  # type: ignore[arg-type]
+        values = self.compute_scores(batch.preds, target, relevance, **blocks)  # type: ignore[arg-type]
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise SettingError(f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape [{batch.size}].")

@@ -9,8 +9,10 @@ import torch
 import torchmetrics
 from torch import Tensor
 
-from weft.errors import InputError, SettingError
+from weft.blocks import refuse_bad_scores
+from weft.errors import InputError, SettingError, whole_number
 from weft.ranking import top_k
+from weft.sources.base import as_tensor
 
 
 def get_topk_ranks(pred_scores: Tensor, target: Tensor, topk: int) -> Tensor:
@@ -24,21 +26,28 @@ def get_topk_ranks(pred_scores: Tensor, target: Tensor, topk: int) -> Tensor:
     tensor([[2],
             [3]])
     """
+    topk = whole_number("topk", topk)
+    if not (isinstance(pred_scores, Tensor) and isinstance(target, Tensor)):
+        got = f"pred_scores is a {type(pred_scores).__name__} and target a {type(target).__name__}"
+        raise InputError(f"{got}; expected a tensor each.")
     if pred_scores.ndim != 2 or target.shape not in (pred_scores.shape[:1], (len(pred_scores), 1)):
         raise InputError(
             f"pred_scores has shape {list(pred_scores.shape)} and target {list(target.shape)}; "
             "expected [batch, items] and one target per row, [batch] or [batch, 1]."
         )
-    if topk < 1:
-        raise SettingError(f"topk={topk!r}; it must be a whole number from 1 up.")
-    values, items = top_k(pred_scores.detach().contiguous(), topk)
-    hit = (items == target.reshape(-1, 1)) & (values > -torch.inf)
-    rank = torch.arange(1, items.shape[1] + 1, device=items.device)
-    return (
-        torch.where(hit, rank, topk + 1).amin(1, keepdim=True)
-        if items.shape[1]
-        else hit.new_full((len(hit), 1), topk + 1, dtype=torch.int64)
-    )
+    if target.is_floating_point() or target.dtype == torch.bool:
+        raise InputError(f"target is of {target.dtype}; expected the item number of each row's target, as integers.")
+    scores, wanted = as_tensor(pred_scores, "pred_scores").contiguous(), target.reshape(-1, 1)
+    refuse_bad_scores(scores, torch.arange(len(scores), device=scores.device))
+    if target.device.type == "cpu" and scores.shape[1] and ((wanted < 0) | (wanted >= scores.shape[1])).any():
+        bad = wanted[(wanted < 0) | (wanted >= scores.shape[1])][0]
+        raise InputError(f"target holds the item {int(bad)}; items are the columns of pred_scores, 0 to {scores.shape[1] - 1}.")
+    values, items = top_k(scores, topk)
+    hit = (items == wanted) & (values > -torch.inf)
+    ranks = torch.where(hit, torch.arange(1, items.shape[1] + 1, device=items.device), topk + 1)
+    found = torch.cat([ranks, torch.full_like(wanted, topk + 1, dtype=torch.int64)], dim=1).amin(1, keepdim=True)
+    found.cut_at = topk  # type: ignore[attr-defined]  # so that a metric with a larger cut-off can refuse them
+    return found
 
 
 class _OfRanks(torchmetrics.Metric):
@@ -52,9 +61,7 @@ class _OfRanks(torchmetrics.Metric):
 
     def __init__(self, k: int) -> None:
         super().__init__()
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise SettingError(f"{type(self).__name__} got the cut-off k={k!r}; it must be a whole number from 1 up.")
-        self.k = k
+        self.k = whole_number(f"{type(self).__name__} got the cut-off k", k)
         # State names of its own: a MetricCollection must not take one metric for another (see weft.metrics.base).
         self._total, self._rows = f"total_{type(self).__name__}_{k}", f"rows_{type(self).__name__}_{k}"
         self.add_state(self._total, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
@@ -62,6 +69,17 @@ class _OfRanks(torchmetrics.Metric):
 
     def update(self, ranks: Tensor) -> None:
         """Add the ranks of a batch, as `get_topk_ranks` gives them for a `topk` of at least k."""
+        if not isinstance(ranks, Tensor) or ranks.is_floating_point() or ranks.dtype == torch.bool:
+            got = f"a tensor of {ranks.dtype}" if isinstance(ranks, Tensor) else f"a {type(ranks).__name__}"
+            raise InputError(f"ranks are {got}; expected the integers of get_topk_ranks, [batch, 1].")
+        if ranks.device.type == "cpu" and (ranks < 1).any():
+            raise InputError(f"ranks hold {int(ranks.min())}; ranks begin at 1, as get_topk_ranks gives them.")
+        topk = getattr(ranks, "cut_at", self.k)
+        if self.k > topk:
+            raise SettingError(
+                f"{type(self).__name__} has the cut-off k={self.k}, but the ranks were taken with topk={topk}, where a miss is "
+                f"{topk + 1}; call get_topk_ranks with topk={self.k} or more."
+            )
         within = torch.where(ranks <= self.k, self.worth(ranks.double()), 0)
         setattr(self, self._total, getattr(self, self._total) + within.sum())
         setattr(self, self._rows, getattr(self, self._rows) + ranks.numel())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from weft.data.rows import SparseRows
-from weft.errors import one_of
+from weft.errors import one_of, whole_number
 from weft.ranking.masking import hidden
 from weft.ranking.topk import top_k
 
@@ -34,7 +34,7 @@ class TieRule:
 
     def __init__(self, name: str = "index", seed: int = 0, item_keys: Tensor | None = None) -> None:
         self.name = one_of("ties", name, TIE_RULES)
-        self.seed = seed
+        self.seed = whole_number("seed", seed, least=0)
         self.item_keys = item_keys
 
     def rank(self, scores: Tensor, depth: int, user_keys: Tensor, relevant: SparseRows) -> Ranking:

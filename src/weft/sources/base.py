@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,34 +50,49 @@ def open_source(given: Any) -> Source:
     )
 
 
-def as_tensor(scores: Any, what: str) -> Tensor:
-    """Scores as a floating tensor. Integers become float64, which holds them exactly up to 2**53."""
+def check_scores(scores: Any, what: str) -> None:
+    """Refuse what cannot be read as real numbers."""
     if isinstance(scores, np.ndarray):
-        if scores.dtype.kind not in "fiub":
-            raise InputError(f"{what} has the type {scores.dtype}; scores must be numbers.")
-        # Copied when read-only: the ranking hides seen items in place, and gives the values back afterwards.
-        scores = torch.from_numpy(scores if scores.flags.writeable else scores.copy())
-    if not isinstance(scores, Tensor):
+        readable = scores.dtype.kind in "fiub" and scores.dtype.itemsize <= 8
+    elif isinstance(scores, Tensor):
+        kinds = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+        numbers = scores.dtype in kinds or not (scores.is_floating_point() or scores.is_complex())
+        readable = numbers and scores.layout == torch.strided and not scores.is_meta
+    else:
         raise InputError(f"{what} is a {type(scores).__name__}; expected a torch tensor or a NumPy array.")
-    if scores.is_complex() or scores.layout != torch.strided:
-        raise InputError(f"{what} is {scores.dtype}, {scores.layout}; expected a dense tensor of real numbers.")
+    if not readable:
+        layout = f", {scores.layout}, on {scores.device}" if isinstance(scores, Tensor) else ""
+        raise InputError(
+            f"{what} is of {scores.dtype}{layout}; scores must be numbers: a dense matrix of real numbers, as float64, float32, "
+            "float16, bfloat16 or integers."
+        )
+
+
+def as_tensor(given: Any, what: str) -> Tensor:
+    """Scores as a floating tensor. Integers become float64, which holds them exactly up to 2**53."""
+    check_scores(given, what)
+    if isinstance(given, np.ndarray):
+        # Copied when torch cannot share it: read-only (seen items are hidden in place), backwards, or in foreign byte order.
+        plain = given.flags.writeable and given.dtype.isnative and all(step >= 0 for step in given.strides)
+        given = torch.from_numpy(given if plain else np.array(given, dtype=given.dtype.newbyteorder("=")))
+    scores: Tensor = given.detach()
     if scores.is_floating_point():
-        return scores.detach()
-    if scores.dtype == torch.int64 and scores.numel() and int(scores.abs().max()) > 2**53:
-        raise InputError(f"{what} has integers beyond 2**53, which float64 cannot tell apart; rescale the scores.")
+        return scores
+    if scores.dtype in (torch.int64, torch.uint64) and scores.numel():
+        low, high = torch.aminmax(scores.long())
+        if low < -(2**53) or high > 2**53:
+            raise InputError(f"{what} has integers beyond 2**53, which float64 cannot tell apart; rescale the scores.")
     return scores.double()
 
 
-def sample_digest(*tensors: Tensor | None) -> str:
+def sample_digest(*arrays: Any) -> str:
     """A digest of shapes, types and up to 65,536 evenly spread elements: the same cost for any size."""
-    import hashlib
-
     digest = hashlib.blake2b(digest_size=8)
-    for tensor in tensors:
-        if tensor is None:
+    for array in arrays:
+        if array is None:
             continue
-        digest.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
-        step = max(1, tensor.numel() // 65_536)
-        sample = tensor.detach().flatten()[::step] if tensor.is_contiguous() else tensor.detach()[:256].flatten()[::step]
-        digest.update(sample.cpu().double().numpy().tobytes())
+        digest.update(f"{tuple(array.shape)}{array.dtype}".encode())
+        rows, columns = (max(1, size // 256) for size in (*array.shape, 1)[:2])
+        sample = array[::rows] if array.ndim == 1 else array[::rows, ::columns]
+        digest.update(as_tensor(sample, "a sample").cpu().double().numpy().tobytes())
     return digest.hexdigest()

@@ -35,6 +35,8 @@ class Factors:
             )
         self.num_users: int | None = self._users.shape[0]
         self.num_items: int | None = self._items.shape[0]
+        kind = torch.promote_types(self._users.dtype, self._items.dtype)
+        self._users, self._items = self._users.to(kind), self._items.to(self._users.device, kind)
         self._user_biases = self._biases(user_biases, "user_biases", self._users)
         self._item_biases = self._biases(item_biases, "item_biases", self._items)
 
@@ -49,7 +51,7 @@ class Factors:
 
     def scores(self, start: int, stop: int, users: Any) -> Tensor:
         with torch.no_grad():
-            scores = self._users[start:stop] @ self._items.T.to(self._users)
+            scores = self._users[start:stop] @ self._items.T
             if self._user_biases is not None:
                 scores += self._user_biases[start:stop, None]
             if self._item_biases is not None:

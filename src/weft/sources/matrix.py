@@ -7,23 +7,24 @@ from typing import Any
 from torch import Tensor
 
 from weft.errors import InputError
-from weft.sources.base import as_tensor, sample_digest
+from weft.sources.base import as_tensor, check_scores, sample_digest
 
 
 class ScoreMatrix:
-    """Scores `[users, items]`, torch or NumPy; batches are views of it."""
+    """Scores `[users, items]`, torch or NumPy; batches are views of it, or converted one by one."""
 
     kind = "score matrix"
 
     def __init__(self, scores: Any) -> None:
-        self._scores = as_tensor(scores, "the score matrix")
-        if self._scores.ndim != 2:
-            raise InputError(f"the score matrix has shape {list(self._scores.shape)}; expected [users, items].")
-        self.num_users: int | None = self._scores.shape[0]
-        self.num_items: int | None = self._scores.shape[1]
+        check_scores(scores, "the score matrix")
+        if scores.ndim != 2:
+            raise InputError(f"the score matrix has shape {list(scores.shape)}; expected [users, items].")
+        self._scores = scores
+        self.num_users: int | None = scores.shape[0]
+        self.num_items: int | None = scores.shape[1]
 
     def scores(self, start: int, stop: int, users: Any) -> Tensor:
-        return self._scores[start:stop]
+        return as_tensor(self._scores[start:stop], "the score matrix")
 
     def fingerprint(self) -> str:
         return sample_digest(self._scores)

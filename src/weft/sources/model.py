@@ -15,7 +15,7 @@ class Model:
     """A callable `users -> scores [batch, items]`, or an object with such a method `score`.
 
     Users arrive as a tensor of their ids when these are integers, else as a list. A `torch.nn.Module` is asked in evaluation
-    mode and without gradients, and gets its mode back.
+    mode and without gradients; it and its parts get their modes back.
     """
 
     kind = "model"
@@ -37,16 +37,16 @@ class Model:
             scores, self._first = self._first[1], None
             return scores
         asked = torch.as_tensor(users.to_numpy(writable=True)) if users.dtype.is_integer() else users.to_list()
-        module = self._model if isinstance(self._model, torch.nn.Module) else None
-        was_training = module is not None and module.training
+        modules = list(self._model.modules()) if isinstance(self._model, torch.nn.Module) else []
+        modes = [module.training for module in modules]
         try:
-            if module is not None:
-                module.eval()
+            if modules:
+                self._model.eval()
             with torch.no_grad():
                 answer = self._score(asked)
         finally:
-            if module is not None:
-                module.train(was_training)
+            for module, mode in zip(modules, modes):
+                module.training = mode
         scores = as_tensor(answer, "the model's answer")
         if scores.ndim != 2 or scores.shape[0] != stop - start:
             raise InputError(

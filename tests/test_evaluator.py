@@ -1,0 +1,311 @@
+"""The Evaluator, batch by batch: forms of update, reset, merge, masking, and the table per user."""
+
+import contextlib
+import copy
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import weft
+from weft.errors import SettingError
+from weft.ranking import TIE_RULES
+from weft.registry import all_metrics
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+
+USERS, ITEMS = 23, 14
+GENERATOR = torch.Generator().manual_seed(11)
+SCORES = torch.randint(0, 9, (USERS, ITEMS), generator=GENERATOR).float()
+SCORES[torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.1] = -torch.inf
+TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.25)
+TARGET[torch.arange(USERS), torch.arange(USERS) % ITEMS] = 3
+TARGET[4] = 0  # the only user without a relevant item
+TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
+BUILT_IN = [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
+METRICS = [*BUILT_IN, "AUC(scope=pooled)", "GAUC(weight=positives)", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)"]
+EVERYONE = torch.arange(USERS)
+
+
+def evaluator(**settings):
+    return weft.Evaluator(**{"metrics": METRICS, "top_k": [1, 3, 20], "train": TRAIN, **settings})
+
+
+PROTOTYPE = evaluator(per_user=True)  # building the metrics costs more than a batch
+
+
+def fed(batches, scores=SCORES, target=TARGET, **settings):
+    made = evaluator(**settings) if settings else copy.deepcopy(PROTOTYPE)
+    for rows in batches:
+        made.update(scores[rows], target[rows], rows)
+    return made
+
+
+def same(result, expected, tolerance=1e-9):
+    assert list(result) == list(expected) and result.counts == expected.counts and result.notes == expected.notes
+    for value, wanted in zip(result.values, expected.values):
+        got = (value.value, value.std_error)
+        assert got == pytest.approx((wanted.value, wanted.std_error), rel=tolerance, abs=tolerance, nan_ok=True), value.name
+        assert value.users == wanted.users
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return fed([EVERYONE]).compute()
+
+
+def csr(target):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return target.double().to_sparse_csr()
+
+
+def lists(target):
+    return [row.nonzero().flatten().tolist() for row in target]
+
+
+def padded(target):
+    rows = [torch.tensor(row, dtype=torch.int64) for row in lists(target)]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+
+
+RATED = {
+    "int": lambda t: t,
+    "int32": lambda t: t.int(),
+    "float": lambda t: t.float(),
+    "bfloat16": lambda t: t.bfloat16(),
+    "transposed": lambda t: t.T.contiguous().T,
+    "requires_grad": lambda t: t.float().requires_grad_(),
+    "numpy": lambda t: t.numpy(),
+    "torch csr": csr,
+    "torch coo": lambda t: t.to_sparse_coo(),
+    "scipy csr": lambda t: sp.csr_matrix(t.numpy()),
+    "scipy coo_array": lambda t: sp.coo_array(t.numpy()),
+}
+UNRATED = {
+    "bool": lambda t: t > 0,
+    "numpy bool": lambda t: t.numpy() > 0,
+    "lists": lists,
+    "tuples": lambda t: tuple(tuple(row) for row in lists(t)),
+    "unordered lists": lambda t: [row[::-1] for row in lists(t)],
+    "list of tensors": lambda t: [torch.tensor(row, dtype=torch.int64) for row in lists(t)],
+    "padded": padded,
+    "padded int32, -1 first": lambda t: padded(t).flip(1).int(),
+}
+
+
+@pytest.mark.parametrize("form", [*RATED, *UNRATED])
+def test_forms_of_target(form):
+    target = TARGET if form in RATED else (TARGET > 0).int()
+    settings = {"metrics": ["nDCG", "AUC"], "top_k": [3]}
+    got = evaluator(**settings)
+    for rows in EVERYONE.split(9):
+        got.update(SCORES[rows], (RATED | UNRATED)[form](target[rows]), rows)
+    same(got.compute(), fed([EVERYONE], target=target, **settings).compute())
+    alone = weft.metrics.nDCG(k=3)
+    alone.update(SCORES, (RATED | UNRATED)[form](target))
+    assert float(alone.compute()) == fed([EVERYONE], target=target, **settings, mask_seen=False).compute()["nDCG@3"]
+
+
+def test_one_item_per_row():
+    last = TARGET.argmax(1)
+    for target in (last, last[:, None], last.tolist(), last[:, None].tolist()):
+        got = weft.Evaluator(["MRR@5"])
+        got.update(SCORES, target)
+        assert (
+            got.compute()["MRR@5"]
+            == fed([EVERYONE], target=torch.nn.functional.one_hot(last, ITEMS), metrics="MRR@5", train=None).compute()["MRR@5"]
+        )
+
+
+@pytest.mark.parametrize(
+    "preds", [SCORES.double(), SCORES.half(), SCORES.bfloat16(), SCORES.clone().requires_grad_()], ids=lambda t: str(t.dtype)
+)
+def test_forms_of_preds(preds, whole):
+    same(fed([EVERYONE], scores=preds).compute(), whole)
+
+
+SPLITS = {
+    "1": EVERYONE.split(1),
+    "7": EVERYONE.split(7),
+    "reversed": EVERYONE.flip(0).split(5),
+    "shuffled": torch.randperm(USERS, generator=GENERATOR).split(4),
+    "with empty batches": [EVERYONE[:0], EVERYONE[:9], EVERYONE[9:9], EVERYONE[9:]],
+}
+
+
+@pytest.mark.parametrize("batches", SPLITS.values(), ids=SPLITS)
+def test_any_split_and_order_of_users(batches, whole):
+    got = fed(batches).compute()
+    same(got, whole)
+    assert got.per_user.sort("user").equals(whole.per_user.sort("user"))
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+def test_any_split_under_every_tie_rule(ties):
+    settings = {"metrics": ["nDCG", "MAP", "LAUC"], "ties": ties, "seed": 4}
+    same(fed(SPLITS["shuffled"], **settings).compute(), fed([EVERYONE], **settings).compute())
+
+
+def test_evaluate_is_the_same_line(whole):
+    same_values = weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=METRICS, top_k=[1, 3, 20], per_user=True, batch_size=6)
+    assert [same_values[name] for name in whole] == pytest.approx([whole[name] for name in whole], rel=1e-9)
+    assert same_values.per_user.select(whole.per_user.columns).equals(whole.per_user)
+
+
+# ---------------------------------------------------------------------------------------------------- reset and merge
+
+
+def test_reset_forgets_everything():
+    for settings in ({}, {"empty_users": "zero"}):
+        used = fed([EVERYONE[:9]], **settings) if settings else fed([EVERYONE[:9]])
+        used.compute()
+        used.reset()
+        nothing = used.compute()
+        assert all(math.isnan(value.value) for value in nothing.values)
+        assert {name: count for name, count in nothing.counts.items() if name != "items" and count} == {}
+        used.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+        fresh = fed([EVERYONE[9:]], **settings) if settings else fed([EVERYONE[9:]])
+        same(used.compute(), fresh.compute(), tolerance=0)
+        if not settings:
+            assert used.compute().per_user.equals(fresh.compute().per_user)
+
+
+def test_computing_changes_nothing(whole):
+    made = fed([EVERYONE[:9]])
+    first = made.compute()
+    same(made.compute(), first, tolerance=0)
+    made.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+    same(made.compute(), whole)
+
+
+@pytest.mark.parametrize("shards", [[12, 11], [1, 21, 1], [0, 23], [23, 0]])
+def test_merged_shards_equal_the_whole(shards, whole):
+    first, *others = (fed([rows]) if len(rows) else fed([]) for rows in EVERYONE.split(shards))
+    for other in others:
+        before = other.compute()
+        first.merge(other)
+        same(other.compute(), before, tolerance=0)  # what was merged is left alone
+    got = first.compute()
+    same(got, whole)
+    assert got.per_user.equals(whole.per_user)
+    if others:
+        others[0].reset()
+        same(first.compute(), whole)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differs"),
+    [
+        ({"metrics": ["nDCG"]}, {"metrics": ["MRR"]}, "metrics"),
+        ({"top_k": [5]}, {"top_k": [6]}, "metrics"),
+        ({"ties": "index"}, {"ties": "random"}, "ties"),
+        ({"seed": 1}, {"seed": 2}, "seed"),
+        ({"relevance_threshold": 3}, {}, "relevance_threshold"),
+        ({"empty_users": "zero"}, {}, "empty_users"),
+        ({"mask_seen": False}, {}, "mask_seen"),
+        ({"per_user": True}, {}, "per_user"),
+        ({}, {"num_items": ITEMS + 1, "train": None, "mask_seen": False}, "mask_seen|num_items"),
+    ],
+)
+def test_only_like_is_merged_with_like(mine, theirs, differs):
+    one, other = (evaluator(**{"metrics": ["nDCG"], "top_k": [5], **settings}) for settings in (mine, theirs))
+    for first, second in ((one, other), (other, one)):
+        with pytest.raises(SettingError, match=f"cannot merge evaluators that differ in ({differs})"):
+            first.merge(second)
+
+
+# ------------------------------------------------------------------------------------------------------------- masking
+
+
+def test_users_are_masked_by_their_number():
+    rows = torch.tensor([7, 2, 15])
+    got = evaluator(metrics=["Recall", "AUC"])
+    got.update(SCORES[rows], TARGET[rows], rows)
+    by_hand = evaluator(metrics=["Recall", "AUC"], train=None)
+    by_hand.update(SCORES[rows].masked_fill(TRAIN[rows] > 0, -torch.inf), TARGET[rows])
+    assert [got.compute()[name] for name in got.compute()] == [by_hand.compute()[name] for name in by_hand.compute()]
+    unmasked = evaluator(metrics=["Recall", "AUC"], mask_seen=False)
+    unmasked.update(SCORES[rows], TARGET[rows])
+    assert unmasked.compute()["AUC"] != got.compute()["AUC"]
+    assert got.compute().settings["mask_seen"] is True and unmasked.compute().settings["mask_seen"] is False
+    assert got.compute().counts["relevant_seen"] == int(((TARGET > 0) & (TRAIN > 0))[rows].sum()) > 0
+
+
+def test_train_in_other_forms():
+    pairs = TRAIN.nonzero().tolist()
+    forms = [sp.csr_matrix(TRAIN.numpy()), TRAIN.bool().numpy(), {u: [i for v, i in pairs if v == u] for u in range(USERS)}]
+    for train in forms:
+        got = fed([EVERYONE], metrics=["Recall"], train=train, num_users=USERS, num_items=ITEMS).compute()
+        same(got, fed([EVERYONE], metrics=["Recall"], num_users=USERS, num_items=ITEMS).compute())
+
+
+def test_a_repeated_user_in_a_batch_is_masked_in_every_row():
+    rows = torch.tensor([3, 3, 3])
+    got = evaluator(metrics=["Recall"])
+    got.update(SCORES[rows], TARGET[rows], rows)
+    once = evaluator(metrics=["Recall"])
+    once.update(SCORES[rows[:1]], TARGET[rows[:1]], rows[:1])
+    assert got.compute()["Recall@3"] == once.compute()["Recall@3"]
+
+
+@pytest.mark.parametrize("form", [torch.tensor, np.array, list, tuple, lambda users: torch.tensor(users).int()])
+def test_user_indices_are_read_or_refused(form):
+    got = evaluator(metrics=["Recall"], per_user=True)
+    with contextlib.suppress(weft.WeftError):
+        got.update(SCORES[[3, 5]], TARGET[[3, 5]], form([3, 5]))
+        same(got.compute(), fed([torch.tensor([3, 5])], metrics=["Recall"], per_user=True).compute())
+        assert got.compute().per_user["user"].to_list() == [3, 5]
+
+
+def test_updates_in_inference_mode(whole):
+    made = copy.deepcopy(PROTOTYPE)
+    with torch.inference_mode():
+        made.update(SCORES[:9].clone(), TARGET[:9], EVERYONE[:9])
+    made.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+    same(made.compute(), whole)
+    made.reset()
+
+
+# ------------------------------------------------------------------------------------------------------------ per user
+
+
+def test_the_table_per_user(whole):
+    table = whole.per_user
+    user_means = [value.name for value in whole.values if not value.metric.startswith("AUC")]
+    assert table.columns == ["user", *user_means]
+    assert table["user"].to_list() == [user for user in range(USERS) if user != 4]
+    for name in user_means:
+        values = table[name].drop_nans()
+        entry = whole.entry(name)
+        assert len(values) == entry.users
+        if "weight" not in name:
+            assert values.mean() == pytest.approx(entry.value, abs=1e-12)
+            assert values.std() / math.sqrt(len(values)) == pytest.approx(entry.std_error, abs=1e-12)
+
+
+def test_users_without_relevant_items_count_zero_on_request():
+    got = fed([EVERYONE], metrics=["nDCG", "GAUC"], per_user=True, empty_users="zero").compute()
+    skipped = fed([EVERYONE], metrics=["nDCG", "GAUC"]).compute()
+    assert len(got.per_user) == USERS == got.entry("nDCG@3").users
+    assert got["nDCG@3"] == pytest.approx(skipped["nDCG@3"] * (USERS - 1) / USERS)
+    assert got.per_user.filter(got.per_user["user"] == 4)["nDCG@3"].to_list() == [0.0]
+    assert "count 0" in str(got.notes)
+
+
+def test_rows_are_numbered_on_where_nobody_names_them():
+    made = evaluator(metrics=["MRR@5"], per_user=True, train=None)
+    for rows in EVERYONE.split(9):
+        made.update(SCORES[rows], TARGET[rows])
+    assert made.compute().per_user["user"].to_list() == [user for user in range(USERS) if user != 4]
+
+
+def test_no_table_unless_asked_for():
+    assert fed([EVERYONE], metrics=["MRR@5"]).compute().per_user is None
+
+
+def test_the_catalogue_is_counted_also_when_nobody_told_its_size(whole):
+    assert whole.counts["items"] == ITEMS

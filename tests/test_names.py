@@ -1,0 +1,213 @@
+"""One grammar of names: what parses prints back, any case reads, one spelling is written."""
+
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft
+from weft.errors import SettingError
+from weft.names import Spec, parse
+from weft.registry import all_metrics, canonical
+
+LETTERS = string.ascii_letters + "_"
+words = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + string.digits + "-é", max_size=8))
+names = words.filter(lambda word: word.casefold() not in ("true", "false", "none"))  # a nested name that reads as a constant
+cutoffs = st.none() | st.integers(1, 10**6)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+plain = (
+    st.none()
+    | st.booleans()
+    | numbers
+    | st.text(max_size=12)
+    | words
+    | st.sampled_from(["True", "none", "None", "false", "null", "1", ""])
+)
+
+
+def specs(values, least=0):
+    params = st.lists(st.tuples(words, values), min_size=least, max_size=3, unique_by=lambda pair: pair[0])
+    return st.builds(Spec, names, params.map(tuple), cutoffs)
+
+
+values = st.recursive(
+    plain,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(tuple) | specs(inner, least=1) | st.builds(Spec, names, st.just(()), st.integers(1, 99))
+    ),
+    max_leaves=8,
+)
+
+
+def exact(value):
+    """1, 1.0 and True are equal; here they are not, and -0.0 is not 0.0."""
+    if isinstance(value, Spec):
+        return value.name, [(key, exact(inner)) for key, inner in value.params], value.k
+    return [exact(inner) for inner in value] if isinstance(value, tuple) else (type(value), repr(value))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(specs(values))
+def test_printing_and_parsing_are_inverse(spec):
+    again = parse(str(spec))
+    assert again == spec and exact(again) == exact(spec)
+    assert str(again) == str(spec) and hash(again) == hash(spec)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(max_size=30) | st.text("nDCG@()=[],'\"\\ 1.e-+", max_size=20))
+def test_any_text_is_read_or_refused(text):
+    try:
+        spec = parse(text)
+    except SettingError:
+        return
+    assert parse(str(spec)) == spec
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(cutoffs, st.text(" \t\n", max_size=2))
+def test_blanks_between_words_mean_nothing(k, blank):
+    simple = Spec("F1", (("beta", 0.5), ("names", ("a", Spec("nDCG", (("gain", "linear"),))))), k)
+    text = str(simple)
+    for sign in "(),=[]@":
+        text = text.replace(sign, f"{blank}{sign}{blank}")
+    assert parse(blank + text + blank) == simple
+
+
+@pytest.mark.parametrize("written", ["X(a=1e999)", "X(a=-1e999)", "X(a=[1e400])"])
+def test_numbers_beyond_floats_are_refused_or_print_back(written):
+    try:
+        spec = parse(written)
+    except SettingError:
+        return
+    assert exact(parse(str(spec))) == exact(spec)
+
+
+@pytest.mark.parametrize(
+    ("written", "spec"),
+    [
+        ("nDCG", Spec("nDCG")),
+        ("nDCG@10", Spec("nDCG", (), 10)),
+        ("nDCG()@10", Spec("nDCG", (), 10)),
+        ("F1(beta=.5)@1", Spec("F1", (("beta", 0.5),), 1)),
+        ("F1(beta=1e-3)", Spec("F1", (("beta", 0.001),))),
+        ("F1(beta=-2)", Spec("F1", (("beta", -2),))),
+        (
+            "A(b=true, c=False, d=None, e='None', f=none)",
+            Spec("A", (("b", True), ("c", False), ("d", None), ("e", "None"), ("f", "none"))),
+        ),
+        ("A(b=\"it's\", c='a\\'b\\\\')", Spec("A", (("b", "it's"), ("c", "a'b\\")))),
+        ("A(b=[1, [x], []])", Spec("A", (("b", (1, ("x",), ())),))),
+        ("A(b=C(d=E(f=1))@3)@5", Spec("A", (("b", Spec("C", (("d", Spec("E", (("f", 1),))),), 3)),), 5)),
+        ("A(b=C())", Spec("A", (("b", "C"),))),
+        (
+            "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10",
+            Spec("F1", (("metric_name_1", "nDCG"), ("metric_name_2", "MAP"), ("beta", 0.5)), 10),
+        ),
+        (
+            "EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@10",
+            Spec("EucDistance", (("metric_names", ("Precision", "nDCG")), ("utopia_points", (1, 1))), 10),
+        ),
+    ],
+)
+def test_the_grammar_by_example(written, spec):
+    assert exact(parse(written)) == exact(spec) and parse(str(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "character"),
+    [
+        ("", "a name", 1),
+        ("@10", "a name", 1),
+        ("10", "a name", 1),
+        ("nDCG@", "a number", 6),
+        ("nDCG@ten", "a number", 6),
+        ("nDCG@0", "whole number from 1 up", 6),
+        ("nDCG@-5", "whole number from 1 up", 6),
+        ("nDCG@+5", "whole number from 1 up", 6),
+        ("nDCG@2.5", "whole number from 1 up", 6),
+        ("nDCG@1e3", "whole number from 1 up", 6),
+        ("nDCG@10@20", "the end", 8),
+        ("nDCG@10, MAP@10", "the end", 8),
+        ("nDCG MAP", "the end", 6),
+        ("nDCG(gain)", "'='", 10),
+        ("nDCG(gain=)", "a value", 11),
+        ("nDCG(=linear)", "a name", 6),
+        ("nDCG(linear)", "'='", 12),
+        ("nDCG(gain=linear", "','|'\\)'", 17),
+        ("nDCG(gain=linear ideal=k)", "','", 18),
+        ("nDCG(gain=linear,)", "a name", 18),
+        ("nDCG)", "the end", 5),
+        ("F1(a=[1, 2)", "','", 11),
+        ("nDCG(gain='linear)", "a name, a number or a sign", 11),
+        ("nDCG#10", "a name, a number or a sign", 5),
+        ("nDCG(a=1x)", "a name, a number or a sign", 8),
+        ("nDCG(a=1.2.3)", "a name, a number or a sign", 8),
+    ],
+)
+def test_what_does_not_parse_says_where(written, expected, character):
+    with pytest.raises(SettingError, match=f"(?s)cannot read.*expected.*({expected}).*at character {character}[.].*'nDCG@10'"):
+        parse(written)
+
+
+@pytest.mark.parametrize("written", ["nDCG(gain=linear, gain=binary)@3", "F1(beta=1, beta=1)@3"])
+def test_a_parameter_twice(written):
+    with pytest.raises(SettingError, match=r"twice; keep one"):
+        parse(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("ndcg@10", "nDCG@10"),
+        ("NDCG", "nDCG"),
+        ("nDCG(gain=exponential, ideal=cut)@10", "nDCG@10"),
+        ("nDCG(GAIN=LINEAR)@10", "nDCG(gain=linear)@10"),
+        ("nDCG(ideal=k, gain=binary)@10", "nDCG(gain=binary, ideal=k)@10"),
+        ("ndcgrendle2020@5", "nDCGRendle2020@5"),
+        ("auc", "AUC"),
+        ("AUC(scope=Pooled)", "AUC(scope=pooled)"),
+        ("gauc(weight=uniform)", "GAUC"),
+        ("lauc(completion=none)@5", "LAUC(completion=none)@5"),
+        ("LAUC(completion='NONE')@5", "LAUC(completion=none)@5"),
+        ("f1@10", "F1@10"),
+        ("f1(beta=1)@10", "F1@10"),
+        ("F1(beta=2)@10", "F1(beta=2.0)@10"),
+        ("F1(metric_name_1=precision, metric_name_2=RECALL)@10", "F1@10"),
+        ("F1(metric_1=ndcg)@10", "F1(metric_name_1=nDCG)@10"),
+        ("F1(metric_2=map, Metric_1=ndcg, beta=0.5)@10", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10"),
+        ("F1(metric_name_1='nDCG(gain=linear)')@3", "F1(metric_name_1=nDCG(gain=linear))@3"),
+        ("F1(metric_name_1=ndcg(GAIN=Linear), metric_name_2=map)@3", "F1(metric_name_1=nDCG(gain=linear), metric_name_2=MAP)@3"),
+        ("F1(metric_name_1=F1(beta=2), metric_name_2=gauc)@3", "F1(metric_name_1=F1(beta=2.0), metric_name_2=GAUC)@3"),
+        ("F1(metric_name_1=nDCG(gain=exponential))@3", "F1(metric_name_1=nDCG)@3"),
+    ],
+)
+def test_one_spelling_is_written(written, printed):
+    assert canonical(written) == printed == canonical(printed)
+
+
+@pytest.mark.parametrize("metric", all_metrics(), ids=lambda metric: metric.__name__)
+def test_every_registered_name_is_its_own_spelling(metric):
+    for written in (metric.__name__, metric.__name__.upper(), metric.__name__.lower()):
+        assert canonical(written) == metric.__name__
+
+
+def test_names_specs_and_objects_mean_the_same():
+    given = [
+        "ndcg@5",
+        Spec("NDCG", (("gain", "exponential"),), 5),
+        weft.metrics.nDCG(k=5),
+        weft.metrics.nDCG(k=5, gain="EXPONENTIAL"),
+        "nDCG",
+    ]
+    assert [str(spec) for spec in weft.Evaluator(given, top_k=[5]).specs] == ["nDCG@5"]
+
+
+def test_every_cut_off_once_and_in_order():
+    evaluator = weft.Evaluator(["nDCG", "AUC", "Recall@3", "nDCG@7", "auc"], top_k=[10, 5, 10])
+    assert [str(spec) for spec in evaluator.specs] == ["nDCG@10", "nDCG@5", "AUC", "Recall@3", "nDCG@7"]
+
+
+def test_a_spec_at_another_cut_off():
+    assert parse("F1(beta=2)@3").at(7) == parse("F1(beta=2)@7") and parse("F1@3").at(None) == parse("F1")

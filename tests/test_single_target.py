@@ -1,0 +1,159 @@
+"""One target per row: ranks, and the three metrics of ranks, against HitRate, nDCG and MRR on the same data."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+import weft
+from weft.errors import InputError, SettingError, WeftError
+
+ROWS, ITEMS = 40, 17
+GENERATOR = torch.Generator().manual_seed(9)
+SCORES = torch.randint(-6, 6, (ROWS, ITEMS), generator=GENERATOR).float()  # ties everywhere, negative scores
+SCORES[torch.rand(ROWS, ITEMS, generator=GENERATOR) < 0.2] = -torch.inf
+TARGET = torch.randint(0, ITEMS, (ROWS,), generator=GENERATOR)
+PAIRS = {"HR": (weft.HR, weft.metrics.HitRate), "NDCG": (weft.NDCG, weft.metrics.nDCG), "MRR": (weft.MRR, weft.metrics.MRR)}
+
+
+def rank_of(row, target, topk):
+    """By definition: position by (score descending, index ascending) among what is offered."""
+    offered = sorted((i for i in range(len(row)) if row[i] > -math.inf), key=lambda i: (-row[i], i))[:topk]
+    return offered.index(target) + 1 if target in offered else topk + 1
+
+
+@pytest.mark.parametrize("topk", [1, 3, ITEMS, ITEMS + 1, 4 * ITEMS])
+@pytest.mark.parametrize("column", [False, True])
+def test_ranks_by_definition(topk, column):
+    ranks = weft.get_topk_ranks(SCORES, TARGET[:, None] if column else TARGET, topk)
+    assert ranks.shape == (ROWS, 1) and ranks.dtype == torch.int64
+    assert ranks.flatten().tolist() == [rank_of(row, target, topk) for row, target in zip(SCORES.tolist(), TARGET.tolist())]
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32])
+def test_ranks_of_other_types(kind):
+    scores = SCORES.nan_to_num(neginf=-9.0)
+    assert torch.equal(weft.get_topk_ranks(scores.to(kind), TARGET.int(), 5), weft.get_topk_ranks(scores, TARGET, 5))
+
+
+def test_ranks_of_other_layouts():
+    expected = weft.get_topk_ranks(SCORES, TARGET, 5)
+    with torch.inference_mode():
+        inference = SCORES.clone()
+    for scores in (SCORES.T.contiguous().T, SCORES.clone().requires_grad_(), inference):
+        before = scores.detach().clone()
+        ranks = weft.get_topk_ranks(scores, TARGET, 5)
+        assert torch.equal(ranks, expected) and not ranks.requires_grad and torch.equal(scores, before)
+
+
+def test_equal_scores_rank_by_index_and_carry_no_information():
+    constant = torch.zeros(ITEMS, ITEMS)
+    assert weft.get_topk_ranks(constant, torch.arange(ITEMS), ITEMS).flatten().tolist() == list(range(1, ITEMS + 1))
+    assert weft.get_topk_ranks(torch.tensor([[0.0, -0.0]]), torch.tensor([1]), 2).item() == 2
+
+
+def test_what_is_not_offered_is_a_miss():
+    scores = torch.tensor([[-math.inf, 1.0], [-math.inf, -math.inf]])
+    assert weft.get_topk_ranks(scores, torch.tensor([0, 1]), 2).flatten().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(("rows", "items"), [(0, 4), (3, 0), (0, 0)])
+def test_nothing_to_rank(rows, items):
+    ranks = weft.get_topk_ranks(torch.zeros(rows, items), torch.zeros(rows, dtype=torch.int64), 2)
+    assert ranks.tolist() == [[3]] * rows
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, ITEMS, ITEMS + 5])
+@pytest.mark.parametrize("name", PAIRS)
+def test_equal_to_the_metrics_on_leave_one_out_data(name, k):
+    single, general = PAIRS[name][0](k=k), PAIRS[name][1](k=k)
+    for rows in torch.arange(ROWS).split(13):
+        single.update(weft.get_topk_ranks(SCORES[rows], TARGET[rows], topk=max(k, 5)))
+        general.update(SCORES[rows], TARGET[rows])
+    assert float(single.compute()) == pytest.approx(float(general.compute()), abs=1e-12)
+    evaluated = weft.evaluate(SCORES, {row: [int(item)] for row, item in enumerate(TARGET)}, metrics=[general.spec])
+    assert float(single.compute()) == pytest.approx(evaluated[str(general.spec)], abs=1e-12) and 0 < float(single.compute()) <= 1
+
+
+def test_by_hand():
+    ranks = torch.tensor([[1], [2], [4], [3]])  # topk = 3: the third row is a miss
+    wanted = {"HR": 3 / 4, "NDCG": (1 + 1 / math.log2(3) + 1 / 2) / 4, "MRR": (1 + 1 / 2 + 1 / 3) / 4}
+    for name, (metric, _) in PAIRS.items():
+        for form in (ranks, ranks.flatten(), ranks.int()):
+            assert float(metric(k=3)(form)) == pytest.approx(wanted[name], abs=1e-12)
+    assert float(weft.HR(k=2)(ranks)) == 0.5  # a smaller cut-off reads the same ranks
+
+
+def test_an_all_miss_first_batch_in_a_collection():
+    metrics = {f"{name}@{k}": metric(k) for name, (metric, _) in PAIRS.items() for k in (1, 3)}
+    collection = MetricCollection(metrics)
+    for ranks in ([[4], [4]], [[2], [2]]):
+        collection.update(torch.tensor(ranks))
+    got = {name: float(value) for name, value in collection.compute().items()}
+    wanted = {"HR@1": 0, "NDCG@1": 0, "MRR@1": 0, "HR@3": 0.5, "NDCG@3": 0.5 / math.log2(3), "MRR@3": 0.25}
+    assert got == pytest.approx(wanted)
+    collection.reset()
+    collection.update(torch.tensor([[1]]))
+    assert {float(value) for value in collection.compute().values()} == {1.0}
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
+def test_copies_count_on_their_own(clone):
+    metric = weft.MRR(k=5)
+    metric.update(torch.tensor([[2]]))
+    other = clone(metric)
+    other.update(torch.tensor([[6]]))
+    assert (float(metric.compute()), float(other.compute())) == (0.5, 0.25)
+    metric.reset()
+    metric.update(torch.tensor([[1]]))
+    assert float(metric.compute()) == 1.0
+
+
+RANKING_ERRORS = {
+    "too few targets": (lambda: (SCORES, TARGET[:3], 2), InputError, r"\[40, 17\].*\[3\].*one target per row"),
+    "several targets": (lambda: (SCORES, TARGET[:, None].repeat(1, 2), 2), InputError, r"\[40, 2\].*one target per row"),
+    "scores of a row": (lambda: (SCORES[0], TARGET[:1], 2), InputError, r"\[17\].*\[batch, items\]"),
+    "topk 0": (lambda: (SCORES, TARGET, 0), SettingError, "topk=0.*from 1 up"),
+    "topk True": (lambda: (SCORES, TARGET, True), SettingError, "topk=True.*whole number"),
+    "topk 2.5": (lambda: (SCORES, TARGET, 2.5), SettingError, "topk=2.5.*whole number"),
+    "topk a word": (lambda: (SCORES, TARGET, "2"), SettingError, "topk='2'.*whole number"),
+    "lists": (lambda: (SCORES.tolist(), TARGET.tolist(), 2), InputError, "pred_scores.*list.*tensor"),
+    "arrays": (lambda: (SCORES.numpy(), TARGET.numpy(), 2), InputError, "pred_scores.*ndarray.*tensor"),
+    "NaN": (lambda: (SCORES.masked_fill(SCORES == 2, math.nan), TARGET, 2), InputError, "NaN.*finite"),
+    "+inf": (lambda: (SCORES.masked_fill(SCORES == 2, math.inf), TARGET, 2), InputError, r"\+inf.*finite"),
+    "target beyond the catalogue": (lambda: (SCORES, TARGET + ITEMS, 2), InputError, "target.*0 to 16"),
+    "target negative": (lambda: (SCORES, TARGET - ITEMS, 2), InputError, "target.*0 to 16"),
+    "target fractions": (lambda: (SCORES, TARGET + 0.5, 2), InputError, "target.*float32"),
+}
+
+
+@pytest.mark.parametrize(("given", "error", "says"), RANKING_ERRORS.values(), ids=RANKING_ERRORS)
+def test_what_cannot_be_ranked(given, error, says):
+    with pytest.raises(error, match=f"(?s){says}"):
+        weft.get_topk_ranks(*given())
+
+
+@pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
+def test_a_cut_off_beyond_the_ranks_is_refused(metric):
+    """A miss is topk + 1: with a larger k it would count as a hit."""
+    with pytest.raises(WeftError, match=r"k=10.*topk"):
+        metric(k=10).update(weft.get_topk_ranks(torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([2]), topk=1))
+
+
+@pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, "3", None])
+def test_cut_offs_that_are_none(metric, k):
+    with pytest.raises(SettingError, match=f"{metric.__name__} got the cut-off k=.*from 1 up"):
+        metric(k=k)
+
+
+@pytest.mark.parametrize(
+    "ranks", [[1, 2], np.array([1]), torch.tensor([[0]]), torch.tensor([[-1]]), torch.tensor([[1.5]]), None], ids=repr
+)
+def test_ranks_that_are_none(ranks):
+    with pytest.raises(InputError, match="rank"):
+        weft.NDCG(k=3).update(ranks)
