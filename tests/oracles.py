@@ -95,8 +95,7 @@ def orders(case: Case, k: int, ties: str) -> Iterator[list[int]]:
     elif ties == "expected":
         starts = itertools.accumulate((len(group) for group in groups), initial=0)
         choices = [
-            list(itertools.permutations(group)) if start < k else [group]
-            for start, group in zip(starts, groups, strict=False)
+            list(itertools.permutations(group)) if start < k else [group] for start, group in zip(starts, groups, strict=False)
         ]
     else:
         raise ValueError(f"no oracle for ties={ties!r}")

@@ -689,7 +689,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("define", "says"), MISTAKES.values(), ids=MISTAKES)
 def test_an_authors_mistakes_are_named(define, says):
-    with pytest.raises(SettingError, match=says):
+    with pytest.raises(SettingError, match=says):  # noqa: PT012 - some mistakes are seen in the definition, some in use
         metric = define()
         weft.evaluate(SCORES, TARGET, metrics="Mistaken" if metric.__base__ is weft.RatingMetric else f"Mistaken@{K}")
 

@@ -61,8 +61,8 @@ class Vocabulary:
         """The code of each id, -1 for an id that is not here. `where` names the data in messages."""
         import polars as pl
 
-        if len(ids) == 0:
-            return np.empty(0, dtype=np.int64)
+        if len(ids) == 0 or (self.size == 0 and not self.is_numbers):
+            return np.full(len(ids), -1, dtype=np.int64)
         own = self.ids
         if own.dtype != ids.dtype:
             if self._ids is None:
@@ -84,14 +84,16 @@ class Vocabulary:
 
     def extend(self, ids: pl.Series) -> Vocabulary:
         """The same vocabulary with further ids behind its own."""
-        return Vocabulary(self.kind, self.size + len(ids), self.ids.append(ids) if len(ids) else self._ids)
+        import polars as pl
+
+        return Vocabulary(self.kind, self.size + len(ids), pl.concat([self.ids, ids]) if self.size else ids)
 
     def keys(self) -> Codes:
         """A number for each id that depends on the id alone, for hashing: not on its place or on the machine."""
         if self._ids is None:
             return np.arange(self.size, dtype=np.int64)
         if self._ids.dtype.is_integer():
-            return self._ids.to_numpy()
+            return self._ids.to_numpy(writable=True)
         digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self._ids)
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 

@@ -445,7 +445,7 @@ def user_values(name: str | Spec, lists: Lists) -> Tensor:
 
     def compute() -> Tensor:
         if not takes_k(spec.name):
-            return _formula(spec).per_user(lists)
+            return _formula(spec).per_user(lists).expand(-1, len(lists.cutoffs))
         if _formula(spec.at(lists.cutoffs[0])).fuses_cutoffs:
             return _formula(spec.at(lists.cutoffs[0])).per_user(lists)
         return torch.cat([_formula(spec.at(k)).per_user(lists) for k in lists.cutoffs], dim=1)
