@@ -1,6 +1,7 @@
 """The command line as a user meets it: a new process, an empty folder."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -99,3 +100,25 @@ def test_version_help_and_list(tmp_path):
     assert "weft demo" in run("--help", cwd=tmp_path).stdout
     listed = run("metrics", cwd=tmp_path).stdout
     assert "nDCG@k" in listed and "GAUC" in listed and "higher" in listed
+
+
+def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_second(tmp_path):
+    pty = pytest.importorskip("pty")
+    (tmp_path / "slow.py").write_text(
+        "import time, torch, weft\n"
+        "def model(users):\n"
+        "    time.sleep(0.4)\n"
+        "    return torch.rand(len(users), 50)\n"
+        "weft.evaluate(model, {user: [1] for user in range(20)}, metrics='MRR@5', batch_size=4, progress=True)\n"
+    )
+    watched, stderr = pty.openpty()
+    process = subprocess.Popen([sys.executable, "slow.py"], cwd=tmp_path, stderr=stderr, env={**os.environ, "TERM": "xterm"})
+    os.close(stderr)
+    shown = b""
+    try:
+        while part := os.read(watched, 4096):
+            shown += part
+    except OSError:  # the other end was closed
+        pass
+    assert process.wait() == 0
+    assert b"evaluating users" in shown

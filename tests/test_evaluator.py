@@ -309,3 +309,17 @@ def test_no_table_unless_asked_for():
 
 def test_the_catalogue_is_counted_also_when_nobody_told_its_size(whole):
     assert whole.counts["items"] == ITEMS
+
+
+def test_rows_without_numbers_are_counted_on():
+    """Random ties go by the user's number: the same rows in other batches must not share one."""
+    scores, target = torch.zeros(40, 12), torch.nn.functional.one_hot(torch.arange(40) % 12, 12)
+    values = []
+    for size in (1, 7, 40):
+        made, alone = weft.Evaluator(["MRR@3"], ties="random", seed=3), weft.metrics.MRR(k=3, ties="random", seed=3)
+        for rows in torch.arange(40).split(size):
+            made.update(scores[rows], target[rows])
+            alone.update(scores[rows], target[rows])
+        values += [made.compute()["MRR@3"], float(alone.compute())]
+    assert values == pytest.approx([values[0]] * 6, abs=1e-12)
+    assert 0 < values[0] < 1

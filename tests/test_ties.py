@@ -49,7 +49,7 @@ def test_rules_that_sort_equal_the_oracle(ties, problem, k):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@quick(20)
+@quick(15)
 @given(problem=tied_problems(), k=cutoffs)
 def test_expected_equals_brute_force_over_all_orders(metric, problem, k):
     check(problem, [(metric, params) for params in METRICS[metric]], sorted({k, 3}), ties="expected")
@@ -220,7 +220,7 @@ def test_the_order_of_items_says_nothing_under_expected(problem, k, data):
     assert [value.value for value in here.values] == close([value.value for value in there.values])
 
 
-@quick(20)
+@quick(15)
 @given(problem=problems(tied=True), ks=st.lists(cutoffs, min_size=1, max_size=3, unique=True), ties=st.sampled_from(TIE_RULES))
 def test_ties_at_the_cut_are_counted_and_noted(problem, ks, ties):
     result = problem.run([("MRR", {})], ks, ties=ties, batch_size=7)

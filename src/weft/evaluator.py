@@ -106,6 +106,7 @@ class Evaluator(nn.Module):
         self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
         self._kept: list[tuple[Tensor, Tensor]] = []
         self._items_met: int | None = None
+        self._rows_met = 0  # rows without a user number are counted on
         self._is_half_counted = False
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
@@ -126,7 +127,9 @@ class Evaluator(nn.Module):
         return list(groups.values()), own
 
     def _build(self, spec: Spec) -> BaseMetric:
-        inputs = {name: value for name, value in (("num_users", self.num_users), ("num_items", self.num_items)) if value}
+        inputs = {
+            name: value for name, value in (("num_users", self.num_users), ("num_items", self.num_items)) if value is not None
+        }
         return build(spec, of=self._classes[spec], inputs=inputs, **self._counting())
 
     def _counting(self) -> dict[str, Any]:
@@ -176,18 +179,18 @@ class Evaluator(nn.Module):
         """
         if user_indices is None and self._train is not None:
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
-        scores, users = check_batch(preds, user_indices, first=int(self.tallies[0]) if self.keeps_per_user else 0)
+        scores, users = check_batch(preds, user_indices, first=self._rows_met)
         self._check_items(scores.shape[1])
         truth = rows_of_target(target, len(scores), scores.shape[1], scores.device)
         self.add(scores, truth, users=users, seen=None if self._train is None else self._seen(self._train, users))
+        self._rows_met += len(scores)
 
     def _check_items(self, found: int) -> None:
         """All batches have the same items: as many as was said, or as in the first batch."""
         expected = self.num_items if self.num_items is not None else self._items_met
         if expected is not None and found != expected:
-            raise InputError(
-                f"preds has {found} items, but num_items={expected} before; give one column per item, always the same."
-            )
+            said = f"num_items={expected}" if self.num_items is not None else f"an earlier batch had {expected}"
+            raise InputError(f"preds has {found} items, but {said}; give one column per item.")
         self._items_met = found
 
     def _seen(self, train: Interactions, users: Tensor) -> SparseRows:
@@ -367,6 +370,7 @@ class Evaluator(nn.Module):
         """Forget every batch."""
         self._is_half_counted = False
         self._items_met = None
+        self._rows_met = 0
         self.sums.zero_()
         self.tallies.zero_()
         self._kept.clear()

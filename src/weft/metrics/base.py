@@ -104,6 +104,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
+        self._rows_met = 0  # rows without a user number are counted on, so that no two share one
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -170,10 +171,16 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
             )
         with self.open(preds, target, user_indices) as batch:
             self.accumulate(batch)
+        self._rows_met += len(preds)
+
+    def reset(self) -> None:
+        """Forget every batch."""
+        super().reset()
+        self._rows_met = 0
 
     def open(self, preds: Tensor, target: Any, user_indices: Tensor | None = None) -> AbstractContextManager[Batch]:
         """The batch that the metric's own settings see."""
-        scores, users = check_batch(preds, user_indices)
+        scores, users = check_batch(preds, user_indices, first=self._rows_met)
         return open_batch(
             scores,
             rows_of_target(target, len(preds), preds.shape[1], preds.device),
