@@ -1,6 +1,7 @@
 """Two processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven shares."""
 
 import socket
+import time
 
 import pytest
 import torch
@@ -33,6 +34,7 @@ def work(rank, port, queue):
         metric.update(scores[share], target[share])
         found[name] = float(metric.compute())
     queue.put((rank, found))
+    dist.barrier()  # nobody leaves while another still listens
     dist.destroy_process_group()
 
 
@@ -42,7 +44,13 @@ def test_two_processes_equal_one():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     queue = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(work, args=(port, queue), nprocs=2)
+    processes = mp.spawn(work, args=(port, queue), nprocs=2, join=False)
+    deadline = time.monotonic() + 120
+    while not processes.join(timeout=5):  # False while any still runs; raises what a process raised
+        if time.monotonic() > deadline:
+            for process in processes.processes:
+                process.kill()
+            pytest.fail("the two processes did not finish within two minutes")
     found = dict(queue.get() for _ in range(2))
     scores, target = data()
     for name, metric in metrics().items():
