@@ -165,7 +165,7 @@ cutoff_lists = st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@quick(25)
+@quick(20)
 @given(problem=problems(), cutoffs=cutoff_lists, how=settings_of_runs)
 def test_every_parameter_equals_the_oracle(metric, problem, cutoffs, how):
     check(problem, [(metric, params) for params in METRICS[metric]], cutoffs, **how)

@@ -83,9 +83,9 @@ TOOLS = [
     (BINARY, "recbole", "gauc", "AUC"),
     (BINARY, "recbole", "gauc", "GAUC(weight=positives)"),
     # WarpRec and Elliot count one negative more than there are: an item that is offered, below all others.
-    (EVERY, "warprec", "GAUC@10", "GAUC", {"view": "one more item"}),
-    (EVERY, "warprec", "AUC@10", "AUC", {"view": "one more item"}),
-    (EVERY, "warprec", "LAUC@{k}", "LAUC(completion=none)@{k}", {"view": "one more item"}),
+    (BINARY, "warprec", "GAUC@10", "GAUC", {"view": "one more item"}),
+    (BINARY, "warprec", "AUC@10", "AUC", {"view": "one more item"}),
+    (BINARY, "warprec", "LAUC@{k}", "LAUC(completion=none)@{k}", {"view": "one more item"}),
     (BINARY, "elliot", "GAUC@10", "GAUC", {"view": "one more item"}),
     (BINARY, "elliot", "LAUC@{k}", "LAUC(completion=none)@{k}", {"view": "one more item"}),
     # For implicit, seen items are negatives that come last.

@@ -6,7 +6,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft import errors, metrics, testing
+    import weft.errors as errors
+    import weft.metrics as metrics
+    import weft.testing as testing
     from weft.blocks import MetricBlock
     from weft.errors import WeftError
     from weft.evaluator import Evaluator

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +37,21 @@ def main() -> None:
         raise SystemExit(2) from None
 
 
+@contextmanager
+def _steps(total: int) -> Iterator[Callable[[str], None]]:
+    """A function to tell what begins, shown as a progress bar on standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda what: bar.update(task, description=what, advance=1)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -61,17 +78,14 @@ def demo(
     Needs no files and no network.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console, log = Console(), Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=log, transient=True, disable=not log.is_terminal) as bar:
-        task = bar.add_task("loading torch", total=None)
+    console = Console()
+    with _steps(6) as step:
+        step("loading torch")
         from weft.demo import run as demonstration
         from weft.report.terminal import results_table
 
-        bar.update(task, total=demonstration.STEPS)
-        results = demonstration.run(lambda what: bar.update(task, description=what, advance=1))
+        results = demonstration.run(step)
     files = demonstration.save(results, out)
     first = results[0]
     console.print(

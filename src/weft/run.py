@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -276,14 +277,13 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
 @contextmanager
 def _progress_bar(total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
     """A bar on standard error, if it is wanted, a terminal, and the work takes more than a second."""
-    if not wanted:
+    if not (wanted and sys.stderr.isatty()):
         yield lambda done: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("evaluating users", total=total, visible=False)
 
         def advance(done: int) -> None:

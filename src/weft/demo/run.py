@@ -15,11 +15,10 @@ from weft.sources import Factors
 
 METRICS = ("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC")
 TOP_K = (10, 20)
-STEPS = 5
 
 
 def run(step: Callable[[str], None]) -> list[Result]:
-    """Fit and evaluate; `step` is told what begins, STEPS times."""
+    """Fit and evaluate; `step` is told what begins, five times."""
     return list(_run(step))
 
 

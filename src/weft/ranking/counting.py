@@ -19,9 +19,8 @@ def count_above(scores: Tensor, rows: Tensor, values: Tensor) -> tuple[Tensor, T
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         compared, value = scores[rows[part]], values[part, None]
-        # Sums of floats are several times faster than sums of booleans.
-        above[part] = (compared > value).float().sum(1).long()
-        equal[part] = (compared == value).float().sum(1).long()
+        above[part] = (compared > value).sum(1)
+        equal[part] = (compared == value).sum(1)
     return above, equal
 
 
