@@ -89,7 +89,7 @@ class Problem:
             scores = tuple(-math.inf if item in seen else score for item, score in enumerate(row))
             cases[user] = Case(scores, self.truth.get(user, {}), self.threshold)
         for user in sorted(self.truth.keys() - cases.keys()):
-            if missing_lists == "zero" and self.truth[user]:
+            if missing_lists == "zero":
                 cases[user] = Case(None, self.truth[user], self.threshold)
         return cases
 
@@ -117,10 +117,13 @@ def tables(rows, columns, elements):
 
 
 def values_of_users(problem, metric, params, k, ties="index", **how):
-    """Value of every user by the oracles; a user without a relevant item has NaN, or 0 if so wanted."""
-    empty = 0.0 if how.get("empty_users") == "zero" else math.nan
+    """Value of every user by the oracles; a user of the truth without a relevant item has NaN, or 0 if so wanted."""
+    empty = dict.fromkeys(problem.truth, 0.0) if how.get("empty_users") == "zero" else {}
     cases = problem.cases(how.get("missing_lists", "zero"))
-    return {user: user_value(metric, case, k, ties=ties, **params) if relevant(case) else empty for user, case in cases.items()}
+    return {
+        user: user_value(metric, case, k, ties=ties, **params) if relevant(case) else empty.get(user, math.nan)
+        for user, case in cases.items()
+    }
 
 
 def expected_summary(problem, metric, params, k, ties="index", **how):
@@ -144,9 +147,8 @@ def check(problem, specs, cutoffs, ties="index", **how):
             assert entry.name not in result.per_user.columns
             continue
         users = values_of_users(problem, metric, params, k, ties, **how)
-        if how.get("empty_users") != "zero":
-            cases = problem.cases()
-            users = {user: value for user, value in users.items() if relevant(cases[user])}
+        cases, zero = problem.cases(), how.get("empty_users") == "zero"
+        users = {user: value for user, value in users.items() if relevant(cases[user]) or (zero and user in problem.truth)}
         assert dict(result.per_user.select("user", entry.name).iter_rows()) == close(users), entry.name
 
 

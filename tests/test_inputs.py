@@ -306,6 +306,8 @@ EMPTY = {
 @pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
 def test_nothing_is_a_truth_and_a_train(empty, named):
     ids = {"users": U_IDS, "items": I_IDS} if named else {}
+    if named and isinstance(empty, dict):
+        empty = {U_IDS[user]: row for user, row in empty.items()}
     result = evaluate(SCORES, empty, train=empty, **ids)
     assert all(math.isnan(value.value) and value.users == 0 for value in result.values)
     assert "no user has a relevant item" in result.notes[0] and result.counts["users"] == USERS

@@ -385,7 +385,13 @@ SUSPICIOUS = {
         2,
         "2 users of the truth have no scores",
     ),
-    "users without relevant items": ({"truth": {0: [0]}}, "users_without_relevant", 2, "2 of 3 users have no relevant item"),
+    "users without truth": ({"truth": {0: [0]}}, "users_without_truth", 2, "2 of 3 users are not in the truth"),
+    "users without relevant items": (
+        {"truth": {0: [0], 1: [], 2: []}},
+        "users_without_relevant",
+        2,
+        "2 of 3 users have no relevant",
+    ),
     "below the threshold": (
         {"truth": {0: {0: 5}, 1: {0: 1}, 2: {0: 1}}, "relevance_threshold": 3},
         "users_without_relevant",
@@ -441,7 +447,8 @@ def test_numbers_in_counts_hold_together():
     wanted = {
         "users": 4,
         "evaluated_users": 3,
-        "users_without_relevant": 1,
+        "users_without_relevant": 0,
+        "users_without_truth": 1,
         "missing_users": 1,
         "relevant_items": 4,
         "relevant_seen": 1,

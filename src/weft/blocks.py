@@ -65,7 +65,8 @@ class Batch:
     """Some users: masked scores `[batch, items]` (None: the source has nothing for them) and their sparse truth.
 
     `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
-    cells that were masked. `depth` is the largest cut-off. Quantities are float64 (float32 where the device has no better).
+    cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off. Quantities are float64
+    (float32 where the device has no better).
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Batch:
         rule: TieRule,
         depth: int,
         seen: SparseRows | None = None,
+        judged: Tensor | None = None,
     ) -> None:
         self.scores = scores
         self.truth = truth
@@ -90,6 +92,7 @@ class Batch:
         self.rule = rule
         self.depth = depth
         self.seen = seen
+        self.judged = torch.ones_like(users, dtype=torch.bool) if judged is None else judged
         self.size = truth.num_rows
         self.device = truth.items.device
         self.dtype = float_type(self.device)
@@ -365,13 +368,18 @@ def open_batch(
     depth: int,
     seen: SparseRows | None = None,
     relevant: SparseRows | None = None,
+    judged: Tensor | None = None,
 ) -> Iterator[Batch]:
-    """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known already."""
+    """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known already.
+
+    `judged` says who is a user of the truth; without it all are.
+    """
     if relevant is None:
         refuse_bad_ratings(truth.values, threshold)
         relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
     keys = users if user_keys is None else user_keys
-    about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth, "seen": seen}
+    about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth}
+    about |= {"seen": seen, "judged": judged}
     if scores is None:
         batch = Batch(None, truth, raw_scores=torch.full_like(truth.values, -torch.inf), **about)
         yield batch

@@ -30,6 +30,7 @@ COUNTS = (
     "users",
     "evaluated_users",
     "users_without_relevant",
+    "users_without_truth",
     "missing_users",
     "relevant_items",
     "relevant_seen",
@@ -211,6 +212,7 @@ class Evaluator(nn.Module):
         user_keys: Tensor | None = None,
         seen: SparseRows | None = None,
         relevant: SparseRows | None = None,
+        judged: Tensor | None = None,
     ) -> None:
         """Add a batch that is prepared already; `scores=None` for users for whom the source has nothing."""
         with open_batch(
@@ -223,6 +225,7 @@ class Evaluator(nn.Module):
             depth=self.depth,
             seen=seen,
             relevant=relevant,
+            judged=judged,
         ) as batch:
             self._accumulate(batch)
 
@@ -246,7 +249,7 @@ class Evaluator(nn.Module):
         if columns:
             self.sums += torch.cat(sums, dim=1)
         if columns and self.keeps_per_user:
-            keep = (batch.relevant.lengths > 0) | (self.empty_users == "zero")
+            keep = (batch.relevant.lengths > 0) | (batch.judged & (self.empty_users == "zero"))
             self._kept.append((batch.users[keep], torch.cat(columns, dim=1)[keep]))
 
     def _tally(self, batch: Batch) -> Tensor:
@@ -258,7 +261,8 @@ class Evaluator(nn.Module):
         tallies = {
             "users": everyone,
             "evaluated_users": evaluated,
-            "users_without_relevant": everyone - evaluated,
+            "users_without_relevant": batch.judged.sum() - evaluated,
+            "users_without_truth": everyone - batch.judged.sum(),
             "missing_users": missing,
             "relevant_items": torch.full_like(evaluated, len(relevant)),
             "relevant_seen": seen,
@@ -321,6 +325,8 @@ class Evaluator(nn.Module):
         if empty := counts["users_without_relevant"]:
             how = "count 0" if self.empty_users == "zero" else "are left out of the means"
             notes.append(f"{empty:,} of {counts['users']:,} users have no relevant item and {how}")
+        if unknown := counts["users_without_truth"]:
+            notes.append(f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of the means")
         if missing := counts["missing_users"]:
             notes.append(f"{missing:,} users of the truth have no scores and are evaluated with an empty list")
         if seen := counts["relevant_seen"]:

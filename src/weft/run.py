@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from weft.data import Cells, Interactions, Vocabulary, read_cells
 from weft.data.cells import build
@@ -21,6 +22,9 @@ from weft.ranking import TIE_RULES, TieRule
 from weft.registry import as_list, expand
 from weft.result import Result
 from weft.sources import Model, Source, open_source
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MISSING_LISTS = ("zero", "skip")
 # Scores in one batch, where the caller does not say: small against memory, large against the overhead of a batch.
@@ -36,6 +40,7 @@ class _Problem:
     items: Vocabulary
     num_rows: int
     truth: Interactions
+    judged: NDArray[np.bool_]  # who is a user of the truth; in a matrix every row is one
     train: Interactions | None
     collapsed: int  # repeated rows of train
     unmatched: int  # rows of train whose users are not evaluated
@@ -82,7 +87,7 @@ def evaluate(
     per_user
         Keep a value per user, metric and cut-off, as `result.per_user`.
     empty_users, missing_lists
-        Users without a relevant item: `"skip"` or `"zero"`. Users of the truth without scores: `"zero"` or `"skip"`.
+        Users of the truth without a relevant item: `"skip"` or `"zero"`. Users of the truth without scores: `"zero"` or `"skip"`.
     batch_size, device, progress
         How it runs; never what comes out.
     name
@@ -136,13 +141,15 @@ def evaluate(
             where = (device or torch.device("cpu")) if scores is None else scores.device
             evaluator.to(where)
             codes = torch.arange(start, stop, device=where)
+            truth = SparseRows.of(problem.truth.rows(start, stop), where)
             evaluator.add(
                 scores,
-                SparseRows.of(problem.truth.rows(start, stop), where),
+                truth,
                 users=codes,
                 user_keys=None if user_keys is None else user_keys[start:stop].to(where),
                 seen=SparseRows.of(problem.train.rows(start, stop), where) if masks and problem.train is not None else None,
                 relevant=SparseRows.of(relevant.rows(start, stop), where),
+                judged=torch.as_tensor(problem.judged[start:stop]).to(where),
             )
             advance(stop - start)
     return _label(evaluator.compute(), problem, name, masks, missing_lists)
@@ -159,7 +166,7 @@ def _pose(
         if truth_cells.shape is not None:
             user_ids = Vocabulary.numbers("user", truth_cells.shape[0])
         else:
-            user_ids = Vocabulary.of("user", truth_cells.users.unique().sort())
+            user_ids = Vocabulary.of("user", _named_users(truth_cells))
     item_ids = _vocabulary("item", items, source.num_items)
     if item_ids is None and truth_cells.shape is not None:
         item_ids = Vocabulary.numbers("item", truth_cells.shape[1])
@@ -168,14 +175,26 @@ def _pose(
         item_ids, probed = _columns_of_model(source, user_ids, batch_size)
     num_rows = user_ids.size
     user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
-    if (user_codes < 0).any():
-        user_ids = user_ids.extend(truth_cells.users.filter(user_codes < 0).unique().sort())
-        user_codes = user_ids.encode(truth_cells.users, "truth")
+    judged = np.ones(num_rows, dtype=np.bool_)
+    if truth_cells.shape is None:
+        everyone = _named_users(truth_cells)
+        missing = everyone.filter(user_ids.encode(everyone, "truth") < 0)
+        if len(missing) and not user_ids.is_numbers:  # numbers outside the matrix were refused with their rows
+            user_ids = user_ids.extend(missing)
+            user_codes = user_ids.encode(truth_cells.users, "truth")
+        known = user_ids.encode(everyone, "truth")
+        judged = np.zeros(user_ids.size, dtype=np.bool_)
+        judged[known[known >= 0]] = True
     _refuse_negative(truth_cells, threshold)
     size = (user_ids.size, item_ids.size)
     rows = build(truth_cells, user_codes, item_codes, size)
     seen, collapsed, unmatched = (None, 0, 0) if train_cells is None else _train_rows(train_cells, user_ids, item_ids, num_rows)
-    return _Problem(source, user_ids, item_ids, num_rows, rows, seen, collapsed, unmatched, probed)
+    return _Problem(source, user_ids, item_ids, num_rows, rows, judged, seen, collapsed, unmatched, probed)
+
+
+def _named_users(cells: Cells) -> pl.Series:
+    """Each user that the cells name, once, in order."""
+    return (cells.users if cells.everyone is None else cells.everyone).unique().sort()
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:

@@ -38,6 +38,7 @@ class Cells:
     items: pl.Series
     values: NDArray[np.float64]
     shape: tuple[int, int] | None = None
+    everyone: pl.Series | None = None  # users that are named, with cells or without; None: those with cells
 
     def __post_init__(self) -> None:
         bad = ~np.isfinite(self.values)
@@ -141,7 +142,13 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
             values.extend(float(rating) for rating in ratings)
         except (TypeError, ValueError):
             raise InputError(f"{where}[{user!r}] is {row!r}; its ratings must be numbers.") from None
-    return Cells(where, id_series(users, "user", where), id_series(items, "item", where), np.asarray(values, dtype=np.float64))
+    return Cells(
+        where,
+        id_series(users, "user", where),
+        id_series(items, "item", where),
+        np.asarray(values, dtype=np.float64),
+        everyone=id_series(list(data), "user", where),
+    )
 
 
 def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> Cells:

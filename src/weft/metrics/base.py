@@ -298,8 +298,8 @@ class TopKMetric(BaseMetric):
 class UserMean(BaseMetric):
     """A mean of values per user.
 
-    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users without a relevant item are left out, or
-    count 0 with `empty_users="zero"`.
+    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth without a relevant item are left
+    out, or count 0 with `empty_users="zero"`.
     """
 
     user_sums: Tensor
@@ -326,7 +326,8 @@ class UserMean(BaseMetric):
     def evaluated(self, lists: Lists, empty_users: str) -> Tensor:
         """`per_user` as it enters the mean."""
         values = self.per_user(lists).to(lists.batch.dtype)
-        empty = 0.0 if empty_users == "zero" else torch.nan
+        left_out = torch.full_like(values, torch.nan)
+        empty = torch.where(lists.batch.judged[:, None], 0, left_out) if empty_users == "zero" else left_out
         return torch.where(lists.relevant > 0, values, empty)
 
     def accumulate(self, batch: Batch) -> None:
