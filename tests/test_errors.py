@@ -249,6 +249,7 @@ TRUTH_ERRORS = [
     ("ratings of text in a dict", two({0: {1: "good"}}), InputError, [r"truth\[0\]", "good", "must be numbers"]),
     ("a rating for no item", two({0: 5}), InputError, [r"truth\[0\] is 5", "{item: rating} or a list"]),
     ("a word for items", two({0: "x"}), InputError, [r"truth\[0\] is 'x'", "a list of items"]),
+    ("a user without items beyond the rows", two({0: [1], 9: []}), InputError, ["user 9", "users="]),
     ("a path", two("test.csv"), InputError, ["truth is a str", "polars or pandas frame"]),
     ("a list", two([[0], [2]]), InputError, ["truth is a list", "{user: {item: rating}}"]),
     ("nothing", two(None), InputError, ["truth is a NoneType", "frame"]),

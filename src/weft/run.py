@@ -179,12 +179,16 @@ def _pose(
     if truth_cells.shape is None:
         everyone = _named_users(truth_cells)
         missing = everyone.filter(user_ids.encode(everyone, "truth") < 0)
-        if len(missing) and not user_ids.is_numbers:  # numbers outside the matrix were refused with their rows
+        if len(missing) and user_ids.is_numbers:
+            raise InputError(
+                f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to {num_rows - 1}; "
+                "give the ids of the scores' rows as users=[...]."
+            )
+        if len(missing):
             user_ids = user_ids.extend(missing)
             user_codes = user_ids.encode(truth_cells.users, "truth")
-        known = user_ids.encode(everyone, "truth")
         judged = np.zeros(user_ids.size, dtype=np.bool_)
-        judged[known[known >= 0]] = True
+        judged[user_ids.encode(everyone, "truth")] = True
     _refuse_negative(truth_cells, threshold)
     size = (user_ids.size, item_ids.size)
     rows = build(truth_cells, user_codes, item_codes, size)
