@@ -134,7 +134,65 @@ class ShapeOfAMean(weft.TopKMetric):
         return self.best
 
 
+@weft.register
+class InfiniteAtOne(_Broken):
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        return top_k_rel[:, 0] * 0 + 1 / torch.tensor(self.k - 1)
+
+
+@weft.register
+class ByType(_Broken):
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        return top_k_rel[:, 0] * 0 + preds.element_size() / 8
+
+
+@weft.register
+class AnotherAlone(_Broken):
+    def open(self, preds, target, user_indices=None):
+        return super().open(preds.flip(1), target, user_indices)
+
+
+@weft.register
+class ForgetsInCopies(_Broken):
+    def __getstate__(self):
+        return {**super().__getstate__(), "user_sums": torch.zeros_like(self.user_sums)}
+
+
+@weft.register
+class Swallows(_Broken):
+    def __init__(self, k, **settings):
+        super().__init__(k)
+
+
+@weft.register
+class Unnameable(_Broken):
+    def __init__(self, k, *, alpha=1.0, **settings):
+        super().__init__(k, **settings)
+        self.alpha = float("inf")
+
+
+@weft.register
+class Unmarked(_Broken):
+    def add_state(self, name, *args, **kwargs):
+        if not name.startswith("of_"):
+            super().add_state(name, *args, **kwargs)
+
+
+@weft.register
+class LosesShards(_Broken):
+    def absorb(self, other):
+        pass
+
+
 BREAKAGES = {
+    "takes_any_cutoff": "InfiniteAtOne",
+    "agrees_between_float_types": "ByType",
+    "is_the_same_alone": "AnotherAlone",
+    "survives_copies": "ForgetsInCopies",
+    "merges_shards": "LosesShards",
+    "refuses_unknown_parameters": "Swallows",
+    "has_a_name_that_parses_back": "Unnameable",
+    "keeps_apart_in_a_collection": "Unmarked",
     "stays_in_bounds": "OutOfBounds",
     "prefers_the_perfect_ranking": "UpsideDown",
     "ignores_the_order_of_users": "ByPlaceInBatch",
@@ -151,6 +209,10 @@ BREAKAGES = {
 def test_checks_can_fail(check, metric):
     with pytest.raises(AssertionError, match=metric):
         run_check(check, metric, tolerance=1e-6)
+
+
+def test_every_check_is_shown_to_fail():
+    assert set(BREAKAGES) == set(CHECKS)
 
 
 def test_states_that_are_not_sums_cannot_be_merged():

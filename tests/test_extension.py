@@ -738,3 +738,25 @@ def test_merging_wants_sums():
     b.update(SCORES[5:], TARGET[5:])
     with pytest.raises(SettingError, match=r"Maximum@4 cannot be merged: its state 'top' is not a sum"):
         a.merge(b)
+
+
+def test_a_batch_that_one_metric_counted_and_another_refused_is_not_reported():
+    class Fine(weft.TopKMetric):
+        def update(self, preds, **kwargs):
+            pass
+
+        def compute(self):
+            return torch.tensor(0.0)
+
+    class Failing(Fine):
+        def update(self, preds, **kwargs):
+            raise ArithmeticError("not today")
+
+    evaluator = weft.Evaluator([Fine(K), Failing(K)])
+    with pytest.raises(ArithmeticError):
+        evaluator.update(SCORES, TARGET)
+    for use in (evaluator.compute, lambda: evaluator.update(SCORES, TARGET)):
+        with pytest.raises(SettingError, match=r"call reset\(\)"):
+            use()
+    evaluator.reset()
+    assert evaluator.compute()[f"Fine@{K}"] == 0

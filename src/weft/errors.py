@@ -3,10 +3,9 @@
 WeftError
 ├── InputError          data that cannot be evaluated: shapes, ids, scores, ratings, files
 │   └── MissingInput    a metric needs something that was not given
-├── SettingError        an argument, parameter or metric that cannot be meant
-│   ├── UnknownMetric
-│   └── UnknownParameter
-└── MissingExtra        an optional package is not installed
+└── SettingError        an argument, parameter or metric that cannot be meant
+    ├── UnknownMetric
+    └── UnknownParameter
 
 Every message says what was got, what was expected and how to fix it.
 """
@@ -40,10 +39,6 @@ class UnknownMetric(SettingError):
 
 class UnknownParameter(SettingError, TypeError):
     """The metric has no parameter of this name."""
-
-
-class MissingExtra(WeftError, ImportError):
-    """An optional package is not installed."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

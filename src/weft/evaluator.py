@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -146,9 +147,9 @@ class Evaluator(nn.Module):
         """A metric object that was told to count in another way than the run would silently be overruled."""
         for metric in metrics:
             if isinstance(metric, BaseMetric):
-                plain = {"relevance_threshold": None, "ties": "index", "seed": 0, "empty_users": "skip"}
+                unsaid = inspect.signature(BaseMetric.__init__).parameters
                 for name, value in metric.settings().items():
-                    if value not in (plain[name], self._counting()[name]):
+                    if value not in (unsaid[name].default, self._counting()[name]):
                         raise SettingError(
                             f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count alike, here with "
                             f"{name}={self._counting()[name]!r}; give {name}={value!r} to the evaluation instead."
@@ -229,9 +230,12 @@ class Evaluator(nn.Module):
         ) as batch:
             self._accumulate(batch)
 
-    def _accumulate(self, batch: Batch) -> None:
+    def _refuse_half_counted(self) -> None:
         if self._is_half_counted:
             raise SettingError("an earlier batch failed in one metric after others had counted it; call reset() and start again.")
+
+    def _accumulate(self, batch: Batch) -> None:
+        self._refuse_half_counted()
         columns, sums = [], []
         for group in self._groups:
             values = group.metric.evaluated(batch.at(group.cutoffs or (1,)), self.empty_users)
@@ -283,6 +287,7 @@ class Evaluator(nn.Module):
     @torch.no_grad()
     def compute(self) -> Result:
         """The Result of all batches so far."""
+        self._refuse_half_counted()
         counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
         if counts.pop("bad_scores"):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
@@ -320,7 +325,7 @@ class Evaluator(nn.Module):
 
     def _notes(self, counts: dict[str, int]) -> list[str]:
         notes = []
-        if counts["evaluated_users"] == 0:
+        if counts["evaluated_users"] == 0 and self.empty_users == "skip":
             notes.append("no user has a relevant item: every mean over users is undefined")
         if empty := counts["users_without_relevant"]:
             how = "count 0" if self.empty_users == "zero" else "are left out of the means"

@@ -12,6 +12,7 @@ value should be is for the metric's own tests.
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import pickle
 import sys
@@ -23,11 +24,11 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from weft.blocks import MetricBlock
-from weft.errors import InputError, SettingError
+from weft.errors import InputError
 from weft.evaluator import Evaluator
 from weft.metrics.base import BaseMetric, RatingMetric
 from weft.names import Spec, parse
-from weft.registry import build, canonical, find, takes_k
+from weft.registry import RUN_INPUTS, build, canonical, find, takes_k
 
 TOLERANCE = 1e-9
 _USERS, _ITEMS, _K = 23, 17, 5
@@ -211,9 +212,14 @@ def _garbled(batch: Any, which: MetricBlock) -> Tensor:
 
 
 def _refuses_unknown_parameters(subject: _Subject) -> None:
+    """The constructor itself, which a name reaches only after its parameters were checked."""
+    wanted = inspect.signature(find(subject.spec.name).__init__).parameters
+    given: dict[str, Any] = {name: _USERS for name in RUN_INPUTS if name in wanted}
+    if subject.spec.k is not None:
+        given["k"] = subject.spec.k
     try:
-        build(Spec(subject.spec.name, (("no_such_parameter", 1),), subject.spec.k))
-    except SettingError:
+        find(subject.spec.name)(**given, no_such_parameter=1)
+    except TypeError:  # of Python's, or UnknownParameter
         return
     raise AssertionError(f"{subject.spec}: accepts a parameter that it does not have; do not swallow **kwargs")
 
@@ -225,16 +231,18 @@ def _has_a_name_that_parses_back(subject: _Subject) -> None:
 
 def _keeps_apart_in_a_collection(subject: _Subject) -> None:
     """TorchMetrics merges metrics whose states agree after a first batch, here one without a hit; ours must stay apart."""
-    other = build(Spec("HitRate", (), 1))
-    collection = MetricCollection({"subject": subject.build(), "other": other})
+    other = Spec("HitRate", (), 1) if subject.spec.k is None else subject.spec.at(1)
+    inputs = {"num_users": _USERS, "num_items": _ITEMS}
+    collection = MetricCollection({"subject": subject.build(), "other": build(other, inputs=inputs)})
+    alone = {"subject": subject.build(), "other": build(other, inputs=inputs)}
     misses = torch.zeros_like(subject.target)
     misses.scatter_(1, subject.scores.argmin(1, keepdim=True), 1.0)
-    collection.update(subject.scores, misses)
-    collection.update(subject.scores, subject.target)
-    alone = subject.build()
-    alone.update(subject.scores, misses)
-    alone.update(subject.scores, subject.target)
-    subject.agree(float(collection.compute()["subject"]), float(alone.compute()), "in a MetricCollection")
+    for target in (misses, subject.target):
+        collection.update(subject.scores, target)
+        for metric in alone.values():
+            metric.update(subject.scores, target)
+    for name, value in collection.compute().items():
+        subject.agree(float(value), float(alone[name].compute()), "in a MetricCollection")
 
 
 CHECKS: dict[str, Callable[[_Subject], None]] = {
