@@ -187,10 +187,10 @@ def test_one_spelling_is_written(written, printed):
     assert canonical(written) == printed == canonical(printed)
 
 
-@pytest.mark.parametrize("metric", all_metrics(), ids=lambda metric: metric.__name__)
-def test_every_registered_name_is_its_own_spelling(metric):
-    for written in (metric.__name__, metric.__name__.upper(), metric.__name__.lower()):
-        assert canonical(written) == metric.__name__
+@pytest.mark.parametrize("name", [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")])
+def test_every_built_in_name_is_its_own_spelling(name):
+    for written in (name, name.upper(), name.lower()):
+        assert canonical(written) == name
 
 
 def test_names_specs_and_objects_mean_the_same():
