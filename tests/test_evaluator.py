@@ -25,7 +25,7 @@ TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(
 TARGET[torch.arange(USERS), torch.arange(USERS) % ITEMS] = 3
 TARGET[4] = 0  # the only user without a relevant item
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
-BUILT_IN = [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
+BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 METRICS = [*BUILT_IN, "AUC(scope=pooled)", "GAUC(weight=positives)", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)"]
 EVERYONE = torch.arange(USERS)
 

@@ -33,7 +33,7 @@ SCORES[1] = -torch.inf  # nothing is offered
 TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.3)
 TARGET[2] = 0  # nothing is relevant
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
-BUILT_IN = [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
+BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 
 
 class ByScores(weft.UserAverageTopKMetric):

@@ -26,7 +26,7 @@ SCORES = torch.tensor(RNG.permuted(np.tile(np.arange(ITEMS) // 2, (USERS, 1)), a
 TRUTH = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.3)
 TRUTH[np.arange(USERS), np.arange(USERS)] = 3  # nobody without a relevant item
 TRAIN = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.2)
-BUILT_IN = [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
+BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
 
 

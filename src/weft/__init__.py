@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from weft.blocks import MetricBlock
     from weft.errors import WeftError
     from weft.evaluator import Evaluator
-    from weft.metrics.base import BaseMetric, RatingMetric, TopKMetric, UserAverageTopKMetric
+    from weft.metrics.base import BaseMetric, TopKMetric
+    from weft.metrics.means import RatingMetric, UserAverageTopKMetric
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
     from weft.registry import register
     from weft.result import Result, load_result
@@ -30,10 +31,10 @@ _HOMES = {
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.blocks",
     "NDCG": "weft.metrics.single_target",
-    "RatingMetric": "weft.metrics.base",
+    "RatingMetric": "weft.metrics.means",
     "Result": "weft.result",
     "TopKMetric": "weft.metrics.base",
-    "UserAverageTopKMetric": "weft.metrics.base",
+    "UserAverageTopKMetric": "weft.metrics.means",
     "WeftError": "weft.errors",
     "compare": "weft.significance",
     "errors": "",

@@ -15,11 +15,14 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
+from weft.data import Column
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Order, TheOrder
 from weft.ranking import Ranking, TieRule, count_above, count_offered, hidden
 
+# Elements that a comparison over the whole catalogue may hold at once.
+_TILE = 1 << 20
 GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 Value = TypeVar("Value")
 
@@ -161,10 +164,24 @@ class Batch:
         return self.relevant.find(self.items)
 
     @block
+    def hit_positions(self) -> Tensor:
+        """For each relevant cell its position in the list, from 0; `depth` where it is not in the list."""
+        cells, found = self.listed_cells
+        places = torch.arange(self.depth, device=self.device).expand_as(cells)
+        # What hits nothing is written to one more cell, which is cut off.
+        positions = torch.full((len(self.relevant.items) + 1,), self.depth, device=self.device)
+        return positions.scatter_(0, torch.where(found, cells, len(self.relevant.items)).reshape(-1), places.reshape(-1))[:-1]
+
+    @block
+    def listed(self) -> TheOrder:
+        """What stands at each position of the lists as they are, tied items in the order that was drawn."""
+        return TheOrder(*self.listed_cells, dtype=self.dtype)
+
+    @block
     def order(self) -> Order:
         """What is known about each position: from the one list, or averaged over all orders of tied items."""
         if self.rule.name != "expected" or self.scores is None:
-            return TheOrder(*self.listed_cells, dtype=self.dtype)
+            return self.listed
         last = self.values[:, -1]
         rows = torch.arange(self.size, device=self.device)
         _, ties_with_last = count_above(self.scores, rows, last)
@@ -236,6 +253,41 @@ class Batch:
         lost = (above - fellows_above).to(self.dtype) + 0.5 * (equal - fellows_equal).to(self.dtype)
         return torch.where(scores > -torch.inf, 1 - lost / self.negatives[rows], 0)
 
+    @block
+    def has_pairs(self) -> Tensor:
+        """Whether a user has both a relevant item and a negative, `[batch]`."""
+        return (self.negatives > 0) & (self.relevant_counts > 0)
+
+    def offered_by_item(self, *, evaluated: bool) -> Tensor:
+        """To how many users of the batch (or only the evaluated ones) each item was offered, `[items]`."""
+
+        def compute() -> Tensor:
+            chosen = self.relevant.lengths > 0 if evaluated else torch.ones_like(self.relevant.lengths, dtype=torch.bool)
+            return self._count_offered(chosen).to(self.dtype)
+
+        return self.once(("offered_by_item", evaluated), compute)
+
+    def _count_offered(self, chosen: Tensor) -> Tensor:
+        num_items = self.truth.num_items
+        counts = torch.zeros(num_items, dtype=torch.int64, device=self.device)
+        if self.scores is None:
+            return counts
+        looked_at = chosen
+        if self.device.type == "cpu":
+            # Where nothing is missing but what was masked, the masked cells tell; only other rows must be looked at.
+            masked = self.seen.lengths if self.seen is not None else torch.zeros_like(self.relevant.lengths)
+            whole = chosen & (self.offered == num_items - masked)
+            counts += whole.sum()
+            if self.seen is not None:
+                counts.index_add_(0, self.seen.items, -whole[self.seen.rows].long())
+            looked_at = chosen & ~whole
+            if not looked_at.any():
+                return counts
+        for start in range(0, self.size, step := max(1, _TILE // max(1, num_items))):
+            rows = slice(start, start + step)
+            counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
+        return counts
+
     def _count_among_relevant(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """For each relevant cell, how many of its own row's relevant cells score above it, and equal (itself included)."""
         padded, _ = self.relevant.padded(scores, -torch.inf).sort(dim=1)
@@ -281,7 +333,7 @@ class Batch:
         return self.listed_cells[1].float()
 
     def _top_k_discounted_relevance(self) -> Tensor:
-        return TheOrder(*self.listed_cells, dtype=self.dtype).per_position(self.gains("exponential"))
+        return self.listed.per_position(self.gains("exponential"))
 
 
 class Lists:
@@ -302,6 +354,28 @@ class Lists:
     def total(self, per_position: Tensor) -> Tensor:
         """Sums over the first k positions of `[batch, depth]`, for each cut-off."""
         return self.pick(per_position.cumsum(1))
+
+    @property
+    def segments(self) -> Tensor:
+        """For each position up to the largest cut-off, the number of the first cut-off that holds it; cut-offs ascending."""
+
+        def compute() -> Tensor:
+            spans = enumerate(zip((0, *self.cutoffs), self.cutoffs))
+            return torch.cat([torch.full((k - before,), n, device=self.batch.device) for n, (before, k) in spans])
+
+        return self.batch.once(("segments", self.cutoffs), compute)
+
+    @property
+    def slots(self) -> Tensor:
+        """For each position up to the largest cut-off, its place in a flattened `[items, cut-offs]`; 0 where a list has ended."""
+        items = self.batch.items[:, : self.cutoffs[-1]]
+        return self.batch.once(
+            ("slots", self.cutoffs), lambda: torch.where(items >= 0, items * len(self.cutoffs) + self.segments, 0)
+        )
+
+    def of_items(self, column: Column, fill: float = 0.0) -> Tensor:
+        """What a column holds for the item at each position, `[batch, depth]`; `fill` where a list has ended."""
+        return self.batch.once(("of_items", column, fill), lambda: column.at(self.batch.items, fill))
 
     @property
     def order(self) -> Order:
@@ -337,6 +411,11 @@ class Lists:
         """The gain at each position, `[batch, depth]`."""
         batch = self.batch
         return batch.once(("gain", kind), lambda: batch.order.per_position(batch.gains(kind)))
+
+    def listed_gain(self, kind: str) -> Tensor:
+        """The same in the lists as they are, tied items in the order that was drawn."""
+        batch = self.batch
+        return batch.once(("listed_gain", kind), lambda: batch.listed.per_position(batch.gains(kind)))
 
     def ideal_gain(self, kind: str, *, beyond: float = 0.0) -> Tensor:
         """The gain at each position of the best list, `[batch, depth]`; `beyond` where the relevant items have run out."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import math
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -13,12 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks import Batch, open_batch
-from weft.data import Interactions, Vocabulary, read_cells
+from weft.data import Label, Labels, Train
 from weft.data.interactions import check_threshold
+from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
-from weft.metrics.base import EMPTY_USERS, SUMS, BaseMetric, UserMean, check_batch, mean_of, standard_error_of, user_sums
-from weft.names import Spec
+from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users
+from weft.metrics.means import Reading, SummedMetric, UserMean
+from weft.metrics.totals import Ledger, Total
+from weft.names import Spec, print_cell
 from weft.ranking import TieRule
 from weft.registry import as_list, build, expand
 from weft.result import MetricValue, Result
@@ -41,11 +46,19 @@ COUNTS = (
 )
 
 
+# What to say of items that lack an input which a metric looks at: the count, and what follows.
+_ITEMS_WITHOUT = {
+    "train": ("items_without_train", "have no train interaction"),
+    "item_clusters": ("items_without_cluster", "have no label in item_clusters and are in no cluster"),
+    "item_features": ("items_without_features", "have no feature in item_features"),
+}
+
+
 @dataclass(frozen=True)
 class _Group:
     """A metric at all its cut-offs: one formula, evaluated once per batch."""
 
-    metric: UserMean
+    metric: SummedMetric
     cutoffs: tuple[int, ...]
     specs: tuple[Spec, ...]
 
@@ -55,7 +68,8 @@ class Evaluator(nn.Module):
 
     `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without one. With `train` (a matrix,
     or cells of row and column numbers), seen items are masked unless `mask_seen=False`. `per_user=True` keeps a value per user,
-    metric and cut-off (8 bytes each).
+    metric and cut-off (8 bytes each). `user_groups`, `item_clusters`: a label for each number, as a dict, a frame or a list;
+    `item_features`: a set of features for each. Metrics that count items need `num_items`, where train does not tell it.
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
@@ -75,6 +89,9 @@ class Evaluator(nn.Module):
         train: Any = None,
         num_users: int | None = None,
         num_items: int | None = None,
+        user_groups: Any = None,
+        item_clusters: Any = None,
+        item_features: Any = None,
         relevance_threshold: float | None = None,
         mask_seen: bool | str = "auto",
         ties: str = "index",
@@ -91,20 +108,23 @@ class Evaluator(nn.Module):
         self.rule = TieRule(ties, seed)
         wanted = as_list(metrics)
         self._refuse_other_settings(wanted)
-        self._classes = expand(wanted, as_cutoffs(top_k))
-        self.specs = tuple(self._classes)
         self.masks_seen = decide_masking(mask_seen, train is not None)
-        self._train = self._read_train(train)
+        labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
+        self._inputs = self._read_inputs(train, labels)
+        self._classes = expand(wanted, as_cutoffs(top_k), available=set(self._inputs))
+        self.specs = tuple(self._classes)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=1)
 
         self._groups, own = self._fuse()
-        self._columns = tuple(spec for group in self._groups for spec in group.specs)
         self._own_specs = tuple(own)
         self.own_metrics = nn.ModuleList(own.values())
+        self._ledger = self._make_ledger()
+        self._columns = tuple(spec for group in self._user_means() for spec in group.specs)
 
-        self.count_names = (*COUNTS, *(f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs))
-        self.register_buffer("sums", torch.zeros((len(SUMS), len(self._columns)), dtype=torch.float64))
+        by_cutoff = (f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs)
+        self.count_names = (*COUNTS, *by_cutoff, *(("users_without_group",) if user_groups is not None else ()))
+        self.register_buffer("sums", torch.zeros(self._ledger.size, dtype=torch.float64))
         self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
         self._kept: list[tuple[Tensor, Tensor]] = []
         self._items_met: int | None = None
@@ -112,27 +132,49 @@ class Evaluator(nn.Module):
         self._is_half_counted = False
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
-        """Means over users, in groups that differ in nothing but the cut-off, if one formula serves all; and all other metrics."""
+        """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
         groups: dict[Spec, _Group] = {}
         own: dict[Spec, BaseMetric] = {}
         for spec in self.specs:
             group = groups.get(spec.at(None))
-            if group is None:
-                metric = self._build(spec)
-                if not (isinstance(metric, UserMean) and metric.is_user_mean):
-                    own[spec] = metric
-                    continue
+            if group is not None and spec.k is not None:
+                groups[spec.at(None)] = _Group(group.metric, (*group.cutoffs, spec.k), (*group.specs, spec))
+                continue
+            metric = build(spec, of=self._classes[spec], inputs=self._inputs, alone=False, **self._counting())
+            if isinstance(metric, SummedMetric) and metric.is_summed:
                 key = spec.at(None) if metric.fuses_cutoffs else spec
                 groups[key] = _Group(metric, () if spec.k is None else (spec.k,), (spec,))
-            elif spec.k is not None:
-                groups[spec.at(None)] = _Group(group.metric, (*group.cutoffs, spec.k), (*group.specs, spec))
+            else:
+                own[spec] = build(spec, of=self._classes[spec], inputs=self._inputs, **self._counting())
         return list(groups.values()), own
 
-    def _build(self, spec: Spec) -> BaseMetric:
-        inputs = {
-            name: value for name, value in (("num_users", self.num_users), ("num_items", self.num_items)) if value is not None
-        }
-        return build(spec, of=self._classes[spec], inputs=inputs, **self._counting())
+    def _make_ledger(self) -> Ledger:
+        """All that the metrics add up, what several of them need once."""
+        wanted: dict[Total, set[int]] = {}
+        for group in self._groups:
+            for total in group.metric.totals():
+                wanted.setdefault(total, set()).update(group.cutoffs or (1,))
+        return Ledger(wanted)
+
+    def _user_means(self) -> list[_Group]:
+        """The metrics that have a value per user."""
+        return [group for group in self._groups if isinstance(group.metric, UserMean) and group.metric.has_user_values]
+
+    def _read_inputs(self, train: Any, labels: dict[str, Any]) -> dict[str, Any]:
+        """What metrics may ask for, by number."""
+        inputs: dict[str, Any] = {}
+        if train is not None:
+            inputs["train"] = Train.read(train, self.num_users, self.num_items)
+            self.num_items = inputs["train"].num_items
+        for name, given in labels.items():
+            if given is not None and name == "user_groups":
+                inputs[name] = labels_by_number(given, name, "user", self.num_users)
+            elif given is not None:
+                read = features_by_number if name == "item_features" else partial(labels_by_number, where=name, kind="item")
+                inputs[name] = read(given, size=self.num_items)
+                self.num_items = inputs[name].size if self.num_items is None else self.num_items
+        sizes = {"num_users": self.num_users, "num_items": self.num_items}
+        return inputs | {name: size for name, size in sizes.items() if size is not None}
 
     def _counting(self) -> dict[str, Any]:
         """How this run counts, for metrics that are alone."""
@@ -158,19 +200,6 @@ class Evaluator(nn.Module):
     def _own(self) -> list[BaseMetric]:
         return cast("list[BaseMetric]", list(self.own_metrics))
 
-    def _read_train(self, train: Any) -> Interactions | None:
-        if train is None or not self.masks_seen:
-            return None
-        if isinstance(train, Interactions):
-            return train
-        cells = read_cells(train, "train")
-        shape = (self.num_users, self.num_items) if cells.shape is None else cells.shape
-        if shape[0] is None or shape[1] is None:
-            raise SettingError("Evaluator(train=...) without a matrix needs num_users= and num_items=.")
-        sizes = Vocabulary.numbers("user", self.num_users or shape[0]), Vocabulary.numbers("item", self.num_items or shape[1])
-        users, items = cells.encode(*sizes)
-        return Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size)
-
     # ---------------------------------------------------------------------------------------------------- the pass
 
     @torch.no_grad()
@@ -179,12 +208,16 @@ class Evaluator(nn.Module):
 
         `user_indices` tells who the rows are; needed with `train`, and to name the rows of the per-user table.
         """
-        if user_indices is None and self._train is not None:
+        if user_indices is None and self.masks_seen:
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
+        if user_indices is None and "user_groups" in self._inputs:
+            raise InputError("update() needs user_indices, to know the groups of the users.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
         self._check_items(scores.shape[1])
+        if "user_groups" in self._inputs:
+            check_users(users, self._inputs["user_groups"].size, "user_groups")
         truth = rows_of_target(target, len(scores), scores.shape[1], scores.device)
-        self.add(scores, truth, users=users, seen=None if self._train is None else self._seen(self._train, users))
+        self.add(scores, truth, users=users, seen=self._seen(self._inputs["train"], users) if self.masks_seen else None)
         self._rows_met += len(scores)
 
     def _check_items(self, found: int) -> None:
@@ -195,14 +228,11 @@ class Evaluator(nn.Module):
             raise InputError(f"preds has {found} items, but {said}; give one column per item.")
         self._items_met = found
 
-    def _seen(self, train: Interactions, users: Tensor) -> SparseRows:
-        rows = users.cpu().numpy()
-        if len(rows) and (rows.min() < 0 or rows.max() >= train.num_users):
-            outside = rows[(rows < 0) | (rows >= train.num_users)][0]
-            raise InputError(f"user_indices holds {outside}; expected rows of train, 0 to {train.num_users - 1}.")
+    def _seen(self, train: Train, users: Tensor) -> SparseRows:
+        check_users(users, train.cells.num_users, "train")
         if train.num_items != self._items_met:
             raise InputError(f"preds has {self._items_met} items, but train has {train.num_items}; give one column per item.")
-        return SparseRows.of(train.select(rows), users.device)
+        return SparseRows.of(train.cells.select(users.cpu().numpy()), users.device)
 
     def add(
         self,
@@ -236,13 +266,10 @@ class Evaluator(nn.Module):
 
     def _accumulate(self, batch: Batch) -> None:
         self._refuse_half_counted()
-        columns, sums = [], []
-        for group in self._groups:
-            values = group.metric.evaluated(batch.at(group.cutoffs or (1,)), self.empty_users)
-            sums.append(user_sums(values, group.metric.user_weights(batch)))
-            columns.append(values)
-        tallies = self._tally(batch)
         # Whatever may fail comes first, so that a batch that fails is not half counted.
+        terms = self._ledger.terms(batch)
+        tallies = self._tally(batch)
+        kept = self._per_user_values(batch) if self.keeps_per_user else None
         for number, metric in enumerate(self._own()):
             try:
                 metric.accumulate(batch)
@@ -250,11 +277,21 @@ class Evaluator(nn.Module):
                 self._is_half_counted = number > 0
                 raise
         self.tallies += tallies
-        if columns:
-            self.sums += torch.cat(sums, dim=1)
-        if columns and self.keeps_per_user:
-            keep = (batch.relevant.lengths > 0) | (batch.judged & (self.empty_users == "zero"))
-            self._kept.append((batch.users[keep], torch.cat(columns, dim=1)[keep]))
+        self._ledger.add(self.sums, terms)
+        if kept is not None:
+            self._kept.append(kept)
+
+    def _per_user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The users with a value in any column, and their values."""
+        columns = [batch.truth.values.new_empty((batch.size, 0))]
+        for group in self._user_means():
+            assert isinstance(group.metric, UserMean)
+            cutoffs = self._ledger.cutoffs[group.metric.totals()[0]]
+            values = group.metric.evaluated(batch.at(cutoffs))
+            columns.append(values[:, [cutoffs.index(k) for k in group.cutoffs or (1,)]])
+        table = torch.cat(columns, dim=1)
+        keep = (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1)
+        return batch.users[keep], table[keep]
 
     def _tally(self, batch: Batch) -> Tensor:
         relevant = batch.relevant_scores
@@ -280,6 +317,8 @@ class Evaluator(nn.Module):
                 tallies[f"short_lists@{k}"] = (batch.lengths < k).sum()
                 tied = (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
                 tallies[f"ties@{k}"] = tied.sum()
+        if "user_groups" in self._inputs:
+            tallies["users_without_group"] = (self._inputs["user_groups"].codes.at(batch.users, -1) < 0).sum()
         return torch.stack([tallies[name] for name in self.count_names]).to(self.tallies.dtype)
 
     # ------------------------------------------------------------------------------------------------- what comes out
@@ -291,37 +330,71 @@ class Evaluator(nn.Module):
         counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
         if counts.pop("bad_scores"):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
+        counts |= {"items": self.num_items or self._items_met or 0, **self._items_without()}
+        values = tuple(self._values())
         return Result(
-            values=tuple(self._values()),
-            counts={**counts, "items": self.num_items or self._items_met or 0},
-            notes=tuple(self._notes(counts)),
+            values=values,
+            counts=counts,
+            notes=(*self._notes(counts), *self._undefined(values)),
             settings=self._settings(),
             provenance=versions(),
             per_user=self._per_user_frame() if self.keeps_per_user else None,
         )
 
     def _values(self) -> Iterable[MetricValue]:
-        means, errors = mean_of(self.sums).tolist(), standard_error_of(self.sums).tolist()
-        found: dict[Spec, tuple[float, float, int | None]] = {
-            spec: (mean, error, int(users)) for spec, mean, error, users in zip(self._columns, means, errors, self.sums[0].tolist())
-        }
-        better = {spec: group.metric.higher_is_better for group in self._groups for spec in group.specs}
-        for spec, metric in zip(self._own_specs, self._own()):
-            # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by accumulate().
-            value = torch.as_tensor(type(metric).compute(metric))
-            if value.numel() != 1:
-                raise SettingError(f"{spec} computed a value of shape {list(value.shape)}; expected one number.")
-            users = metric.users_counted()
-            found[spec] = (float(value), float("nan"), None if users is None else int(users))
-            better[spec] = metric.higher_is_better
+        read = self._ledger.read(self.sums.cpu())
+        own = dict(zip(self._own_specs, self._own()))
+        formulas = {spec: group.metric for group in self._groups for spec in group.specs}
         for spec in self.specs:
-            value_, error, count = found[spec]
-            if value_ in (float("inf"), float("-inf")):
-                raise InputError(
-                    f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
-                    "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
-                )
-            yield MetricValue(str(spec.at(None)), spec.k, value_, error, count, better[spec])
+            metric = formulas.get(spec) or own[spec]
+            cells: Mapping[tuple[Label, ...], Tensor] = {}
+            if isinstance(metric, SummedMetric) and spec in formulas:
+                reading, cells = metric.read(read(spec.k)), metric.cells(read(spec.k))
+            else:
+                reading = self._read_own(spec, metric)
+            about: dict[str, Any] = {"higher_is_better": metric.higher_is_better, "target": metric.target}
+            name = str(spec.at(None))
+            if reading.value is not None:
+                value = _finite(spec, reading.value)
+                yield MetricValue(name, spec.k, value, reading.std_error, reading.users, **about, parts=reading.parts)
+                about = {}  # the rates behind a value have no direction of their own
+            for labels, cell in cells.items():
+                yield MetricValue(name, spec.k, _finite(spec, cell), cell=tuple(map(str, labels)), **about)
+
+    @staticmethod
+    def _read_own(spec: Spec, metric: BaseMetric) -> Reading:
+        # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by accumulate().
+        value = torch.as_tensor(type(metric).compute(metric))
+        if value.numel() != 1:
+            raise SettingError(f"{spec} computed a value of shape {list(value.shape)}; expected one number.")
+        users = metric.users_counted()
+        return Reading(value, users=None if users is None else int(users))
+
+    def _undefined(self, values: Iterable[MetricValue]) -> Iterable[str]:
+        """Why values are undefined, one note per metric."""
+        reasons = {str(spec.at(None)): metric.undefined for spec, metric in self._classes.items()}
+        names: dict[str, dict[str, list[str]]] = {}
+        for value in values:
+            # The rate of a cluster that has none needs no further word; it is the metric that says what is left out.
+            if math.isnan(value.value) and (not value.cell or value.target is not None):
+                names.setdefault(reasons[value.metric], {}).setdefault(value.plain_name, []).append(print_cell(value.cell))
+        for reason, metrics in names.items():
+            shown = []
+            for name, cells in metrics.items():
+                more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
+                shown.append(name + ("" if cells == [""] else f" for {', '.join(cells[:3])}{more}"))
+            yield f"{', '.join(shown)} {'is' if len(shown) == 1 else 'are'} undefined: {reason}"
+
+    def _items_without(self) -> dict[str, int]:
+        """Items that the metrics leave out, or treat in their own way."""
+        missing: dict[str, int] = {}
+        if "train" in self._inputs:
+            missing["items_without_train"] = self._inputs["train"].cold_items
+        if "item_clusters" in self._inputs:
+            missing["items_without_cluster"] = self._inputs["item_clusters"].unlabelled
+        if "item_features" in self._inputs:
+            missing["items_without_features"] = self._inputs["item_features"].unlabelled
+        return missing
 
     def _notes(self, counts: dict[str, int]) -> list[str]:
         notes = []
@@ -350,13 +423,24 @@ class Evaluator(nn.Module):
                     f"{tied:,} users have equal scores at positions {k} and {k + 1}: ties={self.rule.name!r} decides what is "
                     f"in the top {k}"
                 )
-        if self.rule.name == "expected" and (others := [str(spec) for spec in self._drawn_specs()]):
+        uses = self._needs()
+        if (without := counts.get("users_without_group")) and "user_groups" in uses:
+            notes.append(f"{without:,} of {counts['users']:,} users have no label in user_groups and are in no group")
+        for name, (what, effect) in _ITEMS_WITHOUT.items():
+            if name in uses and (without := counts.get(what)):
+                notes.append(f"{without:,} of {counts['items']:,} items {effect}")
+        if self.rule.name == "expected" and (others := self._drawn_specs()):
             notes.append(f"ties='expected' has no closed form for {', '.join(others)}: drawn as with ties='random'")
         return notes
 
-    def _drawn_specs(self) -> list[Spec]:
+    def _drawn_specs(self) -> list[str]:
         drawn = [spec for group in self._groups if not group.metric.averages_ties for spec in group.specs]
-        return drawn + [spec for spec, metric in zip(self._own_specs, self._own()) if not metric.averages_ties]
+        drawn += [spec for spec, metric in zip(self._own_specs, self._own()) if not metric.averages_ties]
+        return list(dict.fromkeys(str(spec.at(None)) for spec in drawn))
+
+    def _needs(self) -> set[str]:
+        """The inputs that some metric looks at."""
+        return set[str]().union(*(metric.needs for metric in (*(group.metric for group in self._groups), *self._own())))
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -377,6 +461,11 @@ class Evaluator(nn.Module):
             [pl.Series("user", users.cpu().numpy()), *(pl.Series(str(spec), table[:, self._columns.index(spec)]) for spec in order)]
         )
 
+    def _fingerprint(self) -> dict[str, Any]:
+        """What must be alike for sums to be added: the catalogue and the labels."""
+        labels = {name: given.names for name, given in self._inputs.items() if isinstance(given, Labels)}
+        return {"sums": self._ledger.size, **labels}
+
     def reset(self) -> None:
         """Forget every batch."""
         self._is_half_counted = False
@@ -393,6 +482,7 @@ class Evaluator(nn.Module):
         if not isinstance(other, Evaluator):
             raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
         mine, theirs = ({**x._settings(), "per_user": x.keeps_per_user} for x in (self, other))
+        mine, theirs = ({**settings, "inputs": x._fingerprint()} for settings, x in ((mine, self), (theirs, other)))
         if mine != theirs:
             name = next(name for name in mine if mine[name] != theirs[name])
             raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
@@ -403,6 +493,17 @@ class Evaluator(nn.Module):
         self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
         for metric, further in zip(self._own(), other._own()):
             metric.absorb(further)
+
+
+def _finite(spec: Spec, value: Tensor) -> float:
+    """A value that is a number or undefined, never infinite."""
+    number = float(value)
+    if math.isinf(number):
+        raise InputError(
+            f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
+            "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
+        )
+    return number
 
 
 def as_cutoffs(top_k: Any) -> list[int]:

@@ -5,12 +5,16 @@ A name is a value: it parses, compares and prints back. What a name means (which
     name   := word [ "(" [ param { "," param } ] ")" ] [ "@" integer ]
     param  := word "=" value
     value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name
+
+A result may hold several values of one metric, by label: `BiasDisparityBR@10[F, Drama]`. Labels are anything, in quotes where they
+would be misread.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn, Union
 
@@ -28,6 +32,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_LABELS = re.compile(rf"\s*(?:{_QUOTED}|[^\s,\[\]'\"][^,\[\]]*)\s*")
+# Labels stand behind a whole name: after its cut-off, its parameters, or its word, never inside the parameters.
+_CELL = re.compile(rf"(?<=[\w)])\s*\[(?P<labels>{_LABELS.pattern}(?:,{_LABELS.pattern})*)\]\Z")
+_LABEL = re.compile(r"[^\s,\[\]'\"](?:[^,\[\]]*[^\s,\[\]])?\Z")
 # "none" in lower case is a word: several parameters have a value of that name.
 _CONSTANTS: dict[str, bool | None] = {"true": True, "True": True, "false": False, "False": False, "None": None}
 
@@ -60,12 +69,39 @@ def parse(text: str) -> Spec:
     return _Parser(text).whole()
 
 
+def print_cell(labels: Iterable[object]) -> str:
+    """Labels behind a name: `[F, Drama]`; nothing for no labels."""
+    texts = [str(label) for label in labels]
+    return "[" + ", ".join(text if _LABEL.match(text) else _quote(text) for text in texts) + "]" if texts else ""
+
+
+def split_cell(text: str) -> tuple[str, tuple[str, ...]]:
+    """A name and the labels behind it, if any.
+
+    >>> split_cell("BiasDisparityBR@10[F, Drama]")
+    ('BiasDisparityBR@10', ('F', 'Drama'))
+    """
+    match = _CELL.search(text.rstrip())
+    if match is None:
+        return text, ()
+    labels = tuple(_unquote(label.strip()) for label in _LABELS.findall(match["labels"]))
+    return text[: match.start()], labels
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
 def _print(value: Value) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_print, value)) + "]"
     if isinstance(value, str):
         plain = _WORD.match(value) and value not in _CONSTANTS
-        return value if plain else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return value if plain else _quote(value)
     return str(value) if isinstance(value, Spec) else repr(value)
 
 
@@ -141,7 +177,7 @@ class _Parser:
             return number
         if kind == "string":
             self.next += 1
-            return re.sub(r"\\(.)", r"\1", token[1:-1])
+            return _unquote(token)
         if self.accept("["):
             values: list[Value] = []
             while not self.accept("]"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from weft.data import NO_FEATURES, NO_LABELS, NO_TRAIN
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter, did_you_mean
 from weft.names import Spec, parse
 
@@ -19,8 +20,18 @@ if TYPE_CHECKING:
 
 _classes: dict[str, type[BaseMetric]] = {}
 
-# What a run tells a metric that asks for it in its constructor, rather than what a user sets.
-RUN_INPUTS = ("num_users", "num_items")
+# What a run tells a metric that asks for it in its constructor, rather than what a user sets: what it is, how to give it.
+RUN_INPUTS = {
+    "num_users": ("the number of users", "num_users="),
+    "num_items": ("the number of items of the catalogue", "num_items="),
+    "train": ("the train interactions", "train= (a frame, a matrix or {user: [items]}; --train FILE on the command line)"),
+    "user_groups": ("a label per user", "user_groups= ({user: label} or a frame; --user-groups FILE on the command line)"),
+    "item_clusters": ("a label per item", "item_clusters= ({item: label} or a frame; --item-clusters FILE on the command line)"),
+    "item_features": (
+        "the features of each item",
+        "item_features= ({item: [features]} or a frame; --item-features FILE on the command line)",
+    ),
+}
 # How a metric counts: the same for all metrics of a run, and so no part of a name.
 SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
 
@@ -40,7 +51,6 @@ def register(metric: MetricClass) -> MetricClass:
         )
     _classes[name.casefold()] = metric
     canonical.cache_clear()
-    formula.cache_clear()
     return metric
 
 
@@ -96,7 +106,7 @@ def parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     return {
         name: parameter
         for name, parameter in _signature(metric).items()
-        if name not in ("k", *RUN_INPUTS, *SETTINGS) and parameter.kind not in starred
+        if name not in ("k", "inputs", *RUN_INPUTS, *SETTINGS) and parameter.kind not in starred
     }
 
 
@@ -105,8 +115,25 @@ def takes_k(metric: str | type[BaseMetric]) -> bool:
     return "k" in _signature(find(metric) if isinstance(metric, str) else metric)
 
 
-def build(spec: Spec, *, of: type[BaseMetric] | None = None, inputs: dict[str, Any] | None = None, **settings: Any) -> BaseMetric:
-    """The metric that a name means: of the registered class, or the given one. `inputs` are the run's, `settings` how it counts."""
+def required_inputs(metric: type[BaseMetric]) -> set[str]:
+    """The inputs of a run that the constructor insists on."""
+    wanted = {name: parameter for name, parameter in _signature(metric).items() if name in RUN_INPUTS}
+    return {name for name, parameter in wanted.items() if parameter.default is inspect.Parameter.empty}
+
+
+def build(
+    spec: Spec,
+    *,
+    of: type[BaseMetric] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    alone: bool = True,
+    **settings: Any,
+) -> BaseMetric:
+    """The metric that a name means: of the registered class, or the given one.
+
+    `inputs` are the run's, `settings` how it counts. A metric that is not `alone` has no states: something else adds up for it.
+    """
+    inputs = inputs or {}
     metric = of or find(spec.name)
     known = parameters(metric)
     folded = {name.casefold(): name for name in known} | metric.parameter_aliases
@@ -125,23 +152,48 @@ def build(spec: Spec, *, of: type[BaseMetric] | None = None, inputs: dict[str, A
         given["k"] = spec.k
     elif spec.k is not None:
         raise SettingError(f"{metric.__name__} does not depend on a cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
-    for name in RUN_INPUTS:
-        parameter = _signature(metric).get(name)
-        if parameter is not None and name in (inputs or {}):
-            given[name] = (inputs or {})[name]
-        elif parameter is not None and parameter.default is inspect.Parameter.empty:
-            raise MissingInput(f"{metric.__name__} needs {name}; give it to the Evaluator, as {name}=.")
+    unset = [name for name, parameter in known.items() if parameter.default is inspect.Parameter.empty and name not in given]
+    if unset:
+        raise SettingError(
+            f"{spec} needs {' and '.join(unset)}: write '{metric.__name__}({', '.join(f'{name}=...' for name in unset)})'."
+        )
+    if lacking := required_inputs(metric) - inputs.keys():
+        raise missing_input({str(spec): lacking})
+    given |= {name: inputs[name] for name in RUN_INPUTS if name in inputs and name in _signature(metric)}
+    if "inputs" in _signature(metric):  # a composite, which hands them on
+        given["inputs"] = inputs
+    if not alone:
+        given["alone"] = False
     return metric(**given, **settings)
 
 
-# Stand-ins for what only a run knows, where a metric is made for its name or its formula alone.
-_ANY_RUN = dict.fromkeys(RUN_INPUTS, 1)
+def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:
+    """The error that says which metrics need which inputs, and how to give them."""
+    by_input: dict[str, list[str]] = {}
+    for metric, names in lacking.items():
+        for name in sorted(names):
+            by_input.setdefault(name, []).append(metric)
+    lines = []
+    for name, metrics in by_input.items():
+        what, how = RUN_INPUTS[name]
+        lines.append(f"{', '.join(metrics)} {'need' if len(metrics) > 1 else 'needs'} {name}, {what}; give {how}.")
+    return MissingInput("\n".join(lines))
 
 
-@cache
-def formula(spec: Spec) -> BaseMetric:
-    """A metric for its formula alone, shared by all who combine it; nothing is ever accumulated in it."""
-    return build(spec, inputs=_ANY_RUN)
+# Stand-ins for what only a run knows, where a metric is made for its name alone.
+_ANY_RUN = {
+    "num_users": 1,
+    "num_items": 1,
+    "train": NO_TRAIN,
+    "user_groups": NO_LABELS,
+    "item_clusters": NO_LABELS,
+    "item_features": NO_FEATURES,
+}
+
+
+def _nameable(spec: Spec, of: type[BaseMetric] | None = None) -> BaseMetric:
+    """A metric made for its name alone."""
+    return build(spec, of=of, inputs=_ANY_RUN, alone=False)
 
 
 @cache
@@ -149,15 +201,19 @@ def canonical(name: str) -> str:
     """The one spelling of a name: `ndcg(gain=exponential)@10` is `nDCG@10`."""
     spec = parse(name)
     if spec.k is None and takes_k(spec.name):
-        return str(build(spec.at(1), inputs=_ANY_RUN).spec.at(None))
-    return str(build(spec, inputs=_ANY_RUN).spec)
+        return str(_nameable(spec.at(1)).spec.at(None))
+    return str(_nameable(spec).spec)
 
 
-def expand(metrics: Iterable[Any], top_k: Iterable[int]) -> dict[Spec, type[BaseMetric]]:
-    """Names, specs, metric objects and classes to canonical specs and their classes, each at every cut-off it needs, once."""
+def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str]) -> dict[Spec, type[BaseMetric]]:
+    """Names, specs, metric objects and classes to canonical specs and their classes, each at every cut-off it needs, once.
+
+    `available` are the inputs that the run has; a metric that needs another is refused.
+    """
     cutoffs: list[int | None] = list(top_k)
     specs: dict[Spec, type[BaseMetric]] = {}
     known: dict[tuple[Spec, bool], Spec] = {}
+    lacking: dict[str, Set[str]] = {}
     for given in metrics:
         spec, metric = _resolve(given)
         wanted = [spec.k] if spec.k is not None or not takes_k(metric) else cutoffs
@@ -165,10 +221,15 @@ def expand(metrics: Iterable[Any], top_k: Iterable[int]) -> dict[Spec, type[Base
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20].")
         key = (spec.at(None), wanted[0] is None)
         if key not in known:  # the same at every cut-off, so that one metric need be made
-            known[key] = build(spec.at(wanted[0]), of=metric, inputs=_ANY_RUN).spec
+            named = _nameable(spec.at(wanted[0]), metric)
+            known[key] = named.spec
+            if named.needs - available:
+                lacking[str(named.spec)] = named.needs - available
         for k in wanted:
             if specs.setdefault(known[key].at(k), metric) is not metric:
                 raise SettingError(f"two different metrics are named {known[key].at(k)}; rename one of the classes.")
+    if lacking:
+        raise missing_input(lacking)
     if not specs:
         raise SettingError("no metrics were asked for; give for example metrics=['nDCG', 'Recall'].")
     return specs

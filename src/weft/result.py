@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from weft.errors import InputError, SettingError, did_you_mean
-from weft.names import parse
+from weft.names import parse, print_cell, split_cell
 from weft.registry import canonical
 
 if TYPE_CHECKING:
@@ -34,11 +34,26 @@ class MetricValue:
     std_error: float = math.nan
     users: int | None = None
     higher_is_better: bool | None = None
+    target: float | None = None  # the best value, where there is one
+    cell: tuple[str, ...] = ()  # labels, of one of several values: BiasDisparityBR@10[F, Drama]
+    parts: tuple[float, ...] = ()  # of a composite, the values that it combined
+
+    @property
+    def plain_name(self) -> str:
+        """The name of the metric at its cut-off, `nDCG@10`."""
+        return self.metric if self.k is None else f"{self.metric}@{self.k}"
 
     @property
     def name(self) -> str:
-        """The full name, `nDCG@10`."""
-        return self.metric if self.k is None else f"{self.metric}@{self.k}"
+        """The full name, with labels if it has any: `nDCG@10`, `BiasDisparityBR@10[F, Drama]`."""
+        return self.plain_name + print_cell(self.cell)
+
+    @property
+    def merit(self) -> float | None:
+        """How good the value is, more is better; None for a metric without a direction or a target."""
+        if self.higher_is_better is None:
+            return None if self.target is None else -abs(self.value - self.target)
+        return self.value if self.higher_is_better else -self.value
 
     @property
     def ci_low(self) -> float:
@@ -91,11 +106,12 @@ class Result:
             return known[name]
         wanted = str(name)
         if isinstance(name, str):
+            plain, labels = split_cell(name)
             try:
-                wanted = canonical(name)
+                wanted = canonical(plain) + print_cell(labels)
             except SettingError:  # a metric that is not registered here, such as one of a loaded result
                 folded = {known_name.casefold(): known_name for known_name in known}
-                wanted = folded.get(str(parse(name)).casefold(), name)
+                wanted = folded.get((str(parse(plain)) + print_cell(labels)).casefold(), name)
         if wanted in known:
             return known[wanted]
         raise KeyError(f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: {', '.join(known)}.")
@@ -105,7 +121,10 @@ class Result:
         import polars as pl
 
         columns = ("metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
-        rows = [{column: getattr(value, column) for column in columns} for value in self.values]
+        rows = [
+            {column: getattr(value, column) for column in columns} | {"metric": value.metric + print_cell(value.cell)}
+            for value in self.values
+        ]
         kinds = dict.fromkeys(columns, pl.Float64) | {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
         return pl.DataFrame(rows, schema=kinds)
 
@@ -140,7 +159,15 @@ class Result:
         for value in self.values:
             interval = "" if math.isnan(value.std_error) else f"{value.ci_low:.4f} to {value.ci_high:.4f}"
             users = "" if value.users is None else f"{value.users:,}"
-            rows.append((value.metric, "" if value.k is None else str(value.k), f"{value.value:.4f}", interval, users))
+            rows.append(
+                (
+                    value.metric + print_cell(value.cell),
+                    "" if value.k is None else str(value.k),
+                    f"{value.value:.4f}",
+                    interval,
+                    users,
+                )
+            )
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         lines = [
             "  ".join(
@@ -230,6 +257,7 @@ def _read_per_user(path: Path) -> pl.DataFrame | None:
 
 def _as_json(value: MetricValue) -> dict[str, Any]:
     row = {"name": value.name, **asdict(value), "ci_low": value.ci_low, "ci_high": value.ci_high}
+    row |= {"cell": list(value.cell), "parts": [None if math.isnan(part) else part for part in value.parts]}
     return {key: None if isinstance(item, float) and math.isnan(item) else item for key, item in row.items()}
 
 
@@ -237,7 +265,11 @@ def _from_json(row: dict[str, Any]) -> MetricValue:
     value, std_error = (math.nan if row[key] is None else row[key] for key in ("value", "std_error"))
     if not all(isinstance(number, (int, float)) for number in (value, std_error)):
         raise ValueError(f"values hold {value!r}, which is not a number")
-    return MetricValue(row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"])
+    parts = tuple(math.nan if part is None else float(part) for part in row.get("parts", ()))
+    cell = tuple(map(str, row.get("cell", ())))
+    return MetricValue(
+        row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"], row.get("target"), cell, parts
+    )
 
 
 def _write_whole(files: dict[Path, Callable[[IO[bytes]], Any]]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data import Cells, Interactions, Vocabulary, read_cells
+from weft.data import Cells, Interactions, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build
 from weft.data.interactions import check_threshold
 from weft.data.rows import SparseRows
@@ -41,8 +41,8 @@ class _Problem:
     num_rows: int
     truth: Interactions
     judged: NDArray[np.bool_]  # who is a user of the truth; in a matrix every row is one
-    train: Interactions | None
-    collapsed: int  # repeated rows of train
+    train: Train | None  # also of users who are not evaluated, behind those who are
+    labels: dict[str, Any]  # user_groups, item_clusters, item_features, by number
     unmatched: int  # rows of train whose users are not evaluated
     probed: int  # users whom the model was asked for already
 
@@ -56,6 +56,9 @@ def evaluate(
     train: Any = None,
     users: Any = None,
     items: Any = None,
+    user_groups: Any = None,
+    item_clusters: Any = None,
+    item_features: Any = None,
     relevance_threshold: float | None = None,
     mask_seen: bool | str = "auto",
     ties: str = "index",
@@ -78,6 +81,9 @@ def evaluate(
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs for names without one.
     users, items
         The ids of the scores' rows and columns. Without them ids are row and column numbers.
+    user_groups, item_clusters, item_features
+        For metrics that compare groups: a label per user, a label per item, a set of features per item. `{id: label}`, a frame with
+        a column of ids and one of labels (for features one row each), or a list in the order of the ids.
     relevance_threshold
         From which rating on an item is relevant; without it, above 0.
     mask_seen
@@ -104,15 +110,21 @@ def evaluate(
     relevance_threshold = check_threshold(relevance_threshold)
     masks = decide_masking(mask_seen, train is not None)
     metrics = as_list(metrics)
-    expand(metrics, as_cutoffs(top_k))  # a wrong metric is refused before any data is read
+    labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
+    labels = {name: given for name, given in labels.items() if given is not None}
+    available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
+    expand(metrics, as_cutoffs(top_k), available=available)  # a metric that cannot run is refused before any data is read
     hashes = one_of("ties", ties, TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
-    problem = _pose(open_source(source), truth, train, users, items, batch_size, relevance_threshold)
+    problem = _pose(open_source(source), truth, train, users, items, labels, batch_size, relevance_threshold)
     evaluator = Evaluator(
         metrics,
         top_k,
         num_users=problem.users.size,
         num_items=problem.items.size,
+        train=problem.train,
+        mask_seen=False,  # masked below
+        **problem.labels,
         relevance_threshold=relevance_threshold,
         ties=ties,
         seed=seed,
@@ -147,7 +159,7 @@ def evaluate(
                 truth,
                 users=codes,
                 user_keys=None if user_keys is None else user_keys[start:stop].to(where),
-                seen=SparseRows.of(problem.train.rows(start, stop), where) if masks and problem.train is not None else None,
+                seen=SparseRows.of(problem.train.cells.rows(start, stop), where) if masks and problem.train is not None else None,
                 relevant=SparseRows.of(relevant.rows(start, stop), where),
                 judged=torch.as_tensor(problem.judged[start:stop]).to(where),
             )
@@ -156,7 +168,14 @@ def evaluate(
 
 
 def _pose(
-    source: Source, truth: Any, train: Any, users: Any, items: Any, batch_size: int | None, threshold: float | None
+    source: Source,
+    truth: Any,
+    train: Any,
+    users: Any,
+    items: Any,
+    labels: dict[str, Any],
+    batch_size: int | None,
+    threshold: float | None,
 ) -> _Problem:
     """Number the users and items, and put truth and train into rows."""
     truth_cells = read_cells(truth, "truth")
@@ -192,8 +211,16 @@ def _pose(
     _refuse_negative(truth_cells, threshold)
     size = (user_ids.size, item_ids.size)
     rows = build(truth_cells, user_codes, item_codes, size)
-    seen, collapsed, unmatched = (None, 0, 0) if train_cells is None else _train_rows(train_cells, user_ids, item_ids, num_rows)
-    return _Problem(source, user_ids, item_ids, num_rows, rows, judged, seen, collapsed, unmatched, probed)
+    read_train, all_users, unmatched = None, user_ids, 0
+    if train_cells is not None:
+        read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows)
+    read = {
+        name: read_features(given, name, item_ids)
+        if name == "item_features"
+        else read_labels(given, name, all_users if name == "user_groups" else item_ids)
+        for name, given in labels.items()
+    }
+    return _Problem(source, user_ids, item_ids, num_rows, rows, judged, read_train, read, unmatched, probed)
 
 
 def _named_users(cells: Cells) -> pl.Series:
@@ -230,15 +257,17 @@ def _refuse_negative(cells: Cells, threshold: float | None) -> None:
         )
 
 
-def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int, int]:
-    """Train as rows of the evaluated users, each cell once; how many repetitions were collapsed, and how many rows match nobody."""
+def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Train, Vocabulary, int]:
+    """Train as rows, first of the evaluated users, then of those it alone names; all these users; how many rows the latter have."""
+    rows = users
     if cells.shape is not None and users.size > num_rows:
-        users = Vocabulary(users.kind, num_rows, users.ids[:num_rows])
-    user_codes, item_codes = cells.encode(users, items)
-    known = user_codes >= 0
-    rows = Interactions.from_codes(user_codes[known], item_codes[known], cells.values[known], max(users.size, num_rows), items.size)
-    repeated = rows.repeated()
-    return rows.keep(~repeated), int(repeated.sum()), int((~known).sum())
+        rows = Vocabulary(users.kind, num_rows, users.ids[:num_rows])
+    user_codes, item_codes = cells.encode(rows, items)
+    unmatched = user_codes < 0
+    if unmatched.any():
+        users = users.extend(cells.users.filter(unmatched).unique(maintain_order=True))
+        user_codes = users.encode(cells.users, "train")
+    return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
 
 
 def default_batch_size(num_items: int) -> int:
@@ -273,13 +302,18 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
     missing = problem.users.size - problem.num_rows
     if missing and missing_lists == "skip":
         notes.append(f"{missing:,} users of the truth have no scores and are left out (missing_lists='skip')")
-    if problem.collapsed:
-        notes.append(f"train repeats {problem.collapsed:,} (user, item) rows; each counts once")
+    collapsed = 0 if problem.train is None else problem.train.repetitions
+    if collapsed:
+        notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
     if problem.unmatched:
         notes.append(f"{problem.unmatched:,} rows of train belong to users who are not evaluated")
+    for what, labels in problem.labels.items():
+        if labels.unknown:
+            kind = "user" if what == "user_groups" else "item"
+            notes.append(f"{labels.unknown:,} labels of {what} belong to {kind}s that are not evaluated")
     inputs = {
         "truth": problem.truth.fingerprint(),
-        "train": problem.train.fingerprint() if problem.train is not None else None,
+        "train": problem.train.cells.fingerprint() if problem.train is not None else None,
         "source": problem.source.fingerprint(),
         "source_kind": problem.source.kind,
     }
@@ -289,7 +323,7 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
     return replace(
         result,
         name=name or problem.source.kind,
-        counts={**result.counts, "train_repetitions": problem.collapsed, "train_rows_unmatched": problem.unmatched},
+        counts={**result.counts, "train_repetitions": collapsed, "train_rows_unmatched": problem.unmatched},
         notes=(*notes, *result.notes),
         settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
         provenance={**result.provenance, "fingerprint": inputs},

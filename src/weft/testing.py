@@ -26,7 +26,7 @@ from torchmetrics import MetricCollection
 from weft.blocks import MetricBlock
 from weft.errors import InputError
 from weft.evaluator import Evaluator
-from weft.metrics.base import BaseMetric, RatingMetric
+from weft.metrics.base import BaseMetric
 from weft.names import Spec, parse
 from weft.registry import RUN_INPUTS, build, canonical, find, takes_k
 
@@ -37,7 +37,7 @@ _USERS, _ITEMS, _K = 23, 17, 5
 def check_metric(metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE) -> None:
     """Run every check on a registered metric; the first failure raises AssertionError with what was expected.
 
-    `order_only`: whether the metric depends on the order of the scores alone, as rankers do (default: all but rating metrics).
+    `order_only`: whether the metric depends on the order of the scores alone, as rankers do (default: as its `reads_scores` says).
     `tolerance`: how closely two ways to the same value must agree; a metric that computes in float32 needs about 1e-6.
     """
     for name in CHECKS:
@@ -49,17 +49,20 @@ def run_check(name: str, metric: str | Spec, *, order_only: bool | None = None, 
     spec = parse(metric) if isinstance(metric, str) else metric
     if spec.k is None and takes_k(spec.name):
         spec = spec.at(_K)
-    if order_only is None:
-        order_only = not issubclass(find(spec.name), RatingMetric)
-    CHECKS[name](_Subject(build(spec).spec, order_only, tolerance))
+    subject = _Subject(spec, tolerance)
+    subject.order_only = not subject.build().reads_scores if order_only is None else order_only
+    CHECKS[name](subject)
 
 
 class _Subject:
-    """A metric under test, and the random data it is tested on: no two scores are equal, some items are not offered."""
+    """A metric under test, and the random data it is tested on: no two scores are equal, some items are not offered.
 
-    def __init__(self, spec: Spec, order_only: bool, tolerance: float) -> None:
-        self.spec = spec
-        self.order_only = order_only
+    There is whatever metrics may ask for: train (no two items are equally popular, one is cold), labels (some are missing) and
+    features.
+    """
+
+    def __init__(self, spec: Spec, tolerance: float) -> None:
+        self.order_only = True
         self.tolerance = tolerance
         generator = torch.Generator().manual_seed(20_260_101)
         places = torch.rand((_USERS, _ITEMS), generator=generator, dtype=torch.float64).argsort(1)
@@ -68,24 +71,57 @@ class _Subject:
         self.scores = self.scores.masked_fill(hidden, -torch.inf)
         ratings = torch.randint(1, 6, (_USERS, _ITEMS), generator=generator).double()
         self.target = ratings * (torch.rand((_USERS, _ITEMS), generator=generator) < 0.3)
+        met = torch.rand((_USERS, _ITEMS), generator=generator).argsort(0) < torch.arange(_ITEMS)
+        self.inputs: dict[str, Any] = {
+            "train": met.int(),
+            "user_groups": ["F", "M", None, "M"] * (_USERS // 4) + ["F"] * (_USERS % 4),
+            "item_clusters": [1, 2, 2, 3, None] * (_ITEMS // 5) + [3] * (_ITEMS % 5),
+            "item_features": [{number % 3, number % 4} - {3} for number in range(_ITEMS)],
+        }
+        self.spec = spec
+        self.spec = self.build().spec
 
     def build(self) -> BaseMetric:
-        return build(self.spec, inputs={"num_users": _USERS, "num_items": self.scores.shape[1]})
+        return build(self.spec, inputs={**self.inputs, "num_users": _USERS, "num_items": _ITEMS})
 
-    def value(
-        self, scores: Tensor | None = None, target: Tensor | None = None, *, k: int | None = None, batch: int = _USERS
-    ) -> float:
-        """The metric's value in an Evaluator, which refuses infinities."""
+    def with_items(self, order: Tensor) -> dict[str, Any]:
+        """What is known of the items, in another order."""
+        columns = {name: [self.inputs[name][number] for number in order] for name in ("item_clusters", "item_features")}
+        return {**self.inputs, **columns, "train": self.inputs["train"][:, order]}
+
+    def values(
+        self,
+        scores: Tensor | None = None,
+        target: Tensor | None = None,
+        *,
+        k: int | None = None,
+        batch: int = _USERS,
+        users: Tensor | None = None,
+        inputs: dict[str, Any] | None = None,
+    ) -> dict[str, float]:
+        """The metric's values in an Evaluator, which refuses infinities: one, or one for each label."""
         scores, target = self.scores if scores is None else scores, self.target if target is None else target
+        users = torch.arange(len(scores)) if users is None else users
         spec = self.spec if k is None else self.spec.at(k)
-        evaluator = Evaluator([spec], num_users=len(scores), num_items=scores.shape[1])
+        about = self.inputs if inputs is None else inputs
+        evaluator = Evaluator([spec], num_users=_USERS, num_items=_ITEMS, mask_seen=False, **about)
         for start in range(0, len(scores), batch):
             rows = slice(start, start + batch)
-            evaluator.update(scores[rows], target[rows], torch.arange(len(scores))[rows])
+            evaluator.update(scores[rows], target[rows], users[rows])
         try:
-            return evaluator.compute()[str(spec)]
+            return {value.name: value.value for value in evaluator.compute().values}
         except InputError as error:
             raise AssertionError(f"{spec}: {error}") from None
+
+    def value(self, scores: Tensor | None = None) -> float:
+        """The value of a metric that has one."""
+        return self.values(scores)[str(self.spec)]
+
+    def agree_on_all(self, got: dict[str, float], expected: dict[str, float], what: str) -> None:
+        """The same names, and `agree` for each."""
+        assert got.keys() == expected.keys(), f"{self.spec}: {what}: got {list(got)}, expected {list(expected)}"
+        for name, value in got.items():
+            self.agree(value, expected[name], what)
 
     def agree(self, got: float, expected: float, what: str) -> None:
         """Both NaN, or equal within the tolerance."""
@@ -95,11 +131,11 @@ class _Subject:
 
 
 def _stays_in_bounds(subject: _Subject) -> None:
-    low, high = find(subject.spec.name).bounds
+    low, high = subject.build().bounds
     for scores in (subject.scores, -subject.scores.abs(), _perfect(subject)):
-        value = subject.value(scores)
-        inside = (low is None or value >= low - subject.tolerance) and (high is None or value <= high + subject.tolerance)
-        assert math.isnan(value) or inside, f"{subject.spec}: {value!r} lies outside its bounds {(low, high)}"
+        for value in subject.values(scores).values():
+            inside = (low is None or value >= low - subject.tolerance) and (high is None or value <= high + subject.tolerance)
+            assert math.isnan(value) or inside, f"{subject.spec}: {value!r} lies outside its bounds {(low, high)}"
 
 
 def _perfect(subject: _Subject) -> Tensor:
@@ -108,9 +144,10 @@ def _perfect(subject: _Subject) -> Tensor:
 
 
 def _prefers_the_perfect_ranking(subject: _Subject) -> None:
-    higher = find(subject.spec.name).higher_is_better
-    if higher is None or not subject.order_only:
-        return
+    metric = subject.build()
+    higher = metric.higher_is_better
+    if higher is None or not subject.order_only or metric.family not in ("accuracy", "custom"):
+        return  # for other families a list is not better because it has more hits
     best, middle, worst = subject.value(_perfect(subject)), subject.value(), subject.value(-_perfect(subject))
     if not higher:
         best, worst = worst, best
@@ -119,29 +156,31 @@ def _prefers_the_perfect_ranking(subject: _Subject) -> None:
 
 def _ignores_the_order_of_users(subject: _Subject) -> None:
     order = torch.randperm(_USERS, generator=torch.Generator().manual_seed(1))
-    subject.agree(subject.value(subject.scores[order], subject.target[order]), subject.value(), "users in another order")
+    others = subject.values(subject.scores[order], subject.target[order], users=order)
+    subject.agree_on_all(others, subject.values(), "users in another order")
 
 
 def _ignores_batches(subject: _Subject) -> None:
     for size in (1, 7):
-        subject.agree(subject.value(batch=size), subject.value(), f"batches of {size}")
+        subject.agree_on_all(subject.values(batch=size), subject.values(), f"batches of {size}")
 
 
 def _ignores_item_numbers(subject: _Subject) -> None:
     order = torch.randperm(_ITEMS, generator=torch.Generator().manual_seed(2))
-    subject.agree(subject.value(subject.scores[:, order], subject.target[:, order]), subject.value(), "items relabelled")
+    others = subject.values(subject.scores[:, order], subject.target[:, order], inputs=subject.with_items(order))
+    subject.agree_on_all(others, subject.values(), "items relabelled")
 
 
 def _ignores_shift_and_scale(subject: _Subject) -> None:
     if subject.order_only:
-        subject.agree(subject.value(subject.scores - 100), subject.value(), "scores shifted by -100")
-        subject.agree(subject.value(subject.scores * 8), subject.value(), "scores scaled by 8")
+        subject.agree_on_all(subject.values(subject.scores - 100), subject.values(), "scores shifted by -100")
+        subject.agree_on_all(subject.values(subject.scores * 8), subject.values(), "scores scaled by 8")
 
 
 def _takes_any_cutoff(subject: _Subject) -> None:
     if subject.spec.k is not None:
         for k in (1, _ITEMS, _ITEMS + 1, 10 * _ITEMS):
-            subject.value(k=k)
+            subject.values(k=k)
 
 
 def _survives_empty_users(subject: _Subject) -> None:
@@ -149,12 +188,12 @@ def _survives_empty_users(subject: _Subject) -> None:
     half = subject.target.clone()
     half[::2] = 0
     for target in (torch.zeros_like(subject.target), half):
-        subject.value(target=target)
-    subject.value(torch.full_like(subject.scores, -torch.inf))
+        subject.values(target=target)
+    subject.values(torch.full_like(subject.scores, -torch.inf))
 
 
 def _agrees_between_float_types(subject: _Subject) -> None:
-    subject.agree(subject.value(subject.scores.float()), subject.value(), "float32 scores")
+    subject.agree_on_all(subject.values(subject.scores.float()), subject.values(), "float32 scores")
 
 
 def _alone(subject: _Subject, metric: BaseMetric, rows: slice = slice(None)) -> BaseMetric:
@@ -162,20 +201,33 @@ def _alone(subject: _Subject, metric: BaseMetric, rows: slice = slice(None)) -> 
     return metric
 
 
+def _computed(metric: BaseMetric) -> dict[str, float]:
+    """The values of a metric alone, as an Evaluator names them."""
+    value = metric.compute()
+    named = value if isinstance(value, dict) else {str(metric.spec): value}
+    return {name: float(number) for name, number in named.items()}
+
+
+def _agree_alone(subject: _Subject, metric: BaseMetric, what: str) -> None:
+    """Alone there is no more than a value, or a value for each label; an Evaluator may tell both."""
+    got, expected = _computed(metric), subject.values()
+    subject.agree_on_all(got, {name: value for name, value in expected.items() if name in got}, what)
+
+
 def _is_the_same_alone(subject: _Subject) -> None:
-    subject.agree(float(_alone(subject, subject.build()).compute()), subject.value(), "alone instead of in an Evaluator")
+    _agree_alone(subject, _alone(subject, subject.build()), "alone instead of in an Evaluator")
 
 
 def _forgets_on_reset(subject: _Subject) -> None:
     metric = _alone(subject, subject.build(), slice(0, 9))
     metric.reset()
-    subject.agree(float(_alone(subject, metric).compute()), subject.value(), "after a reset")
+    _agree_alone(subject, _alone(subject, metric), "after a reset")
 
 
 def _merges_shards(subject: _Subject) -> None:
     first, second = (_alone(subject, subject.build(), rows) for rows in (slice(0, 9), slice(9, None)))
     first.absorb(second)
-    subject.agree(float(first.compute()), subject.value(), "two shards merged")
+    _agree_alone(subject, first, "two shards merged")
 
 
 def _survives_copies(subject: _Subject) -> None:
@@ -185,7 +237,7 @@ def _survives_copies(subject: _Subject) -> None:
     if getattr(home, type(half).__name__, None) is type(half):  # a class that is no module's cannot be pickled by anyone
         copies.append(pickle.loads(pickle.dumps(half)))
     for metric in copies:
-        subject.agree(float(_alone(subject, metric, slice(9, None)).compute()), subject.value(), "copied half-way")
+        _agree_alone(subject, _alone(subject, metric, slice(9, None)), "copied half-way")
 
 
 def _uses_what_it_declares(subject: _Subject) -> None:
@@ -214,7 +266,10 @@ def _garbled(batch: Any, which: MetricBlock) -> Tensor:
 def _refuses_unknown_parameters(subject: _Subject) -> None:
     """The constructor itself, which a name reaches only after its parameters were checked."""
     wanted = inspect.signature(find(subject.spec.name).__init__).parameters
-    given: dict[str, Any] = {name: _USERS for name in RUN_INPUTS if name in wanted}
+    inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
+    given = {name: inputs[name] for name in RUN_INPUTS if name in wanted} | dict(subject.spec.params)
+    if "inputs" in wanted:
+        given["inputs"] = inputs
     if subject.spec.k is not None:
         given["k"] = subject.spec.k
     try:
@@ -232,17 +287,23 @@ def _has_a_name_that_parses_back(subject: _Subject) -> None:
 def _keeps_apart_in_a_collection(subject: _Subject) -> None:
     """TorchMetrics merges metrics whose states agree after a first batch, here one without a hit; ours must stay apart."""
     other = Spec("HitRate", (), 1) if subject.spec.k is None else subject.spec.at(1)
-    inputs = {"num_users": _USERS, "num_items": _ITEMS}
-    collection = MetricCollection({"subject": subject.build(), "other": build(other, inputs=inputs)})
-    alone = {"subject": subject.build(), "other": build(other, inputs=inputs)}
+
+    def both() -> dict[str, Any]:
+        inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
+        return {"subject": subject.build(), "other": build(other, inputs=inputs)}
+
+    collection, alone = MetricCollection(both()), both()
     misses = torch.zeros_like(subject.target)
     misses.scatter_(1, subject.scores.argmin(1, keepdim=True), 1.0)
     for target in (misses, subject.target):
-        collection.update(subject.scores, target)
+        collection.update(subject.scores, target, torch.arange(_USERS))
         for metric in alone.values():
-            metric.update(subject.scores, target)
-    for name, value in collection.compute().items():
-        subject.agree(float(value), float(alone[name].compute()), "in a MetricCollection")
+            metric.update(subject.scores, target, torch.arange(_USERS))
+    expected: dict[str, float] = {}
+    for name, metric in alone.items():
+        value = metric.compute()
+        expected |= {key: float(one) for key, one in (value if isinstance(value, dict) else {name: value}).items()}
+    subject.agree_on_all({name: float(value) for name, value in collection.compute().items()}, expected, "in a MetricCollection")
 
 
 CHECKS: dict[str, Callable[[_Subject], None]] = {

@@ -1,7 +1,25 @@
-"""Interactions as sparse rows, and the vocabularies that number users and items."""
+"""Interactions as sparse rows, the vocabularies that number users and items, their labels and popularity."""
 
 from weft.data.cells import Cells, read_cells
+from weft.data.columns import Column
 from weft.data.interactions import Interactions
+from weft.data.labels import NO_FEATURES, NO_LABELS, Features, Label, Labels, read_features, read_labels
+from weft.data.train import NO_TRAIN, Train
 from weft.data.vocabulary import Vocabulary
 
-__all__ = ["Cells", "Interactions", "Vocabulary", "read_cells"]
+__all__ = [
+    "NO_FEATURES",
+    "NO_LABELS",
+    "NO_TRAIN",
+    "Cells",
+    "Column",
+    "Features",
+    "Interactions",
+    "Label",
+    "Labels",
+    "Train",
+    "Vocabulary",
+    "read_cells",
+    "read_features",
+    "read_labels",
+]

@@ -6,6 +6,7 @@ are left out. Each formula is written once for all cut-offs: its quantities are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,9 +15,12 @@ from torchmetrics.utilities import dim_zero_cat
 
 from weft.blocks import GAINS, Batch, Lists
 from weft.errors import SettingError, one_of
-from weft.metrics.base import BaseMetric, UserAverageTopKMetric, UserMean
-from weft.names import Spec, parse
-from weft.registry import build, find, formula, register, takes_k
+from weft.metrics.base import Bounds
+from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
+from weft.metrics.parts import Part
+from weft.metrics.totals import Sums, Total, Wins
+from weft.names import Spec
+from weft.registry import register
 
 
 class _Accuracy(UserAverageTopKMetric):
@@ -25,7 +29,8 @@ class _Accuracy(UserAverageTopKMetric):
     family = "accuracy"
     averages_ties = True
     higher_is_better = True
-    bounds = (0.0, 1.0)
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "no user has a relevant item"
 
 
 @register
@@ -239,6 +244,7 @@ class LAUC(_Accuracy):
     tensor(1., dtype=torch.float64)
     """
 
+    undefined = "no user has both a relevant item and a negative"
     reference = "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender system evaluations"
 
     def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:
@@ -281,7 +287,8 @@ class GAUC(UserMean):
     family = "accuracy"
     averages_ties = True
     higher_is_better = True
-    bounds = (0.0, 1.0)
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "no user has both a relevant item and a negative"
     reference = "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, doi 10.1145/3097983.3098134"
 
     def __init__(self, *, weight: str = "uniform", **settings: Any) -> None:
@@ -299,7 +306,7 @@ class GAUC(UserMean):
 
 
 @register
-class AUC(BaseMetric):
+class AUC(SummedMetric):
     """The share of negatives that a relevant item beats, averaged over all relevant items of all users; ties count half.
 
     Users without negatives are left out; a relevant item that was not offered beats none. `scope="pooled"` draws one ROC curve over
@@ -319,10 +326,11 @@ class AUC(BaseMetric):
     family = "accuracy"
     averages_ties = True
     higher_is_better = True
-    bounds = (0.0, 1.0)
+    bounds: Bounds = (0.0, 1.0)
     reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
 
-    win_sum: Tensor
+    undefined = "no user has both a relevant item and a negative"
+
     positive_count: Tensor
     user_count: Tensor
     positive_scores: list[Tensor] | Tensor
@@ -331,41 +339,56 @@ class AUC(BaseMetric):
     def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
         super().__init__(**settings)
         self.scope = one_of("scope", scope, ("positives", "pooled"))
-        for name in ("win_sum", "positive_count", "user_count"):
-            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         if self.scope == "pooled":
+            for name in ("positive_count", "user_count"):
+                self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
             self.add_state("positive_scores", [], dist_reduce_fx="cat")
             self.add_state("negative_scores", [], dist_reduce_fx="cat")
 
+    @property
+    def is_summed(self) -> bool:
+        return self.scope == "positives"
+
+    def totals(self) -> tuple[Total, ...]:
+        return (Wins(),)
+
+    def finish(self, sums: Sums) -> Tensor:
+        return sums[Wins()][0] / sums[Wins()][1]
+
+    def read(self, sums: Sums) -> Reading:
+        return Reading(self.finish(sums), users=int(sums[Wins()][2]))
+
     def accumulate(self, batch: Batch) -> None:
-        judged = (batch.negatives > 0) & (batch.relevant_counts > 0)
+        if self.is_summed:
+            super().accumulate(batch)
+            return
+        judged = batch.has_pairs
         cells = judged[batch.relevant.rows]
         self.user_count = self.user_count + judged.sum()
         self.positive_count = self.positive_count + cells.sum()
-        if self.scope == "positives":
-            self.win_sum = self.win_sum + torch.where(cells, batch.wins, 0).sum()
-        elif batch.scores is not None:
-            assert isinstance(self.positive_scores, list) and isinstance(self.negative_scores, list)
-            offered = batch.relevant_scores > -torch.inf
-            self.positive_scores.append(batch.relevant_scores[cells & offered].to(batch.dtype))
-            for row in judged.nonzero().flatten():
-                scores = batch.scores[row]
-                negative = scores > -torch.inf
-                negative[batch.relevant.items[batch.relevant.rows == row]] = False
-                self.negative_scores.append(scores[negative].to(batch.dtype))
+        if batch.scores is None:
+            return
+        assert isinstance(self.positive_scores, list) and isinstance(self.negative_scores, list)
+        offered = batch.relevant_scores > -torch.inf
+        self.positive_scores.append(batch.relevant_scores[cells & offered].to(batch.dtype))
+        for row in judged.nonzero().flatten():
+            scores = batch.scores[row]
+            negative = scores > -torch.inf
+            negative[batch.relevant.items[batch.relevant.rows == row]] = False
+            self.negative_scores.append(scores[negative].to(batch.dtype))
 
     def users_counted(self) -> Tensor:
         return self.user_count
 
-    def compute(self) -> Tensor:
-        if self.scope == "positives":
-            return self.win_sum / self.positive_count
+    def compute(self) -> Any:
+        if self.is_summed:
+            return super().compute()
         if len(self.negative_scores) == 0:
-            return torch.full_like(self.win_sum, torch.nan)
+            return torch.full_like(self.positive_count, torch.nan)
         positives, negatives = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
         ordered = negatives.sort().values
         below, up_to = torch.searchsorted(ordered, positives), torch.searchsorted(ordered, positives, right=True)
-        return (below + up_to).to(self.win_sum.dtype).sum() / 2 / len(negatives) / self.positive_count
+        return (below + up_to).to(self.positive_count.dtype).sum() / 2 / len(negatives) / self.positive_count
 
 
 @register
@@ -394,6 +417,7 @@ class F1(_Accuracy):
         metric_name_1: str | Spec = "Precision",
         metric_name_2: str | Spec = "Recall",
         beta: float = 1.0,
+        inputs: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         metric_name_1, metric_name_2 = (
@@ -403,13 +427,20 @@ class F1(_Accuracy):
         super().__init__(k, **settings)
         if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
             raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
-        self.metric_name_1 = user_metric_name(metric_name_1, "F1", k)
-        self.metric_name_2 = user_metric_name(metric_name_2, "F1", k)
+        self._parts = [Part(name, self, k, inputs=inputs, per_user=True) for name in (metric_name_1, metric_name_2)]
+        self.metric_name_1, self.metric_name_2 = (part.name for part in self._parts)
         self.beta = float(beta)
-        self.averages_ties = all(find(parse(str(name)).name).averages_ties for name in (self.metric_name_1, self.metric_name_2))
+        self.averages_ties = all(part.metric.averages_ties for part in self._parts)
+        self.reads_scores = any(part.metric.reads_scores for part in self._parts)
+        highest = [high for part in self._parts if (high := part.metric.bounds[1]) is not None]
+        self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
+
+    @property
+    def needs(self) -> set[str]:
+        return set[str]().union(*(part.metric.needs for part in self._parts))
 
     def per_user(self, lists: Lists) -> Tensor:
-        a, b = (user_values(name, lists) for name in (self.metric_name_1, self.metric_name_2))
+        a, b = (part.user_values(lists) for part in self._parts)
         below = self.beta**2 * a + b
         return torch.where(below == 0, 0, (1 + self.beta**2) * a * b / below)
 
@@ -420,43 +451,6 @@ def _either(number: str, given: str | Spec, default: str, settings: dict[str, An
     if alias is not None and given != default:
         raise SettingError(f"F1 got metric_name_{number} twice, once as metric_{number}; give one.")
     return given if alias is None else alias
-
-
-def user_metric_name(given: str | Spec, owner: str, k: int) -> str | Spec:
-    """The canonical name, without cut-off, of a metric that has a value per user; refuses all others."""
-    spec = parse(given) if isinstance(given, str) else given
-    if not isinstance(spec, Spec):
-        raise SettingError(f"{owner} combines metrics by their names; got {given!r}.")
-    if spec.k is not None:
-        raise SettingError(f"{owner} reads {spec.name} at its own cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
-    metric = build(spec.at(k if takes_k(spec.name) else None))
-    if not (isinstance(metric, UserMean) and metric.is_user_mean):
-        raise SettingError(
-            f"{owner} cannot combine {find(spec.name).__name__}, which has no value per user; "
-            "choose a metric that is a mean over users."
-        )
-    found = metric.spec.at(None)
-    return found if found.params else found.name
-
-
-def user_values(name: str | Spec, lists: Lists) -> Tensor:
-    """The values per user of another metric on the same lists, computed once per batch."""
-    spec = Spec(name) if isinstance(name, str) else name
-
-    def compute() -> Tensor:
-        if not takes_k(spec.name):
-            return _formula(spec).per_user(lists).expand(-1, len(lists.cutoffs))
-        if _formula(spec.at(lists.cutoffs[0])).fuses_cutoffs:
-            return _formula(spec.at(lists.cutoffs[0])).per_user(lists)
-        return torch.cat([_formula(spec.at(k)).per_user(lists) for k in lists.cutoffs], dim=1)
-
-    return lists.batch.once(("user_values", spec, lists.cutoffs), compute)
-
-
-def _formula(spec: Spec) -> UserMean:
-    metric = formula(spec)
-    assert isinstance(metric, UserMean)  # checked when the name was accepted
-    return metric
 
 
 def _defined(values: Tensor, negatives: Tensor) -> Tensor:

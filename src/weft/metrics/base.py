@@ -1,11 +1,7 @@
-"""The four interfaces that metrics are written against, each a TorchMetrics metric.
+"""What every metric is: a TorchMetrics metric with a name, a direction, a range, and batches that go in.
 
-- `BaseMetric`: no cut-off. - `RatingMetric`: errors on raw ratings. - `TopKMetric`: ranking with a cut-off `k`.
-- `UserAverageTopKMetric`: a value per user, averaged.
-
-A metric says what it computes in one of four ways: `compute_scores` (a value per user from the relevance of the list),
-`compute_errors` (an error per rating), `update(self, preds, **kwargs)` with declared blocks and states of its own, or, as the
-built-in ones do, `per_user` (values for all cut-offs at once).
+Two of the four interfaces for authors are here, `BaseMetric` (no cut-off) and `TopKMetric` (ranking with a cut-off `k`), for
+metrics with an `update(self, preds, **kwargs)` and states of their own. `means.py` has those that are accumulated for their author.
 """
 
 from __future__ import annotations
@@ -24,15 +20,16 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities import dim_zero_sum
 
-from weft.blocks import Batch, Lists, MetricBlock, open_batch
+from weft.blocks import Batch, MetricBlock, open_batch
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean, one_of, whole_number
 from weft.names import Spec, Value
 from weft.ranking import TieRule, top_k
-from weft.registry import SETTINGS, parameters
+from weft.registry import SETTINGS, parameters, required_inputs
 from weft.sources.base import as_tensor
 
+Bounds = tuple[float | None, float | None]
 EMPTY_USERS = ("skip", "zero")
 _TORCHMETRICS_SETTINGS = (
     "compute_on_cpu",
@@ -55,7 +52,12 @@ class _MetricType(ABCMeta):
     definitions: ClassVar[Counter[str]] = Counter()
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        # A part of a run or of another metric is a formula: what it adds up is kept there, and it needs no states.
+        alone = kwargs.pop("alone", True)
         metric = super().__call__(*args, **kwargs)
+        if not alone:
+            return metric
+        metric.add_states()
         about = f"{cls.__module__} {cls.__qualname__} {metric._definition} {metric.spec} {metric.settings()}"
         name = re.sub(r"\W+", "_", about)
         metric.add_state(f"of_{name}", torch.zeros(()), dist_reduce_fx="sum", persistent=False)
@@ -72,12 +74,18 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     full_state_update = False
     is_differentiable = False
     higher_is_better: bool | None = None
+    target: float | None = None  # the best value, where that is neither the highest nor the lowest, or where it has a meaning
     k: int | None = None
 
     family: ClassVar[str] = "custom"
-    bounds: ClassVar[tuple[float | None, float | None]] = (None, None)
+    bounds: Bounds = (None, None)
     reference: ClassVar[str] = ""
+    undefined: ClassVar[str] = "no user has a value"  # why a value can be NaN
     parameter_aliases: ClassVar[dict[str, str]] = {}
+    # A name with parameters, for a metric that cannot do without them.
+    example: ClassVar[str] = ""
+    # Whether the values of scores matter, and not only their order.
+    reads_scores: bool = False
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
     averages_ties: bool = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
@@ -104,6 +112,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
+        self._spec: Spec | None = None
         self._rows_met = 0  # rows without a user number are counted on, so that no two share one
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -134,14 +143,21 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     @property
     def spec(self) -> Spec:
         """The metric as a value: its name, the parameters that differ from their defaults, and its cut-off."""
+        if self._spec is not None:
+            return self._spec
         given: list[tuple[str, Value]] = []
         for name, parameter in parameters(type(self)).items():
-            if not hasattr(self, name):
-                raise SettingError(f"{type(self).__name__} must keep its parameter as self.{name}, so that it can be named.")
-            value = _plain(getattr(self, name))
+            value = _plain(self.parameter(name))
             if value != _plain(parameter.default):
                 given.append((name, value))
-        return Spec(type(self).__name__, tuple(given), self.k)
+        self._spec = Spec(type(self).__name__, tuple(given), self.k)
+        return self._spec
+
+    def parameter(self, name: str) -> Any:
+        """The value of one of the metric's own parameters."""
+        if not hasattr(self, name):
+            raise SettingError(f"{type(self).__name__} must keep its parameter as self.{name}, so that it can be named.")
+        return getattr(self, name)
 
     def settings(self) -> dict[str, Any]:
         """How the metric counts when it is alone."""
@@ -197,6 +213,14 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
         type(self)._update_from_blocks(self, batch.preds, **blocks)  # type: ignore[misc]
 
+    def add_states(self) -> None:
+        """Make the states of a metric that stands alone, once its parameters are known."""
+
+    @property
+    def needs(self) -> set[str]:
+        """The inputs of the run that the metric cannot do without."""
+        return required_inputs(type(self))
+
     def users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""
         return None
@@ -245,44 +269,19 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
     return scores, users.long()
 
 
+def check_users(users: Tensor, size: int, where: str) -> None:
+    """Refuse users who are no rows of some input."""
+    if len(users) and (int(users.min()) < 0 or int(users.max()) >= size):
+        outside = int(users[(users < 0) | (users >= size)][0])
+        raise InputError(f"user_indices holds {outside}; expected rows of {where}, 0 to {size - 1}.")
+
+
 def _plain(value: Any) -> Value:
     """A parameter as names hold it: lists as tuples, NumPy's numbers as Python's."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
     plain: Value = value.item() if isinstance(value, np.generic) else value
     return plain
-
-
-class RatingMetric(BaseMetric):
-    """Errors on raw ratings, averaged over all rated cells that have a score.
-
-    A subclass defines `compute_errors(self, preds, target) -> Tensor`: the error of each cell from its score before masking and
-    its rating, all `[cells]`.
-    """
-
-    higher_is_better = False
-    error_sum: Tensor
-    cell_count: Tensor
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.add_state("error_sum", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("cell_count", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-
-    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
-        """The error of each cell; `preds` and `target` are `[cells]`."""
-        raise SettingError(f"{type(self).__name__} must define compute_errors(self, preds, target).")
-
-    def accumulate(self, batch: Batch) -> None:
-        scored = batch.raw_scores > -torch.inf
-        # Cells without a score are judged as if predicted exactly, and then weighted with 0: no shape depends on the data.
-        preds = torch.where(scored, batch.raw_scores.to(batch.dtype), batch.truth.values)
-        errors = self.compute_errors(preds, batch.truth.values)
-        self.error_sum = self.error_sum + torch.where(scored, errors, 0).sum()
-        self.cell_count = self.cell_count + scored.sum()
-
-    def compute(self) -> Tensor:
-        return self.error_sum / self.cell_count
 
 
 class TopKMetric(BaseMetric):
@@ -293,109 +292,3 @@ class TopKMetric(BaseMetric):
     def __init__(self, k: int, **settings: Any) -> None:
         super().__init__(**settings)
         self.k = whole_number(f"{type(self).__name__} got the cut-off k", k)
-
-
-class UserMean(BaseMetric):
-    """A mean of values per user.
-
-    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth without a relevant item are left
-    out, or count 0 with `empty_users="zero"`.
-    """
-
-    user_sums: Tensor
-    # Whether one formula gives the values at all cut-offs; else there is an object for each.
-    fuses_cutoffs: ClassVar[bool] = True
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.add_state("user_sums", torch.zeros((len(SUMS), 1), dtype=torch.float64), dist_reduce_fx="sum")
-
-    @property
-    def is_user_mean(self) -> bool:
-        """Whether the metric is accumulated here, rather than by an `update` of its author's."""
-        return self._update_from_blocks is None
-
-    def per_user(self, lists: Lists) -> Tensor:
-        """The value of each user at each cut-off."""
-        raise SettingError(f"{type(self).__name__} must define compute_scores or per_user.")
-
-    def user_weights(self, batch: Batch) -> Tensor | None:
-        """How much each user counts, `[batch]`; None: all alike."""
-        return None
-
-    def evaluated(self, lists: Lists, empty_users: str) -> Tensor:
-        """`per_user` as it enters the mean."""
-        values = self.per_user(lists).to(lists.batch.dtype)
-        left_out = torch.full_like(values, torch.nan)
-        empty = torch.where(lists.batch.judged[:, None], 0, left_out) if empty_users == "zero" else left_out
-        return torch.where(lists.relevant > 0, values, empty)
-
-    def accumulate(self, batch: Batch) -> None:
-        if not self.is_user_mean:
-            super().accumulate(batch)
-            return
-        lists = batch.at((self.k or 1,))
-        values = self.evaluated(lists, self.empty_users)
-        self.user_sums = self.user_sums + user_sums(values, self.user_weights(batch))
-
-    def compute(self) -> Tensor:
-        return mean_of(self.user_sums)[0]
-
-
-class UserAverageTopKMetric(TopKMetric, UserMean):
-    """A value per user at a cut-off, averaged over the users with a relevant item.
-
-    A subclass needs one method, `compute_scores`.
-    """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "compute_scores" in cls.__dict__ and "per_user" not in cls.__dict__:
-            cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]  # also below a built-in metric
-        cls.fuses_cutoffs = cls.per_user is not UserAverageTopKMetric.per_user
-
-    def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
-        """The value of each user, `[batch]`.
-
-        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`; `top_k_rel [batch, k]` is 1 where
-        the item at that position is relevant. Further blocks arrive as keywords: the declared ones, or all.
-        """
-        raise SettingError(f"{type(self).__name__} must define compute_scores(self, preds, target, top_k_rel, **kwargs).")
-
-    def per_user(self, lists: Lists) -> Tensor:
-        batch = lists.batch
-        blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
-        # Dense relevance is made for a metric that declared it, or declared nothing.
-        target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
-        relevance = batch.metric_block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        values = self.compute_scores(batch.preds, target, relevance, **blocks)  # type: ignore[arg-type]
-        if not isinstance(values, Tensor) or values.shape != (batch.size,):
-            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise SettingError(f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape [{batch.size}].")
-        return values[:, None]
-
-
-SUMS = ("users", "weight", "weighted", "weight2", "weight2_value", "weight2_value2")
-
-
-def user_sums(values: Tensor, weights: Tensor | None) -> Tensor:
-    """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`; NaN is left out."""
-    defined = ~torch.isnan(values)
-    x = torch.where(defined, values, 0)
-    w = defined.to(x.dtype) if weights is None else torch.where(defined, weights[:, None].to(x.dtype), 0)
-    return torch.stack([defined.to(x.dtype).sum(0), *((part).sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
-
-
-def mean_of(sums: Tensor) -> Tensor:
-    """The (weighted) means `[n]`; NaN where no user counts."""
-    return sums[2] / sums[1]
-
-
-def standard_error_of(sums: Tensor) -> Tensor:
-    """The standard errors `[n]`; with equal weights the sample standard deviation over the root of the number of users."""
-    users, weight, weighted, weight2, weight2_value, weight2_value2 = sums
-    mean = weighted / weight
-    spread = weight2_value2 - 2 * mean * weight2_value + mean**2 * weight2
-    # Below what rounding alone can leave there is no spread: users who all have the same value.
-    spread = torch.where(spread > 1e-14 * weight2_value2, spread, 0)
-    return torch.where(users > 1, (users / (users - 1) * spread).sqrt() / weight, torch.nan)

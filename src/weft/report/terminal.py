@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
@@ -63,11 +64,8 @@ def _grouped(comparison: Comparison) -> dict[tuple[str, str, str], dict[str, Map
 
 def _best(values: Sequence[MetricValue]) -> float | None:
     """The best of several values in the metric's own direction; None where there is nothing to choose."""
-    numbers = [value.value for value in values if not math.isnan(value.value)]
-    better = values[0].higher_is_better if values else None
-    if better is None or len(numbers) < 2 or min(numbers) == max(numbers):
-        return None
-    return max(numbers) if better else min(numbers)
+    merits = {value.merit: value.value for value in values if value.merit is not None and not math.isnan(value.value)}
+    return merits[max(merits)] if len(merits) > 1 else None
 
 
 def _cell(value: MetricValue | None, best: bool) -> Text:
@@ -79,7 +77,8 @@ def _cell(value: MetricValue | None, best: bool) -> Text:
 
 
 def _winner(results: Mapping[str, Result], name: str, row: Mapping[str, Any]) -> str:
-    higher = results[row["model_a"]].entry(name).higher_is_better
-    if not row["significant"] or higher is None:
+    entry = results[row["model_a"]].entry(name)
+    of_a, of_b = (replace(entry, value=row[mean]).merit for mean in ("mean_a", "mean_b"))
+    if not row["significant"] or of_a is None or of_b is None:
         return ""
-    return str(row["model_a"] if (row["difference"] > 0) == higher else row["model_b"])
+    return str(row["model_a"] if of_a > of_b else row["model_b"])

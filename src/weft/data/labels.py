@@ -1,0 +1,220 @@
+"""Labels of users and items: one group or cluster each, or a set of features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from weft.data.cells import COLUMNS, SHOWN, read_cells
+from weft.data.columns import Column
+from weft.data.vocabulary import Vocabulary, id_series
+from weft.errors import InputError, SettingError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Label = str | int | float | bool
+# Names of the column that holds the labels, where a frame has more than two columns.
+_LABEL_COLUMNS = ("label", "group", "cluster", "feature", "user_group", "item_cluster", "item_feature")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A label per user or item: `codes [n]` into `names`, -1 for none. `unknown` labels belonged to ids that are not evaluated."""
+
+    codes: Column
+    names: tuple[Label, ...]
+    unknown: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of users or items, with a label or without."""
+        return len(self.codes)
+
+    @property
+    def unlabelled(self) -> int:
+        """How many have no label."""
+        return int((self.codes.values < 0).sum())
+
+    @property
+    def sizes(self) -> torch.Tensor:
+        """How many have each label, `[names]`."""
+        codes = self.codes.values
+        return torch.bincount(codes[codes >= 0], minlength=len(self.names)).double()
+
+
+@dataclass(frozen=True)
+class Features:
+    """A set of features per item: those of item i are `codes[offsets[i]:offsets[i + 1]]`, numbers into `names`."""
+
+    offsets: Column
+    codes: Column
+    names: tuple[Label, ...]
+    unknown: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of items, with features or without."""
+        return len(self.offsets) - 1
+
+    @property
+    def unlabelled(self) -> int:
+        """Items without a feature."""
+        return int((self.offsets.values.diff() == 0).sum())
+
+
+NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())
+NO_FEATURES = Features(Column(torch.zeros(1, dtype=torch.int64)), Column(torch.empty(0, dtype=torch.int64)), ())
+
+
+def read_labels(given: Any, where: str, ids: Vocabulary) -> Labels:
+    """A label for each id: `{id: label}`, a frame (id, label), or labels in the order of the ids. Missing labels are no label."""
+    if isinstance(given, Labels):
+        if given.size < ids.size:
+            raise InputError(f"{where} has labels for {given.size} {ids.kind}s, but there are {ids.size}.")
+        return given
+    codes, labels, unknown = _encoded(given, where, ids)
+    names, label_codes = _numbered(labels, where)
+    chosen = np.full(ids.size, -1, dtype=np.int64)
+    chosen[codes] = label_codes
+    differing = chosen[codes] != label_codes
+    if differing.any():
+        kept = ids.ids.gather(codes[differing][:SHOWN])
+        shown = ", ".join(map(repr, kept))
+        raise InputError(
+            f"{where} gives more than one label to the same {ids.kind}: {shown}{', ...' if differing.sum() > SHOWN else ''}. "
+            f"Each {ids.kind} has one label here; remove the others."
+        )
+    return Labels(Column(torch.as_tensor(chosen)), names, unknown)
+
+
+def read_features(given: Any, where: str, ids: Vocabulary) -> Features:
+    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a matrix `[ids, features]`."""
+    if isinstance(given, Features):
+        if given.size != ids.size:
+            raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
+        return given
+    codes, labels, unknown = _encoded(given, where, ids)
+    names, label_codes = _numbered(labels, where)
+    cells = np.unique(np.stack([codes, label_codes]), axis=1)
+    offsets = np.zeros(ids.size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(cells[0], minlength=ids.size), out=offsets[1:])
+    return Features(Column(torch.as_tensor(offsets)), Column(torch.as_tensor(cells[1])), names, unknown)
+
+
+def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Labels:
+    """Labels of row or column numbers; how many there are may follow from the labels."""
+    return given if isinstance(given, Labels) else read_labels(given, where, _numbers(given, where, kind, size))
+
+
+def features_by_number(given: Any, size: int | None) -> Features:
+    """Features of column numbers; how many there are may follow from the features."""
+    where = "item_features"
+    return given if isinstance(given, Features) else read_features(given, where, _numbers(given, where, "item", size))
+
+
+def _numbers(given: Any, where: str, kind: str, size: int | None) -> Vocabulary:
+    if size is None and not isinstance(given, Mapping) and not hasattr(given, "columns") and hasattr(given, "__len__"):
+        size = given.shape[0] if hasattr(given, "shape") else len(given)
+    if size is None:
+        raise SettingError(f"{where}= does not tell how many {kind}s there are; give num_{kind}s= beside it.")
+    return Vocabulary.numbers(kind, size)
+
+
+def _encoded(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], list[Label], int]:
+    """(id code, label) pairs without the missing ones, and how many belong to ids that are not known here."""
+    names, labels = _pairs(given, where, ids)
+    present = [n for n, label in enumerate(labels) if label is not None]
+    if names is None:  # in the order of the ids
+        return np.asarray(present, dtype=np.int64), [labels[n] for n in present], 0
+    codes = ids.encode(names, where)[present]
+    known = codes >= 0
+    kept = [labels[n] for n, is_known in zip(present, known) if is_known]
+    return codes[known], kept, int((~known).sum())
+
+
+def _pairs(given: Any, where: str, ids: Vocabulary) -> tuple[pl.Series | None, list[Any]]:
+    """Ids (None: all of them, in order) and labels, None where missing; an id may have several."""
+    if isinstance(given, Mapping):
+        names = [name for name, labels in given.items() for _ in _several(labels)]
+        return id_series(names, ids.kind, where), [_plain(label) for labels in given.values() for label in _several(labels)]
+    library, name = type(given).__module__.partition(".")[0], type(given).__name__
+    if library in ("polars", "pandas") and name in ("DataFrame", "LazyFrame"):
+        return _from_frame(given.collect() if name == "LazyFrame" else given, where, ids.kind)
+    if (library == "scipy" and hasattr(given, "tocoo")) or getattr(given, "ndim", 1) == 2:
+        cells = read_cells(given, where)
+        if cells.shape is None or cells.shape[0] != ids.size:
+            raise InputError(f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} {ids.kind}s.")
+        return ids.ids.gather(cells.users.to_numpy()), cells.items.to_list()
+    if hasattr(given, "tolist"):
+        given = given.tolist()
+    elif library == "polars":
+        given = given.to_list()
+    if isinstance(given, (list, tuple)):
+        if len(given) != ids.size:
+            raise InputError(
+                f"{where} has {len(given)} labels for {ids.size} {ids.kind}s; give one for each, or {{id: label}} for some."
+            )
+        if any(isinstance(label, (list, tuple, set, frozenset)) for label in given):
+            return _pairs(dict(zip(ids.ids, given)), where, ids)
+        return None, [_plain(label) for label in given]
+    raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
+
+
+def _several(labels: Any) -> Iterable[Any]:
+    if hasattr(labels, "tolist"):  # NumPy's and torch's arrays and numbers
+        labels = labels.tolist()
+    return labels if isinstance(labels, (list, tuple, set, frozenset)) else [labels]
+
+
+def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]]:
+    columns = [str(column) for column in frame.columns]
+    folded = {name.casefold(): name for name in columns}
+    id_column = next((folded[name] for name in COLUMNS[kind] if name in folded), None)
+    if id_column is None:
+        raise InputError(f"{where} has the columns {columns}; expected one named {COLUMNS[kind][0]!r} with the {kind} ids.")
+    others = [name for name in columns if name != id_column]
+    named = [folded[name] for name in _LABEL_COLUMNS if name in folded and folded[name] != id_column]
+    if len(others) != 1 and len(named) != 1:
+        raise InputError(
+            f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. Select two columns, for example "
+            f"frame.select({id_column!r}, 'label')."
+        )
+    label_column = others[0] if len(others) == 1 else named[0]
+    column: Callable[[str], list[Any]] = lambda name: frame[name].to_list()  # noqa: E731
+    ids, labels = column(id_column), column(label_column)
+    pairs = [(name, _plain(label)) for name, several in zip(ids, labels) for label in _several(several)]
+    return id_series([name for name, _ in pairs], kind, where), [label for _, label in pairs]
+
+
+def _plain(label: Any) -> Any:
+    """A label as Python's own value; None where it is missing. Whole floats, which pandas makes of integers, are integers."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, float):
+        if math.isnan(label):
+            return None
+        return int(label) if label.is_integer() else label
+    return label
+
+
+def _numbered(labels: list[Any], where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    """The different labels in order, numbers before words; and the number of each."""
+    for label in labels:
+        if not isinstance(label, (str, int, float, bool)):
+            raise InputError(f"{where} has the label {label!r}, a {type(label).__name__}; labels are strings or numbers.")
+    names = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
+    by_text: dict[str, Label] = {}
+    for name in names:
+        if by_text.setdefault(str(name), name) is not name:
+            raise InputError(f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; write them in one way.")
+    numbers = {name: number for number, name in enumerate(names)}
+    return tuple(names), np.asarray([numbers[label] for label in labels], dtype=np.int64)

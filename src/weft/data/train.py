@@ -1,0 +1,95 @@
+"""Train interactions, how popular they make each item, and what follows from it: the short head and the long tail."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from weft.data.cells import read_cells
+from weft.data.columns import Column
+from weft.data.interactions import Interactions
+from weft.data.vocabulary import Vocabulary
+from weft.errors import SettingError
+
+
+class Train:
+    """Train interactions by code, each (user, item) once; `repetitions` says how many rows were collapsed."""
+
+    def __init__(self, cells: Interactions) -> None:
+        repeated = cells.repeated()
+        self.cells = cells.keep(~repeated)
+        self.repetitions = int(repeated.sum())
+        self._tails: dict[float, Column] = {}
+
+    @classmethod
+    def read(cls, given: Any, num_users: int | None = None, num_items: int | None = None) -> Train:
+        """A matrix, or cells of row and column numbers."""
+        if isinstance(given, Train):
+            return given
+        if isinstance(given, Interactions):
+            return cls(given)
+        cells = read_cells(given, "train")
+        found = (num_users, num_items) if cells.shape is None else cells.shape
+        if found[0] is None or found[1] is None:
+            raise SettingError("train= without a matrix needs num_users= and num_items=.")
+        sizes = Vocabulary.numbers("user", num_users or found[0]), Vocabulary.numbers("item", num_items or found[1])
+        users, items = cells.encode(*sizes)
+        return cls(Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size))
+
+    @property
+    def num_items(self) -> int:
+        """Items of the catalogue."""
+        return self.cells.num_items
+
+    @property
+    def total(self) -> int:
+        """T, the number of interactions."""
+        return len(self.cells.items)
+
+    @cached_property
+    def num_users(self) -> int:
+        """Users with an interaction."""
+        return int(np.count_nonzero(np.diff(self.cells.offsets)))
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """n_i, the interactions of each item."""
+        return np.bincount(self.cells.items, minlength=self.num_items)
+
+    @property
+    def cold_items(self) -> int:
+        """Items without an interaction."""
+        return int(np.count_nonzero(self.item_counts == 0))
+
+    @cached_property
+    def popularity(self) -> Column:
+        """n_i as a column."""
+        return Column(torch.as_tensor(self.item_counts, dtype=torch.float64))
+
+    def tail(self, pop_ratio: float) -> Column:
+        """1 for an item of the long tail, 0 for one of the head.
+
+        The head is the shortest prefix, by falling popularity (ties: lower item first), that reaches `pop_ratio` of the total.
+        """
+        if pop_ratio not in self._tails:
+            order = np.argsort(-self.item_counts, kind="stable")
+            reached = np.cumsum(self.item_counts[order])
+            size = int(np.searchsorted(reached, (pop_ratio - 1e-9) * self.total)) + 1 if self.total else 0
+            tail = torch.ones(self.num_items, dtype=torch.float64)
+            tail[torch.as_tensor(order[:size])] = 0
+            self._tails[pop_ratio] = Column(tail)
+        return self._tails[pop_ratio]
+
+
+NO_TRAIN = Train(Interactions(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), 0))
+
+
+def check_pop_ratio(pop_ratio: object) -> float:
+    """The share of all interactions that the head reaches: above 0, at most 1."""
+    if isinstance(pop_ratio, bool) or not isinstance(pop_ratio, (int, float)) or not 0 < pop_ratio <= 1:
+        raise SettingError(f"pop_ratio={pop_ratio!r}; it must be a number above 0 and at most 1.")
+    return float(pop_ratio)

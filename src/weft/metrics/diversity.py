@@ -1,0 +1,196 @@
+"""Diversity: how evenly the lists spread over the items, and how many of a user's interests a list meets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.blocks import Lists
+from weft.data.labels import features_by_number
+from weft.errors import SettingError, one_of, whole_number
+from weft.metrics.base import Bounds, TopKMetric
+from weft.metrics.means import SummedMetric, UserAverageTopKMetric
+from weft.metrics.totals import Exposure, Sums, Total
+from weft.registry import register
+
+
+class _Spread(TopKMetric, SummedMetric):
+    """A number that describes how often each item of the catalogue stands in a list, over all lists."""
+
+    family = "diversity"
+
+    def __init__(self, k: int, *, num_items: int, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.num_items = whole_number("num_items", num_items, least=0)
+
+    def totals(self) -> tuple[Total, ...]:
+        return (Exposure(self.num_items),)
+
+    def finish(self, sums: Sums) -> Tensor:
+        exposure = sums[Exposure(self.num_items)]
+        total = exposure.sum()
+        return torch.where(total > 0, self.spread(exposure, total), torch.nan)
+
+    def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
+        """The number, from the lists that hold each item `[items]` and their sum, which is not 0."""
+        raise NotImplementedError
+
+
+@register
+class Gini(_Spread):
+    """The Gini index of exposure: 0 if every item stands in equally many lists, 1 if one item has them all. Lower is more even.
+
+    With c_j the number of lists that hold an item, ascending over all N items of the catalogue:
+    Σ_j (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c.
+
+    Edge cases: all lists count, of users without relevant items too; a catalogue of one item gives 0; undefined if nothing is
+    recommended.
+
+    Example: of three items one stands in both lists, the others in none.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.Gini(k=1, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.1, 0.5]]), torch.tensor([[1, 0, 0], [0, 0, 1]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+    """
+
+    higher_is_better = False
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "nothing is recommended"
+    reference = "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, doi 10.1007/978-1-4899-7637-6_26"
+
+    def __init__(self, k: int, *, num_items: int, denominator: str = "N-1", **settings: Any) -> None:
+        super().__init__(k, num_items=num_items, **settings)
+        self.denominator = one_of("denominator", denominator, ("N-1", "N"))
+
+    def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
+        n = self.num_items
+        if n <= 1:
+            return torch.zeros_like(total)
+        ranks = torch.arange(1, n + 1, dtype=exposure.dtype, device=exposure.device)
+        return ((2 * ranks - n - 1) * exposure.sort().values).sum() / ((n - 1 if self.denominator == "N-1" else n) * total)
+
+
+@register
+class ShannonEntropy(_Spread):
+    """The entropy of exposure: -Σ p_i log p_i with p_i the share of all recommended slots that item i has. Higher is more varied.
+
+    `base`: of the logarithm, `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even spread over the catalogue.
+
+    Edge cases: all lists count; undefined if nothing is recommended, or normalised over a catalogue of one item.
+
+    Example: two lists of one item each, both different: two equal shares, log 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.ShannonEntropy(k=1, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]]), torch.tensor([[1, 0, 0], [0, 0, 1]]))
+    >>> metric.compute()
+    tensor(0.6931, dtype=torch.float64)
+    """
+
+    higher_is_better = True
+    bounds: Bounds = (0.0, None)
+    undefined = "nothing is recommended, or the catalogue of a normalised entropy has one item"
+    reference = "Shannon (1948), A mathematical theory of communication, doi 10.1002/j.1538-7305.1948.tb01338.x"
+
+    def __init__(self, k: int, *, num_items: int, base: str | int = "e", normalized: bool = False, **settings: Any) -> None:
+        super().__init__(k, num_items=num_items, **settings)
+        if isinstance(base, bool) or base not in ("e", 2):
+            raise SettingError(f"base={base!r} is not known. Choose 'e' or 2.")
+        self.base = base
+        self.normalized = bool(normalized)
+        if self.normalized:
+            self.bounds = (0.0, 1.0)
+
+    def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
+        share = exposure / total
+        nats = -torch.xlogy(share, share).sum()
+        if self.normalized:
+            return nats / math.log(self.num_items) if self.num_items > 1 else torch.full_like(nats, torch.nan)
+        return nats if self.base == "e" else nats / math.log(2)
+
+
+@register
+class SRecall(UserAverageTopKMetric):
+    """Subtopic recall: of the features that a user's relevant items have, the share that the relevant items in the list have.
+
+    Items carry sets of features, such as genres. `denominator="catalogue"` divides by all features of the catalogue instead;
+    `numerator="list"` counts the features of all items in the list, so that the value may exceed 1.
+
+    Edge cases: users whose relevant items have no feature are left out (with `denominator="catalogue"` they count 0); items without
+    features add none.
+
+    Example: the relevant items have two genres; the one in the list has the first of them.
+
+    >>> import torch, weft
+    >>> genres = {0: ["drama"], 1: ["comedy", "drama"], 2: ["horror"]}
+    >>> metric = weft.metrics.SRecall(k=2, item_features=genres, num_items=3)
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    family = "diversity"
+    higher_is_better = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "no user has a relevant item with a feature"
+    reference = (
+        "Zhai, Cohen and Lafferty (2003), Beyond independent relevance: methods and evaluation metrics for subtopic retrieval, "
+        "doi 10.1145/860435.860440"
+    )
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        item_features: Any,
+        num_items: int | None = None,
+        denominator: str = "relevant",
+        numerator: str = "relevant",
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, **settings)
+        self._features = features_by_number(item_features, num_items)
+        self.denominator = one_of("denominator", denominator, ("relevant", "catalogue"))
+        self.numerator = one_of("numerator", numerator, ("relevant", "list"))
+        if (self.numerator, self.denominator) == ("list", "relevant"):
+            self.bounds = (0.0, None)
+
+    def per_user(self, lists: Lists) -> Tensor:
+        batch = lists.batch
+        relevant = self._first_positions(lists, batch.relevant.rows, batch.relevant.items, batch.hit_positions)
+        found = relevant
+        if self.numerator == "list":
+            rows, positions = torch.meshgrid(
+                torch.arange(batch.size, device=batch.device), torch.arange(batch.depth, device=batch.device), indexing="ij"
+            )
+            listed = batch.items >= 0
+            found = self._first_positions(lists, rows[listed], batch.items[listed], positions[listed])
+        met = torch.stack([_count(found, k, batch.size) for k in lists.cutoffs], dim=1).to(lists.k.dtype)
+        if self.denominator == "catalogue":
+            return met / len(self._features.names) if self._features.names else torch.full_like(met, torch.nan)
+        wanted = _count(relevant, batch.depth + 1, batch.size)[:, None].to(lists.k.dtype)
+        return met / torch.where(wanted > 0, wanted, torch.nan)
+
+    def _first_positions(self, lists: Lists, rows: Tensor, items: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Each (row, feature) once: its row, and the first position of an item that has the feature."""
+        offsets, codes = (column.on(items.device) for column in (self._features.offsets, self._features.codes))
+        counts = offsets[items + 1] - offsets[items]
+        cell = torch.repeat_interleave(counts)
+        within = torch.arange(len(cell), device=items.device) - (counts.cumsum(0) - counts)[cell]
+        pair = rows[cell] * max(1, len(self._features.names)) + codes[offsets[items[cell]] + within]
+        key, _ = (pair * (lists.batch.depth + 1) + positions[cell]).sort()
+        pair = key // (lists.batch.depth + 1)
+        fresh = torch.ones_like(pair, dtype=torch.bool)
+        fresh[1:] = pair[1:] != pair[:-1]
+        return pair[fresh] // max(1, len(self._features.names)), key[fresh] % (lists.batch.depth + 1)
+
+
+def _count(found: tuple[Tensor, Tensor], k: int, size: int) -> Tensor:
+    """How many features of each row are found before position k, `[batch]`."""
+    rows, positions = found
+    return torch.zeros(size, dtype=torch.int64, device=rows.device).index_add_(0, rows, (positions < k).long())

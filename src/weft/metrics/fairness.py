@@ -1,0 +1,446 @@
+"""Fairness: whether groups of users and clusters of items are treated alike.
+
+A user or an item has one label or none. Those without a label form no group and stay out of every quantity here, totals and shares
+included. Results carry the labels: `BiasDisparityBR@10[F, Drama]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.blocks import GAINS, Lists
+from weft.data import Label, Train
+from weft.data.labels import labels_by_number
+from weft.errors import InputError, one_of
+from weft.metrics.base import Bounds, TopKMetric
+from weft.metrics.groups import by_group, mean_difference, rates, relative_spread
+from weft.metrics.means import SummedMetric
+from weft.metrics.parts import Part
+from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, Offered, Relevant, Sums, Total
+from weft.names import Spec
+from weft.registry import register
+
+_BIAS_REFERENCE = "Tsintzou, Pitoura and Tsaparas (2019), Bias disparity in recommendation systems, doi 10.48550/arXiv.1811.01461"
+_PARITY_REFERENCE = (
+    "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in personalized ranking systems, "
+    "doi 10.1145/3397271.3401177"
+)
+_MAD_REFERENCE = (
+    "Deldjoo et al. (2021), A flexible framework for evaluating user and item fairness in recommender systems, "
+    "doi 10.1007/s11257-020-09285-1"
+)
+
+
+class _BiasDisparity(SummedMetric):
+    """A number for each pair of a user group and an item cluster."""
+
+    family = "fairness"
+    has_value = False
+    bounds: Bounds = (0.0, None)
+    target = 1.0
+
+    def __init__(
+        self, *, user_groups: Any, item_clusters: Any, num_users: int | None, num_items: int | None, **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        self._groups = labels_by_number(user_groups, "user_groups", "user", num_users)
+        self._clusters = labels_by_number(item_clusters, "item_clusters", "item", num_items)
+
+    def totals(self) -> tuple[Total, ...]:
+        return ()
+
+    def _bias(self, slots: Tensor) -> Tensor:
+        """The share of each group's slots `[groups * clusters]` that a cluster has, over the cluster's share of the catalogue."""
+        by_cluster = slots.reshape(len(self._groups.names), len(self._clusters.names))
+        catalogue = self._clusters.sizes.to(slots.device, slots.dtype)
+        return rates(by_cluster, by_cluster.sum(1, keepdim=True)) / (catalogue / catalogue.sum())
+
+    def _bias_in_train(self, train: Train) -> Tensor:
+        users, items = torch.as_tensor(train.cells.users), torch.as_tensor(train.cells.items)
+        if len(users) and int(users.max()) >= len(self._groups.codes):
+            raise InputError(
+                f"user_groups has labels for {len(self._groups.codes)} users, but train has {int(users.max()) + 1}; "
+                "give num_users=, or a label (or None) for each."
+            )
+        group, cluster = self._groups.codes.at(users, -1), self._clusters.codes.at(items, -1)
+        pair = torch.where((group >= 0) & (cluster >= 0), group * len(self._clusters.names) + cluster, -1)
+        return self._bias(by_group(torch.ones(len(pair), dtype=torch.float64), pair, self._pairs))
+
+    @property
+    def _pairs(self) -> int:
+        return len(self._groups.names) * len(self._clusters.names)
+
+    def _labelled(self, table: Tensor) -> Mapping[tuple[Label, ...], Tensor]:
+        pairs = [(group, cluster) for group in self._groups.names for cluster in self._clusters.names]
+        return dict(zip(pairs, table.reshape(-1)))
+
+
+@register
+class BiasDisparityBS(_BiasDisparity):
+    """Bias in the source: how much more of a group's train interactions fall on a cluster than its share of the catalogue.
+
+    For each user group g and item cluster c: (share of g's train interactions on c) ÷ (share of the catalogue's items in c). 1 is
+    neutral. It does not depend on the model.
+
+    Edge cases: each (user, item) of train counts once; users and items without a label are left out of both shares; undefined for a
+    group without train interactions.
+
+    Example: two clusters of one item each; all of F's interactions fall on item 0, two of M's three on item 1.
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 0], [1, 1], [0, 1]])
+    >>> metric = weft.metrics.BiasDisparityBS(train=train, user_groups=["F", "M", "M"], item_clusters=["a", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5]]), torch.tensor([[1, 0]]))
+    >>> {name: round(float(value), 4) for name, value in metric.compute().items()}  # doctest: +NORMALIZE_WHITESPACE
+    {'BiasDisparityBS[F, a]': 2.0, 'BiasDisparityBS[F, b]': 0.0,
+     'BiasDisparityBS[M, a]': 0.6667, 'BiasDisparityBS[M, b]': 1.3333}
+    """
+
+    averages_ties = True  # there are no lists, and so no ties
+    undefined = "the group has no train interaction with an item that has a label"
+    reference = _BIAS_REFERENCE
+
+    def __init__(
+        self,
+        *,
+        train: Any,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings)
+        self._train = Train.read(train, num_users, num_items)
+
+    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+        return self._labelled(self._bias_in_train(self._train))
+
+
+@register
+class BiasDisparityBR(TopKMetric, _BiasDisparity):
+    """Bias in the recommendations: how much more of a group's recommended slots a cluster has than its share of the catalogue.
+
+    For each user group g and item cluster c: (share of the slots of g's lists that hold an item of c) ÷ (share of the catalogue's
+    items in c). 1 is neutral.
+
+    Edge cases: all lists count; users and items without a label are left out of both shares; undefined for a group that is
+    recommended no item with a label.
+
+    Example: two clusters of one item each; F is recommended item 0.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.BiasDisparityBR(k=1, user_groups=["F"], item_clusters=["a", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5]]), torch.tensor([[1, 0]]))
+    >>> {name: float(value) for name, value in metric.compute().items()}
+    {'BiasDisparityBR@1[F, a]': 2.0, 'BiasDisparityBR@1[F, b]': 0.0}
+    """
+
+    undefined = "the group is recommended no item that has a label"
+    reference = _BIAS_REFERENCE
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            k, user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings
+        )
+
+    def totals(self) -> tuple[Total, ...]:
+        return (GroupExposure(self._groups, self._clusters),)
+
+    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+        return self._labelled(self._bias(sums[GroupExposure(self._groups, self._clusters)]))
+
+
+@register
+class BiasDisparityBD(BiasDisparityBR):
+    """Bias disparity: how the recommendations change the bias of the train interactions, (BR - BS) / BS.
+
+    For each user group and item cluster. 0 keeps the bias, above 0 strengthens it, -1 removes the cluster from the group's lists.
+
+    Edge cases: undefined where BS is 0, or BS or BR is undefined.
+
+    Example: BS is 2/3 for item 0 (one of three interactions, half of the catalogue), BR is 2: (2 - 2/3) / (2/3).
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 1], [0, 1]])
+    >>> metric = weft.metrics.BiasDisparityBD(k=1, train=train, user_groups=["M", "M"], item_clusters=["a", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5]]), torch.tensor([[1, 0]]))
+    >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+    {'BiasDisparityBD@1[M, a]': 2.0, 'BiasDisparityBD@1[M, b]': -1.0}
+    """
+
+    bounds: Bounds = (-1.0, None)
+    target = 0.0
+    undefined = "the group has no train interaction with the cluster, or is recommended no item that has a label"
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        train: Any,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            k, user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings
+        )
+        self._train = Train.read(train, num_users, num_items)
+
+    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+        in_train = self._bias_in_train(self._train).to(sums[self.totals()[0]].device)
+        in_lists = self._bias(sums[GroupExposure(self._groups, self._clusters)])
+        return self._labelled((in_lists - in_train) / torch.where(in_train > 0, in_train, torch.nan))
+
+
+class _OfClusters(TopKMetric, SummedMetric):
+    """A comparison of item clusters. 0 is fair."""
+
+    family = "fairness"
+    higher_is_better = False
+    bounds: Bounds = (0.0, None)
+    target = 0.0
+
+    def __init__(self, k: int, *, item_clusters: Any, num_items: int | None = None, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._clusters = labels_by_number(item_clusters, "item_clusters", "item", num_items)
+        self._num_items = len(self._clusters.codes)
+
+    def _by_cluster(self, of_items: Tensor) -> Tensor:
+        return by_group(of_items, self._clusters.codes.on(of_items.device), len(self._clusters.names))
+
+
+class _Rates(_OfClusters):
+    """A rate for each cluster, and how much they differ."""
+
+    def _rates(self, sums: Sums) -> Tensor:
+        successes, chances = (self._by_cluster(sums[total]) for total in self.totals())
+        return rates(successes, chances)
+
+    def finish(self, sums: Sums) -> Tensor:
+        return relative_spread(self._rates(sums))
+
+    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+        return dict(zip(((name,) for name in self._clusters.names), self._rates(sums)))
+
+
+@register
+class REO(_Rates):
+    """Equal opportunity between item clusters: the share of relevant items that is recommended, compared between clusters.
+
+    Per cluster: relevant items recommended ÷ relevant items, both summed over users; the value is the standard deviation of the
+    rates over their mean. 0 is fair. The rate of each cluster is part of the result, as `REO@10[Drama]`.
+
+    Edge cases: relevant items that were not offered count below; clusters without a relevant item have no rate; undefined for fewer
+    than two rates, or if all are 0.
+
+    Example: of cluster a the relevant item is recommended (1/1), of b one of two (1/2): 0.25 / 0.75.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.REO(k=2, item_clusters=["a", "b", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 1]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    undefined = "fewer than two clusters have a relevant item, or no relevant item is recommended"
+    reference = _PARITY_REFERENCE
+
+    def totals(self) -> tuple[Total, ...]:
+        return Hits(self._num_items), Relevant(self._num_items)
+
+
+@register
+class RSP(_Rates):
+    """Statistical parity between item clusters: the share of offered slots that is recommended, compared between clusters.
+
+    Per cluster: recommended ÷ offered (user, item) pairs over all lists; the value is the standard deviation of the rates over
+    their mean. 0 is fair. The rate of each cluster is part of the result, as `RSP@10[Drama]`.
+
+    Edge cases: masked items are not offered; clusters that are not offered have no rate; undefined for fewer than two rates, or if
+    nothing is recommended.
+
+    Example: item 0 of cluster a is recommended (1/1), one of the two items of b is (1/2): 0.25 / 0.75.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.RSP(k=2, item_clusters=["a", "b", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.3333, dtype=torch.float64)
+    """
+
+    undefined = "fewer than two clusters are offered, or no item with a label is recommended"
+    reference = _PARITY_REFERENCE
+
+    def totals(self) -> tuple[Total, ...]:
+        return Exposure(self._num_items), Offered(self._num_items)
+
+
+class _ItemMAD(_OfClusters):
+    """The mean of a quantity per item, averaged over the items of a cluster that have one, compared between clusters."""
+
+    undefined = "fewer than two clusters have an item with a value"
+    reference = _MAD_REFERENCE
+
+    def finish(self, sums: Sums) -> Tensor:
+        quantity, count = (sums[total] for total in self.totals())
+        mean = torch.where(count > 0, quantity / count, 0)
+        return mean_difference(rates(self._by_cluster(mean), self._by_cluster((count > 0).to(mean.dtype))))
+
+
+@register
+class ItemMADRanking(_ItemMAD):
+    """How much item clusters differ in the gain that their items earn where they are recommended.
+
+    Per item: the mean over its appearances of its gain times the discount 1 / log2(p + 1), 0 where it is not relevant; per cluster:
+    the mean over its items that appear; the value is the mean absolute difference over all pairs of clusters. 0 is fair.
+    `discount=False` leaves the discount out; `gain` as for nDCG.
+
+    Edge cases: lists of users with a relevant item count; items that no list holds are left out; undefined for fewer than two
+    clusters with a value.
+
+    Example: item 0 of cluster a is relevant and stands first (1), item 1 of cluster b is not relevant (0).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.ItemMADRanking(k=2, item_clusters=["a", "b", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        item_clusters: Any,
+        num_items: int | None = None,
+        discount: bool = True,
+        gain: str = "exponential",
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
+        self.discount = bool(discount)
+        self.gain = one_of("gain", gain, GAINS)
+
+    def totals(self) -> tuple[Total, ...]:
+        earned = Gains(self._num_items, "evaluated", self.gain, self.discount)
+        return earned, Exposure(self._num_items, "evaluated")
+
+
+@register
+class ItemMADRating(_ItemMAD):
+    """How much item clusters differ in the scores of their items where they are recommended and relevant.
+
+    Per item: its mean score over the appearances where it is relevant; per cluster: the mean over its items with such a score; the
+    value is the mean absolute difference over all pairs of clusters. 0 is fair.
+
+    Edge cases: items that are never hit are left out; undefined for fewer than two clusters with a value.
+
+    Example: items 0 and 1, of two clusters, are both hits with scores 0.75 and 0.5.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.ItemMADRating(k=2, item_clusters=["a", "b", "b"])
+    >>> metric.update(torch.tensor([[0.75, 0.5, 0.0]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.2500, dtype=torch.float64)
+    """
+
+    reads_scores = True
+    undefined = "fewer than two clusters have an item that is recommended and relevant"
+
+    def totals(self) -> tuple[Total, ...]:
+        return HitScores(self._num_items), Hits(self._num_items)
+
+
+class _UserMAD(TopKMetric, SummedMetric):
+    """The mean of a value per user over each user group, compared between groups. 0 is fair."""
+
+    family = "fairness"
+    higher_is_better = False
+    bounds: Bounds = (0.0, None)
+    target = 0.0
+    reference = _MAD_REFERENCE
+
+    def __init__(self, k: int, *, user_groups: Any, num_users: int | None = None, **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._groups = labels_by_number(user_groups, "user_groups", "user", num_users)
+
+    def finish(self, sums: Sums) -> Tensor:
+        total, users = sums[self.totals()[0]].reshape(2, -1)
+        return mean_difference(rates(total, users))
+
+
+@register
+class UserMADRanking(_UserMAD):
+    """How much user groups differ in the quality of their lists: the mean absolute difference of their mean nDCG over all pairs.
+
+    0 is fair. `gain` as for nDCG.
+
+    Edge cases: users without a relevant item or without a label are left out; undefined for fewer than two groups with such users.
+
+    Example: the group F has an nDCG of 1, the group M of 0.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.UserMADRanking(k=1, user_groups=["F", "M"])
+    >>> metric.update(torch.tensor([[0.9, 0.5], [0.9, 0.5]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+    """
+
+    averages_ties = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = "fewer than two groups have a user with a relevant item"
+
+    def __init__(
+        self, k: int, *, user_groups: Any, num_users: int | None = None, gain: str = "exponential", **settings: Any
+    ) -> None:
+        super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
+        self.gain = one_of("gain", gain, GAINS)
+        self._ndcg = Part(Spec("nDCG", (("gain", self.gain),)), self, k, inputs=None, per_user=True)
+
+    def totals(self) -> tuple[Total, ...]:
+        ndcg = self._ndcg.metric
+        return (GroupSums(ndcg.spec.at(None), self._groups, ndcg.evaluated),)
+
+
+@register
+class UserMADRating(_UserMAD):
+    """How much user groups differ in the scores of their lists: the mean absolute difference of their mean scores over all pairs.
+
+    Per user: the mean score over the list; per group: the mean over users. 0 is fair.
+
+    Edge cases: all lists count but empty ones; users without a label are left out; undefined for fewer than two groups with a list.
+
+    Example: the first items have scores 0.75 for F and 0.5 for M.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.UserMADRating(k=1, user_groups=["F", "M"])
+    >>> metric.update(torch.tensor([[0.75, 0.5], [0.25, 0.5]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> metric.compute()
+    tensor(0.2500, dtype=torch.float64)
+    """
+
+    reads_scores = True
+    undefined = "fewer than two groups have a user with a recommended item"
+
+    def totals(self) -> tuple[Total, ...]:
+        return (GroupSums(Spec("mean score"), self._groups, self._mean_scores),)
+
+    def _mean_scores(self, lists: Lists) -> Tensor:
+        scores = torch.where(lists.batch.items >= 0, lists.batch.values.to(lists.k.dtype), 0)
+        return lists.total(scores) / torch.where(lists.length > 0, lists.length, torch.nan)

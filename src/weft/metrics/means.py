@@ -1,0 +1,250 @@
+"""Metrics that are formulas over totals: they say what adds up, and how the sums become a value.
+
+- `SummedMetric`: any totals, any formula. - `UserMean`: a value per user, averaged. - `UserAverageTopKMetric`: the same with a
+cut-off, and `compute_scores` for authors. - `RatingMetric`: errors on raw ratings, with `compute_errors` for authors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from weft.blocks import Batch, Lists, MetricBlock
+from weft.data import Label, Labels, Train
+from weft.errors import InputError, SettingError, one_of
+from weft.metrics.base import BaseMetric, TopKMetric, check_users
+from weft.metrics.totals import CellSums, Ledger, OfItems, Sums, Total, UserSums, mean_of, standard_error_of
+from weft.names import print_cell
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a metric reads off its totals: a value (None: it has labelled cells only), and for a mean over users its error."""
+
+    value: Tensor | None
+    std_error: float = float("nan")
+    users: int | None = None
+    parts: tuple[float, ...] = ()  # of a composite, the values that it combined
+
+
+class SummedMetric(BaseMetric):
+    """A formula over totals.
+
+    `totals()` says what is added up, `finish(sums)` gives the value; `cells(sums)` gives further values by label.
+    """
+
+    sums: Tensor
+    # Whether one formula gives the values at all cut-offs; else there is an object for each.
+    fuses_cutoffs: bool = True
+    has_value: ClassVar[bool] = True  # False: there are labelled cells only
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether the metric is accumulated here, rather than by an `update` or states of its author's."""
+        return self._update_from_blocks is None
+
+    def totals(self) -> tuple[Total, ...]:
+        """What adds up."""
+        raise SettingError(f"{type(self).__name__} must define totals and finish.")
+
+    def finish(self, sums: Sums) -> Tensor:
+        """The value, a number; NaN where it is undefined."""
+        raise SettingError(f"{type(self).__name__} must define totals and finish.")
+
+    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+        """Values by label."""
+        return {}
+
+    def read(self, sums: Sums) -> Reading:
+        """The value and what is known about it."""
+        return Reading(self.finish(sums) if self.has_value else None)
+
+    # ------------------------------------------------------------------------------------------------------- alone
+
+    def add_states(self) -> None:
+        if self.is_summed:
+            self._ledger = Ledger({total: {self.k or 1} for total in self.totals()})
+            self.add_state("sums", torch.zeros(self._ledger.size, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def accumulate(self, batch: Batch) -> None:
+        if not self.is_summed:
+            super().accumulate(batch)
+            return
+        self.check(batch)
+        terms = self._ledger.terms(batch)
+        self.sums = self.sums.clone()
+        self._ledger.add(self.sums, terms)
+
+    def check(self, batch: Batch) -> None:
+        """Refuse a batch of other users or items than the inputs are about."""
+        inputs = (getattr(self, name, None) for name in ("_train", "_clusters", "_features"))
+        sizes = [given.num_items if isinstance(given, Train) else given.size for given in inputs if given is not None]
+        sizes += [total.num_items for total in self._ledger.places if isinstance(total, OfItems)]
+        for size in sizes:
+            if size != batch.truth.num_items:
+                raise InputError(
+                    f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made for {size}; "
+                    "give one column per item."
+                )
+        groups: Labels | None = getattr(self, "_groups", None)
+        if groups is not None:
+            check_users(batch.users, groups.size, "user_groups")
+
+    def compute(self) -> Any:
+        """The value over all batches so far; of a metric with labelled cells only, a value for each by its name."""
+        sums = self._ledger.read(self.sums)(self.k)
+        if self.has_value:
+            return self.finish(sums)
+        return {f"{self.spec}{print_cell(labels)}": value for labels, value in self.cells(sums).items()}
+
+
+POPULATIONS = ("lists", "evaluated")
+
+
+class UserMean(SummedMetric):
+    """A mean of values per user.
+
+    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth without a relevant item are left
+    out, or count 0 with `empty_users="zero"`; a metric with `users = "lists"` looks at everybody's list instead.
+    """
+
+    users: str = "evaluated"
+
+    def per_user(self, lists: Lists) -> Tensor:
+        """The value of each user at each cut-off."""
+        raise SettingError(f"{type(self).__name__} must define compute_scores or per_user.")
+
+    def user_weights(self, batch: Batch) -> Tensor | None:
+        """How much each user counts, `[batch]`; None: all alike."""
+        return None
+
+    def values(self, lists: Lists) -> Tensor:
+        """`per_user`, computed once for all who read it."""
+        key = self.spec.at(None) if self.fuses_cutoffs else self.spec
+        cutoffs = lists.cutoffs if self.k is not None else ()
+        return lists.batch.once(("values", key, cutoffs), lambda: self.per_user(lists).to(lists.batch.dtype))
+
+    @property
+    def has_user_values(self) -> bool:
+        """Whether the value is a mean of values per user."""
+        return self.is_summed
+
+    def evaluated(self, lists: Lists) -> Tensor:
+        """The values as they enter the mean."""
+        values = self.values(lists)
+        if self.users == "lists":
+            return values
+        left_out = torch.full_like(values, torch.nan)
+        empty = torch.where(lists.batch.judged[:, None], 0, left_out) if self.empty_users == "zero" else left_out
+        return torch.where(lists.relevant > 0, values, empty)
+
+    def totals(self) -> tuple[Total, ...]:
+        return (self._user_sums(),)
+
+    def _user_sums(self) -> UserSums:
+        """The total behind the mean."""
+        return UserSums(self.spec.at(None) if self.fuses_cutoffs else self.spec, self)
+
+    def finish(self, sums: Sums) -> Tensor:
+        return mean_of(sums[self._user_sums()])
+
+    def read(self, sums: Sums) -> Reading:
+        of_users = sums[self._user_sums()]
+        return Reading(self.finish(sums), float(standard_error_of(of_users)), int(of_users[0]))
+
+
+class UserAverageTopKMetric(TopKMetric, UserMean):
+    """A value per user at a cut-off, averaged over the users with a relevant item.
+
+    A subclass needs one method, `compute_scores`.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "compute_scores" in cls.__dict__ and "per_user" not in cls.__dict__:
+            cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]  # also below a built-in metric
+        cls.fuses_cutoffs = cls.per_user is not UserAverageTopKMetric.per_user
+
+    def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
+        """The value of each user, `[batch]`.
+
+        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`; `top_k_rel [batch, k]` is 1 where
+        the item at that position is relevant. Further blocks arrive as keywords: the declared ones, or all.
+        """
+        raise SettingError(f"{type(self).__name__} must define compute_scores(self, preds, target, top_k_rel, **kwargs).")
+
+    def per_user(self, lists: Lists) -> Tensor:
+        batch = lists.batch
+        blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
+        # Dense relevance is made for a metric that declared it, or declared nothing.
+        target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
+        relevance = batch.metric_block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
+        values = self.compute_scores(batch.preds, target, relevance, **blocks)  # type: ignore[arg-type]
+        if not isinstance(values, Tensor) or values.shape != (batch.size,):
+            got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise SettingError(f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape [{batch.size}].")
+        return values[:, None]
+
+
+AVERAGES = ("cells", "users")
+
+
+class RatingMetric(UserMean):
+    """Errors on raw ratings, averaged over all rated cells that have a score, or (`average="users"`) per user first.
+
+    A subclass defines `compute_errors(self, preds, target) -> Tensor`: the error of each cell from its score before masking and
+    its rating, all `[cells]`; and `of_mean`, if the mean error is not yet the value.
+    """
+
+    higher_is_better = False
+    averages_ties = True  # there are no lists, and so no ties
+    reads_scores = True
+    users = "lists"  # whoever has a rated cell with a score
+    undefined = "no rating has a score"
+
+    def __init__(self, *, average: str = "cells", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.average = one_of("average", average, AVERAGES)
+
+    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
+        """The error of each cell; `preds` and `target` are `[cells]`."""
+        raise SettingError(f"{type(self).__name__} must define compute_errors(self, preds, target).")
+
+    def of_mean(self, mean: Tensor) -> Tensor:
+        """The value of a mean error."""
+        return mean
+
+    def cell_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The error of each cell, 0 where it has no score; and whether it has one."""
+        scored = batch.raw_scores > -torch.inf
+        # Cells without a score are judged as if predicted exactly, and then weighted with 0: no shape depends on the data.
+        preds = torch.where(scored, batch.raw_scores.to(batch.dtype), batch.truth.values)
+        return torch.where(scored, self.compute_errors(preds, batch.truth.values), 0), scored
+
+    @property
+    def has_user_values(self) -> bool:
+        return self.is_summed and self.average == "users"
+
+    def per_user(self, lists: Lists) -> Tensor:
+        errors, scored = self.cell_errors(lists.batch)
+        mean = lists.batch.truth.sum(errors) / lists.batch.truth.sum(scored.to(errors.dtype))
+        return self.of_mean(mean)[:, None]
+
+    def totals(self) -> tuple[Total, ...]:
+        return (self._cell_sums(),) if self.average == "cells" else super().totals()
+
+    def _cell_sums(self) -> CellSums:
+        return CellSums(self.spec, self)
+
+    def finish(self, sums: Sums) -> Tensor:
+        if self.average == "users":
+            return super().finish(sums)
+        total, cells = sums[self._cell_sums()]
+        return self.of_mean(total / cells)
+
+    def read(self, sums: Sums) -> Reading:
+        return super().read(sums) if self.average == "users" else Reading(self.finish(sums))

@@ -1,0 +1,101 @@
+"""Novelty: how little known the recommended items are, weighted by relevance and position. Higher is better.
+
+Both metrics are Σ_p w_p · nov(i_p) · d_p ÷ Σ_{p=1..k} d_p with d_p = 1 / log2(p + 1), averaged over users with a relevant item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.blocks import Lists
+from weft.data import Train
+from weft.errors import one_of
+from weft.metrics.base import Bounds
+from weft.metrics.means import UserAverageTopKMetric
+from weft.registry import register
+
+RELEVANCES = ("binary", "graded", "none")
+
+
+class _Novelty(UserAverageTopKMetric):
+    """What the novelty metrics have in common."""
+
+    family = "novelty"
+    higher_is_better = True
+    undefined = "no user has a relevant item, or train is empty"
+    reference = (
+        "Vargas and Castells (2011), Rank and relevance in novelty and diversity metrics for recommender systems, "
+        "doi 10.1145/2043932.2043955"
+    )
+
+    def __init__(self, k: int, *, train: Any, relevance: str = "binary", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self._train = Train.read(train)
+        self.relevance = one_of("relevance", "graded" if relevance == "discounted" else relevance, RELEVANCES)
+        if self.relevance == "graded":
+            self.bounds = (0.0, None)
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        """How new an item is, given its number of train interactions."""
+        raise NotImplementedError
+
+    def per_user(self, lists: Lists) -> Tensor:
+        popularity = lists.of_items(self._train.popularity)
+        if self._train.total == 0:
+            return torch.full_like(lists.length, torch.nan)
+        if self.relevance == "none":
+            weights = (lists.batch.items >= 0).to(popularity.dtype)
+        else:
+            weights = lists.listed_gain("binary" if self.relevance == "binary" else "exponential")
+        return lists.total(weights * self.novelty(popularity) * lists.discounts) / lists.total(lists.discounts[None])
+
+
+@register
+class EPC(_Novelty):
+    """Expected popularity complement: the share of train users who have not met an item, 1 - n_i / U.
+
+    n_i are the item's train interactions, U the users with a train interaction. `relevance`: only relevant items count
+    (`"binary"`), weighted by their gain 2^r - 1 (`"graded"`, also called `"discounted"`), or all items of the list (`"none"`).
+
+    Edge cases: an item that nobody has met has novelty 1; positions behind the end of a list add 0; undefined if train is empty.
+
+    Example: the relevant item stands first, and one of the two train users has met it: (1 - 1/2) · 1 ÷ (1 + 0.6309).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.EPC(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0]]))
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.3066, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, 1.0)
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        return 1 - popularity / self._train.num_users
+
+
+@register
+class EFD(_Novelty):
+    """Expected free discovery: the information in meeting an item, -log2(n_i / T).
+
+    n_i are the item's train interactions, T those of all items. `relevance` as for EPC.
+
+    Edge cases: an item that nobody has met counts like one with a single interaction, log2 T; positions behind the end of a list
+    add 0; undefined if train is empty.
+
+    Example: the relevant item stands first and has 1 of 4 train interactions: log2(4) · 1 ÷ (1 + 0.6309).
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.EFD(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0], [0, 1, 0]]))
+    >>> metric.update(torch.tensor([[0.9, 0.1, 0.5]]), torch.tensor([[1, 0, 0]]))
+    >>> metric.compute()
+    tensor(1.2263, dtype=torch.float64)
+    """
+
+    bounds: Bounds = (0.0, None)
+
+    def novelty(self, popularity: Tensor) -> Tensor:
+        return -torch.log2(popularity.clamp(min=1) / self._train.total)

@@ -1,0 +1,91 @@
+"""Rating: how far scores are from the ratings they predict. Lower is better; there is no cut-off.
+
+The errors are those of the truth's cells that have a score, offered or not: the score before masking. Cells without a score are
+left out and counted.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from weft.metrics.base import Bounds
+from weft.metrics.means import RatingMetric
+from weft.registry import register
+
+
+class _Rating(RatingMetric):
+    """What the rating metrics have in common."""
+
+    family = "rating"
+    bounds: Bounds = (0.0, None)
+
+
+@register
+class MAE(_Rating):
+    """The mean absolute error: the mean of |score - rating| over all rated cells that have a score.
+
+    `average="users"` is the mean over users of their own mean error, so that users with many ratings count no more than others.
+
+    Edge cases: a seen item's score is the one before masking; a score of -inf is no score; undefined if no rating has a score.
+
+    Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.5) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MAE()
+    >>> metric.update(torch.tensor([[3.0, 1.5, 2.0]]), torch.tensor([[4, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+    """
+
+    reference = "Herlocker et al. (2004), Evaluating collaborative filtering recommender systems, doi 10.1145/963770.963772"
+
+    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
+        return (preds - target).abs()
+
+
+@register
+class MSE(_Rating):
+    """The mean squared error: the mean of (score - rating)² over all rated cells that have a score.
+
+    `average="users"` is the mean over users of their own mean error.
+
+    Edge cases: as for MAE.
+
+    Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.25) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.MSE()
+    >>> metric.update(torch.tensor([[3.0, 1.5, 2.0]]), torch.tensor([[4, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.6250, dtype=torch.float64)
+    """
+
+    reference = (
+        "Willmott and Matsuura (2005), Advantages of the mean absolute error over the root mean square error, doi 10.3354/cr030079"
+    )
+
+    def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
+        return (preds - target) ** 2
+
+
+@register
+class RMSE(MSE):
+    """The root of the mean squared error over all rated cells that have a score.
+
+    `average="users"` is the mean over users of the root of their own mean squared error.
+
+    Edge cases: as for MAE.
+
+    Example: ratings 4 and 1 are predicted as 2 and 1: the root of (4 + 0) / 2.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.RMSE()
+    >>> metric.update(torch.tensor([[2.0, 1.0, 2.0]]), torch.tensor([[4, 1, 0]]))
+    >>> metric.compute()
+    tensor(1.4142, dtype=torch.float64)
+    """
+
+    reference = "Koren, Bell and Volinsky (2009), Matrix factorization techniques for recommender systems, doi 10.1109/MC.2009.263"
+
+    def of_mean(self, mean: Tensor) -> Tensor:
+        return mean.sqrt()

@@ -1,0 +1,329 @@
+"""What adds up over batches. A metric is a formula over some totals; metrics that need the same total share it.
+
+A total has a number of rows, and a column for each cut-off if it depends on one. All totals of a run lie behind one another in one
+vector of sums (`Ledger`), so that batches, shards and processes merge by adding vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from weft.blocks import Batch, Lists
+from weft.data import Labels
+from weft.names import Spec
+
+if TYPE_CHECKING:
+    from weft.metrics.means import RatingMetric, UserMean
+
+# Where to add in the flattened [rows, cut-offs] (None: everywhere), and what.
+Terms = tuple[Tensor | None, Tensor]
+
+
+@dataclass(frozen=True)
+class Total:
+    """A quantity that adds up, `[rows, cut-offs]`. Equal totals are computed once."""
+
+    @property
+    def rows(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def has_cutoffs(self) -> bool:
+        """Whether there is a column for each cut-off, rather than one in all."""
+        return True
+
+    def terms(self, lists: Lists) -> Terms:
+        """What a batch adds."""
+        raise NotImplementedError
+
+    def read(self, sums: Tensor) -> Tensor:
+        """The total `[rows, cut-offs]` from its sums."""
+        return sums
+
+
+class Ledger:
+    """Where each total lies in one vector of sums, and how a batch is added to it."""
+
+    def __init__(self, wanted: Mapping[Total, set[int]]) -> None:
+        self.cutoffs = {total: tuple(sorted(of)) if total.has_cutoffs else (1,) for total, of in wanted.items()}
+        self.places: dict[Total, slice] = {}
+        end = 0
+        for total, cutoffs in self.cutoffs.items():
+            self.places[total] = slice(end, end + total.rows * len(cutoffs))
+            end = self.places[total].stop
+        self.size = end
+
+    def terms(self, batch: Batch) -> list[tuple[slice, Terms]]:
+        """What a batch adds, ready to be added."""
+        return [(self.places[total], total.terms(batch.at(cutoffs))) for total, cutoffs in self.cutoffs.items()]
+
+    @staticmethod
+    def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
+        """Add to the vector, in place."""
+        for place, (index, values) in terms:
+            if place.start == place.stop:
+                continue
+            if index is None:
+                sums[place] += values.reshape(-1).to(sums.dtype)
+            else:
+                sums[place].index_add_(0, index.reshape(-1), values.reshape(-1).to(sums.dtype))
+
+    def read(self, sums: Tensor) -> Callable[[int | None], Sums]:
+        """The totals at a cut-off, for any cut-off."""
+        known: dict[Total, Tensor] = {}
+
+        def find(total: Total, k: int | None) -> Tensor:
+            cutoffs = self.cutoffs[total]
+            if total not in known:
+                known[total] = total.read(sums[self.places[total]].view(total.rows, len(cutoffs)))
+            return known[total][:, cutoffs.index(k) if total.has_cutoffs and k is not None else 0]
+
+        return lambda k: Sums(find, k)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The totals at one cut-off: `sums[total]` is `[rows]`."""
+
+    find: Callable[[Total, int | None], Tensor]
+    k: int | None
+
+    def __getitem__(self, total: Total) -> Tensor:
+        return self.find(total, self.k)
+
+
+# ------------------------------------------------------------------------------------------------------------- over users
+
+SUMS = ("users", "weight", "weighted", "weight2", "weight2_value", "weight2_value2")
+
+
+@dataclass(frozen=True)
+class UserSums(Total):
+    """What the mean of a metric over users and its standard error need."""
+
+    key: Spec
+    metric: UserMean = field(compare=False)
+
+    @property
+    def rows(self) -> int:
+        return len(SUMS)
+
+    @property
+    def has_cutoffs(self) -> bool:
+        return self.metric.k is not None
+
+    def terms(self, lists: Lists) -> Terms:
+        return None, user_sums(self.metric.evaluated(lists), self.metric.user_weights(lists.batch))
+
+
+@dataclass(frozen=True)
+class GroupSums(Total):
+    """For each group of users, the sum of some values `[batch, cut-offs]` and their number: rows `[2 * groups]`."""
+
+    key: Spec
+    groups: Labels
+    values: Callable[[Lists], Tensor] = field(compare=False)
+
+    @property
+    def rows(self) -> int:
+        return 2 * len(self.groups.names)
+
+    def terms(self, lists: Lists) -> Terms:
+        values = self.values(lists)
+        defined = ~torch.isnan(values)
+        # Users without a label are added to one more group, which is cut off.
+        group = self.groups.codes.at(lists.batch.users, -1)
+        group = torch.where(group >= 0, group, len(self.groups.names))
+        both = torch.stack([torch.where(defined, values, 0), defined.to(values.dtype)])
+        sums = both.new_zeros((2, len(self.groups.names) + 1, both.shape[2])).index_add_(1, group, both)
+        return None, sums[:, :-1]
+
+
+def user_sums(values: Tensor, weights: Tensor | None) -> Tensor:
+    """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`; NaN is left out."""
+    defined = ~torch.isnan(values)
+    x = torch.where(defined, values, 0)
+    w = defined.to(x.dtype) if weights is None else torch.where(defined, weights[:, None].to(x.dtype), 0)
+    return torch.stack([defined.to(x.dtype).sum(0), *((part).sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
+
+
+def mean_of(sums: Tensor) -> Tensor:
+    """The (weighted) mean; NaN where no user counts."""
+    return sums[2] / sums[1]
+
+
+def standard_error_of(sums: Tensor) -> Tensor:
+    """The standard error; with equal weights the sample standard deviation over the root of the number of users."""
+    users, weight, weighted, weight2, weight2_value, weight2_value2 = sums
+    mean = weighted / weight
+    spread = weight2_value2 - 2 * mean * weight2_value + mean**2 * weight2
+    # Below what rounding alone can leave there is no spread: users who all have the same value.
+    spread = torch.where(spread > 1e-14 * weight2_value2, spread, 0)
+    return torch.where(users > 1, (users / (users - 1) * spread).sqrt() / weight, torch.nan)
+
+
+# ------------------------------------------------------------------------------------------------------------- over cells
+
+
+@dataclass(frozen=True)
+class CellSums(Total):
+    """The errors of all rated cells that have a score, and their number."""
+
+    key: Spec
+    metric: RatingMetric = field(compare=False)
+
+    @property
+    def rows(self) -> int:
+        return 2
+
+    @property
+    def has_cutoffs(self) -> bool:
+        return False
+
+    def terms(self, lists: Lists) -> Terms:
+        errors, scored = self.metric.cell_errors(lists.batch)
+        return None, torch.stack([errors.sum(), scored.sum().to(errors.dtype)])
+
+
+@dataclass(frozen=True)
+class Wins(Total):
+    """Over the relevant cells of users with a negative: the share of negatives that each beats; their number; their users."""
+
+    @property
+    def rows(self) -> int:
+        return 3
+
+    @property
+    def has_cutoffs(self) -> bool:
+        return False
+
+    def terms(self, lists: Lists) -> Terms:
+        batch = lists.batch
+        judged = batch.has_pairs
+        cells = judged[batch.relevant.rows]
+        wins = torch.where(cells, batch.wins, 0).sum()
+        return None, torch.stack([wins, cells.sum().to(wins.dtype), judged.sum().to(wins.dtype)])
+
+
+# ------------------------------------------------------------------------------------------------------------- over items
+
+
+@dataclass(frozen=True)
+class OfItems(Total):
+    """A number for each item of the catalogue."""
+
+    num_items: int
+
+    @property
+    def rows(self) -> int:
+        return self.num_items
+
+
+@dataclass(frozen=True)
+class _OfListedItems(OfItems):
+    """The sum of a quantity over the positions at which an item stands, in the lists of `users`: "lists" (all) or "evaluated"."""
+
+    users: str = "lists"
+
+    def weights(self, lists: Lists) -> Tensor:
+        """The quantity at each position, `[batch, depth]`."""
+        raise NotImplementedError
+
+    def terms(self, lists: Lists) -> Terms:
+        weights = torch.where(lists.batch.items >= 0, self.weights(lists), 0)[:, : lists.cutoffs[-1]]
+        if self.users == "evaluated":
+            weights = weights * (lists.relevant > 0)
+        return lists.slots, weights
+
+    def read(self, sums: Tensor) -> Tensor:
+        return sums.cumsum(1)  # each position was counted at the first cut-off that holds it
+
+
+@dataclass(frozen=True)
+class Exposure(_OfListedItems):
+    """In how many lists each item stands."""
+
+    def weights(self, lists: Lists) -> Tensor:
+        return torch.ones_like(lists.positions).expand_as(lists.batch.items)
+
+
+@dataclass(frozen=True)
+class Hits(_OfListedItems):
+    """In how many lists each item stands as a relevant one."""
+
+    def weights(self, lists: Lists) -> Tensor:
+        return lists.batch.listed.relevance
+
+
+@dataclass(frozen=True)
+class Gains(_OfListedItems):
+    """The gain of each item over its appearances, discounted by position or not."""
+
+    gain: str = "exponential"
+    discount: bool = True
+
+    def weights(self, lists: Lists) -> Tensor:
+        gains = lists.listed_gain(self.gain)
+        return gains * lists.discounts if self.discount else gains
+
+
+@dataclass(frozen=True)
+class HitScores(_OfListedItems):
+    """The score of each item over the appearances where it is relevant."""
+
+    def weights(self, lists: Lists) -> Tensor:
+        return torch.where(lists.batch.listed.relevance > 0, lists.batch.values.to(lists.k.dtype), 0)
+
+
+@dataclass(frozen=True)
+class Relevant(OfItems):
+    """For how many users each item is relevant, offered or not."""
+
+    @property
+    def has_cutoffs(self) -> bool:
+        return False
+
+    def terms(self, lists: Lists) -> Terms:
+        cells = lists.batch.relevant
+        return cells.items, torch.ones_like(cells.values)
+
+
+@dataclass(frozen=True)
+class Offered(OfItems):
+    """To how many users each item was offered: all of them, or the evaluated ones."""
+
+    users: str = "lists"
+
+    @property
+    def has_cutoffs(self) -> bool:
+        return False
+
+    def terms(self, lists: Lists) -> Terms:
+        return None, lists.batch.offered_by_item(evaluated=self.users == "evaluated")
+
+
+@dataclass(frozen=True)
+class GroupExposure(Total):
+    """How many slots of each group's lists each cluster of items has: rows `[groups * clusters]`."""
+
+    groups: Labels
+    clusters: Labels
+
+    @property
+    def rows(self) -> int:
+        return len(self.groups.names) * len(self.clusters.names)
+
+    def terms(self, lists: Lists) -> Terms:
+        group = self.groups.codes.at(lists.batch.users, -1)[:, None]
+        cluster = self.clusters.codes.at(lists.batch.items[:, : lists.cutoffs[-1]], -1)
+        counted = (group >= 0) & (cluster >= 0)
+        row = torch.where(counted, group * len(self.clusters.names) + cluster, 0)
+        return row * len(lists.cutoffs) + lists.segments, counted.to(lists.k.dtype)
+
+    def read(self, sums: Tensor) -> Tensor:
+        return sums.cumsum(1)

@@ -1,0 +1,595 @@
+"""Slow, obvious oracles of the twenty-eight metrics beyond accuracy.
+
+Written from the definitions alone, in plain Python, like `oracles.py`, which they build on: the fast code is compared with this
+file, so nothing here may come from it. `n_i` are the train interactions of item i, `T` their sum; "all lists" are the users of
+`World.scores`, "evaluated" those of them with a relevant item.
+"""
+
+import itertools
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from oracles import LIST_METRICS, NAN, Case, gain_of, grade, mean_summary, offered, orders, relevant, summary, user_value
+
+User = Hashable
+Label = Hashable
+Lists = dict[User, list[int]]
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that one evaluation sees."""
+
+    scores: Mapping[User, tuple[float, ...] | None]  # before masking; -inf: not offered; None: no row in the source
+    truth: Mapping[User, Mapping[int, float]]  # item -> rating
+    num_items: int
+    train: Mapping[User, Collection[int]] | None = None
+    mask_seen: bool = True
+    threshold: float | None = None
+    user_groups: Mapping[User, Label] | None = None  # None, or no entry: no label
+    item_clusters: Mapping[int, Label] | None = None
+    item_features: Mapping[int, Collection[Label]] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what the definitions call an error."""
+        items = set(range(self.num_items))
+        if not set(self.truth) <= set(self.scores):
+            raise ValueError("the truth holds a user without an entry in scores")
+        if any(row is not None and len(row) != self.num_items for row in self.scores.values()):
+            raise ValueError("a row of scores is not as long as the catalogue")
+        if not all(set(held) <= items for held in (*self.truth.values(), *(self.train or {}).values())):
+            raise ValueError("the truth or the train holds an item outside the catalogue")
+        self.cases()
+
+    def cases(self) -> dict[User, Case]:
+        """Give every user as `oracles.py` sees them: scores after masking."""
+        return self._cases
+
+    @cached_property
+    def _cases(self) -> dict[User, Case]:
+        masked = (self.train or {}) if self.mask_seen else {}
+        cases = {}
+        for user, row in self.scores.items():
+            seen = masked.get(user, ())
+            left = None if row is None else tuple(-math.inf if item in seen else score for item, score in enumerate(row))
+            cases[user] = Case(left, self.truth.get(user, {}), self.threshold)
+        return cases
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A metric over everybody."""
+
+    value: float  # NaN where undefined, and for the metrics that have only cells
+    cells: dict[tuple[Label, ...], float] = field(default_factory=dict)  # the values that have labels
+    std_error: float = NAN  # of means over users
+    users: int | None = None  # how many users are in the mean, for means over users
+
+
+def given(world: World, name: str) -> Any:
+    """Give an input, or say that it is missing."""
+    if getattr(world, name) is None:
+        raise ValueError(f"{name} is missing")
+    return getattr(world, name)
+
+
+# Lists and users
+
+
+def ranked(world: World, user: User, k: int) -> list[int]:
+    """Give L_u: the offered items by score, equal ones by index, cut at k."""
+    return next(orders(world.cases()[user], k, "index"))[:k]
+
+
+def lists(world: World, k: int) -> Lists:
+    """Give L_u of every user."""
+    return {user: ranked(world, user, k) for user in world.scores}
+
+
+def evaluated(world: World) -> list[User]:
+    """Give the users with a relevant item."""
+    return [user for user, case in world.cases().items() if relevant(case)]
+
+
+def counted(world: World, users: str) -> list[User]:
+    """Give the users that the parameter `users` means: all "lists" or the "evaluated" ones."""
+    return {"lists": list(world.scores), "evaluated": evaluated(world)}[users]
+
+
+def discount(position: int) -> float:
+    """d_p."""
+    return 1 / math.log2(position + 1)
+
+
+# Train: popularity, head and tail
+
+
+def train_cells(world: World) -> set[tuple[User, int]]:
+    """Give the distinct (user, item) of the train."""
+    return {(user, item) for user, items in given(world, "train").items() for item in items}
+
+
+def popularity(world: World) -> list[int]:
+    """Give n_i of every item."""
+    counts = Counter(item for _, item in train_cells(world))
+    return [counts[item] for item in range(world.num_items)]
+
+
+def head(world: World, pop_ratio: float) -> set[int]:
+    """Give the shortest prefix, most popular first, whose interactions reach pop_ratio * T; tolerance 1e-9 * T."""
+    if not 0 < pop_ratio <= 1:
+        raise ValueError(f"pop_ratio must be in (0, 1], got {pop_ratio}")
+    counts = popularity(world)
+    total, reached, found = sum(counts), 0, set()
+    for item in sorted(range(world.num_items), key=lambda item: (-counts[item], item)):
+        if reached >= pop_ratio * total - 1e-9 * total:
+            break
+        found.add(item)
+        reached += counts[item]
+    return found
+
+
+def tail(world: World, pop_ratio: float) -> set[int]:
+    """Give all items but the head."""
+    return set(range(world.num_items)) - head(world, pop_ratio)
+
+
+# Labels
+
+
+def group_of(world: World, user: User) -> Label | None:
+    """Give a user's group, None if there is none."""
+    return given(world, "user_groups").get(user)
+
+
+def cluster_of(world: World, item: int) -> Label | None:
+    """Give an item's cluster, None if there is none."""
+    return given(world, "item_clusters").get(item)
+
+
+def groups(world: World) -> list[Label]:
+    """Give the labels that a user of the lists or of the train has."""
+    users = dict.fromkeys([*world.scores, *(world.train or {})])
+    return list(dict.fromkeys(group_of(world, user) for user in users if group_of(world, user) is not None))
+
+
+def clusters(world: World) -> list[Label]:
+    """Give the labels that an item of the catalogue has."""
+    return list(dict.fromkeys(cluster_of(world, i) for i in range(world.num_items) if cluster_of(world, i) is not None))
+
+
+def features(world: World, items: Iterable[int]) -> set[Label]:
+    """Give the features that these items have between them."""
+    return {feature for item in items for feature in given(world, "item_features").get(item, ())}
+
+
+# Rating: one user's errors, or everybody's
+
+
+def errors(world: World, user: User) -> list[float]:
+    """Give s - r of the user's truth cells that have a score, masked or not, relevant or not."""
+    row = world.scores[user]
+    cells = {} if row is None else world.truth.get(user, {})
+    return [row[item] - rating for item, rating in cells.items() if row[item] != -math.inf]
+
+
+def mae(deviations: Sequence[float]) -> float:
+    """Mean |s - r|."""
+    return math.fsum(abs(x) for x in deviations) / len(deviations) if deviations else NAN
+
+
+def mse(deviations: Sequence[float]) -> float:
+    """Mean (s - r)^2."""
+    return math.fsum(x * x for x in deviations) / len(deviations) if deviations else NAN
+
+
+def rmse(deviations: Sequence[float]) -> float:
+    """Root of the mean (s - r)^2."""
+    return math.sqrt(mse(deviations))
+
+
+RATING: dict[str, Callable[[Sequence[float]], float]] = {"MAE": mae, "MSE": mse, "RMSE": rmse}
+
+
+# Metrics with a value per user; NaN leaves the user out of the mean
+
+
+def user_coverage(world: World, user: User, k: int, as_fraction: bool = False) -> float:
+    """1 if anything is recommended, whether it is then summed or averaged."""
+    return 1.0 if ranked(world, user, k) else 0.0
+
+
+def user_coverage_at_n(world: World, user: User, k: int, n: int | None = None, as_fraction: bool = False) -> float:
+    """1 if at least n items (None: k) are recommended."""
+    return 1.0 if len(ranked(world, user, k)) >= (k if n is None else n) else 0.0
+
+
+def num_retrieved(world: World, user: User, k: int) -> float:
+    """|L_u|."""
+    return float(len(ranked(world, user, k)))
+
+
+def novelty(world: World, user: User, k: int, relevance: str, novelties: Sequence[float]) -> float:
+    """Sum of w_p * nov(i_p) * d_p over the list / sum of d_p over k positions; NaN without a train or a relevant item."""
+    case = world.cases()[user]
+    if not relevant(case) or not train_cells(world):
+        return NAN
+    weigh: dict[str, Callable[[int], float]] = {
+        "binary": lambda item: 1.0 if item in relevant(case) else 0.0,
+        "graded": lambda item: gain_of(grade(case, item), "exponential"),
+        "discounted": lambda item: gain_of(grade(case, item), "exponential"),
+        "none": lambda item: 1.0,
+    }
+    weight = weigh[relevance]
+    total = math.fsum(weight(item) * novelties[item] * discount(p) for p, item in enumerate(ranked(world, user, k), start=1))
+    return total / math.fsum(discount(p) for p in range(1, k + 1))
+
+
+def epc(world: World, user: User, k: int, relevance: str = "binary") -> float:
+    """Novelty 1 - n_i / users with a train interaction."""
+    watchers = len({watcher for watcher, _ in train_cells(world)})
+    return novelty(world, user, k, relevance, [1 - n / watchers if watchers else NAN for n in popularity(world)])
+
+
+def efd(world: World, user: User, k: int, relevance: str = "binary") -> float:
+    """Novelty -log2(n_i / T); an item that nobody has seen counts as if it had one interaction."""
+    total = len(train_cells(world))
+    return novelty(world, user, k, relevance, [-math.log2(max(n, 1) / total) if total else NAN for n in popularity(world)])
+
+
+def s_recall(world: World, user: User, k: int, denominator: str = "relevant", numerator: str = "relevant") -> float:
+    """Features of the relevant items in the list (or of all of the list) / features of R_u (or of the catalogue)."""
+    wanted, items = relevant(world.cases()[user]), ranked(world, user, k)
+    if not wanted:
+        return NAN
+    got = {"relevant": [item for item in items if item in wanted], "list": items}[numerator]
+    possible = {"relevant": wanted, "catalogue": list(range(world.num_items))}[denominator]
+    return len(features(world, got)) / len(features(world, possible)) if features(world, possible) else NAN
+
+
+def aclt(world: World, user: User, k: int, pop_ratio: float = 0.8, users: str = "lists") -> float:
+    """Tail items in the list; 0 for an empty one."""
+    rare = tail(world, pop_ratio)
+    return float(sum(item in rare for item in ranked(world, user, k))) if user in counted(world, users) else NAN
+
+
+def aplt(world: World, user: User, k: int, pop_ratio: float = 0.8, users: str = "lists", denominator: str = "k") -> float:
+    """Tail items in the list / k, or / list length; 0 for an empty one."""
+    length = {"k": k, "list": len(ranked(world, user, k))}[denominator]
+    return aclt(world, user, k, pop_ratio, users) / (length or 1)
+
+
+def arp(world: World, user: User, k: int, users: str = "lists", unseen: float = 0) -> float:
+    """Mean n_i over the list, `unseen` for an item without interactions; NaN for an empty one."""
+    items, counts = ranked(world, user, k), popularity(world)
+    return statistics.fmean(counts[item] or unseen for item in items) if items and user in counted(world, users) else NAN
+
+
+USER_METRICS: dict[str, Callable[..., float]] = {
+    "UserCoverage": user_coverage,
+    "UserCoverageAtN": user_coverage_at_n,
+    "NumRetrieved": num_retrieved,
+    "EPC": epc,
+    "EFD": efd,
+    "SRecall": s_recall,
+    "ACLT": aclt,
+    "APLT": aplt,
+    "ARP": arp,
+}
+
+
+# Metrics of all lists together
+
+
+def exposure(world: World, k: int) -> list[int]:
+    """Give c_i: the lists that hold item i."""
+    counts = Counter(item for items in lists(world, k).values() for item in items)
+    return [counts[item] for item in range(world.num_items)]
+
+
+def item_coverage(world: World, k: int, as_fraction: bool = False) -> float:
+    """Items in any list; as a fraction, of the catalogue."""
+    return sum(count > 0 for count in exposure(world, k)) / (world.num_items if as_fraction else 1)
+
+
+def gini(world: World, k: int, denominator: str = "N-1") -> float:
+    """Sum over j of (2j - N - 1) c_j / ((N - 1) * sum of c), c ascending; NaN where nothing is recommended, else 0 for N = 1."""
+    counts, n = sorted(exposure(world, k)), world.num_items
+    if not sum(counts):
+        return NAN
+    below = {"N-1": n - 1, "N": n}[denominator] * sum(counts)
+    return sum((2 * j - n - 1) * count for j, count in enumerate(counts, start=1)) / below if n > 1 else 0.0
+
+
+def shannon_entropy(world: World, k: int, base: Any = "e", normalized: bool = False) -> float:
+    """Minus the sum of p_i log p_i, p_i = c_i / sum of c; normalized: / log N; NaN where nothing is recommended."""
+    if base not in ("e", 2):
+        raise ValueError(f"base must be 'e' or 2, got {base!r}")
+    log, counts = (math.log2 if base == 2 else math.log), exposure(world, k)
+    if not sum(counts) or (normalized and world.num_items == 1):
+        return NAN
+    shares = [count / sum(counts) for count in counts if count]
+    return math.fsum(-p * log(p) for p in shares) / (log(world.num_items) if normalized else 1)
+
+
+# Rates and their spread
+
+
+def relative_spread(rates: Collection[float]) -> float:
+    """Population std / mean of the rates that are not NaN; NaN for fewer than two, and where all are 0."""
+    known = [rate for rate in rates if not math.isnan(rate)]
+    return statistics.pstdev(known) / statistics.fmean(known) if len(known) > 1 and any(known) else NAN
+
+
+def hit_rate_of(world: World, k: int, items: Collection[int]) -> float:
+    """Relevant items recommended / relevant items, offered or not, of these items and all users; NaN without any."""
+    cases, shown = world.cases(), lists(world, k)
+    wanted = [(user, item) for user, case in cases.items() for item in relevant(case) if item in items]
+    return sum(item in shown[user] for user, item in wanted) / len(wanted) if wanted else NAN
+
+
+def show_rate_of(world: World, k: int, items: Collection[int], users: str) -> float:
+    """Recommended slots / offered slots, of these items and users; NaN without any offered."""
+    cases, shown = world.cases(), lists(world, k)
+    possible = [(user, item) for user in counted(world, users) for item in offered(cases[user]) if item in items]
+    return sum(item in shown[user] for user, item in possible) / len(possible) if possible else NAN
+
+
+def pop_reo(world: World, k: int, pop_ratio: float = 0.8) -> float:
+    """Spread of the hit rates of head and tail."""
+    return relative_spread([hit_rate_of(world, k, items) for items in (head(world, pop_ratio), tail(world, pop_ratio))])
+
+
+def pop_rsp(world: World, k: int, pop_ratio: float = 0.8, users: str = "lists") -> float:
+    """Spread of the show rates of head and tail."""
+    return relative_spread([show_rate_of(world, k, items, users) for items in (head(world, pop_ratio), tail(world, pop_ratio))])
+
+
+def members(world: World, cluster: Label) -> list[int]:
+    """Give the items of a cluster."""
+    return [item for item in range(world.num_items) if cluster_of(world, item) == cluster]
+
+
+def reo_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
+    """Hit rate of every cluster."""
+    return {(cluster,): hit_rate_of(world, k, members(world, cluster)) for cluster in clusters(world)}
+
+
+def rsp_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
+    """Show rate of every cluster, over all lists."""
+    return {(cluster,): show_rate_of(world, k, members(world, cluster), "lists") for cluster in clusters(world)}
+
+
+# Bias disparity
+
+
+def disparity(world: World, slots: Iterable[tuple[User, int]]) -> dict[tuple[Label, ...], float]:
+    """(share of the group's labelled slots that fall on the cluster) / (share of the labelled items that are in it)."""
+    labelled = [(group_of(world, user), cluster_of(world, item)) for user, item in slots]
+    counts = Counter((group, cluster) for group, cluster in labelled if group is not None and cluster is not None)
+    items = {cluster: len(members(world, cluster)) for cluster in clusters(world)}
+    cells = {}
+    for group, cluster in itertools.product(groups(world), clusters(world)):
+        total = sum(counts[group, other] for other in items)
+        catalogue_share = items[cluster] / sum(items.values())
+        cells[group, cluster] = counts[group, cluster] / total / catalogue_share if total else NAN
+    return cells
+
+
+def bs_cells(world: World, k: int | None = None) -> dict[tuple[Label, ...], float]:
+    """Disparity of the train."""
+    return disparity(world, train_cells(world))
+
+
+def br_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
+    """Disparity of the recommended slots of all lists."""
+    return disparity(world, [(user, item) for user, items in lists(world, k).items() for item in items])
+
+
+def bd_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
+    """(BR - BS) / BS; NaN where BS is 0."""
+    source, shown = bs_cells(world), br_cells(world, k)
+    return {cell: (shown[cell] - source[cell]) / source[cell] if source[cell] else NAN for cell in source}
+
+
+# Mean absolute differences
+
+
+def mean_difference(values: Iterable[tuple[Label | None, float]]) -> float:
+    """Mean |difference| over the pairs of the labels' means, without what is NaN or unlabelled; NaN for fewer than two labels."""
+    by_label: dict[Label, list[float]] = {}
+    for label, value in values:
+        if label is not None and not math.isnan(value):
+            by_label.setdefault(label, []).append(value)
+    means = [statistics.fmean(several) for several in by_label.values()]
+    gaps = [abs(a - b) for a, b in itertools.combinations(means, 2)]
+    return statistics.fmean(gaps) if gaps else NAN
+
+
+def item_difference(world: World, appearances: Iterable[tuple[int, float]]) -> float:
+    """Mean over each item's appearances, then the mean difference of the clusters."""
+    by_item: dict[int, list[float]] = {}
+    for item, value in appearances:
+        by_item.setdefault(item, []).append(value)
+    return mean_difference((cluster_of(world, item), statistics.fmean(values)) for item, values in by_item.items())
+
+
+def item_mad_ranking(world: World, k: int, gain: str = "exponential", discount: bool = True) -> float:
+    """Difference of g_p * d_p, or of g_p alone, over the lists of evaluated users."""
+    cases, shown = world.cases(), lists(world, k)
+    return item_difference(
+        world,
+        [
+            (item, gain_of(grade(cases[user], item), gain) / (math.log2(p + 1) if discount else 1))
+            for user in evaluated(world)
+            for p, item in enumerate(shown[user], start=1)
+        ],
+    )
+
+
+def item_mad_rating(world: World, k: int) -> float:
+    """Difference of the scores of the hits of evaluated users."""
+    cases, shown = world.cases(), lists(world, k)
+    hits = [(user, item) for user in evaluated(world) for item in shown[user] if item in relevant(cases[user])]
+    return item_difference(world, [(item, cases[user].scores[item]) for user, item in hits])
+
+
+def user_mad_ranking(world: World, k: int, gain: str = "exponential") -> float:
+    """Difference of the groups' mean nDCG."""
+    return mean_difference((group_of(world, user), user_value("nDCG", case, k, gain=gain)) for user, case in world.cases().items())
+
+
+def user_mad_rating(world: World, k: int) -> float:
+    """Difference of the groups' mean of the mean score of a list that is not empty."""
+    shown = {user: items for user, items in lists(world, k).items() if items}
+    return mean_difference(
+        (group_of(world, user), statistics.fmean(world.scores[user][item] for item in items)) for user, items in shown.items()
+    )
+
+
+GLOBAL_METRICS: dict[str, Callable[..., float]] = {
+    "ItemCoverage": item_coverage,
+    "Gini": gini,
+    "ShannonEntropy": shannon_entropy,
+    "PopREO": pop_reo,
+    "PopRSP": pop_rsp,
+    "ItemMADRanking": item_mad_ranking,
+    "ItemMADRating": item_mad_rating,
+    "UserMADRanking": user_mad_ranking,
+    "UserMADRating": user_mad_rating,
+}
+CELL_METRICS: dict[str, Callable[..., dict[tuple[Label, ...], float]]] = {
+    "BiasDisparityBS": bs_cells,
+    "BiasDisparityBR": br_cells,
+    "BiasDisparityBD": bd_cells,
+    "REO": reo_cells,
+    "RSP": rsp_cells,
+}
+
+
+# Combinations of other metrics
+
+WITHOUT_K = ("AUC", "GAUC", "BiasDisparityBS", *RATING)
+TARGETS = ("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD")
+LOWER_IS_BETTER = (*RATING, "Gini", "ARP", "PopREO", "PopRSP", "REO", "RSP", "EucDistance")
+LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMADRating")
+
+
+def part(given: Any, k: int | None) -> tuple[str, int | None, dict[str, Any]]:
+    """Give the name, cut-off and parameters of a part, named "nDCG" or ("nDCG", {"gain": "linear"})."""
+    name, params = (given, {}) if isinstance(given, str) else given
+    return name, None if name in WITHOUT_K else k, params
+
+
+def distance(values: Sequence[float], utopia_points: Sequence[float]) -> float:
+    """Euclidean distance to utopia; NaN if a value is."""
+    return math.sqrt(math.fsum((value - best) ** 2 for value, best in zip(values, utopia_points, strict=True)))
+
+
+def volume(values: Sequence[float], nadir_points: Sequence[float], higher_is_better: Sequence[bool]) -> float:
+    """Product of max(0, gap to nadir), each gap in its own direction; NaN if a value is."""
+    if any(math.isnan(value) for value in values):
+        return NAN
+    gaps = [v - n if up else n - v for v, n, up in zip(values, nadir_points, higher_is_better, strict=True)]
+    return math.prod(max(0.0, gap) for gap in gaps)
+
+
+def directions(metric_names: Sequence[Any], higher_is_better: Sequence[bool] | None) -> list[bool]:
+    """Give which parts are better when higher, by the table or as overridden; metrics with a target have no direction."""
+    names = [part(name, None)[0] for name in metric_names]
+    if any(name in TARGETS for name in names):
+        raise ValueError(f"a metric with a target value has no direction: {names}")
+    return [name not in LOWER_IS_BETTER for name in names] if higher_is_better is None else list(higher_is_better)
+
+
+def combine(metric: str, values: Sequence[float], params: Mapping[str, Any]) -> float:
+    """Give EucDistance or Hypervolume of the parts' values."""
+    if metric == "EucDistance":
+        return distance(values, params["utopia_points"])
+    return volume(values, params["nadir_points"], directions(params["metric_names"], params.get("higher_is_better")))
+
+
+def f1(
+    world: World,
+    user: User,
+    k: int | None,
+    metric_name_1: Any = "Precision",
+    metric_name_2: Any = "Recall",
+    beta: float = 1.0,
+    metric_1: Any = None,
+    metric_2: Any = None,
+) -> float:
+    """(1 + beta^2) a b / (beta^2 a + b) of the user's two values (NaN if one is), 0 when the denominator is 0."""
+    a, b = (value_of_part(world, user, k, name) for name in (metric_1 or metric_name_1, metric_2 or metric_name_2))
+    below = beta**2 * a + b
+    return 0.0 if below == 0 else (1 + beta**2) * a * b / below
+
+
+def value_of_part(world: World, user: User, k: int | None, given: Any) -> float:
+    """Give one user's value of a part."""
+    name, cutoff, params = part(given, k)
+    return user_answer(name, world, user, cutoff, **params)
+
+
+# Answers
+
+
+def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
+    """Whether the metric, with these parameters, has a value per user."""
+    if metric in RATING:
+        return params.get("average", "cells") == "users"
+    if metric in ("EucDistance", "Hypervolume"):
+        return params.get("scope", "system") == "users"
+    return metric in ("F1", "GAUC") or metric in LIST_METRICS or metric in USER_METRICS
+
+
+def user_answer(metric: str, world: World, user: User, k: int | None, **params: Any) -> float:
+    """Value of one user; NaN where it is undefined and where the user is not in the mean."""
+    if not has_user_values(metric, params):
+        raise ValueError(f"{metric} with {params} has no value per user")
+    check_cutoff(metric, k)
+    case = world.cases()[user]
+    if metric in RATING:
+        return RATING[metric](errors(world, user))
+    if metric == "F1":
+        return f1(world, user, k, **params) if relevant(case) else NAN
+    if metric in ("EucDistance", "Hypervolume"):
+        values = [value_of_part(world, user, k, name) for name in params["metric_names"]]
+        return combine(metric, values, params) if relevant(case) else NAN
+    if metric in USER_METRICS:
+        return USER_METRICS[metric](world, user, k, **params)
+    return user_value(metric, case, k, **params)
+
+
+def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
+    """Value over everybody, with its cells, its standard error and its number of users where it has such."""
+    check_cutoff(metric, k)
+    if metric in ("AUC", "GAUC"):
+        found = summary(metric, list(world.cases().values()), None, **params)
+        return Answer(found.value, std_error=found.std_error, users=None if metric == "AUC" else found.users)
+    if metric in CELL_METRICS:
+        cells = CELL_METRICS[metric](world, k, **params)
+        return Answer(NAN if metric in TARGETS else relative_spread(cells.values()), cells)
+    if metric in GLOBAL_METRICS:
+        return Answer(GLOBAL_METRICS[metric](world, k, **params))
+    if metric in RATING and not has_user_values(metric, params):
+        return Answer(RATING[metric]([error for user in world.scores for error in errors(world, user)]))
+    if metric in ("EucDistance", "Hypervolume") and not has_user_values(metric, params):
+        parts = [part(name, k) for name in params["metric_names"]]
+        return Answer(combine(metric, [answer(name, world, cutoff, **own).value for name, cutoff, own in parts], params))
+    values = [user_answer(metric, world, user, k, **params) for user in world.scores]
+    if metric in ("UserCoverage", "UserCoverageAtN") and not params.get("as_fraction", False):
+        return Answer(math.fsum(values))
+    found = mean_summary(values, [1.0] * len(values))
+    return Answer(found.value, std_error=found.std_error, users=found.users)
+
+
+def check_cutoff(metric: str, k: int | None) -> None:
+    """Refuse a cut-off where there is none, and none where there must be one."""
+    if (metric in WITHOUT_K) != (k is None) or (k is not None and k < 1):
+        raise ValueError(f"{metric} cannot be read at a cut-off of {k}")
