@@ -153,8 +153,8 @@ def cluster_of(world: World, item: int) -> Label | None:
 
 
 def groups(world: World) -> list[Label]:
-    """Give the labels that a user of the lists or of the train has."""
-    users = dict.fromkeys([*world.scores, *(world.train or {})])
+    """Give the labels that a user of the lists, or a user with a train interaction, has."""
+    users = dict.fromkeys([*world.scores, *(user for user, items in (world.train or {}).items() if items)])
     return list(dict.fromkeys(group_of(world, user) for user in users if group_of(world, user) is not None))
 
 

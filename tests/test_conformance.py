@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import weft
+from everything import BUILT_IN
 from weft.registry import all_metrics
 from weft.testing import CHECKS, check_metric, run_check
 
@@ -21,7 +22,6 @@ VARIANTS = [
     "AUC(scope=pooled)",
     "F1(metric_name_1=nDCG(gain=linear), metric_name_2=GAUC, beta=0.5)",
 ]
-BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 
 
 @pytest.mark.parametrize("check", CHECKS)

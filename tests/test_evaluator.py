@@ -11,9 +11,9 @@ import scipy.sparse as sp
 import torch
 
 import weft
+from everything import BUILT_IN, about
 from weft.errors import SettingError
 from weft.ranking import TIE_RULES
-from weft.registry import all_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 
@@ -25,13 +25,12 @@ TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(
 TARGET[torch.arange(USERS), torch.arange(USERS) % ITEMS] = 3
 TARGET[4] = 0  # the only user without a relevant item
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
-BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 METRICS = [*BUILT_IN, "AUC(scope=pooled)", "GAUC(weight=positives)", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)"]
 EVERYONE = torch.arange(USERS)
 
 
 def evaluator(**settings):
-    return weft.Evaluator(**{"metrics": METRICS, "top_k": [1, 3, 20], "train": TRAIN, **settings})
+    return weft.Evaluator(**{"metrics": METRICS, "top_k": [1, 3, 20], "train": TRAIN, **about(USERS, ITEMS), **settings})
 
 
 PROTOTYPE = evaluator(per_user=True)  # building the metrics costs more than a batch
@@ -151,8 +150,9 @@ def test_any_split_under_every_tie_rule(ties):
 
 
 def test_evaluate_is_the_same_line(whole):
-    same_values = weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=METRICS, top_k=[1, 3, 20], per_user=True, batch_size=6)
-    assert [same_values[name] for name in whole] == pytest.approx([whole[name] for name in whole], rel=1e-9)
+    settings = {"metrics": METRICS, "top_k": [1, 3, 20], "per_user": True, "batch_size": 6, **about(USERS, ITEMS)}
+    same_values = weft.evaluate(SCORES, TARGET, train=TRAIN, **settings)
+    assert [same_values[name] for name in whole] == pytest.approx([whole[name] for name in whole], rel=1e-9, nan_ok=True)
     assert same_values.per_user.select(whole.per_user.columns).equals(whole.per_user)
 
 
@@ -165,8 +165,9 @@ def test_reset_forgets_everything():
         used.compute()
         used.reset()
         nothing = used.compute()
-        assert all(math.isnan(value.value) for value in nothing.values)
-        assert {name: count for name, count in nothing.counts.items() if name != "items" and count} == {}
+        counted = {"ItemCoverage", "UserCoverage", "UserCoverageAtN"}
+        assert all(value.value == 0 if value.metric in counted else math.isnan(value.value) for value in nothing.values if value.k)
+        assert {name: count for name, count in nothing.counts.items() if not name.startswith("items") and count} == {}
         used.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
         fresh = fed([EVERYONE[9:]], **settings) if settings else fed([EVERYONE[9:]])
         same(used.compute(), fresh.compute(), tolerance=0)
@@ -208,7 +209,11 @@ def test_merged_shards_equal_the_whole(shards, whole):
         ({"empty_users": "zero"}, {}, "empty_users"),
         ({"mask_seen": False}, {}, "mask_seen"),
         ({"per_user": True}, {}, "per_user"),
-        ({}, {"num_items": ITEMS + 1, "train": None, "mask_seen": False}, "mask_seen|num_items"),
+        (
+            {},
+            {"num_items": ITEMS + 1, "train": None, "mask_seen": False, "item_clusters": None, "item_features": None},
+            "mask_seen|num_items",
+        ),
     ],
 )
 def test_only_like_is_merged_with_like(mine, theirs, differs):
@@ -226,10 +231,10 @@ def test_users_are_masked_by_their_number():
     got = evaluator(metrics=["Recall", "AUC"])
     got.update(SCORES[rows], TARGET[rows], rows)
     by_hand = evaluator(metrics=["Recall", "AUC"], train=None)
-    by_hand.update(SCORES[rows].masked_fill(TRAIN[rows] > 0, -torch.inf), TARGET[rows])
+    by_hand.update(SCORES[rows].masked_fill(TRAIN[rows] > 0, -torch.inf), TARGET[rows], rows)
     assert [got.compute()[name] for name in got.compute()] == [by_hand.compute()[name] for name in by_hand.compute()]
     unmasked = evaluator(metrics=["Recall", "AUC"], mask_seen=False)
-    unmasked.update(SCORES[rows], TARGET[rows])
+    unmasked.update(SCORES[rows], TARGET[rows], rows)
     assert unmasked.compute()["AUC"] != got.compute()["AUC"]
     assert got.compute().settings["mask_seen"] is True and unmasked.compute().settings["mask_seen"] is False
     assert got.compute().counts["relevant_seen"] == int(((TARGET > 0) & (TRAIN > 0))[rows].sum()) > 0
@@ -275,13 +280,16 @@ def test_updates_in_inference_mode(whole):
 
 def test_the_table_per_user(whole):
     table = whole.per_user
-    user_means = [value.name for value in whole.values if not value.metric.startswith("AUC")]
-    assert table.columns == ["user", *user_means]
-    assert table["user"].to_list() == [user for user in range(USERS) if user != 4]
-    for name in user_means:
+    assert set(table.columns) < {"user", *whole}
+    assert table["user"].to_list() == list(range(USERS))
+    for name in table.columns[1:]:
         values = table[name].drop_nans()
         entry = whole.entry(name)
+        if entry.metric in ("UserCoverage", "UserCoverageAtN"):  # counts, not means
+            assert entry.users is None and values.sum() == entry.value
+            continue
         assert len(values) == entry.users
+        assert (4 in table.filter(table[name].is_not_nan())["user"]) == (entry.metric in ("ACLT", "APLT", "ARP", "NumRetrieved"))
         if "weight" not in name:
             assert values.mean() == pytest.approx(entry.value, abs=1e-12)
             assert values.std() / math.sqrt(len(values)) == pytest.approx(entry.std_error, abs=1e-12)
@@ -297,7 +305,7 @@ def test_users_without_relevant_items_count_zero_on_request():
 
 
 def test_rows_are_numbered_on_where_nobody_names_them():
-    made = evaluator(metrics=["MRR@5"], per_user=True, train=None)
+    made = evaluator(metrics=["MRR@5"], per_user=True, train=None, user_groups=None)
     for rows in EVERYONE.split(9):
         made.update(SCORES[rows], TARGET[rows])
     assert made.compute().per_user["user"].to_list() == [user for user in range(USERS) if user != 4]

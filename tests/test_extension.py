@@ -16,6 +16,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 import weft
+from everything import BUILT_IN, about
 from weft.blocks import Batch
 from weft.data.rows import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
@@ -33,7 +34,6 @@ SCORES[1] = -torch.inf  # nothing is offered
 TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.3)
 TARGET[2] = 0  # nothing is relevant
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
-BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 
 
 class ByScores(weft.UserAverageTopKMetric):
@@ -109,7 +109,6 @@ def registry(monkeypatch):
     yield weft.registry
     monkeypatch.undo()
     weft.registry.canonical.cache_clear()
-    weft.registry.formula.cache_clear()
 
 
 def make(style, k=K):
@@ -365,7 +364,7 @@ def test_a_rating_metric_sees_every_rated_cell_before_masking():
     assert result["Absolute"] == close(float((SCORES.double() - TARGET)[cells].abs().mean()))
     assert result.counts["ratings_without_score"] == int(((TARGET > 0) & ~SCORES.isfinite()).sum()) > 0
     assert value(Absolute(), batch=3) == close(result["Absolute"])
-    assert weft.Evaluator("Absolute").own_metrics[0].higher_is_better is False
+    assert result.entry("Absolute").higher_is_better is False
 
 
 def test_users_are_handed_over_by_number():
@@ -501,7 +500,8 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
         "nDCG(ideal=full)",
         "MAP(normalizer=hits)",
     ]
-    weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=metrics, top_k=[1, 2, 5, 10, 20], ties=ties, batch_size=10)
+    settings = {"top_k": [1, 2, 5, 10, 20], "ties": ties, "batch_size": 10, **about(*SCORES.shape)}
+    weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=metrics, **settings)
     assert len(made) == 2
     for batch in made:
         assert {B.BINARY_RELEVANCE, B.TOP_K_BINARY_RELEVANCE, "ranking", "wins"} <= set(batch.computed)

@@ -14,9 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import weft
+from everything import ACCURACY, BUILT_IN, about
 from oracles import Case, summary
 from weft.ranking import TIE_RULES
-from weft.registry import all_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 
@@ -26,7 +26,6 @@ SCORES = torch.tensor(RNG.permuted(np.tile(np.arange(ITEMS) // 2, (USERS, 1)), a
 TRUTH = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.3)
 TRUTH[np.arange(USERS), np.arange(USERS)] = 3  # nobody without a relevant item
 TRAIN = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.2)
-BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
 
 
@@ -113,7 +112,7 @@ def expected():
 def test_the_expected_result_is_right(expected):
     scores = np.where(TRAIN > 0, -math.inf, SCORES.numpy())
     people = [Case(tuple(row), {int(i): float(t[i]) for i in np.flatnonzero(t)}) for row, t in zip(scores, TRUTH)]
-    for value in evaluate(SCORES, metrics=BUILT_IN).values:
+    for value in evaluate(SCORES, metrics=ACCURACY).values:
         assert value.value == pytest.approx(summary(value.metric, people, value.k).value, abs=1e-12), value.name
     assert expected[True].counts["relevant_seen"] == ((TRUTH > 0) & (TRAIN > 0)).sum() > 0
 
@@ -317,7 +316,9 @@ def test_nothing_is_a_truth_and_a_train(empty, named):
 @pytest.mark.parametrize("ties", TIE_RULES)
 def test_tiny_catalogues(users, items, ties):
     truth = {user: [0] for user in range(users)} if items else {}
-    result = weft.evaluate(torch.zeros(users, items), truth, metrics=BUILT_IN, top_k=[1, 3], ties=ties)
+    result = weft.evaluate(
+        torch.zeros(users, items), truth, metrics=BUILT_IN, top_k=[1, 3], ties=ties, train={}, **about(users, items)
+    )
     assert result["Recall@3"] == pytest.approx(1.0 if users and items else math.nan, nan_ok=True)
     assert math.isnan(result["AUC"]) and math.isnan(result["LAUC@1"])  # nobody has a negative
 
@@ -427,7 +428,7 @@ class Largest(TorchDispatchMode):
 def watch():
     """Watches work: the largest new tensor (elements, by what) and the peak of NumPy's memory (bytes)."""
     with Largest([]):  # what is imported on first use does not count
-        weft.evaluate(torch.rand(2, 3), {0: [1]}, metrics=BUILT_IN, top_k=1)
+        weft.evaluate(torch.rand(2, 3), {0: [1]}, metrics=BUILT_IN, top_k=1, train={0: [1]}, **about(2, 3))
 
     def watched(work, *given):
         tracemalloc.start()
@@ -458,7 +459,7 @@ def wide():
 def test_nothing_as_large_as_the_scores_is_made(wide, watch, ties, kind):
     scores, truth, train = wide
     scores = scores.to(kind)
-    settings = {"metrics": BUILT_IN, "top_k": [5, 20], "ties": ties, "batch_size": BATCH}
+    settings = {"metrics": BUILT_IN, "top_k": [5, 20], "ties": ties, "batch_size": BATCH, **about(BATCH, WIDE)}
     elements, by, peak = watch(lambda: weft.evaluate(scores, truth, train=train, **settings), scores)
     assert elements < BATCH * WIDE // 2, by
     assert peak < BATCH * WIDE * 4
@@ -476,7 +477,7 @@ TARGETS = {
 @pytest.mark.parametrize("form", TARGETS.values(), ids=TARGETS)
 def test_nor_from_any_form_of_target(wide, watch, form):
     scores, target = wide[0], form(wide[1])
-    evaluator = weft.Evaluator(BUILT_IN, top_k=[5, 20], train=wide[2])
+    evaluator = weft.Evaluator(BUILT_IN, top_k=[5, 20], train=wide[2], **about(BATCH, WIDE))
     elements, by, peak = watch(
         lambda: evaluator.update(scores, target, torch.arange(BATCH)),
         scores,

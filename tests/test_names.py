@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from everything import BUILT_IN
 from weft.errors import SettingError
 from weft.names import Spec, parse
-from weft.registry import all_metrics, canonical
+from weft.registry import canonical
 
 LETTERS = string.ascii_letters + "_"
 words = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + string.digits + "-é", max_size=8))
@@ -181,13 +182,24 @@ def test_a_parameter_twice(written):
         ("F1(metric_name_1=ndcg(GAIN=Linear), metric_name_2=map)@3", "F1(metric_name_1=nDCG(gain=linear), metric_name_2=MAP)@3"),
         ("F1(metric_name_1=F1(beta=2), metric_name_2=gauc)@3", "F1(metric_name_1=F1(beta=2.0), metric_name_2=GAUC)@3"),
         ("F1(metric_name_1=nDCG(gain=exponential))@3", "F1(metric_name_1=nDCG)@3"),
+        ("EPC(relevance=discounted)@3", "EPC(relevance=graded)@3"),
+        ("gini(denominator=n)@3", "Gini(denominator=N)@3"),
+        ("ShannonEntropy(base='e', normalized=true)", "ShannonEntropy(normalized=True)"),
+        (
+            "eucdistance(metric_names=[ndcg(gain=linear), 'GINI'], utopia_points=[1.0, 0.5], scope=system)@3",
+            "EucDistance(metric_names=[nDCG(gain=linear), Gini], utopia_points=[1, 0.5])@3",
+        ),
+        (
+            "hypervolume(higher_is_better=[True, false], nadir_points=[0, 9], metric_names=[recall, arp])@3",
+            "Hypervolume(metric_names=[Recall, ARP], nadir_points=[0, 9], higher_is_better=[True, False])@3",
+        ),
     ],
 )
 def test_one_spelling_is_written(written, printed):
     assert canonical(written) == printed == canonical(printed)
 
 
-@pytest.mark.parametrize("name", [metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")])
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if "(" not in name])
 def test_every_built_in_name_is_its_own_spelling(name):
     for written in (name, name.upper(), name.lower()):
         assert canonical(written) == name

@@ -441,6 +441,7 @@ def test_empty_train(train):
         cells = answer(metric, world, k).cells
         assert all(math.isnan(value) for value in cells.values())
         assert {group for group, _ in cells} == {"F", "M"}
+    assert ("T", "P") not in answer("BiasDisparityBR", replace(world, user_groups={"a": "F", "t": "T"}), 2).cells
 
 
 def test_train_is_needed():

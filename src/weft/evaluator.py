@@ -387,14 +387,12 @@ class Evaluator(nn.Module):
 
     def _items_without(self) -> dict[str, int]:
         """Items that the metrics leave out, or treat in their own way."""
-        missing: dict[str, int] = {}
-        if "train" in self._inputs:
-            missing["items_without_train"] = self._inputs["train"].cold_items
-        if "item_clusters" in self._inputs:
-            missing["items_without_cluster"] = self._inputs["item_clusters"].unlabelled
-        if "item_features" in self._inputs:
-            missing["items_without_features"] = self._inputs["item_features"].unlabelled
-        return missing
+        uses = self._needs()
+        return {
+            count: given.cold_items if isinstance(given, Train) else given.unlabelled
+            for name, (count, _) in _ITEMS_WITHOUT.items()
+            if name in uses and (given := self._inputs[name]) is not None
+        }
 
     def _notes(self, counts: dict[str, int]) -> list[str]:
         notes = []

@@ -217,7 +217,9 @@ def _pose(
     read = {
         name: read_features(given, name, item_ids)
         if name == "item_features"
-        else read_labels(given, name, all_users if name == "user_groups" else item_ids)
+        else read_labels(given, name, item_ids)
+        if name == "item_clusters"
+        else read_labels(given, name, all_users, in_order=num_rows)
         for name, given in labels.items()
     }
     return _Problem(source, user_ids, item_ids, num_rows, rows, judged, read_train, read, unmatched, probed)

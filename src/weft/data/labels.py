@@ -73,13 +73,16 @@ NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())
 NO_FEATURES = Features(Column(torch.zeros(1, dtype=torch.int64)), Column(torch.empty(0, dtype=torch.int64)), ())
 
 
-def read_labels(given: Any, where: str, ids: Vocabulary) -> Labels:
-    """A label for each id: `{id: label}`, a frame (id, label), or labels in the order of the ids. Missing labels are no label."""
+def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None) -> Labels:
+    """A label for each id: `{id: label}`, a frame (id, label), or labels in the order of the (first `in_order`) ids.
+
+    Missing labels are no label.
+    """
     if isinstance(given, Labels):
         if given.size < ids.size:
             raise InputError(f"{where} has labels for {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
-    codes, labels, unknown = _encoded(given, where, ids)
+    codes, labels, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
     names, label_codes = _numbered(labels, where)
     chosen = np.full(ids.size, -1, dtype=np.int64)
     chosen[codes] = label_codes
@@ -100,7 +103,7 @@ def read_features(given: Any, where: str, ids: Vocabulary) -> Features:
         if given.size != ids.size:
             raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
-    codes, labels, unknown = _encoded(given, where, ids)
+    codes, labels, unknown = _encoded(given, where, ids, ids.size)
     names, label_codes = _numbered(labels, where)
     cells = np.unique(np.stack([codes, label_codes]), axis=1)
     offsets = np.zeros(ids.size + 1, dtype=np.int64)
@@ -127,9 +130,9 @@ def _numbers(given: Any, where: str, kind: str, size: int | None) -> Vocabulary:
     return Vocabulary.numbers(kind, size)
 
 
-def _encoded(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], list[Label], int]:
+def _encoded(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDArray[np.int64], list[Label], int]:
     """(id code, label) pairs without the missing ones, and how many belong to ids that are not known here."""
-    names, labels = _pairs(given, where, ids)
+    names, labels = _pairs(given, where, ids, in_order)
     present = [n for n, label in enumerate(labels) if label is not None]
     if names is None:  # in the order of the ids
         return np.asarray(present, dtype=np.int64), [labels[n] for n in present], 0
@@ -139,7 +142,7 @@ def _encoded(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64]
     return codes[known], kept, int((~known).sum())
 
 
-def _pairs(given: Any, where: str, ids: Vocabulary) -> tuple[pl.Series | None, list[Any]]:
+def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.Series | None, list[Any]]:
     """Ids (None: all of them, in order) and labels, None where missing; an id may have several."""
     if isinstance(given, Mapping):
         names = [name for name, labels in given.items() for _ in _several(labels)]
@@ -157,12 +160,12 @@ def _pairs(given: Any, where: str, ids: Vocabulary) -> tuple[pl.Series | None, l
     elif library == "polars":
         given = given.to_list()
     if isinstance(given, (list, tuple)):
-        if len(given) != ids.size:
+        if len(given) != in_order:
             raise InputError(
-                f"{where} has {len(given)} labels for {ids.size} {ids.kind}s; give one for each, or {{id: label}} for some."
+                f"{where} has {len(given)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
             )
         if any(isinstance(label, (list, tuple, set, frozenset)) for label in given):
-            return _pairs(dict(zip(ids.ids, given)), where, ids)
+            return _pairs(dict(zip(ids.ids, given)), where, ids, in_order)
         return None, [_plain(label) for label in given]
     raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
 
