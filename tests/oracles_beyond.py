@@ -214,15 +214,15 @@ def num_retrieved(world: World, user: User, k: int) -> float:
     return float(len(ranked(world, user, k)))
 
 
-def novelty(world: World, user: User, k: int, relevance: str, novelties: Sequence[float]) -> float:
+def novelty(world: World, user: User, k: int, relevance: str, gain: str, novelties: Sequence[float]) -> float:
     """Sum of w_p * nov(i_p) * d_p over the list / sum of d_p over k positions; NaN without a train or a relevant item."""
     case = world.cases()[user]
     if not relevant(case) or not train_cells(world):
         return NAN
     weigh: dict[str, Callable[[int], float]] = {
         "binary": lambda item: 1.0 if item in relevant(case) else 0.0,
-        "graded": lambda item: gain_of(grade(case, item), "exponential"),
-        "discounted": lambda item: gain_of(grade(case, item), "exponential"),
+        "graded": lambda item: gain_of(grade(case, item), gain),
+        "discounted": lambda item: gain_of(grade(case, item), gain),
         "none": lambda item: 1.0,
     }
     weight = weigh[relevance]
@@ -230,16 +230,16 @@ def novelty(world: World, user: User, k: int, relevance: str, novelties: Sequenc
     return total / math.fsum(discount(p) for p in range(1, k + 1))
 
 
-def epc(world: World, user: User, k: int, relevance: str = "binary") -> float:
-    """Novelty 1 - n_i / users with a train interaction."""
+def epc(world: World, user: User, k: int, relevance: str = "binary", gain: str = "exponential", unseen: float = 0) -> float:
+    """Novelty 1 - n_i / users with a train interaction; an item that nobody has seen counts `unseen` interactions."""
     watchers = len({watcher for watcher, _ in train_cells(world)})
-    return novelty(world, user, k, relevance, [1 - n / watchers if watchers else NAN for n in popularity(world)])
+    return novelty(world, user, k, relevance, gain, [1 - (n or unseen) / watchers if watchers else NAN for n in popularity(world)])
 
 
-def efd(world: World, user: User, k: int, relevance: str = "binary") -> float:
+def efd(world: World, user: User, k: int, relevance: str = "binary", gain: str = "exponential") -> float:
     """Novelty -log2(n_i / T); an item that nobody has seen counts as if it had one interaction."""
     total = len(train_cells(world))
-    return novelty(world, user, k, relevance, [-math.log2(max(n, 1) / total) if total else NAN for n in popularity(world)])
+    return novelty(world, user, k, relevance, gain, [-math.log2(max(n, 1) / total) if total else NAN for n in popularity(world)])
 
 
 def s_recall(world: World, user: User, k: int, denominator: str = "relevant", numerator: str = "relevant") -> float:
@@ -286,31 +286,32 @@ USER_METRICS: dict[str, Callable[..., float]] = {
 # Metrics of all lists together
 
 
-def exposure(world: World, k: int) -> list[int]:
+def exposure(world: World, k: int, users: str) -> list[int]:
     """Give c_i: the lists that hold item i."""
-    counts = Counter(item for items in lists(world, k).values() for item in items)
+    shown = lists(world, k)
+    counts = Counter(item for user in counted(world, users) for item in shown[user])
     return [counts[item] for item in range(world.num_items)]
 
 
-def item_coverage(world: World, k: int, as_fraction: bool = False) -> float:
+def item_coverage(world: World, k: int, as_fraction: bool = False, users: str = "lists") -> float:
     """Items in any list; as a fraction, of the catalogue."""
-    return sum(count > 0 for count in exposure(world, k)) / (world.num_items if as_fraction else 1)
+    return sum(count > 0 for count in exposure(world, k, users)) / (world.num_items if as_fraction else 1)
 
 
-def gini(world: World, k: int, denominator: str = "N-1") -> float:
+def gini(world: World, k: int, denominator: str = "N-1", users: str = "lists") -> float:
     """Sum over j of (2j - N - 1) c_j / ((N - 1) * sum of c), c ascending; NaN where nothing is recommended, else 0 for N = 1."""
-    counts, n = sorted(exposure(world, k)), world.num_items
+    counts, n = sorted(exposure(world, k, users)), world.num_items
     if not sum(counts):
         return NAN
     below = {"N-1": n - 1, "N": n}[denominator] * sum(counts)
     return sum((2 * j - n - 1) * count for j, count in enumerate(counts, start=1)) / below if n > 1 else 0.0
 
 
-def shannon_entropy(world: World, k: int, base: Any = "e", normalized: bool = False) -> float:
+def shannon_entropy(world: World, k: int, base: Any = "e", normalized: bool = False, users: str = "lists") -> float:
     """Minus the sum of p_i log p_i, p_i = c_i / sum of c; normalized: / log N; NaN where nothing is recommended."""
     if base not in ("e", 2):
         raise ValueError(f"base must be 'e' or 2, got {base!r}")
-    log, counts = (math.log2 if base == 2 else math.log), exposure(world, k)
+    log, counts = (math.log2 if base == 2 else math.log), exposure(world, k, users)
     if not sum(counts) or (normalized and world.num_items == 1):
         return NAN
     shares = [count / sum(counts) for count in counts if count]
@@ -432,10 +433,13 @@ def item_mad_ranking(world: World, k: int, gain: str = "exponential", discount: 
     )
 
 
-def item_mad_rating(world: World, k: int) -> float:
-    """Difference of the scores of the hits of evaluated users."""
+def item_mad_rating(world: World, k: int, appearances: str = "relevant") -> float:
+    """Difference of the scores of the hits of evaluated users; or of all appearances, misses counting 0."""
     cases, shown = world.cases(), lists(world, k)
     hits = [(user, item) for user in evaluated(world) for item in shown[user] if item in relevant(cases[user])]
+    if appearances == "all":
+        cells = [(user, item) for user in evaluated(world) for item in shown[user]]
+        return item_difference(world, [(item, cases[user].scores[item] if (user, item) in hits else 0.0) for user, item in cells])
     return item_difference(world, [(item, cases[user].scores[item]) for user, item in hits])
 
 
@@ -444,9 +448,9 @@ def user_mad_ranking(world: World, k: int, gain: str = "exponential") -> float:
     return mean_difference((group_of(world, user), user_value("nDCG", case, k, gain=gain)) for user, case in world.cases().items())
 
 
-def user_mad_rating(world: World, k: int) -> float:
+def user_mad_rating(world: World, k: int, users: str = "lists") -> float:
     """Difference of the groups' mean of the mean score of a list that is not empty."""
-    shown = {user: items for user, items in lists(world, k).items() if items}
+    shown = {user: items for user, items in lists(world, k).items() if items and user in counted(world, users)}
     return mean_difference(
         (group_of(world, user), statistics.fmean(world.scores[user][item] for item in items)) for user, items in shown.items()
     )

@@ -20,6 +20,7 @@ STATIONS = [
     "orders",
     "blocks",
     "registry",
+    "profiles",
     "metrics",
     "result",
     "evaluator",

@@ -24,6 +24,7 @@ from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users
 from weft.metrics.means import Reading, SummedMetric, UserMean
 from weft.metrics.totals import Ledger, Total
 from weft.names import Spec, print_cell
+from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TieRule
 from weft.registry import as_list, build, expand
 from weft.result import MetricValue, Result
@@ -69,7 +70,8 @@ class Evaluator(nn.Module):
     `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without one. With `train` (a matrix,
     or cells of row and column numbers), seen items are masked unless `mask_seen=False`. `per_user=True` keeps a value per user,
     metric and cut-off (8 bytes each). `user_groups`, `item_clusters`: a label for each number, as a dict, a frame or a list;
-    `item_features`: a set of features for each. Metrics that count items need `num_items`, where train does not tell it.
+    `item_features`: a set of features for each. Metrics that count items need `num_items`, where train does not tell it. `profile`:
+    another tool's definitions, such as `"trec_eval"`.
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
@@ -94,19 +96,22 @@ class Evaluator(nn.Module):
         item_features: Any = None,
         relevance_threshold: float | None = None,
         mask_seen: bool | str = "auto",
-        ties: str = "index",
+        ties: str | None = None,
         seed: int = 0,
         per_user: bool = False,
-        empty_users: str = "skip",
+        empty_users: str | None = None,
+        profile: str | None = None,
     ) -> None:
         super().__init__()
         self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
         self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.keeps_per_user = per_user
-        self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
-        self.rule = TieRule(ties, seed)
-        wanted = as_list(metrics)
+        self.profile = None if profile is None else find_profile(profile)
+        chosen = choose(self.profile, ties=ties, empty_users=empty_users)
+        self.empty_users = one_of("empty_users", chosen["empty_users"], EMPTY_USERS)
+        self.rule = TieRule(chosen["ties"], seed)
+        wanted = [metric if self.profile is None else adopt(metric, self.profile) for metric in as_list(metrics)]
         self._refuse_other_settings(wanted)
         self.masks_seen = decide_masking(mask_seen, train is not None)
         labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
@@ -445,6 +450,7 @@ class Evaluator(nn.Module):
             "metrics": [str(spec) for spec in self.specs],
             "mask_seen": self.masks_seen,
             **self._counting(),
+            "profile": None if self.profile is None else self.profile.tool,
         }
 
     def _per_user_frame(self) -> pl.DataFrame:

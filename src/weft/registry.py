@@ -154,9 +154,8 @@ def build(
         raise SettingError(f"{metric.__name__} does not depend on a cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
     unset = [name for name, parameter in known.items() if parameter.default is inspect.Parameter.empty and name not in given]
     if unset:
-        raise SettingError(
-            f"{spec} needs {' and '.join(unset)}: write '{metric.__name__}({', '.join(f'{name}=...' for name in unset)})'."
-        )
+        example = metric.example or f"{metric.__name__}({', '.join(f'{name}=...' for name in unset)})"
+        raise SettingError(f"{spec} needs {' and '.join(unset)}: write for example '{example}'.")
     if lacking := required_inputs(metric) - inputs.keys():
         raise missing_input({str(spec): lacking})
     given |= {name: inputs[name] for name in RUN_INPUTS if name in inputs and name in _signature(metric)}

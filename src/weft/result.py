@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from weft.errors import InputError, SettingError, did_you_mean
 from weft.names import parse, print_cell, split_cell
+from weft.profiles import adopted_name
 from weft.registry import canonical
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class MetricValue:
 class Result:
     """The values of one model.
 
-    `result["nDCG@10"]` is a float; any spelling of the name will do. `counts` tells how many users and items were evaluated, left
-    out or looked suspicious, `notes` says in words what a reader should know, `settings` and `provenance` how to get the same
-    numbers again.
+    `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile also the plain name. `counts` tells how many
+    users and items were evaluated, left out or looked suspicious, `notes` says in words what a reader should know, `settings` and
+    `provenance` how to get the same numbers again.
     """
 
     values: tuple[MetricValue, ...]
@@ -114,6 +115,13 @@ class Result:
                 wanted = folded.get((str(parse(plain)) + print_cell(labels)).casefold(), name)
         if wanted in known:
             return known[wanted]
+        if self.settings.get("profile") and isinstance(name, str):
+            try:
+                meant = adopted_name(plain, self.settings["profile"]) + print_cell(labels)
+            except SettingError:  # no metric of the profile's
+                meant = wanted
+            if meant in known:
+                return known[meant]
         raise KeyError(f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: {', '.join(known)}.")
 
     def to_frame(self) -> pl.DataFrame:

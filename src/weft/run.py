@@ -18,6 +18,7 @@ from weft.data.interactions import check_threshold
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
+from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TIE_RULES, TieRule
 from weft.registry import as_list, expand
 from weft.result import Result
@@ -61,11 +62,12 @@ def evaluate(
     item_features: Any = None,
     relevance_threshold: float | None = None,
     mask_seen: bool | str = "auto",
-    ties: str = "index",
+    ties: str | None = None,
     seed: int = 0,
     per_user: bool = False,
-    empty_users: str = "skip",
-    missing_lists: str = "zero",
+    empty_users: str | None = None,
+    missing_lists: str | None = None,
+    profile: str | None = None,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
     progress: bool = False,
@@ -89,11 +91,15 @@ def evaluate(
     mask_seen
         Whether items of `train` are never recommended to their user: `"auto"` (if train is given), True or False.
     ties, seed
-        Who comes first among equal scores: `"index"`, `"random"`, `"expected"`, `"pessimistic"` or `"optimistic"`.
+        Who comes first among equal scores: `"index"` (default), `"random"`, `"expected"`, `"pessimistic"` or `"optimistic"`.
     per_user
         Keep a value per user, metric and cut-off, as `result.per_user`.
     empty_users, missing_lists
-        Users of the truth without a relevant item: `"skip"` or `"zero"`. Users of the truth without scores: `"zero"` or `"skip"`.
+        Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the truth without scores: `"zero"`
+        (default) or `"skip"`.
+    profile
+        Another tool's definitions, so that its numbers come out: `"warprec"`, `"elliot"`, `"trec_eval"`, `"ranx"`, `"recbole"`,
+        `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets parameters, ties and how users count, where the caller does not.
     batch_size, device, progress
         How it runs; never what comes out.
     name
@@ -105,16 +111,18 @@ def evaluate(
     >>> result["MRR@2"]
     0.75
     """
-    missing_lists = one_of("missing_lists", missing_lists, MISSING_LISTS)
+    tool = None if profile is None else find_profile(profile)
+    chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
+    missing_lists = one_of("missing_lists", chosen["missing_lists"], MISSING_LISTS)
     batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
     relevance_threshold = check_threshold(relevance_threshold)
     masks = decide_masking(mask_seen, train is not None)
-    metrics = as_list(metrics)
+    metrics = [metric if tool is None else adopt(metric, tool) for metric in as_list(metrics)]
     labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
     labels = {name: given for name, given in labels.items() if given is not None}
     available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
     expand(metrics, as_cutoffs(top_k), available=available)  # a metric that cannot run is refused before any data is read
-    hashes = one_of("ties", ties, TIE_RULES) in ("random", "expected")
+    hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
     problem = _pose(open_source(source), truth, train, users, items, labels, batch_size, relevance_threshold)
     evaluator = Evaluator(
@@ -126,13 +134,14 @@ def evaluate(
         mask_seen=False,  # masked below
         **problem.labels,
         relevance_threshold=relevance_threshold,
-        ties=ties,
+        ties=chosen["ties"],
         seed=seed,
         per_user=per_user,
-        empty_users=empty_users,
+        empty_users=chosen["empty_users"],
+        profile=profile,
     )
     if hashes:  # ties go by the caller's ids, wherever their rows and columns stand
-        evaluator.rule = TieRule(ties, seed, torch.as_tensor(problem.items.keys()))
+        evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(problem.items.keys()))
     if device is not None:
         evaluator.to(device)
     user_keys = torch.as_tensor(problem.users.keys()) if hashes else None

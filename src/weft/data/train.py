@@ -93,3 +93,10 @@ def check_pop_ratio(pop_ratio: object) -> float:
     if isinstance(pop_ratio, bool) or not isinstance(pop_ratio, (int, float)) or not 0 < pop_ratio <= 1:
         raise SettingError(f"pop_ratio={pop_ratio!r}; it must be a number above 0 and at most 1.")
     return float(pop_ratio)
+
+
+def check_unseen(unseen: object) -> float:
+    """With how many interactions an item without any counts: a number from 0 up."""
+    if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not 0 <= unseen < float("inf"):
+        raise SettingError(f"unseen={unseen!r}; it must be a number from 0 up.")
+    return int(unseen) if float(unseen).is_integer() else float(unseen)

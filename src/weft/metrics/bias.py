@@ -13,8 +13,8 @@ from torch import Tensor
 
 from weft.blocks import Lists
 from weft.data import Train
-from weft.data.train import check_pop_ratio
-from weft.errors import SettingError, one_of
+from weft.data.train import check_pop_ratio, check_unseen
+from weft.errors import one_of
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import by_group, rates, relative_spread
 from weft.metrics.means import POPULATIONS, SummedMetric, UserAverageTopKMetric
@@ -129,9 +129,7 @@ class ARP(_OfLists):
 
     def __init__(self, k: int, *, train: Any, users: str = "lists", unseen: float = 0, **settings: Any) -> None:
         super().__init__(k, train=train, users=users, **settings)
-        if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not 0 <= unseen < float("inf"):
-            raise SettingError(f"unseen={unseen!r}; it must be a number from 0 up.")
-        self.unseen = unseen
+        self.unseen = check_unseen(unseen)
 
     def per_user(self, lists: Lists) -> Tensor:
         popularity = lists.of_items(self._train.popularity)

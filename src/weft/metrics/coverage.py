@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from weft.blocks import Lists
-from weft.errors import whole_number
+from weft.errors import one_of, whole_number
 from weft.metrics.base import Bounds, TopKMetric
-from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric
+from weft.metrics.means import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
 from weft.metrics.totals import Exposure, Sums, Total
 from weft.registry import register
 
@@ -21,7 +21,8 @@ from weft.registry import register
 class ItemCoverage(TopKMetric, SummedMetric):
     """The number of different items that stand in at least one list.
 
-    `as_fraction=True` divides by the number of items in the catalogue.
+    `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` looks at the lists of users with a
+    relevant item only.
 
     Edge cases: an item that is not offered to a user is never in that user's list, however short the list gets.
 
@@ -44,18 +45,19 @@ class ItemCoverage(TopKMetric, SummedMetric):
         "doi 10.1145/1864708.1864761"
     )
 
-    def __init__(self, k: int, *, num_items: int, as_fraction: bool = False, **settings: Any) -> None:
+    def __init__(self, k: int, *, num_items: int, as_fraction: bool = False, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.num_items = whole_number("num_items", num_items, least=0)
+        self.users = one_of("users", users, POPULATIONS)
         self.as_fraction = bool(as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
     def totals(self) -> tuple[Total, ...]:
-        return (Exposure(self.num_items),)
+        return (Exposure(self.num_items, self.users),)
 
     def finish(self, sums: Sums) -> Tensor:
-        covered = (sums[Exposure(self.num_items)] > 0).double()
+        covered = (sums[Exposure(self.num_items, self.users)] > 0).double()
         return covered.mean() if self.as_fraction else covered.sum()
 
 

@@ -12,25 +12,26 @@ from weft.blocks import Lists
 from weft.data.labels import features_by_number
 from weft.errors import SettingError, one_of, whole_number
 from weft.metrics.base import Bounds, TopKMetric
-from weft.metrics.means import SummedMetric, UserAverageTopKMetric
+from weft.metrics.means import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.totals import Exposure, Sums, Total
 from weft.registry import register
 
 
 class _Spread(TopKMetric, SummedMetric):
-    """A number that describes how often each item of the catalogue stands in a list, over all lists."""
+    """A number that describes how often each item of the catalogue stands in a list: all lists, or those of evaluated users."""
 
     family = "diversity"
 
-    def __init__(self, k: int, *, num_items: int, **settings: Any) -> None:
+    def __init__(self, k: int, *, num_items: int, users: str, **settings: Any) -> None:
         super().__init__(k, **settings)
         self.num_items = whole_number("num_items", num_items, least=0)
+        self.users = one_of("users", users, POPULATIONS)
 
     def totals(self) -> tuple[Total, ...]:
-        return (Exposure(self.num_items),)
+        return (Exposure(self.num_items, self.users),)
 
     def finish(self, sums: Sums) -> Tensor:
-        exposure = sums[Exposure(self.num_items)]
+        exposure = sums[Exposure(self.num_items, self.users)]
         total = exposure.sum()
         return torch.where(total > 0, self.spread(exposure, total), torch.nan)
 
@@ -44,10 +45,11 @@ class Gini(_Spread):
     """The Gini index of exposure: 0 if every item stands in equally many lists, 1 if one item has them all. Lower is more even.
 
     With c_j the number of lists that hold an item, ascending over all N items of the catalogue:
-    Σ_j (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c.
+    Σ_j (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c; `users="evaluated"` looks at the lists of
+    users with a relevant item only.
 
-    Edge cases: all lists count, of users without relevant items too; a catalogue of one item gives 0; undefined if nothing is
-    recommended.
+    Edge cases: by default all lists count, of users without relevant items too; a catalogue of one item gives 0; undefined if
+    nothing is recommended.
 
     Example: of three items one stands in both lists, the others in none.
 
@@ -63,8 +65,8 @@ class Gini(_Spread):
     undefined = "nothing is recommended"
     reference = "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, doi 10.1007/978-1-4899-7637-6_26"
 
-    def __init__(self, k: int, *, num_items: int, denominator: str = "N-1", **settings: Any) -> None:
-        super().__init__(k, num_items=num_items, **settings)
+    def __init__(self, k: int, *, num_items: int, denominator: str = "N-1", users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, num_items=num_items, users=users, **settings)
         self.denominator = one_of("denominator", denominator, ("N-1", "N"))
 
     def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
@@ -80,8 +82,9 @@ class ShannonEntropy(_Spread):
     """The entropy of exposure: -Σ p_i log p_i with p_i the share of all recommended slots that item i has. Higher is more varied.
 
     `base`: of the logarithm, `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even spread over the catalogue.
+    `users="evaluated"` looks at the lists of users with a relevant item only.
 
-    Edge cases: all lists count; undefined if nothing is recommended, or normalised over a catalogue of one item.
+    Edge cases: by default all lists count; undefined if nothing is recommended, or normalised over a catalogue of one item.
 
     Example: two lists of one item each, both different: two equal shares, log 2.
 
@@ -97,8 +100,17 @@ class ShannonEntropy(_Spread):
     undefined = "nothing is recommended, or the catalogue of a normalised entropy has one item"
     reference = "Shannon (1948), A mathematical theory of communication, doi 10.1002/j.1538-7305.1948.tb01338.x"
 
-    def __init__(self, k: int, *, num_items: int, base: str | int = "e", normalized: bool = False, **settings: Any) -> None:
-        super().__init__(k, num_items=num_items, **settings)
+    def __init__(
+        self,
+        k: int,
+        *,
+        num_items: int,
+        base: str | int = "e",
+        normalized: bool = False,
+        users: str = "lists",
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, num_items=num_items, users=users, **settings)
         if isinstance(base, bool) or base not in ("e", 2):
             raise SettingError(f"base={base!r} is not known. Choose 'e' or 2.")
         self.base = base

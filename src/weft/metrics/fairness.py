@@ -18,7 +18,7 @@ from weft.data.labels import labels_by_number
 from weft.errors import InputError, one_of
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import by_group, mean_difference, rates, relative_spread
-from weft.metrics.means import SummedMetric
+from weft.metrics.means import POPULATIONS, SummedMetric
 from weft.metrics.parts import Part
 from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, Offered, Relevant, Sums, Total
 from weft.names import Spec
@@ -347,9 +347,11 @@ class ItemMADRating(_ItemMAD):
     """How much item clusters differ in the scores of their items where they are recommended and relevant.
 
     Per item: its mean score over the appearances where it is relevant; per cluster: the mean over its items with such a score; the
-    value is the mean absolute difference over all pairs of clusters. 0 is fair.
+    value is the mean absolute difference over all pairs of clusters. 0 is fair. `appearances="all"` takes the mean over all
+    appearances in lists of users with a relevant item, a score of 0 where the item is not relevant.
 
-    Edge cases: items that are never hit are left out; undefined for fewer than two clusters with a value.
+    Edge cases: items that are never hit are left out (with `appearances="all"`: items that no list holds); undefined for fewer than
+    two clusters with a value.
 
     Example: items 0 and 1, of two clusters, are both hits with scores 0.75 and 0.5.
 
@@ -363,8 +365,15 @@ class ItemMADRating(_ItemMAD):
     reads_scores = True
     undefined = "fewer than two clusters have an item that is recommended and relevant"
 
+    def __init__(
+        self, k: int, *, item_clusters: Any, num_items: int | None = None, appearances: str = "relevant", **settings: Any
+    ) -> None:
+        super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
+        self.appearances = one_of("appearances", appearances, ("relevant", "all"))
+
     def totals(self) -> tuple[Total, ...]:
-        return HitScores(self._num_items), Hits(self._num_items)
+        counted = Hits(self._num_items) if self.appearances == "relevant" else Exposure(self._num_items, "evaluated")
+        return HitScores(self._num_items), counted
 
 
 class _UserMAD(TopKMetric, SummedMetric):
@@ -422,9 +431,11 @@ class UserMADRanking(_UserMAD):
 class UserMADRating(_UserMAD):
     """How much user groups differ in the scores of their lists: the mean absolute difference of their mean scores over all pairs.
 
-    Per user: the mean score over the list; per group: the mean over users. 0 is fair.
+    Per user: the mean score over the list; per group: the mean over users. 0 is fair. `users="evaluated"` looks at the lists of
+    users with a relevant item only.
 
-    Edge cases: all lists count but empty ones; users without a label are left out; undefined for fewer than two groups with a list.
+    Edge cases: by default all lists count but empty ones; users without a label are left out; undefined for fewer than two groups
+    with a list.
 
     Example: the first items have scores 0.75 for F and 0.5 for M.
 
@@ -438,9 +449,14 @@ class UserMADRating(_UserMAD):
     reads_scores = True
     undefined = "fewer than two groups have a user with a recommended item"
 
+    def __init__(self, k: int, *, user_groups: Any, num_users: int | None = None, users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
+        self.users = one_of("users", users, POPULATIONS)
+
     def totals(self) -> tuple[Total, ...]:
-        return (GroupSums(Spec("mean score"), self._groups, self._mean_scores),)
+        return (GroupSums(self.spec.at(None), self._groups, self._mean_scores),)
 
     def _mean_scores(self, lists: Lists) -> Tensor:
         scores = torch.where(lists.batch.items >= 0, lists.batch.values.to(lists.k.dtype), 0)
-        return lists.total(scores) / torch.where(lists.length > 0, lists.length, torch.nan)
+        counted = (lists.length > 0) & ((lists.relevant > 0) | (self.users == "lists"))
+        return lists.total(scores) / torch.where(counted, lists.length, torch.nan)

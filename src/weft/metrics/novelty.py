@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import Lists
+from weft.blocks import GAINS, Lists
 from weft.data import Train
+from weft.data.train import check_unseen
 from weft.errors import one_of
 from weft.metrics.base import Bounds
 from weft.metrics.means import UserAverageTopKMetric
@@ -31,12 +32,15 @@ class _Novelty(UserAverageTopKMetric):
         "doi 10.1145/2043932.2043955"
     )
 
-    def __init__(self, k: int, *, train: Any, relevance: str = "binary", **settings: Any) -> None:
+    def __init__(self, k: int, *, train: Any, relevance: str = "binary", gain: str = "exponential", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._train = Train.read(train)
         self.relevance = one_of("relevance", "graded" if relevance == "discounted" else relevance, RELEVANCES)
+        self.gain = one_of("gain", gain, GAINS)
         if self.relevance == "graded":
             self.bounds = (0.0, None)
+        else:  # no gain is looked at
+            self.gain = "exponential"
 
     def novelty(self, popularity: Tensor) -> Tensor:
         """How new an item is, given its number of train interactions."""
@@ -49,7 +53,7 @@ class _Novelty(UserAverageTopKMetric):
         if self.relevance == "none":
             weights = (lists.batch.items >= 0).to(popularity.dtype)
         else:
-            weights = lists.listed_gain("binary" if self.relevance == "binary" else "exponential")
+            weights = lists.listed_gain("binary" if self.relevance == "binary" else self.gain)
         return lists.total(weights * self.novelty(popularity) * lists.discounts) / lists.total(lists.discounts[None])
 
 
@@ -58,9 +62,11 @@ class EPC(_Novelty):
     """Expected popularity complement: the share of train users who have not met an item, 1 - n_i / U.
 
     n_i are the item's train interactions, U the users with a train interaction. `relevance`: only relevant items count
-    (`"binary"`), weighted by their gain 2^r - 1 (`"graded"`, also called `"discounted"`), or all items of the list (`"none"`).
+    (`"binary"`), weighted by their gain (`"graded"`, also called `"discounted"`; `gain` as for nDCG), or all items of the list
+    (`"none"`). `unseen`: with how many interactions an item that nobody has met counts.
 
-    Edge cases: an item that nobody has met has novelty 1; positions behind the end of a list add 0; undefined if train is empty.
+    Edge cases: an item that nobody has met has novelty 1 (unless `unseen` says otherwise); positions behind the end of a list add
+    0; undefined if train is empty.
 
     Example: the relevant item stands first, and one of the two train users has met it: (1 - 1/2) · 1 ÷ (1 + 0.6309).
 
@@ -73,15 +79,28 @@ class EPC(_Novelty):
 
     bounds: Bounds = (0.0, 1.0)
 
+    def __init__(
+        self,
+        k: int,
+        *,
+        train: Any,
+        relevance: str = "binary",
+        gain: str = "exponential",
+        unseen: float = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(k, train=train, relevance=relevance, gain=gain, **settings)
+        self.unseen = check_unseen(unseen)
+
     def novelty(self, popularity: Tensor) -> Tensor:
-        return 1 - popularity / self._train.num_users
+        return 1 - torch.where(popularity == 0, self.unseen, popularity) / self._train.num_users
 
 
 @register
 class EFD(_Novelty):
     """Expected free discovery: the information in meeting an item, -log2(n_i / T).
 
-    n_i are the item's train interactions, T those of all items. `relevance` as for EPC.
+    n_i are the item's train interactions, T those of all items. `relevance` and `gain` as for EPC.
 
     Edge cases: an item that nobody has met counts like one with a single interaction, log2 T; positions behind the end of a list
     add 0; undefined if train is empty.
