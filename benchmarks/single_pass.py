@@ -18,11 +18,13 @@ from scipy.sparse import csr_matrix
 
 import weft
 from weft.ranking import top_k
+from weft.registry import all_metrics
 
 SIZES = {"S": (3_706, 2_000), "M": (50_000, 300), "L": (1_000_000, 16)}  # items, users
 CUTOFFS = [5, 10, 20, 50, 100]
 SIX = ["Precision", "Recall", "HitRate", "MAP", "MRR", "nDCG"]
 TWELVE = [*SIX, "MAR", "nDCGRendle2020", "F1", "LAUC", "AUC", "GAUC"]
+FORTY = [metric.example or metric.__name__ for metric in all_metrics()]
 ROUNDS = 5
 
 
@@ -51,8 +53,14 @@ def main(sizes: list[str]) -> None:
         scores = torch.randn(users, items, generator=torch.Generator().manual_seed(0))
         truth, train = cells(users, items, 10, generator), cells(users, items, 100, generator)
 
-        def run(metrics: list[str], scores=scores, truth=truth, train=train) -> object:
-            return weft.evaluate(scores, truth, train=train, metrics=metrics, top_k=CUTOFFS)
+        about = {
+            "user_groups": generator.choice(["F", "M"], users).tolist(),
+            "item_clusters": generator.integers(0, 20, items).tolist(),
+            "item_features": csr_matrix((np.ones(3 * items), generator.integers(0, 20, 3 * items), np.arange(0, 3 * items + 1, 3))),
+        }
+
+        def run(metrics: list[str], scores=scores, truth=truth, train=train, **about: object) -> object:
+            return weft.evaluate(scores, truth, train=train, metrics=metrics, top_k=CUTOFFS, **about)
 
         work = {
             "torch.topk": lambda scores=scores: torch.topk(scores, 100),
@@ -60,6 +68,7 @@ def main(sizes: list[str]) -> None:
             "exact top 100": lambda scores=scores: top_k(scores, 100),
             "six metrics": lambda run=run: run(SIX),
             "all twelve": lambda run=run: run(TWELVE),
+            "all forty": lambda run=run, about=about: run(FORTY, **about),
         }
         times: dict[str, list[float]] = {name: [] for name in work}
         for _ in range(ROUNDS):

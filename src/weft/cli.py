@@ -130,6 +130,10 @@ def compare(
     )
     for table in comparison_tables(comparison):
         console.print(table)
+    for name, front in comparison.fronts.items():
+        console.print(
+            f"{name}: {', '.join(front.models)} on the Pareto front, hypervolume {front.hypervolume:.4f}", highlight=False
+        )
     for note in comparison.notes:
         console.print(f"[dim]{note}[/dim]", highlight=False)
 
@@ -137,48 +141,83 @@ def compare(
 @app.command()
 def metrics(
     name: Annotated[str | None, typer.Argument(help="A metric to explain.", show_default=False)] = None,
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="Show the metric as other tools define it, on the same lists.")
+    ] = False,
 ) -> None:
     """List the metrics, or explain one.
 
-    Example: weft metrics nDCG
+    Examples: weft metrics nDCG, weft metrics MAP --profiles
     """
+    from weft import registry
+
+    if name is not None and profiles:
+        _compare_definitions(registry.find(name))
+    elif name is not None:
+        _explain(registry.find(name))
+    else:
+        _list_metrics(with_profiles=profiles)
+
+
+def _list_metrics(*, with_profiles: bool) -> None:
+    """Print every metric, by family."""
     from rich.console import Console
     from rich.table import Table
 
-    from weft import registry
+    from weft import profiles, registry
+    from weft.report import definitions
 
-    console = Console()
-    if name is not None:
-        _explain(registry.find(name))
-        return
     table = Table()
-    for column in ("metric", "family", "better", "what it is"):
+    columns = ("metric", "family", "better", "covered by") if with_profiles else ("metric", "family", "better", "what it is")
+    for column in columns:
         table.add_column(column)
     for metric in registry.all_metrics():
-        title = f"{metric.__name__}@k" if registry.takes_k(metric.__name__) else metric.__name__
-        better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
-        table.add_row(title, metric.family, better, (metric.__doc__ or "").strip().partition("\n")[0])
-    console.print(table)
+        known = [tool for tool, found in profiles.definitions(metric.__name__).items() if not isinstance(found, str)]
+        last = ", ".join(known) if with_profiles else definitions.words(metric).summary
+        table.add_row(definitions.title(metric), metric.family, definitions.better(metric), last)
+    Console().print(table)
 
 
 def _explain(metric: type[BaseMetric]) -> None:
-    """Print what a metric is: its docstring, parameters, direction, range and reference."""
+    """Print what a metric is: its docstring, parameters, direction, range, needs and reference."""
     import inspect
 
-    from weft import registry
+    from weft.report import definitions
 
-    low, high = metric.bounds
-    print(metric.__name__ + ("@k" if registry.takes_k(metric.__name__) else ""))
+    print(definitions.title(metric))
     print()
     print(inspect.cleandoc(metric.__doc__ or ""))
     print()
-    for parameter in registry.parameters(metric).values():
-        print(f"parameter  {parameter.name} = {parameter.default!r}")
-    print(f"family     {metric.family}")
-    print(f"better     { {True: 'higher', False: 'lower', None: 'not stated'}[metric.higher_is_better] }")
-    print(f"range      {'-∞' if low is None else f'{low:g}'} to {'∞' if high is None else f'{high:g}'}")
-    if metric.reference:
-        print(f"reference  {metric.reference}")
+    for what, text in definitions.facts(metric):
+        print(f"{what:<10} {text}")
+
+
+def _compare_definitions(metric: type[BaseMetric]) -> None:
+    """Print a metric under every tool's definition, on the same lists."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from weft.report import definitions
+
+    console = Console()
+    console.print(
+        f"{definitions.title(metric)} as each tool defines it, on the same four lists of up to {definitions.K} items: with every "
+        "rating 1, and with ratings of 1 to 5.",
+        highlight=False,
+    )
+    table = Table()
+    table.add_column("tool", no_wrap=True)
+    table.add_column("Weft's name for it")
+    for column in ("ratings 1", "ratings 1-5"):
+        table.add_column(column, justify="right")
+    for row in definitions.side_by_side(metric):
+        name = Text(row.name) if row.name else Text(row.reason, style="dim")
+        table.add_row(row.tool, name, row.binary or "-", row.graded or "-")
+    console.print(table)
+    missing = [tool for tool in definitions.tools() if tool not in {row.tool for row in definitions.side_by_side(metric)}]
+    if missing:
+        console.print(f"[dim]not covered by: {', '.join(missing)}[/dim]", highlight=False)
 
 
 if __name__ == "__main__":

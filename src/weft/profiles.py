@@ -68,7 +68,7 @@ PROFILES = {
                 **dict.fromkeys(
                     ("ACLT", "APLT", "PopREO", "PopRSP"),
                     "WarpRec sorts items by popularity with an unstable sort: which of the equally popular items at the border are "
-                    "head differs from run to run (its users are the evaluated ones: users=evaluated)",
+                    "head depends on the machine",
                 ),
             },
             notes=(

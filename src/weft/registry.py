@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _classes: dict[str, type[BaseMetric]] = {}
 
+FAMILIES = ("accuracy", "rating", "coverage", "novelty", "diversity", "bias", "fairness", "multi-objective")
+
 # What a run tells a metric that asks for it in its constructor, rather than what a user sets: what it is, how to give it.
 RUN_INPUTS = {
     "num_users": ("the number of users", "num_users="),
@@ -76,9 +78,14 @@ def _load() -> None:
 
 
 def all_metrics() -> list[type[BaseMetric]]:
-    """Every registered metric, by family and name."""
+    """Every registered metric, by family and name; families that are not Weft's own come last."""
     _load()
-    return sorted(_classes.values(), key=lambda metric: (metric.family, metric.__name__.casefold()))
+
+    def order(metric: type[BaseMetric]) -> tuple[int, str, str]:
+        place = FAMILIES.index(metric.family) if metric.family in FAMILIES else len(FAMILIES)
+        return place, metric.family, metric.__name__.casefold()
+
+    return sorted(_classes.values(), key=order)
 
 
 def find(name: str) -> type[BaseMetric]:
@@ -190,9 +197,14 @@ _ANY_RUN = {
 }
 
 
-def _nameable(spec: Spec, of: type[BaseMetric] | None = None) -> BaseMetric:
+def nameable(spec: Spec, of: type[BaseMetric] | None = None) -> BaseMetric:
     """A metric made for its name alone."""
     return build(spec, of=of, inputs=_ANY_RUN, alone=False)
+
+
+def parse_example(metric: type[BaseMetric], k: int = 5) -> Spec:
+    """A metric with the parameters that it cannot do without, and a cut-off if it needs one."""
+    return parse(metric.example or metric.__name__).at(k if takes_k(metric) else None)
 
 
 @cache
@@ -200,8 +212,8 @@ def canonical(name: str) -> str:
     """The one spelling of a name: `ndcg(gain=exponential)@10` is `nDCG@10`."""
     spec = parse(name)
     if spec.k is None and takes_k(spec.name):
-        return str(_nameable(spec.at(1)).spec.at(None))
-    return str(_nameable(spec).spec)
+        return str(nameable(spec.at(1)).spec.at(None))
+    return str(nameable(spec).spec)
 
 
 def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str]) -> dict[Spec, type[BaseMetric]]:
@@ -220,7 +232,7 @@ def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str])
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20].")
         key = (spec.at(None), wanted[0] is None)
         if key not in known:  # the same at every cut-off, so that one metric need be made
-            named = _nameable(spec.at(wanted[0]), metric)
+            named = nameable(spec.at(wanted[0]), metric)
             known[key] = named.spec
             if named.needs - available:
                 lacking[str(named.spec)] = named.needs - available

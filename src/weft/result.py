@@ -71,7 +71,7 @@ class MetricValue:
 class Result:
     """The values of one model.
 
-    `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile also the plain name. `counts` tells how many
+    `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile the plain name. `counts` tells how many
     users and items were evaluated, left out or looked suspicious, `notes` says in words what a reader should know, `settings` and
     `provenance` how to get the same numbers again.
     """

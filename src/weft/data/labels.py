@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -82,11 +83,10 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
         if given.size < ids.size:
             raise InputError(f"{where} has labels for {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
-    codes, labels, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
-    names, label_codes = _numbered(labels, where)
+    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
     chosen = np.full(ids.size, -1, dtype=np.int64)
-    chosen[codes] = label_codes
-    differing = chosen[codes] != label_codes
+    chosen[codes] = numbers
+    differing = chosen[codes] != numbers
     if differing.any():
         kept = ids.ids.gather(codes[differing][:SHOWN])
         shown = ", ".join(map(repr, kept))
@@ -103,12 +103,12 @@ def read_features(given: Any, where: str, ids: Vocabulary) -> Features:
         if given.size != ids.size:
             raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
-    codes, labels, unknown = _encoded(given, where, ids, ids.size)
-    names, label_codes = _numbered(labels, where)
-    cells = np.unique(np.stack([codes, label_codes]), axis=1)
+    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size)
+    cells = np.sort(codes * max(1, len(names)) + numbers)
+    cells = cells[np.diff(cells, prepend=-1) > 0]  # each feature of an item once
     offsets = np.zeros(ids.size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(cells[0], minlength=ids.size), out=offsets[1:])
-    return Features(Column(torch.as_tensor(offsets)), Column(torch.as_tensor(cells[1])), names, unknown)
+    np.cumsum(np.bincount(cells // max(1, len(names)), minlength=ids.size), out=offsets[1:])
+    return Features(Column(torch.as_tensor(offsets)), Column(torch.as_tensor(cells % max(1, len(names)))), names, unknown)
 
 
 def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Labels:
@@ -130,23 +130,30 @@ def _numbers(given: Any, where: str, kind: str, size: int | None) -> Vocabulary:
     return Vocabulary.numbers(kind, size)
 
 
-def _encoded(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDArray[np.int64], list[Label], int]:
-    """(id code, label) pairs without the missing ones, and how many belong to ids that are not known here."""
-    names, labels = _pairs(given, where, ids, in_order)
-    present = [n for n, label in enumerate(labels) if label is not None]
-    if names is None:  # in the order of the ids
-        return np.asarray(present, dtype=np.int64), [labels[n] for n in present], 0
-    codes = ids.encode(names, where)[present]
+def _encoded(
+    given: Any, where: str, ids: Vocabulary, in_order: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[Label, ...], int]:
+    """(id code, label number) pairs without the missing ones, the labels, and how many pairs belong to ids unknown here."""
+    owners, labels = _pairs(given, where, ids, in_order)
+    if owners is None:
+        codes = np.arange(len(labels), dtype=np.int64)
+    else:
+        codes = ids.encode(owners, where)
     known = codes >= 0
-    kept = [labels[n] for n, is_known in zip(present, known) if is_known]
-    return codes[known], kept, int((~known).sum())
+    unknown = 0
+    if not known.all():
+        unknown = sum(_plain(label) is not None for label, is_known in zip(labels, known) if not is_known)
+        labels = [label for label, is_known in zip(labels, known) if is_known]
+        codes = codes[known]
+    names, numbers = _numbered(labels, where)
+    return codes[numbers >= 0], numbers[numbers >= 0], names, unknown
 
 
 def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.Series | None, list[Any]]:
     """Ids (None: all of them, in order) and labels, None where missing; an id may have several."""
     if isinstance(given, Mapping):
         names = [name for name, labels in given.items() for _ in _several(labels)]
-        return id_series(names, ids.kind, where), [_plain(label) for labels in given.values() for label in _several(labels)]
+        return id_series(names, ids.kind, where), [label for labels in given.values() for label in _several(labels)]
     library, name = type(given).__module__.partition(".")[0], type(given).__name__
     if library in ("polars", "pandas") and name in ("DataFrame", "LazyFrame"):
         return _from_frame(given.collect() if name == "LazyFrame" else given, where, ids.kind)
@@ -164,9 +171,9 @@ def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.S
             raise InputError(
                 f"{where} has {len(given)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
             )
-        if any(isinstance(label, (list, tuple, set, frozenset)) for label in given):
+        if set(map(type, given)) & {list, tuple, set, frozenset}:
             return _pairs(dict(zip(ids.ids, given)), where, ids, in_order)
-        return None, [_plain(label) for label in given]
+        return None, list(given)
     raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
 
 
@@ -192,7 +199,7 @@ def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]
     label_column = others[0] if len(others) == 1 else named[0]
     column: Callable[[str], list[Any]] = lambda name: frame[name].to_list()  # noqa: E731
     ids, labels = column(id_column), column(label_column)
-    pairs = [(name, _plain(label)) for name, several in zip(ids, labels) for label in _several(several)]
+    pairs = [(name, label) for name, several in zip(ids, labels) for label in _several(several)]
     return id_series([name for name, _ in pairs], kind, where), [label for _, label in pairs]
 
 
@@ -210,14 +217,19 @@ def _plain(label: Any) -> Any:
 
 
 def _numbered(labels: list[Any], where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
-    """The different labels in order, numbers before words; and the number of each."""
-    for label in labels:
-        if not isinstance(label, (str, int, float, bool)):
-            raise InputError(f"{where} has the label {label!r}, a {type(label).__name__}; labels are strings or numbers.")
-    names = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
+    """The different labels in order, numbers before words; and the number of each, -1 where it is missing."""
+    kinds = set(map(type, labels)) - {type(None)}
+    if kinds != {str} and kinds != {int}:
+        labels = [_plain(label) for label in labels]
+        kinds = set(map(type, labels)) - {type(None)}
+    for kind in kinds - {str, int, float, bool}:
+        label = next(label for label in labels if type(label) is kind)
+        raise InputError(f"{where} has the label {label!r}, a {kind.__name__}; labels are strings or numbers.")
+    names = sorted(set(labels) - {None}, key=lambda label: (isinstance(label, str), label))
     by_text: dict[str, Label] = {}
     for name in names:
         if by_text.setdefault(str(name), name) is not name:
             raise InputError(f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; write them in one way.")
     numbers = {name: number for number, name in enumerate(names)}
-    return tuple(names), np.asarray([numbers[label] for label in labels], dtype=np.int64)
+    found = np.fromiter(map(numbers.get, labels, itertools.repeat(-1)), dtype=np.int64, count=len(labels))
+    return tuple(names), found

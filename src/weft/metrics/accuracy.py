@@ -39,6 +39,8 @@ class Precision(_Accuracy):
 
     `denominator="list"` divides by the length of the list where it is shorter than k (0 for an empty list).
 
+    Edge cases: a list shorter than k counts as if filled up with misses; a user without a relevant item is left out.
+
     Example: items 0 and 2 rank first, 0 and 1 are relevant.
 
     >>> import torch, weft
@@ -64,6 +66,9 @@ class Recall(_Accuracy):
 
     `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
 
+    Edge cases: relevant items that were not offered, because they are masked or have no score, stay in |R|; a user without a relevant
+    item is left out.
+
     Example: of the relevant items 0, 1 and 2 the list holds 0.
 
     >>> import torch, weft
@@ -87,6 +92,8 @@ class Recall(_Accuracy):
 class HitRate(_Accuracy):
     """1 for a user with at least one relevant item in the list, else 0.
 
+    Edge cases: an empty list has no hit; a user without a relevant item is left out.
+
     Example: the first user's list has a hit, the second's has none.
 
     >>> import torch, weft
@@ -105,6 +112,8 @@ class HitRate(_Accuracy):
 @register
 class MRR(_Accuracy):
     """The reciprocal rank of the first relevant item, 0 if the list has none.
+
+    Edge cases: an empty list counts 0; a user without a relevant item is left out.
 
     Example: the first relevant item stands at position 2.
 
@@ -128,6 +137,8 @@ class MAP(_Accuracy):
     """Average precision: the precision at each hit, summed over the hits of the list and divided by min(|R|, k).
 
     `normalizer="relevant"` divides by |R| (as trec_eval), `"hits"` by the number of hits (as torchmetrics; 0 without a hit).
+
+    Edge cases: a list without a hit counts 0, under every normalizer; a user without a relevant item is left out.
 
     Example: hits at positions 1 and 3 of two relevant items: (1/1 + 2/3) / 2.
 
@@ -157,6 +168,8 @@ class MAR(_Accuracy):
 
     A perfect list reaches 1 only for a user with one relevant item: with |R| <= k it reaches (|R| + 1) / (2 |R|).
 
+    Edge cases: a list without a hit counts 0; a user without a relevant item is left out.
+
     Example: both relevant items are found, at recall 1/2 and 2/2: (0.5 + 1) / 2.
 
     >>> import torch, weft
@@ -179,6 +192,9 @@ class nDCG(_Accuracy):  # noqa: N801 - the paper's name
     `gain`: what a relevant item of rating r is worth: `"exponential"` 2^r - 1, `"linear"` r, `"binary"` 1,
     `"exponential_shifted"` 2^(r+1) - 1. `ideal`: the best list `"cut"` at k, `"full"` (not cut), or `"k"`: k relevant items even if
     the user has fewer, the missing ones with the gain of a rating of 1.
+
+    Edge cases: ratings below the relevance threshold have gain 0; positions behind the end of a list add 0; ratings whose gain
+    overflows are refused; a user without a relevant item is left out.
 
     Example: ratings 3 and 1 stand at positions 2 and 1: (1/1 + 7/1.585) / (7/1 + 1/1.585).
 
@@ -203,6 +219,8 @@ class nDCG(_Accuracy):  # noqa: N801 - the paper's name
 @register
 class nDCGRendle2020(_Accuracy):  # noqa: N801 - the name under which other tools know it
     """nDCG with binary gain: a relevant item is worth 1, whatever its rating.
+
+    Edge cases: as for nDCG.
 
     Example: the only relevant item stands at position 2: 1 / log2(3).
 
@@ -234,6 +252,9 @@ class LAUC(_Accuracy):
 
     A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a
     user without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
+
+    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom the source has
+    nothing.
 
     Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
 
@@ -275,6 +296,8 @@ class GAUC(UserMean):
     Users without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items
     (`"positives"`), or of ratings in the truth (`"interactions"`).
 
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part.
+
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
     >>> import torch, weft
@@ -312,6 +335,8 @@ class AUC(SummedMetric):
     Users without negatives are left out; a relevant item that was not offered beats none. `scope="pooled"` draws one ROC curve over
     all users' items instead, comparing scores across users; it keeps every offered score until the end, as much memory as the score
     matrix.
+
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5.
 
     Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
@@ -397,6 +422,8 @@ class F1(_Accuracy):
 
     `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if need be
     (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a part is undefined is left out.
+
+    Edge cases: 0 where both parts are 0; undefined where a part is.
 
     Example: precision 1/2 and recall 1 give 2 · 0.5 / 1.5.
 

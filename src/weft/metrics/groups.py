@@ -8,8 +8,7 @@ from torch import Tensor
 
 def by_group(of_items: Tensor, codes: Tensor, groups: int) -> Tensor:
     """Sums over the items of each group `[groups]`; items without a group (-1) are left out."""
-    chosen = codes >= 0
-    return of_items.new_zeros(groups).index_add_(0, codes[chosen], of_items[chosen])
+    return torch.bincount(codes + 1, weights=of_items, minlength=groups + 1)[1:]
 
 
 def rates(successes: Tensor, chances: Tensor) -> Tensor:

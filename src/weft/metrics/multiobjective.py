@@ -152,7 +152,7 @@ class Hypervolume(_Point):
     """
 
     higher_is_better = True
-    example = "Hypervolume(metric_names=[nDCG, Gini], nadir_points=[0, 1])"
+    example = "Hypervolume(metric_names=[nDCG, EPC], nadir_points=[0, 0])"
     reference = (
         "Zitzler and Thiele (1999), Multiobjective evolutionary algorithms: a comparative case study, doi 10.1109/4235.797969"
     )
@@ -190,9 +190,12 @@ class Hypervolume(_Point):
     def parameter(self, name: str) -> Any:
         return self._override if name == "higher_is_better" else super().parameter(name)
 
-    def combine(self, values: list[Tensor]) -> Tensor:
-        gaps = [
+    def gaps(self, values: Sequence[Any]) -> list[Any]:
+        """How far each value is on the good side of its nadir."""
+        return [
             value - nadir if higher else nadir - value for value, nadir, higher in zip(values, self.nadir_points, self._directions)
         ]
+
+    def combine(self, values: list[Tensor]) -> Tensor:
         # Not clamp, which would turn an undefined gap into 0.
-        return torch.stack([torch.where(gap < 0, 0, gap) for gap in gaps]).prod(0)
+        return torch.stack([torch.where(gap < 0, 0, gap) for gap in self.gaps(values)]).prod(0)

@@ -1,5 +1,6 @@
 """Is one model better than another, or was it luck? Paired tests over users."""
 
 from weft.significance.compare import Comparison, compare
+from weft.significance.pareto import Front
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "Front", "compare"]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.errors import InputError, SettingError, one_of
-from weft.names import parse
+from weft.names import parse, split_cell
 from weft.registry import canonical
 from weft.result import Z95, Result
+from weft.significance.pareto import Front, fronts
 from weft.significance.tests import CORRECTIONS, TESTS, adjust, paired_test
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Comparison:
     correction: str
     alpha: float
     notes: tuple[str, ...] = ()
+    fronts: Mapping[str, Front] = field(default_factory=dict)  # for each Hypervolume of the models' own values, by its name
 
     def to_frame(self) -> pl.DataFrame:
         """model_a, model_b, metric, k, test, statistic, p_value, p_adjusted, significant, means, difference, interval, ...
@@ -54,7 +56,8 @@ def compare(
     """Compare models over the users that they share.
 
     The results must have kept their values per user (`per_user=True`). p-values are adjusted per test over all pairs of models and
-    all metrics of the comparison; `significant` says whether the adjusted one is below `alpha`.
+    all metrics of the comparison; `significant` says whether the adjusted one is below `alpha`. Where all results have a
+    Hypervolume of the model's values, `fronts` tells who lies on the Pareto front of its parts, and the hypervolume of the front.
 
     >>> import torch, weft
     >>> truth = torch.eye(4)
@@ -81,7 +84,7 @@ def compare(
                 statistic, p_value = paired_test(test, (of_a - of_b)[defined])
                 rows.append({**head, "test": test, "statistic": statistic, "p_value": p_value, **row})
     finished = [row for test in tests for row in _adjusted([row for row in rows if row["test"] == test], correction, alpha)]
-    return Comparison(tuple(finished), named, correction, alpha, tuple(notes))
+    return Comparison(tuple(finished), named, correction, alpha, tuple(notes), fronts(named))
 
 
 def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
@@ -111,11 +114,11 @@ def _shared_columns(named: dict[str, Result], metrics: Sequence[str] | None) -> 
     first = next(iter(named.values()))
     if metrics is None:
         everything = list(dict.fromkeys(name for result in named.values() for name in result))
-        lost = [name for name in everything if name not in shared]
+        lost = list(dict.fromkeys(split_cell(name)[0] for name in everything if name not in shared))
         notes = [f"not compared, because not every model has a value per user: {', '.join(lost)}"] if lost else []
         columns = [name for name in first if name in shared]
     else:
-        columns, notes = [canonical(name) for name in metrics], []
+        columns, notes = [first.entry(name).name if name in first else canonical(name) for name in metrics], []
         for name in columns:
             if name not in shared:
                 raise SettingError(

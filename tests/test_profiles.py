@@ -1,0 +1,1076 @@
+"""Profiles: every metric that a profile covers against the stored values of its tool, and how profiles behave.
+
+The stored values lie outside the repository (see test_golden.py). Each table row names the tool's metric and Weft's plain name of it;
+the profile has to fill in the rest. A second table holds what a profile leaves out, but which other inputs or parameters reproduce.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import weft
+from everything import BUILT_IN
+from test_golden import CUTOFFS, DATA, GOLDEN, ids, scores, stored, truth
+from test_golden import pytestmark as needs_golden
+from weft.errors import SettingError
+from weft.names import Spec, parse
+from weft.profiles import DEFAULTS, PROFILES
+from weft.registry import find, parameters
+
+# --------------------------------------------------------------------------------------------------------------- what is compared
+
+BIN, RATING, RM1, THR4 = "bin", "rating", "rm1", "thr4"
+BINARY, EVERY = (BIN, THR4), (BIN, RATING, RM1, THR4)
+CLUSTERED, ELLIOT = (BIN, RATING), (BIN, RATING, THR4)
+TIED, RATED = ("bin|raw scores with ties",), ("ratings",)
+MODELS = ("itemknn", "pop")
+ALL_ITEMS = 1682  # a cut-off that cuts nothing
+
+# The label columns of users and items, and how many labels each has.
+CLUSTERS = {"A": ("gender_cluster", 2, "pop_tercile", 3), "B": ("age_cluster", 4, "genre_cluster", 19)}
+POINT = "metric_names=[nDCG, Recall]"
+SKIP, RAW, B = {"empty_users": "skip"}, {"view": "raw"}, {"clusters": "B"}
+
+
+@dataclass(frozen=True)
+class Of:
+    """A number that a tool prints, from several of Weft's values."""
+
+    formula: Callable  # of a lookup by name, and the cut-off
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Differs:
+    """Where a tool prints something else than the definition says: when, what it prints, and what Weft says."""
+
+    when: Callable  # of a lookup by name, the cut-off, and the numbers of the labels
+    theirs: float
+    ours: Callable = math.isnan
+
+
+def rates(metric, clusters):
+    return lambda value, k: [value(f"{metric}@{k}[{c}]") for c in range(1, CLUSTERS[clusters][3] + 1)]
+
+
+def fewer_than_two(metric, clusters):
+    return lambda value, k, g, c: sum(rate > 0 for rate in rates(metric, clusters)(value, k)) < 2
+
+
+def one_without(metric, clusters):
+    return lambda value, k, g, c: not all(rate > 0 for rate in rates(metric, clusters)(value, k))
+
+
+def undefined_rate(clusters):
+    return lambda value, k, g, c: any(math.isnan(rate) for rate in rates("REO", clusters)(value, k))
+
+
+def anything(value):
+    return True
+
+
+# WarpRec prints 0 without two clusters to compare, and where there is nothing to divide by.
+ALONE_RECOMMENDED = {"differs": Differs(fewer_than_two("RSP", "A"), 0.0)}
+ALONE_HIT = {"differs": Differs(fewer_than_two("REO", "A"), 0.0)}
+NO_SHARE = {"differs": Differs(lambda value, k, g, c: value(f"BiasDisparityBS[{g}, {c}]") == 0, 0.0)}
+# Elliot prints NaN as soon as one cluster has no value; Weft leaves that cluster out.
+NOT_RECOMMENDED = {v: {"clusters": v, "differs": Differs(one_without("RSP", v), math.nan, anything)} for v in CLUSTERS}
+NOT_RELEVANT = {v: {"clusters": v, "differs": Differs(undefined_rate(v), math.nan, anything)} for v in CLUSTERS}
+
+# Per profile: relevances, the tool's name, Weft's name under the profile, and how to run where that is not as usual.
+PROFILED = {
+    "warprec": [
+        *(
+            (EVERY, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("Precision", "Recall", "HitRate", "MRR", "MAP", "MAR", "F1", "nDCG")
+        ),
+        (EVERY, "nDCGRendle2020@{k}", "nDCGRendle2020@{k}"),
+        (EVERY, "F1[Precision, MAP]@{k}", "F1(metric_name_2=MAP, beta=2)@{k}"),  # WarpRec's name does not tell beta
+        (EVERY, "F1[nDCG, Recall]@{k}", "F1(metric_name_1=nDCG)@{k}"),
+        (RATED, "MAE@10", "MAE"),
+        (RATED, "MSE@10", "MSE"),
+        (RATED, "RMSE@10", "RMSE"),
+        *((EVERY, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("ItemCoverage", "NumRetrieved", "UserCoverageAtN", "Gini")),
+        *((EVERY, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("ShannonEntropy", "SRecall", "EFD", "EPC", "ARP")),
+        (EVERY, "EFD[discounted]@{k}", "EFD(relevance=discounted)@{k}"),
+        (EVERY, "EPC[discounted]@{k}", "EPC(relevance=discounted)@{k}"),
+        (EVERY, "EucDistance[nDCG, Recall][1.0, 1.0]@{k}", f"EucDistance({POINT}, utopia_points=[1, 1])@{{k}}"),
+        (EVERY, "Hypervolume[nDCG, Recall][0.0, 0.0][true, true]@{k}", f"Hypervolume({POINT}, nadir_points=[0, 0])@{{k}}"),
+        *((CLUSTERED, f"A:{name}@{{k}}", f"{name}@{{k}}") for name in ("REO", "RSP", "UserMADRanking", "UserMADRating")),
+        (CLUSTERED, "A:REO_IC{c}@{k}", "REO@{k}[{c}]"),
+        (CLUSTERED, "A:RSP_IC{c}@{k}", "RSP@{k}[{c}]"),
+        (CLUSTERED, "A:BiasDisparityBS_UC{g}_IC{c}@{k}", "BiasDisparityBS[{g}, {c}]"),
+        (CLUSTERED, "A:BiasDisparityBR_UC{g}_IC{c}@{k}", "BiasDisparityBR@{k}[{g}, {c}]"),
+        (CLUSTERED, "A:BiasDisparityBD_UC{g}_IC{c}@{k}", "BiasDisparityBD@{k}[{g}, {c}]", NO_SHARE),
+        (CLUSTERED, "A:ItemMADRanking@{k}", "ItemMADRanking@{k}", ALONE_RECOMMENDED),
+        (CLUSTERED, "A:ItemMADRating@{k}", "ItemMADRating@{k}", ALONE_HIT),
+        *((CLUSTERED, f"B:{name}@{{k}}", f"{name}@{{k}}", B) for name in ("REO", "RSP", "UserMADRanking", "UserMADRating")),
+        (CLUSTERED, "B:REO_IC{c}@{k}", "REO@{k}[{c}]", B),
+        (CLUSTERED, "B:RSP_IC{c}@{k}", "RSP@{k}[{c}]", B),
+        (CLUSTERED, "B:BiasDisparityBS_UC{g}_IC{c}@{k}", "BiasDisparityBS[{g}, {c}]", B),
+        (CLUSTERED, "B:BiasDisparityBR_UC{g}_IC{c}@{k}", "BiasDisparityBR@{k}[{g}, {c}]", B),
+        (CLUSTERED, "B:BiasDisparityBD_UC{g}_IC{c}@{k}", "BiasDisparityBD@{k}[{g}, {c}]", B | NO_SHARE),
+        (CLUSTERED, "B:ItemMADRanking@{k}", "ItemMADRanking@{k}", B),
+        (CLUSTERED, "B:ItemMADRating@{k}", "ItemMADRating@{k}", B | {"models": ("itemknn",)}),  # pop: see BY_HAND
+    ],
+    "elliot": [
+        *((ELLIOT, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("Precision", "Recall", "MRR", "F1", "nDCG", "nDCGRendle2020")),
+        (ELLIOT, "HR@{k}", "HitRate@{k}"),
+        (ELLIOT, "DSC@{k}", "F1(beta=2)@{k}"),
+        ((RATING,), "nDCG@{k}|threshold=0", "nDCG(gain=exponential_shifted)@{k}"),
+        *(
+            (ELLIOT, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("ItemCoverage", "NumRetrieved", "UserCoverage", "UserCoverageAtN")
+        ),
+        *(
+            (ELLIOT, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("EFD", "EPC", "SRecall", "ACLT", "APLT", "ARP", "PopREO", "PopRSP")
+        ),
+        (ELLIOT, "ExtendedEFD@{k}", "EFD(relevance=graded)@{k}"),
+        (ELLIOT, "ExtendedEPC@{k}", "EPC(relevance=graded)@{k}"),
+        (ELLIOT, "SEntropy@{k}", "ShannonEntropy@{k}"),
+        (ELLIOT, "ExtendedPopREO@{k}", "PopREO(pop_ratio=0.5)@{k}"),
+        (ELLIOT, "ExtendedPopRSP@{k}", "PopRSP(pop_ratio=0.5)@{k}"),
+        *(
+            (relevances, f"{v}:{theirs}", ours, {"clusters": v} | how.get(v, {}))
+            for v in CLUSTERS
+            for relevances, theirs, ours, how in (
+                (ELLIOT, "REO_items:i@{k}", "REO@{k}", NOT_RELEVANT),
+                (ELLIOT, "RSP_items:i@{k}", "RSP@{k}", {}),
+                (ELLIOT, "REO-ProbToBeRanked_items:i-{c0}@{k}", "REO@{k}[{c}]", {}),
+                (ELLIOT, "RSP-ProbToBeRanked_items:i-{c0}@{k}", "RSP@{k}[{c}]", {}),
+                (ELLIOT, "BiasDisparityBS_users:u-{g0}_items:i-{c0}@{k}", "BiasDisparityBS[{g}, {c}]", {}),
+                (ELLIOT, "BiasDisparityBR_users:u-{g0}_items:i-{c0}@{k}", "BiasDisparityBR@{k}[{g}, {c}]", {}),
+                (ELLIOT, "BiasDisparityBD_users:u-{g0}_items:i-{c0}@{k}", "BiasDisparityBD@{k}[{g}, {c}]", {}),
+                (ELLIOT, "UserMADranking_u@{k}", "UserMADRanking@{k}", {}),
+                (ELLIOT, "UserMADrating_u@{k}", "UserMADRating@{k}", {}),
+                (ELLIOT, "ItemMADranking_i@{k}", "ItemMADRanking@{k}", NOT_RECOMMENDED),
+                (ELLIOT, "ItemMADrating_i@{k}", "ItemMADRating@{k}", NOT_RECOMMENDED),
+                ((RATING,), "UserMADranking_u@{k}|threshold=0", "UserMADRanking(gain=exponential_shifted)@{k}", {}),
+                ((RATING,), "ItemMADranking_i@{k}|threshold=0", "ItemMADRanking(gain=exponential_shifted)@{k}", NOT_RECOMMENDED),
+            )
+        ),
+    ],
+    "trec_eval": [
+        *(
+            (relevances, theirs, ours, how)
+            for relevances, how in ((EVERY, {}), (TIED, {"view": "docno order", "models": ("pop",)}))
+            for theirs, ours in (
+                ("P_{k}", "Precision@{k}"),
+                ("recall_{k}", "Recall@{k}"),
+                ("success_{k}", "HitRate@{k}"),
+                ("map_cut_{k}", "MAP@{k}"),
+                ("ndcg_cut_{k}", "nDCG@{k}"),
+                # Not cut: the lists hold 100 items.
+                ("recip_rank", "MRR@100"),
+                ("map", "MAP@100"),
+                ("ndcg", "nDCG(ideal=full)@100"),
+                ("set_P", "Precision(denominator=list)@100"),
+                ("set_recall", "Recall@100"),
+                ("set_F", "F1@100"),
+            )
+        ),
+    ],
+    "ranx": [
+        (EVERY, "precision@{k}", "Precision@{k}"),
+        (EVERY, "recall@{k}", "Recall@{k}"),
+        (EVERY, "hit_rate@{k}", "HitRate@{k}"),
+        (EVERY, "mrr@{k}", "MRR@{k}"),
+        (EVERY, "f1@{k}", "F1@{k}"),
+        (EVERY, "map@{k}", "MAP@{k}"),
+        (EVERY, "ndcg@{k}", "nDCG@{k}"),
+        (EVERY, "ndcg_burges@{k}", "nDCG(gain=exponential)@{k}"),
+        # Not cut: the lists hold 100 items.
+        (EVERY, "precision", "Precision(denominator=list)@100"),
+        (EVERY, "recall", "Recall@100"),
+        (EVERY, "hit_rate", "HitRate@100"),
+        (EVERY, "mrr", "MRR@100"),
+        (EVERY, "f1", "F1@100"),
+        (EVERY, "map", "MAP@100"),
+        (EVERY, "ndcg", "nDCG(ideal=full)@100"),
+        (EVERY, "ndcg_burges", "nDCG(gain=exponential, ideal=full)@100"),
+    ],
+    "recbole": [
+        (BINARY, "precision@{k}", "Precision@{k}"),
+        (BINARY, "recall@{k}", "Recall@{k}"),
+        (BINARY, "hit@{k}", "HitRate@{k}"),
+        (BINARY, "mrr@{k}", "MRR@{k}"),
+        (BINARY, "map@{k}", "MAP@{k}"),
+        (BINARY, "ndcg@{k}", "nDCG@{k}"),
+        (BINARY, "gauc", "GAUC"),
+        (BINARY, "itemcoverage@{k}", "ItemCoverage@{k}"),
+        (BINARY, "giniindex@{k}", "Gini@{k}"),
+        (BINARY, "averagepopularity@{k}", "ARP@{k}"),
+    ],
+    "torchmetrics": [
+        *(
+            (relevances, theirs + suffix, ours, how)
+            for suffix, binary, every, how in (("", BINARY, EVERY, {}), ("|skip_empty", (THR4,), (THR4,), SKIP))
+            for relevances, theirs, ours in (
+                (binary, "Precision@{k}", "Precision@{k}"),
+                (binary, "Recall@{k}", "Recall@{k}"),
+                (binary, "HitRate@{k}", "HitRate@{k}"),
+                (binary, "MRR@{k}", "MRR@{k}"),
+                (binary, "MAP@{k}", "MAP@{k}"),
+                (every, "NDCG@{k}", "nDCG@{k}"),
+                (binary, "Recall", f"Recall@{ALL_ITEMS}"),
+                (binary, "MRR", f"MRR@{ALL_ITEMS}"),
+                (binary, "MAP", f"MAP@{ALL_ITEMS}"),
+                (every, "NDCG", f"nDCG@{ALL_ITEMS}"),
+            )
+        ),
+        (EVERY, "NDCG@{k}|raw", "nDCG@{k}", RAW),
+        ((THR4,), "NDCG@{k}|skip_empty|raw", "nDCG@{k}", RAW | SKIP),
+        (BINARY, "AUROC(scaled to (0,1), skip_empty)", "GAUC", SKIP),
+        *((RATED, name, name) for name in ("MAE", "MSE", "RMSE")),
+    ],
+    "rectools": [
+        *((BINARY, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("Precision", "Recall", "HitRate", "MRR", "MAP", "ARP")),
+        (BINARY, "NDCG@{k}", "nDCG@{k}"),
+        (BINARY, "NDCG(divide_by_achievable)@{k}", "nDCG(ideal=cut)@{k}"),
+        (BINARY, "RPrecision@{k}", "Recall(normalizer=capped)@{k}"),
+        (BINARY, "F1Beta@{k}", "F1@{k}"),
+        (BINARY, "F1Beta(beta=2)@{k}", "F1(beta=2)@{k}"),
+        (BINARY, "CatalogCoverage@{k}", "ItemCoverage@{k}"),
+        (BINARY, "CatalogCoverage(normalize)@{k}", "ItemCoverage(as_fraction=True)@{k}"),
+        (BINARY, "CoveredUsers@{k}", "UserCoverage@{k}"),
+    ],
+    "sklearn": [
+        *(
+            (relevances, theirs + suffix, ours, how | view)
+            for raw, view in (("", {}), ("|raw", RAW))
+            for suffix, relevances, how in ((raw, EVERY, {}), (f"{raw}|users with relevant", (THR4,), SKIP))
+            for theirs, ours in (("ndcg_score@{k}", "nDCG@{k}"), ("ndcg_score", f"nDCG@{ALL_ITEMS}"))
+        ),
+        # Undefined for users without relevant items, who were left out.
+        (BINARY, "roc_auc_score", "GAUC", SKIP),
+        (BINARY, "roc_auc_score|raw", "GAUC", SKIP | RAW),
+        (BINARY, "average_precision_score", f"MAP@{ALL_ITEMS}", SKIP),
+        (BINARY, "label_ranking_average_precision_score", f"MAP@{ALL_ITEMS}", SKIP),
+        ((BIN,), "roc_auc_score(all pairs pooled)|raw", "AUC", RAW),
+        (RATED, "mean_absolute_error", "MAE"),
+        (RATED, "mean_squared_error", "MSE"),
+        (RATED, "root_mean_squared_error", "RMSE"),
+    ],
+}
+
+HEADS, ONE_MORE = {"view": "WarpRec's heads"}, {"view": "one more item"}
+
+
+def mean_to(k, value, metric):
+    return sum(value(f"{metric}@{j}") for j in range(1, k + 1)) / k
+
+
+# What profiles leave out and other inputs or parameters reproduce: the tool in front, and no profile.
+BY_HAND = [
+    # WarpRec's head is Weft's, if the catalogue lists equally popular items in WarpRec's order.
+    *(
+        ("warprec", EVERY, f"{name}{suffix}@{{k}}", f"{name}({', '.join(params + more)})@{{k}}", HEADS)
+        for suffix, more in (("", ()), ("[Pop50%]", ("pop_ratio=0.5",)))
+        for name, params in (("ACLT", ("users=evaluated",)), ("APLT", ("users=evaluated",)), ("PopREO", ()), ("PopRSP", ()))
+    ),
+    # Both count one negative more than there are: an item that is offered, below all others.
+    *(
+        (tool, relevances, theirs, ours, ONE_MORE)
+        for tool, relevances in (("warprec", EVERY), ("elliot", ELLIOT))
+        for theirs, ours in (("AUC@10", "AUC"), ("GAUC@10", "GAUC"), ("LAUC@{k}", "LAUC(completion=none)@{k}"))
+    ),
+    # With few lists that are short of no item: the users who have test items, and the users with a list.
+    ("warprec", (BIN, RATING, RM1), "UserCoverage@10", "UserCoverage@10"),
+    # Among equal scores, WarpRec took the higher item here.
+    ("warprec", CLUSTERED, "B:ItemMADRating@10", "ItemMADRating@10", B | {"view": "ids descending", "models": ("pop",)}),
+    ("elliot", ELLIOT, "Gini@{k}", Of(lambda value, k: 1 - value(f"Gini@{k}"), tuple(f"Gini@{k}" for k in CUTOFFS))),
+    *(
+        (
+            "elliot",
+            ELLIOT,
+            f"{theirs}@{{k}}",
+            Of(lambda value, k, of=of: mean_to(k, value, of), tuple(f"{of}@{j}" for j in range(1, 101))),
+        )
+        for theirs, of in (("MAP", "Precision"), ("MAR", "Recall"))
+    ),
+    ("recbole", BINARY, "gauc", "AUC"),
+    (
+        "recbole",
+        BINARY,
+        "shannonentropy@{k}",
+        Of(
+            lambda value, k: value(f"ShannonEntropy(users=evaluated)@{k}") / value(f"ItemCoverage(users=evaluated)@{k}"),
+            tuple(f"{name}(users=evaluated)@{k}" for name in ("ShannonEntropy", "ItemCoverage") for k in CUTOFFS),
+        ),
+    ),
+    (
+        "rectools",
+        BINARY,
+        "ARP(normalize)@{k}",
+        Of(lambda value, k: value(f"ARP@{k}") / len(train()), tuple(f"ARP@{k}" for k in CUTOFFS)),
+    ),
+    ("sklearn", BINARY, "label_ranking_loss", Of(lambda value, k: 1 - value("GAUC"), ("GAUC",))),
+]
+
+# How far values may be off: relative, absolute, and why. Everything else computes in float64.
+EXACT = (1e-9, 0.0)
+TOLERANCES = {
+    "warprec": (1e-6, 0.0, "float32"),
+    "torchmetrics": (1e-6, 0.0, "float32"),
+    "trec_eval_10.0-rc3": (0.0, 5.001e-5, "prints four digits"),
+    # Differences of nearly equal means in float32, each right to a few 1e-7 of the means: of nDCG (up to 1) and of scores (itemknn:
+    # up to 60, pop: up to 480), of gains (up to 63); and of a ratio and 1.
+    "warprec UserMADRanking": (1e-6, 4e-7, "float32"),
+    "warprec UserMADRating itemknn": (1e-6, 3e-5, "float32"),
+    "warprec UserMADRating pop": (1e-6, 3e-4, "float32"),
+    "warprec ItemMADRanking": (1e-6, 4e-6, "float32"),
+    "warprec ItemMADRating": (1e-6, 2e-5, "float32"),
+    "warprec BiasDisparityBD": (1e-6, 4e-7, "float32"),
+}
+
+# What a profile covers though no value of the tool is stored, and why.
+NOT_STORED: dict[tuple[str, str], str] = {}
+
+# Parameters and settings of profiles that no stored value can tell from Weft's defaults, and why.
+INVISIBLE = {
+    ("warprec", "ARP", "unseen"): "no list of 100 holds an item without train interactions",
+    ("warprec", "EPC", "unseen"): "no list of 100 holds an item without train interactions",
+    ("trec_eval", "F1", "metric_name_1"): "every list holds 100 items",
+    ("trec_eval", "", "missing_lists"): "every user has a list; test_users_without_a_list compares it",
+}
+
+NOT_OURS = "no metric of Weft's"
+# What is stored of the tools and not compared, and why: patterns of the whole name.
+NOT_COMPARED = {
+    "warprec": {
+        r"(SN)?IPS(DCG|Recall)@\d+|LogLoss@10": NOT_OURS,
+        r"UserCoverage@10": "on thr4 the number of users with relevant items: test_users_are_counted",
+    },
+    "elliot": {},
+    "pytrec_eval": {
+        r"11pt_avg|binG|G|gm_map|infAP|bpref|R(ndcg|prec.*)|iprec_at_recall_.*|set_map": NOT_OURS,
+        r".*\|-c": "every user has a list, so that -c changes nothing",
+        r"num_.*|n_topics": "counts of the run",
+    },
+    "trec_eval_10.0-rc3": {
+        r"11pt_avg|gm_map|infAP|bpref|rbp|rbp_resid|R(ndcg|prec)|set_map": NOT_OURS,
+        r".*\|-c": "every user has a list, so that -c changes nothing",
+        r"num_.*": "counts of the run",
+    },
+    "ranx": {
+        r"(dcg|dcg_burges|hits)(@\d+)?|r-precision|rbp\.\d+": NOT_OURS,
+        r"raw: .*": "ties in an order of its own: test_ties_in_an_order_of_its_own_lie_between_the_bounds",
+    },
+    "recbole": {r"(tail_ratio=.*:)?tailpercentage@\d+": "the tail is a share of the items", r"n_users": "a count of the run"},
+    "torchmetrics": {
+        r"(FallOut@\d+|RPrecision)(\|skip_empty)?|R2": NOT_OURS,
+        r"AUROC(\|raw|@\d+)?": "saturates: scores outside [0, 1] go through a sigmoid in float32",
+        r"AUROC\(.*\)@\d+": "the AUC inside the top k, which is not LAUC",
+    },
+    "rectools": {
+        r"(Accuracy|MCC|MIUF|PAP|PartialAUC|Serendipity|UnrepeatedReco|ILD\(.*\))@\d+|Intersection@.*|debiased.*": NOT_OURS,
+        r"SufficientReco@\d+": "a share, and 1 wherever lists are full",
+        r"MAP\(divide_by_k\)@\d+|NDCG\(log_base=3\)@\d+": "Weft has no such normaliser or base",
+    },
+    "sklearn": {
+        r"dcg_score(@\d+)?(\|raw)?|coverage_error(\|raw)?|(explained|median|r2).*|(log_loss|brier|average|roc).*rating>=4.*": NOT_OURS,
+        r"ndcg_score\(ignore_ties\).*": "ties in an order of its own: test_ties_in_an_order_of_its_own_lie_between_the_bounds",
+        r"(label_ranking_)?average_precision_score\|raw|label_ranking_loss\|raw": "a tie is one threshold, or an error",
+        r"roc_auc_score\(all pairs pooled\)\|raw": "on thr4 users without relevant items are in the pool, Weft's is of evaluated users",
+        r"n_users\(auc\)": "a count of the run",
+    },
+}
+STORED_AS = {"trec_eval": ("pytrec_eval", "trec_eval_10.0-rc3")}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One metric of one tool for one model and relevance, at all cut-offs and labels."""
+
+    profile: str | None
+    tool: str
+    model: str
+    relevance: str
+    theirs: str
+    ours: str | Of
+    view: str
+    clusters: str
+    empty_users: str | None
+    differs: Differs | None
+
+    @property
+    def metric(self):
+        return parse(self.ours.partition("[{")[0].replace("{k}", "1")).name if isinstance(self.ours, str) else ""
+
+    @property
+    def golden(self):
+        return f"ml100k_tlo/{self.model}/{self.relevance}"
+
+    @property
+    def key(self):
+        """What one run is for."""
+        return self.profile, self.model, self.relevance, self.view, self.clusters, self.empty_users
+
+    @property
+    def names(self):
+        """What to ask Weft for: a name per cut-off, without labels."""
+        if isinstance(self.ours, Of):
+            return self.ours.names
+        name = re.sub(r"\[\{.*\}\]", "", self.ours)
+        return tuple(name.format(k=k) for k in CUTOFFS) if "{k}" in name else (name,)
+
+    def pairs(self):
+        """The tool's name of each value, its cut-off, the numbers of its labels, and Weft's name."""
+        _, groups, _, clusters = CLUSTERS[self.clusters]
+        for k in CUTOFFS if "{k}" in self.theirs else (None,):
+            for g in range(1, groups + 1) if "{g" in self.theirs else (0,):
+                for c in range(1, clusters + 1) if "{c" in self.theirs else (0,):
+                    theirs = self.theirs.format(k=k, g=g, c=c, g0=g - 1, c0=c - 1)
+                    yield theirs, k, g, c, self.ours.format(k=k, g=g, c=c) if isinstance(self.ours, str) else self.ours
+
+    def tolerance(self):
+        keys = (f"{self.tool} {self.metric} {self.model}", f"{self.tool} {self.metric}", self.tool)
+        return next((TOLERANCES[key][:2] for key in keys if key in TOLERANCES), EXACT)
+
+
+def cases_of(profile, tool, row):
+    relevances, theirs, ours, how = (*row, {})[:4]
+    models = ("bias",) if relevances == RATED else how.get("models", MODELS)
+    # WarpRec's and Elliot's fairness of scores needs the scores; by index, their ties rank as in the order that all tools were given.
+    view = how.get("view") or ("predictions" if relevances == RATED else "raw" if profile in ("warprec", "elliot") else "gold")
+    for relevance in relevances:
+        for model in models:
+            clusters, empty_users, differs = how.get("clusters", "A"), how.get("empty_users"), how.get("differs")
+            yield Case(profile, tool, model, relevance, theirs, ours, view, clusters, empty_users, differs)
+
+
+CASES = [
+    case
+    for profile, rows in PROFILED.items()
+    for tool in STORED_AS.get(profile, (profile,))
+    for row in rows
+    for case in cases_of(profile, tool, row)
+]
+OTHERS = [case for tool, *row in BY_HAND for case in cases_of(None, tool, row)]
+
+
+def title(case):
+    how = [case.view, case.clusters] + [case.empty_users] * (case.empty_users is not None)
+    return f"{case.tool} {case.theirs} {case.model} {case.relevance} ({', '.join(how)})"
+
+
+# ---------------------------------------------------------------------------------------------------------------------- the runs
+
+
+@cache
+def train():
+    return pl.read_csv(DATA / "train.csv.gz")
+
+
+@cache
+def labels(which):
+    of_users, _, of_items, _ = CLUSTERS[which]
+    users, items = (pl.read_csv(DATA / f"{kind}_clusters.csv") for kind in ("user", "item"))
+    genres = pl.read_csv(GOLDEN / "ml100k_items.csv").with_columns(pl.col("genres").fill_null("").str.split("|"))
+    return {
+        "user_groups": dict(zip(users["user"], users[of_users])),
+        "item_clusters": dict(zip(items["item"], items[of_items])),
+        "item_features": {item: [genre for genre in some if genre] for item, some in genres.iter_rows()},
+    }
+
+
+@cache
+def posed(model, view):
+    """Scores, and the items of their columns."""
+    items = np.array(ids("items"))
+    if view == "predictions":
+        cells = pl.read_csv(DATA / "pred_bias.csv.gz")
+        predicted = np.full((len(ids("users")), len(items)), -np.inf)
+        predicted[cells["user"].to_numpy() - 1, cells["item"].to_numpy() - 1] = cells["prediction"]
+        return predicted, items
+    if view == "one more item":
+        return scores(model, view), np.append(items, -1)
+    if view == "WarpRec's heads":
+        heads = pl.read_csv(DATA / "warprec_head_tail.csv")
+        order = np.lexsort((items, -heads["head_0.8"].to_numpy(), -heads["head_0.5"].to_numpy()))
+        return scores(model, "gold")[:, order], items[order]
+    if view == "ids descending":
+        return scores(model, "raw")[:, ::-1].copy(), items[::-1]
+    if view == "docno order":  # by id as text, descending, and nothing beyond the lists
+        order = np.argsort([str(item) for item in items])[::-1]
+        return listed(model)[:, order], items[order]
+    return scores(model, view), items
+
+
+@cache
+def listed(model):
+    """The raw scores of the lists that the tools were given, and nothing else."""
+    lists = pl.read_csv(DATA / f"rec_{model}.csv.gz")
+    found = np.full((len(ids("users")), len(ids("items"))), -np.inf)
+    found[lists["user"].to_numpy() - 1, lists["item"].to_numpy() - 1] = lists["score"]
+    return found
+
+
+@cache
+def judged(profile, relevance):
+    """The truth. Elliot had the ratings and a threshold of 4 in "thr4", from which its gain counts."""
+    if profile == "elliot" and relevance == THR4:
+        return truth(RATING).with_columns(rating=(pl.col("rating") - 3).clip(lower_bound=0))
+    return truth(RATING if relevance in RATED else relevance.partition("|")[0])
+
+
+def evaluate(metrics, model, relevance, view="gold", clusters="A", **how):
+    found, items = posed(model, view)
+    given = {"users": ids("users"), "items": items.tolist(), "train": train(), **labels(clusters)}
+    return weft.evaluate(found, judged(how.get("profile"), relevance), metrics=metrics, **given, **how)
+
+
+@cache
+def run(key):
+    """One run for everything that is compared of it."""
+    profile, model, relevance, view, clusters, empty_users = key
+    names = dict.fromkeys(name for case in CASES + OTHERS if case.key == key for name in case.names)
+    return evaluate(list(names), model, relevance, view, clusters, profile=profile, empty_users=empty_users)
+
+
+@cache
+def look_up(key):
+    """The values of a run by name."""
+    return cache(run(key).__getitem__)
+
+
+def number(value):
+    return math.nan if value == "nan" else value
+
+
+def compare(case, rename=lambda name: name, value=None):
+    """The values of the tool and of Weft, where they are to be equal."""
+    values, value = stored(case.golden)[case.tool], value or look_up(case.key)
+    wanted, found = {}, {}
+    for theirs, k, g, c, ours in case.pairs():
+        if theirs not in values:
+            continue
+        mine = value(rename(ours)) if isinstance(ours, str) else ours.formula(value, k)
+        if case.differs is not None and case.differs.when(look_up(case.key), k, g, c):
+            assert number(values[theirs]) == pytest.approx(case.differs.theirs, nan_ok=True), (
+                f"{theirs}: no longer as the table says"
+            )
+            assert case.differs.ours(mine), f"{theirs}: {mine}"
+            continue
+        wanted[theirs], found[theirs] = number(values[theirs]), mine
+    return wanted, found
+
+
+def close(case, wanted):
+    relative, absolute = case.tolerance()
+    return pytest.approx(wanted, rel=relative, abs=absolute, nan_ok=True)
+
+
+# --------------------------------------------------------------------------------------------------------------- the comparisons
+
+
+@needs_golden
+@pytest.mark.parametrize("case", CASES, ids=title)
+def test_a_profile_prints_what_the_tool_prints(case):
+    assert any(theirs in stored(case.golden)[case.tool] for theirs, *_ in case.pairs())
+    wanted, found = compare(case)
+    assert found == close(case, wanted)
+
+
+@needs_golden
+@pytest.mark.parametrize("case", OTHERS, ids=title)
+def test_what_a_profile_leaves_out_can_be_had_otherwise(case):
+    wanted, found = compare(case)
+    assert wanted
+    assert found == close(case, wanted)
+
+
+def test_every_covered_metric_is_compared():
+    compared = {(case.profile, find(case.metric).__name__) for case in CASES}
+    covered = {(tool, metric) for tool, profile in PROFILES.items() for metric in profile.covers}
+    assert compared | NOT_STORED.keys() == covered
+    assert not compared & NOT_STORED.keys()
+
+
+@needs_golden
+@pytest.mark.parametrize("tool", [tool for profile in PROFILES for tool in STORED_AS.get(profile, (profile,))])
+def test_every_stored_value_is_compared_or_named(tool):
+    used = set()
+    for case in CASES + OTHERS:
+        if case.tool == tool:
+            used |= {(case.golden, theirs) for theirs, *_ in case.pairs()}
+    left, met = [], set()
+    for golden in sorted({case.golden for case in CASES}):
+        for name in stored(golden).get(tool, {}):
+            if (golden, name) in used:
+                continue
+            shown = f"raw: {name}" if tool == "ranx" and golden.endswith("ties") else name
+            patterns = {pattern for pattern in NOT_COMPARED[tool] if re.fullmatch(pattern, shown)}
+            left += [(golden, name)] * (not patterns)
+            met |= patterns
+    assert not left
+    assert met == NOT_COMPARED[tool].keys()
+
+
+@needs_golden
+@pytest.mark.parametrize(
+    ("tool", "metric", "parameter"),
+    [(tool, metric, name) for tool, profile in PROFILES.items() for metric, params in profile.covers.items() for name in params],
+)
+def test_every_parameter_of_a_profile_is_needed(tool, metric, parameter):
+    """With Weft's default in its place the tool's numbers do not come out."""
+    default = parameters(find(metric))[parameter].default
+
+    def spoil(name):
+        name, bracket, cell = name.partition("[")
+        spec = parse(name) if not name.startswith(("EucDistance", "Hypervolume")) else parse(name + bracket + cell)
+        written = tuple((key, value) for key, value in spec.params if key != parameter)
+        return f"{Spec(spec.name, (*written, (parameter, default)), spec.k)}"
+
+    def is_spoiled(case):
+        names = [spoil(name) for name in case.names]
+        how = {"profile": tool, "empty_users": case.empty_users}
+        result = evaluate(names, case.model, case.relevance, case.view, case.clusters, **how)
+        wanted, found = compare(case, spoil, result.__getitem__)
+        return found != close(case, wanted)
+
+    # One model shows it, on any of its relevances.
+    of_metric = [case for case in CASES if case.profile == tool and case.metric == metric and case.model != "pop"]
+    assert any(map(is_spoiled, reversed(of_metric))) == ((tool, metric, parameter) not in INVISIBLE)
+
+
+@needs_golden
+@pytest.mark.parametrize(("tool", "setting"), [(tool, name) for tool, profile in PROFILES.items() for name in profile.settings])
+def test_every_setting_of_a_profile_is_needed(tool, setting):
+    def is_spoiled(case):
+        how = {"empty_users": case.empty_users, setting: DEFAULTS[setting]}
+        result = evaluate(list(case.names), case.model, case.relevance, case.view, case.clusters, profile=tool, **how)
+        wanted, found = compare(case, value=result.__getitem__)
+        return found != close(case, wanted)
+
+    of_tool = [
+        case for case in CASES if (case.profile, case.metric, case.model) == (tool, "nDCG", "pop") and case.empty_users is None
+    ]
+    assert any(map(is_spoiled, of_tool)) == ((tool, "", setting) not in INVISIBLE)
+
+
+def test_the_tables_of_exceptions_hold_nothing_else():
+    params = {
+        (tool, metric, name) for tool, profile in PROFILES.items() for metric, given in profile.covers.items() for name in given
+    }
+    settings = {(tool, "", name) for tool, profile in PROFILES.items() for name in profile.settings}
+    assert params | settings >= INVISIBLE.keys()
+    assert {key.split()[0] for key in TOLERANCES} <= {case.tool for case in CASES}
+    assert NOT_COMPARED.keys() == {case.tool for case in CASES}
+
+
+@needs_golden
+@pytest.mark.parametrize("model", MODELS)
+def test_users_are_counted_as_the_tools_count_them(model):
+    tools = stored(f"ml100k_tlo/{model}/thr4")
+    warprec, trec, recbole = (
+        run((profile, model, THR4, view, "A", None))
+        for profile, view in (("warprec", "raw"), ("trec_eval", "gold"), ("recbole", "gold"))
+    )
+    assert warprec.counts["evaluated_users"] == tools["warprec"]["UserCoverage@10"] == 904
+    assert recbole.entry("nDCG@10").users == tools["recbole"]["n_users"] == 904
+    assert trec.entry("nDCG@10").users == tools["pytrec_eval"]["num_q"] == tools["trec_eval_10.0-rc3"]["num_q"] == 943
+
+
+@needs_golden
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        ({"metrics": "nDCG@10", "profile": "trec_eval"}, 0.167085),
+        ({"metrics": "nDCG@10", "profile": "trec_eval", "missing_lists": "zero"}, 0.148564),  # trec_eval -c
+        ({"metrics": "nDCG@10", "profile": "ranx"}, 0.148564),
+        ({"metrics": "nDCG(ideal=cut)@10", "profile": "rectools"}, 0.148564),
+    ],
+    ids=str,
+)
+def test_users_without_a_list(how, wanted):
+    """The awkward split of the README, which tells its numbers to six digits: users without a list, with a short one, without truth."""
+    everyone = np.array(ids("users"))
+    found = scores("itemknn", "gold").copy()
+    short = everyone % 10 == 1
+    found[short] = np.where(found[short] >= -2, found[short], -np.inf)  # the best three
+    some = everyone % 10 != 0
+    edge = pl.read_csv(GOLDEN / "ml100k_edge" / "test.csv.gz").select("user", "item", rating=pl.lit(1))
+    result = weft.evaluate(found[some], edge, users=everyone[some].tolist(), items=ids("items"), **how)
+    assert result[how["metrics"]] == pytest.approx(wanted, rel=0, abs=5e-7)
+
+
+@needs_golden
+@pytest.mark.parametrize("tool", ["ranx", "sklearn"])
+def test_ties_in_an_order_of_its_own_lie_between_the_bounds(tool):
+    """ranx ranks ties, and scikit-learn with `ignore_ties`, as their sort leaves them: no worse and no better than any order."""
+    if tool == "ranx":
+        values, names = (
+            stored("ml100k_tlo/pop/bin|raw scores with ties")["ranx"],
+            {"ndcg": "nDCG(ideal=full)@100", "map": "MAP@100", "mrr": "MRR@100"},
+        )
+        cut = {"precision": "Precision", "recall": "Recall", "hit_rate": "HitRate", "map": "MAP", "ndcg": "nDCG"}
+        names |= {f"{theirs}@{k}": f"{ours}@{k}" for theirs, ours in cut.items() for k in CUTOFFS}
+        found = listed("pop")
+    else:
+        values, found = stored("ml100k_tlo/pop/bin")["sklearn"], scores("pop", "raw")
+        names = {f"ndcg_score(ignore_ties)@{k}|raw": f"nDCG@{k}" for k in CUTOFFS}
+    assert values.keys() >= names.keys()
+    given = {"metrics": list(names.values()), "users": ids("users"), "items": ids("items"), "profile": tool}
+    low, high = (weft.evaluate(found, truth(BIN), ties=ties, **given) for ties in ("pessimistic", "optimistic"))
+    rounding = 1e-12
+    for theirs, ours in names.items():
+        assert low[ours] - rounding <= values[theirs] <= high[ours] + rounding
+    assert any(low[ours] < high[ours] for ours in names.values())
+
+
+# --------------------------------------------------------------------------------------------------------- how a profile behaves
+
+USERS, ITEMS, K = 12, 9, 3
+_RANDOM = np.random.default_rng(7)
+SCORES = np.round(_RANDOM.random((USERS, ITEMS)), 1)  # some are equal
+TRUTH = _RANDOM.integers(1, 6, (USERS, ITEMS)) * (_RANDOM.random((USERS, ITEMS)) < 0.3)
+TRUTH[4] = 0  # nothing is relevant
+DATA_OF_ALL = {
+    "train": (_RANDOM.random((USERS, ITEMS)) < 0.2).astype(int),
+    "user_groups": ["x", "y"] * (USERS // 2),
+    "item_clusters": ["a", "b", "c"] * (ITEMS // 3),
+    "item_features": [["red"], ["blue"], ["red", "green"]] * (ITEMS // 3),
+}
+POINTS = {"EucDistance": "utopia_points=[1, 1]", "Hypervolume": "nadir_points=[0, 0]"}
+
+
+def plain(metric):
+    """The metric's name with no more than it must have."""
+    return f"{metric}({POINT}, {POINTS[metric]})" if metric in POINTS else metric
+
+
+def covered(profile):
+    return [plain(metric) for metric in PROFILES[profile].covers]
+
+
+def small(metrics, **how):
+    return weft.evaluate(SCORES, TRUTH, metrics=metrics, top_k=K, **DATA_OF_ALL, **how)
+
+
+def same(one, other):
+    assert list(one) == list(other)
+    assert {name: one[name] for name in one} == pytest.approx({name: other[name] for name in other}, rel=1e-12, nan_ok=True)
+
+
+def full_name(metric, profile):
+    """The name under which a result holds what was asked for."""
+    (name,) = {value.metric for value in small([metric], profile=profile).values}
+    return name
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_is_the_same_as_its_parameters(profile):
+    tool = PROFILES[profile]
+    spelled = []
+    for metric, params in tool.covers.items():
+        spec = parse(plain(metric))
+        written = tuple(
+            (
+                key,
+                tuple(f"nDCG(gain={tool.covers['nDCG'].get('gain', 'exponential')})" if part == "nDCG" else part for part in value),
+            )
+            if key == "metric_names"
+            else (key, value)
+            for key, value in spec.params
+        )
+        spelled.append(Spec(spec.name, (*written, *params.items())))
+    settings = {name: value for name, value in tool.settings.items() if name != "missing_lists"}
+    same(small(covered(profile), profile=profile), small(spelled, **settings))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_evaluator_takes_a_profile(profile):
+    whole = small(covered(profile), profile=profile)
+    how = {"num_users": USERS, "num_items": ITEMS, **DATA_OF_ALL}
+    evaluator = weft.Evaluator(covered(profile), K, profile=profile, **how)
+    for rows in (range(5), range(5, USERS)):
+        evaluator.update(torch.as_tensor(SCORES[rows]), torch.as_tensor(TRUTH[rows]), user_indices=torch.tensor(rows))
+    result = evaluator.compute()
+    same(whole, result)
+    recorded = ("metrics", "ties", "empty_users", "profile")
+    assert {name: result.settings[name] for name in recorded} == {name: whole.settings[name] for name in recorded}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_settings_record_the_profile(profile):
+    result = small("nDCG", profile=profile.upper())
+    assert result.settings["profile"] == profile
+    settings = {**DEFAULTS, **PROFILES[profile].settings}
+    assert {name: result.settings[name] for name in settings} == settings
+    gain = PROFILES[profile].covers["nDCG"].get("gain", "exponential")
+    assert result.settings["metrics"] == list(result)
+    assert parse(result.settings["metrics"][0]).params[:1] == ((("gain", gain),) if gain != "exponential" else ())
+
+
+def test_without_a_profile_there_is_none():
+    result = small("nDCG")
+    assert result.settings["profile"] is None
+    assert list(result) == [f"nDCG@{K}"]
+    assert {name: result.settings[name] for name in DEFAULTS} == DEFAULTS
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_plain_name_finds_the_value_also_in_a_loaded_result(profile, tmp_path):
+    result = small(covered(profile), profile=profile)
+    loaded = weft.load_result(result.save(tmp_path / "result.json"))
+    assert loaded.settings["profile"] == profile
+    full = {parse(value.metric).name: value for value in result.values if not value.cell}
+    for metric in PROFILES[profile].covers:
+        at = f"{plain(metric)}@{K}" if full.get(metric, result.values[0]).k else plain(metric)
+        labels = {"BiasDisparityBS": "[x, a]", "BiasDisparityBR": "[x, a]", "BiasDisparityBD": "[x, a]"}.get(metric, "")
+        at = plain(metric) if metric == "BiasDisparityBS" else at
+        for held in (result, loaded):
+            entry = held.entry(at + labels)
+            assert parse(entry.metric).name == metric
+            assert at.swapcase() + labels in held or metric in POINTS  # in any spelling
+            assert held[at + labels] == pytest.approx(entry.value, nan_ok=True)
+        if metric in full:
+            assert loaded[at] == pytest.approx(full[metric].value, rel=0, abs=0, nan_ok=True)
+    assert "nDCG@7" not in loaded
+    with pytest.raises(KeyError, match="nDCG@7"):
+        loaded["nDCG@7"]
+
+
+def test_a_full_name_finds_the_value_too():
+    result = small(["nDCG", "REO"], profile="warprec")
+    assert result[f"nDCG@{K}"] == result[f"ndcg(gain=exponential_shifted)@{K}"]
+    assert f"nDCG(gain=linear)@{K}" not in result
+    assert result[f"reo@{K}[a]"] == result[f"REO@{K}[a]"]
+
+
+# -------------------------------------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
+    tool = PROFILES[profile]
+    assert not tool.left_out.keys() & tool.covers.keys()
+    assert BUILT_IN_NAMES >= tool.left_out.keys() | tool.covers.keys()
+    for metric, reason in tool.left_out.items():
+        for given in (metric, f"{metric.upper()}@{K}", getattr(weft.metrics, metric), Spec(metric)):
+            with pytest.raises(SettingError, match=re.escape(f"profile={profile!r} leaves {metric} out: {reason}.")):
+                small([given], profile=profile)
+        with pytest.raises(SettingError, match=re.escape(reason)):
+            weft.Evaluator([metric], K, profile=profile)
+    for metric in BUILT_IN_NAMES - tool.left_out.keys() - tool.covers.keys():
+        with pytest.raises(SettingError, match=f"does not cover {metric}. It covers: {re.escape(', '.join(sorted(tool.covers)))}"):
+            small([plain(metric)], profile=profile)
+
+
+BUILT_IN_NAMES = {metric.__name__ for metric in BUILT_IN}
+
+
+def test_it_is_refused_inside_a_composite_too():
+    with pytest.raises(SettingError, match=r"leaves MAP out: Elliot's MAP is the mean of Precision@1"):
+        small("F1(metric_name_2=MAP)", profile="elliot")
+    with pytest.raises(SettingError, match=r"leaves LAUC out"):
+        small("EucDistance(metric_names=[nDCG, F1(metric_1=LAUC)], utopia_points=[1, 1])", profile="warprec")
+    with pytest.raises(SettingError, match="does not cover EPC"):
+        small("F1(metric_name_1=EPC)", profile="ranx")
+
+
+def test_unknown_profiles_are_refused_with_a_suggestion():
+    for run_it in (lambda name: small("nDCG", profile=name), lambda name: weft.Evaluator("nDCG", K, profile=name)):
+        with pytest.raises(SettingError, match=r"profile='warp_rec' is not known\..*'warprec', 'elliot'.*Did you mean 'warprec'\?"):
+            run_it("warp_rec")
+        with pytest.raises(SettingError, match="profile='' is not known"):
+            run_it("")
+        with pytest.raises(SettingError, match="profile=3 is not known"):
+            run_it(3)
+
+
+def test_a_refusal_comes_before_any_data_is_read():
+    with pytest.raises(SettingError, match="leaves MAP out"):
+        weft.evaluate(lambda users: pytest.fail("was asked for scores"), TRUTH, metrics="MAP@2", profile="elliot")
+
+
+# ----------------------------------------------------------------------------------------------------------- what the caller says
+
+
+@pytest.mark.parametrize(
+    ("tool", "metric", "parameter"),
+    [(tool, metric, name) for tool, profile in PROFILES.items() for metric, params in profile.covers.items() for name in params],
+)
+def test_a_parameter_in_the_name_wins(tool, metric, parameter):
+    default = parameters(find(metric))[parameter].default
+    spec = parse(plain(metric))
+    for key in (parameter, parameter.upper()):
+        said = dict(parse(full_name(Spec(metric, (*spec.params, (key, default))), tool)).params)
+        assert said.get(parameter, default) == default
+        # The rest is still the profile's.
+        others = {name for name in PROFILES[tool].covers[metric] if name != parameter}
+        assert others <= said.keys() or metric in ("EFD", "EPC")  # which look at no gain, if relevance is not graded
+
+
+@pytest.mark.parametrize(
+    ("given", "profile", "wanted"),
+    [
+        ("nDCG(gain=binary)", "warprec", "nDCG(gain=binary)"),
+        ("nDCG(gain=exponential)", "warprec", "nDCG"),
+        ("ndcg(GAIN=binary)", "trec_eval", "nDCG(gain=binary)"),
+        ("nDCG(ideal=cut)", "rectools", "nDCG(gain=binary)"),
+        ("nDCG(gain=linear)", "rectools", "nDCG(gain=linear, ideal=k)"),
+        ("F1(metric_1=Precision)", "trec_eval", "F1"),
+        ("F1(metric_1=nDCG)", "trec_eval", "F1(metric_name_1=nDCG(gain=linear))"),
+        ("F1(beta=2)", "trec_eval", "F1(metric_name_1=Precision(denominator=list), beta=2)"),
+        ("EFD(relevance=discounted)", "warprec", "EFD(relevance=graded, gain=exponential_shifted)"),
+        ("EPC(relevance=graded, gain=linear)", "warprec", "EPC(relevance=graded, gain=linear, unseen=1)"),
+        ("ARP(unseen=2)", "warprec", "ARP(users=evaluated, unseen=2)"),
+        # Metrics inside others
+        (
+            "F1(metric_name_1=nDCG, metric_name_2=MAP)",
+            "ranx",
+            "F1(metric_name_1=nDCG(gain=linear), metric_name_2=MAP(normalizer=relevant))",
+        ),
+        ("F1(METRIC_NAME_1=nDCG(gain=binary))", "ranx", "F1(metric_name_1=nDCG(gain=binary))"),
+        (
+            f"EucDistance({POINT}, utopia_points=[1, 1])",
+            "warprec",
+            "EucDistance(metric_names=[nDCG(gain=exponential_shifted), Recall], utopia_points=[1, 1], scope=users)",
+        ),
+        (
+            f"EucDistance({POINT}, utopia_points=[1, 1], scope=system)",
+            "warprec",
+            "EucDistance(metric_names=[nDCG(gain=exponential_shifted), Recall], utopia_points=[1, 1])",
+        ),
+        (
+            "Hypervolume(metric_names=[nDCG(gain=linear), F1(metric_1=nDCG)], nadir_points=[0, 0])",
+            "warprec",
+            "Hypervolume(metric_names=[nDCG(gain=linear), F1(metric_name_1=nDCG(gain=exponential_shifted))], nadir_points=[0, 0], scope=users)",
+        ),
+    ],
+)
+def test_what_a_name_means_under_a_profile(given, profile, wanted):
+    assert full_name(given, profile) == wanted
+    settings = {name: value for name, value in PROFILES[profile].settings.items() if name != "missing_lists"}
+    mine, spelled = small(given, profile=profile), small(wanted, **settings)
+    assert mine[f"{given}@{K}"] == mine[f"{wanted}@{K}"] == spelled[f"{wanted}@{K}"]
+
+
+def test_classes_and_specs_take_the_profile_and_objects_keep_their_own():
+    for given in (weft.metrics.nDCG, Spec("nDCG"), parse("ndcg")):
+        assert full_name(given, "ranx") == "nDCG(gain=linear)"
+    assert full_name(weft.metrics.nDCG(k=K), "ranx") == "nDCG"
+    assert full_name(weft.metrics.nDCG(k=K, gain="binary"), "ranx") == "nDCG(gain=binary)"
+
+
+# Scores for "a", "b" and "d"; "b" has nothing relevant, "c" no scores, "d" is not in the truth.
+NAMED = {
+    "source": np.array([[0.5, 0.5, 0.1], [0.9, 0.5, 0.1], [0.9, 0.5, 0.1]]),
+    "truth": {"a": {"j": 2}, "b": {"i": 0}, "c": {"i": 1}},
+    "users": ["a", "b", "d"],
+    "items": ["i", "j", "l"],
+    "metrics": ["nDCG", "HitRate"],
+    "top_k": 1,
+}
+
+
+def hit_rate(**how):
+    result = weft.evaluate(
+        NAMED["source"], NAMED["truth"], **{name: NAMED[name] for name in NAMED if name not in ("source", "truth")}, **how
+    )
+    entry = result.entry("HitRate@1")
+    return entry.value, entry.users, {name: result.settings[name] for name in DEFAULTS}
+
+
+@pytest.mark.parametrize(
+    ("profile", "value", "users"),
+    [
+        # "a" misses at index 1, or has a half of each of its tied items; "b" and "c" count 0 or not at all.
+        ("warprec", 0.0, 2),
+        ("elliot", 0.0, 2),
+        ("recbole", 0.0, 2),
+        ("rectools", 0.0, 2),
+        ("ranx", 0.0, 3),
+        ("trec_eval", 0.0, 2),
+        ("torchmetrics", 0.5 / 3, 3),
+    ],
+)
+def test_a_profile_says_who_counts(profile, value, users):
+    assert hit_rate(profile=profile) == (pytest.approx(value), users, {**DEFAULTS, **PROFILES[profile].settings})
+
+
+@pytest.mark.parametrize("profile", ["trec_eval", "torchmetrics", "warprec"])
+def test_settings_that_the_caller_gives_win(profile):
+    says = {**DEFAULTS, **PROFILES[profile].settings}
+    for empty_users in ("zero", "skip"):
+        for missing_lists in ("zero", "skip"):
+            for ties in ("index", "expected", "optimistic"):
+                given = {"empty_users": empty_users, "missing_lists": missing_lists, "ties": ties}
+                users = 1 + (empty_users == "zero") + (missing_lists == "zero")
+                value = {"index": 0.0, "expected": 0.5, "optimistic": 1.0}[ties] / users
+                assert hit_rate(profile=profile, **given) == (pytest.approx(value), users, given)
+    # One alone leaves the others to the profile.
+    for name, value in (("empty_users", "skip"), ("empty_users", "zero"), ("missing_lists", "skip"), ("ties", "pessimistic")):
+        assert hit_rate(profile=profile, **{name: value})[2] == {**says, name: value}
+
+
+def test_an_evaluator_lets_the_caller_win_too():
+    evaluator = weft.Evaluator(["nDCG"], 1, profile="sklearn", ties="index", empty_users="skip")
+    evaluator.update(torch.tensor([[0.5, 0.5], [0.9, 0.1]]), torch.tensor([[0, 1], [0, 0]]))
+    result = evaluator.compute()
+    assert (result["nDCG@1"], result.entry("nDCG@1").users) == (0.0, 1)
+    assert (result.settings["ties"], result.settings["empty_users"]) == ("index", "skip")
+
+
+# ------------------------------------------------------------------------------------------------------------ metrics of one's own
+
+
+class Depth(weft.UserAverageTopKMetric):
+    """The cut-off, times a parameter that has the name of one that profiles set."""
+
+    def __init__(self, k, *, gain="exponential", **settings):
+        super().__init__(k, **settings)
+        self.gain = gain
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        return torch.full((len(preds),), self.k * {"exponential": 1.0, "linear": 2.0}[self.gain], dtype=torch.float64)
+
+
+class Bolder(weft.metrics.nDCG):
+    """Derived from a metric that profiles change."""
+
+
+@pytest.fixture
+def own_metrics(monkeypatch):
+    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+    weft.register(Depth)
+    weft.register(Bolder)
+
+
+@pytest.mark.usefixtures("own_metrics")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_metrics_of_ones_own_are_untouched(profile):
+    result = small(["Depth", "Depth(gain=linear)", Bolder, "nDCG"], profile=profile, empty_users="skip", ties="index")
+    assert (result[f"Depth@{K}"], result[f"Depth(gain=linear)@{K}"]) == (K, 2 * K)
+    assert result[f"Bolder@{K}"] == small("nDCG")[f"nDCG@{K}"]
+    names = [value.metric for value in result.values]
+    assert names[:3] == ["Depth", "Depth(gain=linear)", "Bolder"]
+
+
+@pytest.mark.usefixtures("own_metrics")
+def test_metrics_of_ones_own_are_untouched_inside_others():
+    assert (
+        full_name("F1(metric_name_1=Bolder, metric_name_2=nDCG)", "ranx")
+        == "F1(metric_name_1=Bolder, metric_name_2=nDCG(gain=linear))"
+    )
+
+
+def test_a_class_of_ones_own_need_not_be_registered():
+    assert small([Depth], profile="ranx")[f"Depth@{K}"] == pytest.approx(small([Depth], empty_users="zero")[f"Depth@{K}"])
+
+
+def test_a_class_with_a_built_in_name_is_refused_as_without_a_profile():
+    namesake = type("nDCG", (Depth,), {})
+    for how in ({}, {"profile": "ranx"}):
+        with pytest.raises(SettingError, match="has the name of the registered metric nDCG"):
+            small([namesake], **how)
