@@ -1,7 +1,7 @@
 """Profiles: every metric that a profile covers against the stored values of its tool, and how profiles behave.
 
-The stored values lie outside the repository (see test_golden.py). Each table row names the tool's metric and Weft's plain name of it;
-the profile has to fill in the rest. A second table holds what a profile leaves out, but which other inputs or parameters reproduce.
+The stored values lie outside the repository (see test_golden.py). Each row of the first table names a tool's metric and Weft's plain
+name of it; the profile has to fill in the rest. The second holds what profiles leave out and other inputs or parameters reproduce.
 """
 
 import math
@@ -439,7 +439,7 @@ class Case:
 def cases_of(profile, tool, row):
     relevances, theirs, ours, how = (*row, {})[:4]
     models = ("bias",) if relevances == RATED else how.get("models", MODELS)
-    # WarpRec's and Elliot's fairness of scores needs the scores; by index, their ties rank as in the order that all tools were given.
+    # Fairness of scores needs the scores; ties by index are the order that all tools were given.
     view = how.get("view") or ("predictions" if relevances == RATED else "raw" if profile in ("warprec", "elliot") else "gold")
     for relevance in relevances:
         for model in models:
@@ -692,7 +692,7 @@ def test_users_are_counted_as_the_tools_count_them(model):
     ids=str,
 )
 def test_users_without_a_list(how, wanted):
-    """The awkward split of the README, which tells its numbers to six digits: users without a list, with a short one, without truth."""
+    """The README's split with users without a list, with a short one or without truth; it tells the numbers to six digits."""
     everyone = np.array(ids("users"))
     found = scores("itemknn", "gold").copy()
     short = everyone % 10 == 1
@@ -741,6 +741,9 @@ DATA_OF_ALL = {
     "item_features": [["red"], ["blue"], ["red", "green"]] * (ITEMS // 3),
 }
 POINTS = {"EucDistance": "utopia_points=[1, 1]", "Hypervolume": "nadir_points=[0, 0]"}
+
+
+BUILT_IN_NAMES = {parse(example).name for example in BUILT_IN}
 
 
 def plain(metric):
@@ -854,7 +857,7 @@ def test_a_full_name_finds_the_value_too():
 def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
     tool = PROFILES[profile]
     assert not tool.left_out.keys() & tool.covers.keys()
-    assert BUILT_IN_NAMES >= tool.left_out.keys() | tool.covers.keys()
+    assert tool.left_out.keys() | tool.covers.keys() <= BUILT_IN_NAMES
     for metric, reason in tool.left_out.items():
         for given in (metric, f"{metric.upper()}@{K}", getattr(weft.metrics, metric), Spec(metric)):
             with pytest.raises(SettingError, match=re.escape(f"profile={profile!r} leaves {metric} out: {reason}.")):
@@ -864,9 +867,6 @@ def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
     for metric in BUILT_IN_NAMES - tool.left_out.keys() - tool.covers.keys():
         with pytest.raises(SettingError, match=f"does not cover {metric}. It covers: {re.escape(', '.join(sorted(tool.covers)))}"):
             small([plain(metric)], profile=profile)
-
-
-BUILT_IN_NAMES = {metric.__name__ for metric in BUILT_IN}
 
 
 def test_it_is_refused_inside_a_composite_too():

@@ -93,13 +93,16 @@ def demo(
         f"{first.counts['relevant_items']:,} held-out interactions; what users have seen is masked.\n"
     )
     console.print(results_table(results))
+    shared = set.intersection(*(set(result.notes) for result in results))
+    for note in (note for note in first.notes if note in shared):
+        console.print(f"[dim]all: {note}[/dim]", highlight=False)
     for result in results:
-        for note in result.notes:
+        for note in (note for note in result.notes if note not in shared):
             console.print(f"[dim]{result.name}: {note}[/dim]", highlight=False)
     console.print(f"\nWritten: {', '.join(map(str, files))} (and values per user beside them)", highlight=False, soft_wrap=True)
     console.print("\nNext, try:")
     console.print(f"  weft compare {files[1]} {files[2]}", highlight=False, soft_wrap=True)
-    console.print("  weft metrics nDCG", highlight=False)
+    console.print("  weft metrics MAP --profiles", highlight=False)
 
 
 @app.command()

@@ -13,7 +13,10 @@ from weft.result import Result
 from weft.run import evaluate
 from weft.sources import Factors
 
-METRICS = ("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC")
+METRICS = (
+    *("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC"),
+    *("ItemCoverage(as_fraction=True)", "Gini", "EPC", "ARP", "SRecall", "UserMADRanking"),
+)
 TOP_K = (10, 20)
 
 
@@ -50,6 +53,8 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
             train=data.train,
             users=users,
             items=items,
+            user_groups=data.users.select("user", "gender"),
+            item_features=data.items.select("item", "genres"),
             metrics=METRICS,
             top_k=TOP_K,
             per_user=True,

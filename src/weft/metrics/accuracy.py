@@ -66,8 +66,8 @@ class Recall(_Accuracy):
 
     `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
 
-    Edge cases: relevant items that were not offered, because they are masked or have no score, stay in |R|; a user without a relevant
-    item is left out.
+    Edge cases: relevant items that were not offered, because they are masked or have no score, stay in |R|; a user without a
+    relevant item is left out.
 
     Example: of the relevant items 0, 1 and 2 the list holds 0.
 
@@ -253,8 +253,8 @@ class LAUC(_Accuracy):
     A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a
     user without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
 
-    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom the source has
-    nothing.
+    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom the source
+    has nothing.
 
     Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
 
@@ -266,7 +266,10 @@ class LAUC(_Accuracy):
     """
 
     undefined = "no user has both a relevant item and a negative"
-    reference = "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender system evaluations"
+    reference = (
+        "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender system evaluations; on ROC curves "
+        "Fawcett (2006), An introduction to ROC analysis, doi 10.1016/j.patrec.2005.10.010"
+    )
 
     def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:
         super().__init__(k, **settings)
@@ -434,7 +437,9 @@ class F1(_Accuracy):
     tensor(0.6667, dtype=torch.float64)
     """
 
-    reference = "van Rijsbergen (1979), Information Retrieval, 2nd edition, chapter 7"
+    reference = (
+        "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, doi 10.3115/1072064.1072067"
+    )
     parameter_aliases = {"metric_1": "metric_name_1", "metric_2": "metric_name_2"}
 
     def __init__(

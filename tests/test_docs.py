@@ -1,0 +1,57 @@
+"""The generated pages are what the registry says today, and links between documents lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from weft.profiles import PROFILES
+from weft.registry import all_metrics
+from weft.report.definitions import LIKED, LISTS, RATED, facts, side_by_side, words
+from weft.report.pages import built_in, pages
+
+ROOT = Path(__file__).parents[1]
+PAGES = pages()
+
+
+@pytest.mark.parametrize("place", PAGES)
+def test_a_page_is_up_to_date(place):
+    written = (ROOT / "docs" / place).read_text(encoding="utf-8") if (ROOT / "docs" / place).exists() else ""
+    assert written == PAGES[place], "write the pages again: python -m weft.report.pages docs"
+
+
+def test_no_page_is_left_of_a_metric_that_is_gone():
+    assert {path.name for path in (ROOT / "docs" / "metrics").iterdir()} == {
+        "README.md",
+        *(f"{metric.__name__}.md" for metric in built_in()),
+    }
+
+
+@pytest.mark.parametrize("metric", built_in(), ids=lambda metric: metric.__name__)
+def test_a_metric_says_everything_that_a_page_shows(metric):
+    told = words(metric)
+    assert told.summary.endswith(".") and told.edge_cases.endswith(".") and told.example and ">>> metric.update(" in told.code
+    assert re.search(r"doi 10\.\d{4,9}/\S+$", metric.reference), metric.reference
+    assert {"family", "better", "range", "needs", "reference"} <= {what for what, _ in facts(metric)}
+
+
+def test_links_lead_somewhere():
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    assert len(documents) > 45
+    for document in documents:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
+
+
+def test_the_definitions_differ_where_tools_differ():
+    """The four lists of the docs under each tool's definition; worked out by hand in the README and in test_pitfalls."""
+    by_tool = {row.tool: row for row in side_by_side(next(metric for metric in all_metrics() if metric.__name__ == "MAP"))}
+    assert {tool: by_tool[tool].binary for tool in ("weft", "trec_eval", "torchmetrics", "rectools")} == {
+        "weft": "0.4258",
+        "trec_eval": "0.3833",
+        "torchmetrics": "0.5639",
+        "rectools": "0.3833",
+    }
+    assert set(by_tool) <= {"weft", *PROFILES} and "mean of Precision@1" in by_tool["elliot"].reason
+    assert LISTS.keys() == LIKED.keys() == RATED.keys()
