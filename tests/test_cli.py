@@ -53,7 +53,7 @@ def test_the_next_two_commands_work(demo):
     assert [command[:2] for command in commands] == [["weft", "compare"], ["weft", "metrics"]]
     comparison, explanation = (run(*command[1:], cwd=folder).stdout for command in commands)
     assert "item_knn against factors" in comparison and "nDCG@10" in comparison and "*" in comparison
-    assert "2^r - 1" in explanation and "Järvelin" in explanation
+    assert "trec_eval" in explanation and "0.4258" in explanation and "0.5639" in explanation
 
 
 def test_tables_fit_80_columns(demo):
@@ -99,7 +99,25 @@ def test_version_help_and_list(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith("weft 0.")
     assert "weft demo" in run("--help", cwd=tmp_path).stdout
     listed = run("metrics", cwd=tmp_path).stdout
-    assert "nDCG@k" in listed and "GAUC" in listed and "higher" in listed
+    assert "nDCG@k" in listed and "GAUC" in listed and "higher" in listed and "closer to 1" in listed
+
+
+def test_a_metric_is_explained(tmp_path):
+    told = run("metrics", "ndcg", cwd=tmp_path).stdout
+    assert (
+        "2^r - 1" in told and "Järvelin" in told and "parameter  gain = 'exponential'" in told and "scores and truth only" in told
+    )
+    assert "needs      train, user_groups, item_clusters" in run("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
+    assert "parameter  metric_names must be given" in run("metrics", "Hypervolume", cwd=tmp_path).stdout
+
+
+def test_a_metric_under_every_definition(tmp_path):
+    shown = run("metrics", "nDCG", "--profiles", cwd=tmp_path).stdout
+    for words in ("nDCG(gain=exponential_shifted)", "rectools", "0.2983", "0.5067", "0.4249"):
+        assert words in shown
+    gini = run("metrics", "Gini", "--profiles", cwd=tmp_path).stdout
+    assert "1 - Gini" in gini and "not covered by: trec_eval, ranx" in gini
+    assert "rectools" in run("metrics", "--profiles", cwd=tmp_path).stdout
 
 
 def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_second(tmp_path):

@@ -357,7 +357,7 @@ class Evaluator(nn.Module):
                 reading, cells = metric.read(read(spec.k)), metric.cells(read(spec.k))
             else:
                 reading = self._read_own(spec, metric)
-            about: dict[str, Any] = {"higher_is_better": metric.higher_is_better, "target": metric.target}
+            about: dict[str, Any] = {"higher_is_better": type(metric).higher_is_better, "target": type(metric).target}
             name = str(spec.at(None))
             if reading.value is not None:
                 value = _finite(spec, reading.value)
@@ -443,7 +443,7 @@ class Evaluator(nn.Module):
 
     def _needs(self) -> set[str]:
         """The inputs that some metric looks at."""
-        return set[str]().union(*(metric.needs for metric in (*(group.metric for group in self._groups), *self._own())))
+        return set[str]().union(*(metric.needed_inputs() for metric in (*(group.metric for group in self._groups), *self._own())))
 
     def _settings(self) -> dict[str, Any]:
         return {

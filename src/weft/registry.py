@@ -234,8 +234,8 @@ def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str])
         if key not in known:  # the same at every cut-off, so that one metric need be made
             named = nameable(spec.at(wanted[0]), metric)
             known[key] = named.spec
-            if named.needs - available:
-                lacking[str(named.spec)] = named.needs - available
+            if missing := named.needed_inputs() - available:
+                lacking[str(named.spec)] = missing
         for k in wanted:
             if specs.setdefault(known[key].at(k), metric) is not metric:
                 raise SettingError(f"two different metrics are named {known[key].at(k)}; rename one of the classes.")

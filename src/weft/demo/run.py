@@ -15,7 +15,7 @@ from weft.sources import Factors
 
 METRICS = (
     *("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC"),
-    *("ItemCoverage(as_fraction=True)", "Gini", "EPC", "ARP", "SRecall", "UserMADRanking"),
+    *("ItemCoverage", "Gini", "EPC", "ARP", "SRecall", "UserMADRanking"),
 )
 TOP_K = (10, 20)
 

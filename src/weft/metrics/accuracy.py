@@ -467,9 +467,8 @@ class F1(_Accuracy):
         highest = [high for part in self._parts if (high := part.metric.bounds[1]) is not None]
         self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
 
-    @property
-    def needs(self) -> set[str]:
-        return set[str]().union(*(part.metric.needs for part in self._parts))
+    def needed_inputs(self) -> set[str]:
+        return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
 
     def per_user(self, lists: Lists) -> Tensor:
         a, b = (part.user_values(lists) for part in self._parts)

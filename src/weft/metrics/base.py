@@ -216,8 +216,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     def add_states(self) -> None:
         """Make the states of a metric that stands alone, once its parameters are known."""
 
-    @property
-    def needs(self) -> set[str]:
+    def needed_inputs(self) -> set[str]:
         """The inputs of the run that the metric cannot do without."""
         return required_inputs(type(self))
 

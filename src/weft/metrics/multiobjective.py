@@ -50,9 +50,8 @@ class _Point(UserAverageTopKMetric):
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
 
-    @property
-    def needs(self) -> set[str]:
-        return set[str]().union(*(part.metric.needs for part in self._parts))
+    def needed_inputs(self) -> set[str]:
+        return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
 
     @property
     def has_user_values(self) -> bool:

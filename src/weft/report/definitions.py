@@ -74,7 +74,7 @@ def value_range(metric: BaseMetric | type[BaseMetric]) -> str:
 
 def needs(metric: type[BaseMetric]) -> list[str]:
     """The inputs of a run that the metric asks for; sizes, which every run knows, are no matter."""
-    wanted = nameable(parse_example(metric)).needs
+    wanted = nameable(parse_example(metric)).needed_inputs()
     return [name for name in RUN_INPUTS if name in wanted and not name.startswith("num_")]
 
 

@@ -19,7 +19,7 @@ def results_table(results: Sequence[Result]) -> Table:
     table = Table(
         title="95 % confidence intervals over users; * best", title_style="italic", title_justify="left", caption_justify="left"
     )
-    table.add_column("metric", no_wrap=True)
+    table.add_column("metric", overflow="fold")
     for result in results:
         table.add_column(Text(result.name), justify="right", no_wrap=True)
     names = list(dict.fromkeys(name for result in results for name in result))
@@ -41,7 +41,7 @@ def comparison_tables(comparison: Comparison) -> list[Table]:
     for (a, b, test), rows in _grouped(comparison).items():
         title = Text(f"{a} against {b}: {test}, p adjusted by {comparison.correction}, * significant at {comparison.alpha:g}")
         table = Table(title=title, title_style="italic", title_justify="left")
-        table.add_column("metric", no_wrap=True)
+        table.add_column("metric", overflow="fold")
         for column in (Text(a), Text(b), "difference", "95 % interval", "p"):
             table.add_column(column, justify="right")
         table.add_column("better")
