@@ -336,11 +336,11 @@ class Evaluator(nn.Module):
         if counts.pop("bad_scores"):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
         counts |= {"items": self.num_items or self._items_met or 0, **self._items_without()}
-        values = tuple(self._values())
+        values, notes = tuple(self._values()), self._notes(counts)
         return Result(
             values=values,
             counts=counts,
-            notes=(*self._notes(counts), *self._undefined(values)),
+            notes=(*notes, *self._undefined(values, notes)),
             settings=self._settings(),
             provenance=versions(),
             per_user=self._per_user_frame() if self.keeps_per_user else None,
@@ -375,14 +375,14 @@ class Evaluator(nn.Module):
         users = metric.users_counted()
         return Reading(value, users=None if users is None else int(users))
 
-    def _undefined(self, values: Iterable[MetricValue]) -> Iterable[str]:
-        """Why values are undefined, one note per metric."""
-        reasons = {str(spec.at(None)): metric.undefined for spec, metric in self._classes.items()}
+    def _undefined(self, values: Iterable[MetricValue], already_said: Iterable[str]) -> Iterable[str]:
+        """Why values are undefined, one note per reason."""
+        classes = {str(spec.at(None)): metric for spec, metric in self._classes.items()}
         names: dict[str, dict[str, list[str]]] = {}
         for value in values:
-            # The rate of a cluster that has none needs no further word; it is the metric that says what is left out.
-            if math.isnan(value.value) and (not value.cell or value.target is not None):
-                names.setdefault(reasons[value.metric], {}).setdefault(value.plain_name, []).append(print_cell(value.cell))
+            reason = classes[value.metric].undefined_cell if value.cell else classes[value.metric].undefined
+            if math.isnan(value.value) and not any(note.startswith(reason) for note in already_said):
+                names.setdefault(reason, {}).setdefault(value.plain_name, []).append(print_cell(value.cell))
         for reason, metrics in names.items():
             shown = []
             for name, cells in metrics.items():

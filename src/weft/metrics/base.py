@@ -81,6 +81,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     bounds: Bounds = (None, None)
     reference: ClassVar[str] = ""
     undefined: ClassVar[str] = "no user has a value"  # why a value can be NaN
+    undefined_cell: ClassVar[str] = ""  # the same for one of several values by label
     parameter_aliases: ClassVar[dict[str, str]] = {}
     # A name with parameters, for a metric that cannot do without them.
     example: ClassVar[str] = ""

@@ -101,7 +101,7 @@ class BiasDisparityBS(_BiasDisparity):
     """
 
     averages_ties = True  # there are no lists, and so no ties
-    undefined = "the group has no train interaction with an item that has a label"
+    undefined = undefined_cell = "the group has no train interaction with an item that has a label"
     reference = _BIAS_REFERENCE
 
     def __init__(
@@ -140,7 +140,7 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
     {'BiasDisparityBR@1[F, a]': 2.0, 'BiasDisparityBR@1[F, b]': 0.0}
     """
 
-    undefined = "the group is recommended no item that has a label"
+    undefined = undefined_cell = "the group is recommended no item that has a label"
     reference = _BIAS_REFERENCE
 
     def __init__(
@@ -184,7 +184,7 @@ class BiasDisparityBD(BiasDisparityBR):
 
     bounds: Bounds = (-1.0, None)
     target = 0.0
-    undefined = "the group has no train interaction with the cluster, or is recommended no item that has a label"
+    undefined = undefined_cell = "the group has no train interaction with the cluster, or is recommended no item that has a label"
 
     def __init__(
         self,
@@ -259,6 +259,7 @@ class REO(_Rates):
     """
 
     undefined = "fewer than two clusters have a relevant item, or no relevant item is recommended"
+    undefined_cell = "the cluster has no relevant item"
     reference = _PARITY_REFERENCE
 
     def totals(self) -> tuple[Total, ...]:
@@ -285,6 +286,7 @@ class RSP(_Rates):
     """
 
     undefined = "fewer than two clusters are offered, or no item with a label is recommended"
+    undefined_cell = "the cluster is not offered"
     reference = _PARITY_REFERENCE
 
     def totals(self) -> tuple[Total, ...]:
