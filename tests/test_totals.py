@@ -1,0 +1,100 @@
+"""What adds up: each quantity once per batch, whatever the number of metrics and cut-offs."""
+
+from collections import Counter
+
+import pytest
+import torch
+
+import weft
+from everything import BUILT_IN, about
+from weft.metrics import totals
+from weft.metrics.totals import Exposure, Hits, Offered, Relevant, Total
+
+USERS, ITEMS, CUTOFFS = 40, 25, [5, 1, 20, 10, 3]
+GENERATOR = torch.Generator().manual_seed(5)
+SCORES = torch.rand(USERS, ITEMS, generator=GENERATOR)
+SCORES[torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.1] = -torch.inf
+SCORES[3] = -torch.inf
+TARGET = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.15).int()
+TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
+EVERYONE = torch.arange(USERS)
+
+
+def evaluator(metrics, top_k=CUTOFFS):
+    return weft.Evaluator(metrics, top_k, train=TRAIN, **about(USERS, ITEMS))
+
+
+def kinds():
+    found, stack = [], [Total]
+    while stack:
+        stack += (more := stack.pop().__subclasses__())
+        found += [kind for kind in more if "terms" in vars(kind)]
+    return found
+
+
+def test_every_total_is_computed_once_per_batch(monkeypatch):
+    computed = Counter()
+    for kind in kinds():
+
+        def counting(self, lists, real=kind.terms):
+            computed[self] += 1
+            return real(self, lists)
+
+        monkeypatch.setattr(kind, "terms", counting)
+    made = evaluator(BUILT_IN)
+    for rows in EVERYONE.split(10):
+        made.update(SCORES[rows], TARGET[rows], rows)
+    made.compute()
+    assert set(computed.values()) == {4} and len(computed) == len(made._ledger.places)
+    by_item = [total for total in computed if isinstance(total, totals.OfItems)]
+    # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for fourteen metrics at five cut-offs.
+    assert len(by_item) == 7
+
+
+def test_composites_add_nothing_to_what_their_parts_add_up():
+    parts = ["nDCG", "EPC", "Gini", "ItemCoverage", "BiasDisparityBS", "BiasDisparityBR", "REO"]
+    composites = [
+        "EucDistance(metric_names=[nDCG, EPC, Gini], utopia_points=[1, 1, 0])",
+        "Hypervolume(metric_names=[ItemCoverage, REO, nDCG], nadir_points=[0, 9, 0])",
+        "BiasDisparityBD",
+        "ShannonEntropy",
+        "PopREO",
+    ]
+    alone, together = evaluator(parts), evaluator([*parts, *composites])
+    assert together.sums.numel() == alone.sums.numel() > 0
+    assert [type(total) for total in together._ledger.places] == [type(total) for total in alone._ledger.places]
+
+
+def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():
+    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(totals.SUMS)
+    assert evaluator(["BiasDisparityBS"]).sums.numel() == 0
+
+
+def test_item_totals_at_every_cutoff():
+    masked = SCORES.masked_fill(TRAIN > 0, -torch.inf)
+    made = evaluator(["Gini", "REO", "RSP", "PopRSP(users=evaluated)"])
+    for rows in EVERYONE.split(7):
+        made.update(SCORES[rows], TARGET[rows], rows)
+    assert made._ledger.size == made.sums.numel()
+    read, evaluated = made._ledger.read(made.sums), (TARGET > 0).any(1)
+    for k in CUTOFFS:
+        lists = [row.argsort(descending=True)[: min(k, int(row.isfinite().sum()))].tolist() for row in masked]
+        exposure = torch.tensor([sum(item in items for items in lists) for item in range(ITEMS)])
+        hits = torch.tensor([sum(item in items and TARGET[u, item] > 0 for u, items in enumerate(lists)) for item in range(ITEMS)])
+        among = torch.tensor([sum(item in items for items, one in zip(lists, evaluated) if one) for item in range(ITEMS)])
+        assert read(k)[Exposure(ITEMS)].tolist() == exposure.tolist()
+        assert read(k)[Exposure(ITEMS, "evaluated")].tolist() == among.tolist()
+        assert read(k)[Hits(ITEMS)].tolist() == hits.tolist()
+        assert read(k)[Relevant(ITEMS)].tolist() == (TARGET > 0).sum(0).tolist()
+        assert read(k)[Offered(ITEMS)].tolist() == masked.isfinite().sum(0).tolist()
+        assert read(k)[Offered(ITEMS, "evaluated")].tolist() == masked[evaluated].isfinite().sum(0).tolist()
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
+    """Rows in which only train is missing are not looked at; the count is the same."""
+    scores = SCORES if gaps else torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(9))
+    made = evaluator(["RSP@3"])
+    made.update(scores, TARGET, EVERYONE)
+    offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
+    assert made._ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
