@@ -13,6 +13,8 @@ Every message says what was got, what was expected and how to fix it.
 from __future__ import annotations
 
 import difflib
+import math
+import numbers
 import operator
 from collections.abc import Iterable
 
@@ -67,3 +69,18 @@ def whole_number(name: str, value: object, *, least: int = 1) -> int:
     if number is None or isinstance(value, bool) or not least <= number < 2**63:
         raise SettingError(f"{name}={value!r}; it must be a whole number from {least} up.")
     return number
+
+
+def real_number(name: str, value: object, *, more: str = "") -> float:
+    """`value` as a finite number, an int if it is whole; refuses booleans and text. `more` says what else it must be."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise SettingError(f"{name}={value!r}; it must be a number{more}.")
+    number = float(value)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def true_or_false(name: str, value: object) -> bool:
+    """`value` as a bool; refuses whatever is not one."""
+    if type(value).__name__ not in ("bool", "bool_"):  # Python's or NumPy's
+        raise SettingError(f"{name}={value!r}; it must be True or False.")
+    return bool(value)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks import Batch, open_batch
-from weft.data import Label, Labels, Train
+from weft.data import Features, Label, Labels, Train
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
@@ -112,10 +112,10 @@ class Evaluator(nn.Module):
         self.empty_users = one_of("empty_users", chosen["empty_users"], EMPTY_USERS)
         self.rule = TieRule(chosen["ties"], seed)
         wanted = [metric if self.profile is None else adopt(metric, self.profile) for metric in as_list(metrics)]
-        self._refuse_other_settings(wanted)
         self.masks_seen = decide_masking(mask_seen, train is not None)
         labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
         self._inputs = self._read_inputs(train, labels)
+        self._refuse_other_settings(wanted)
         self._classes = expand(wanted, as_cutoffs(top_k), available=set(self._inputs))
         self.specs = tuple(self._classes)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
@@ -134,7 +134,6 @@ class Evaluator(nn.Module):
         self._kept: list[tuple[Tensor, Tensor]] = []
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
-        self._is_half_counted = False
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
         """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
@@ -169,7 +168,10 @@ class Evaluator(nn.Module):
         """What metrics may ask for, by number."""
         inputs: dict[str, Any] = {}
         if train is not None:
-            inputs["train"] = Train.read(train, self.num_users, self.num_items)
+            try:
+                inputs["train"] = Train.read(train, self.num_users, self.num_items)
+            except SettingError as error:
+                raise SettingError(f"{str(error).rstrip('.')}, or give num_users= and num_items= too.") from None
             self.num_items = inputs["train"].num_items
         for name, given in labels.items():
             if given is not None and name == "user_groups":
@@ -201,6 +203,12 @@ class Evaluator(nn.Module):
                             f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count alike, here with "
                             f"{name}={self._counting()[name]!r}; give {name}={value!r} to the evaluation instead."
                         )
+                for name, own in metric.own_inputs().items():
+                    if name in self._inputs and not own.same_as(self._inputs[name]):
+                        raise SettingError(
+                            f"{metric.spec} was made with another {name} than that of the run; give metrics by name, or the same "
+                            f"{name}."
+                        )
 
     def _own(self) -> list[BaseMetric]:
         return cast("list[BaseMetric]", list(self.own_metrics))
@@ -224,6 +232,7 @@ class Evaluator(nn.Module):
         truth = rows_of_target(target, len(scores), scores.shape[1], scores.device)
         self.add(scores, truth, users=users, seen=self._seen(self._inputs["train"], users) if self.masks_seen else None)
         self._rows_met += len(scores)
+        self._items_met = scores.shape[1]
 
     def _check_items(self, found: int) -> None:
         """All batches have the same items: as many as was said, or as in the first batch."""
@@ -231,12 +240,9 @@ class Evaluator(nn.Module):
         if expected is not None and found != expected:
             said = f"num_items={expected}" if self.num_items is not None else f"an earlier batch had {expected}"
             raise InputError(f"preds has {found} items, but {said}; give one column per item.")
-        self._items_met = found
 
     def _seen(self, train: Train, users: Tensor) -> SparseRows:
         check_users(users, train.cells.num_users, "train")
-        if train.num_items != self._items_met:
-            raise InputError(f"preds has {self._items_met} items, but train has {train.num_items}; give one column per item.")
         return SparseRows.of(train.cells.select(users.cpu().numpy()), users.device)
 
     def add(
@@ -265,22 +271,19 @@ class Evaluator(nn.Module):
         ) as batch:
             self._accumulate(batch)
 
-    def _refuse_half_counted(self) -> None:
-        if self._is_half_counted:
-            raise SettingError("an earlier batch failed in one metric after others had counted it; call reset() and start again.")
-
     def _accumulate(self, batch: Batch) -> None:
-        self._refuse_half_counted()
         # Whatever may fail comes first, so that a batch that fails is not half counted.
         terms = self._ledger.terms(batch)
         tallies = self._tally(batch)
         kept = self._per_user_values(batch) if self.keeps_per_user else None
-        for number, metric in enumerate(self._own()):
-            try:
+        before = [(metric, metric.states()) for metric in self._own()]
+        try:
+            for metric in self._own():
                 metric.accumulate(batch)
-            except BaseException:
-                self._is_half_counted = number > 0
-                raise
+        except BaseException:
+            for metric, states in before:
+                metric.restore(states)
+            raise
         self.tallies += tallies
         self._ledger.add(self.sums, terms)
         if kept is not None:
@@ -331,7 +334,6 @@ class Evaluator(nn.Module):
     @torch.no_grad()
     def compute(self) -> Result:
         """The Result of all batches so far."""
-        self._refuse_half_counted()
         counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
         if counts.pop("bad_scores"):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
@@ -360,11 +362,11 @@ class Evaluator(nn.Module):
             about: dict[str, Any] = {"higher_is_better": type(metric).higher_is_better, "target": type(metric).target}
             name = str(spec.at(None))
             if reading.value is not None:
-                value = _finite(spec, reading.value)
+                value = _finite(spec, metric, reading.value)
                 yield MetricValue(name, spec.k, value, reading.std_error, reading.users, **about, parts=reading.parts)
                 about = {}  # the rates behind a value have no direction of their own
             for labels, cell in cells.items():
-                yield MetricValue(name, spec.k, _finite(spec, cell), cell=tuple(map(str, labels)), **about)
+                yield MetricValue(name, spec.k, _finite(spec, metric, cell), cell=tuple(map(str, labels)), **about)
 
     @staticmethod
     def _read_own(spec: Spec, metric: BaseMetric) -> Reading:
@@ -375,7 +377,7 @@ class Evaluator(nn.Module):
         users = metric.users_counted()
         return Reading(value, users=None if users is None else int(users))
 
-    def _undefined(self, values: Iterable[MetricValue], already_said: Iterable[str]) -> Iterable[str]:
+    def _undefined(self, values: tuple[MetricValue, ...], already_said: list[str]) -> Iterable[str]:
         """Why values are undefined, one note per reason."""
         classes = {str(spec.at(None)): metric for spec, metric in self._classes.items()}
         names: dict[str, dict[str, list[str]]] = {}
@@ -383,6 +385,10 @@ class Evaluator(nn.Module):
             reason = classes[value.metric].undefined_cell if value.cell else classes[value.metric].undefined
             if math.isnan(value.value) and not any(note.startswith(reason) for note in already_said):
                 names.setdefault(reason, {}).setdefault(value.plain_name, []).append(print_cell(value.cell))
+        told = {value.plain_name for value in values}
+        for spec in self.specs:
+            if str(spec) not in told:
+                yield f"{spec} has no value: no user or no item has a label"
         for reason, metrics in names.items():
             shown = []
             for name, cells in metrics.items():
@@ -429,6 +435,10 @@ class Evaluator(nn.Module):
         uses = self._needs()
         if (without := counts.get("users_without_group")) and "user_groups" in uses:
             notes.append(f"{without:,} of {counts['users']:,} users have no label in user_groups and are in no group")
+        for name, labels in self._inputs.items():
+            if isinstance(labels, (Labels, Features)) and labels.unknown:
+                kind = "user" if name == "user_groups" else "item"
+                notes.append(f"{labels.unknown:,} labels of {name} belong to {kind}s that are not evaluated")
         for name, (what, effect) in _ITEMS_WITHOUT.items():
             if name in uses and (without := counts.get(what)):
                 notes.append(f"{without:,} of {counts['items']:,} items {effect}")
@@ -465,14 +475,8 @@ class Evaluator(nn.Module):
             [pl.Series("user", users.cpu().numpy()), *(pl.Series(str(spec), table[:, self._columns.index(spec)]) for spec in order)]
         )
 
-    def _fingerprint(self) -> dict[str, Any]:
-        """What must be alike for sums to be added: the catalogue and the labels."""
-        labels = {name: given.names for name, given in self._inputs.items() if isinstance(given, Labels)}
-        return {"sums": self._ledger.size, **labels}
-
     def reset(self) -> None:
         """Forget every batch."""
-        self._is_half_counted = False
         self._items_met = None
         self._rows_met = 0
         self.sums.zero_()
@@ -485,13 +489,16 @@ class Evaluator(nn.Module):
         """Add what another evaluator of the same metrics and settings has seen of other users."""
         if not isinstance(other, Evaluator):
             raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
-        mine, theirs = ({**x._settings(), "per_user": x.keeps_per_user} for x in (self, other))
-        mine, theirs = ({**settings, "inputs": x._fingerprint()} for settings, x in ((mine, self), (theirs, other)))
-        if mine != theirs:
-            name = next(name for name in mine if mine[name] != theirs[name])
-            raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
+        mine, theirs = ({**x._settings(), "per_user": x.keeps_per_user, "num_items": x.num_items} for x in (self, other))
+        for name in mine:
+            if mine[name] != theirs[name]:
+                raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
+        for name, given in self._inputs.items():
+            if isinstance(given, (Train, Labels, Features)) and not given.same_as(other._inputs[name]):
+                raise SettingError(f"cannot merge evaluators that differ in {name}; give both the same.")
         if other._items_met is not None:
             self._check_items(other._items_met)
+            self._items_met = other._items_met
         self.sums += other.sums.to(self.sums.device)
         self.tallies += other.tallies.to(self.tallies.device)
         self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
@@ -499,15 +506,17 @@ class Evaluator(nn.Module):
             metric.absorb(further)
 
 
-def _finite(spec: Spec, value: Tensor) -> float:
+def _finite(spec: Spec, metric: BaseMetric, value: Tensor) -> float:
     """A value that is a number or undefined, never infinite."""
     number = float(value)
-    if math.isinf(number):
-        raise InputError(
-            f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
-            "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
-        )
-    return number
+    if not math.isinf(number):
+        return number
+    if metric.reads_scores:
+        raise InputError(f"{spec} is infinite: the scores or ratings are too large to compute with; rescale them.")
+    raise InputError(
+        f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
+        "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
+    )
 
 
 def as_cutoffs(top_k: Any) -> list[int]:

@@ -72,7 +72,11 @@ def parse(text: str) -> Spec:
 def print_cell(labels: Iterable[object]) -> str:
     """Labels behind a name: `[F, Drama]`; nothing for no labels."""
     texts = [str(label) for label in labels]
-    return "[" + ", ".join(text if _LABEL.match(text) else _quote(text) for text in texts) + "]" if texts else ""
+    return (
+        "[" + ", ".join(text if _LABEL.match(text) and text.isprintable() else _quote(text) for text in texts) + "]"
+        if texts
+        else ""
+    )
 
 
 def split_cell(text: str) -> tuple[str, tuple[str, ...]]:
@@ -89,11 +93,16 @@ def split_cell(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _quote(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + "".join(sign if sign.isprintable() else f"\\u{{{ord(sign):x}}}" for sign in escaped) + "'"
 
 
 def _unquote(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text[1:-1]) if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+    return (
+        re.sub(r"\\u\{([0-9a-f]+)\}|\\(.)", lambda found: chr(int(found[1], 16)) if found[1] else found[2], text[1:-1])
+        if len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+        else text
+    )
 
 
 def _print(value: Value) -> str:

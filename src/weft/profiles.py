@@ -72,11 +72,12 @@ PROFILES = {
                 ),
             },
             notes=(
-                "WarpRec computes in float32: differences of nearly equal numbers (the MAD metrics, BiasDisparityBD) agree to "
-                "about 1e-4 of the values compared.",
+                "WarpRec computes in float32: differences of nearly equal numbers (the MAD metrics, BiasDisparityBD) agree to a few "
+                "1e-7 of what is subtracted, which may be 3e-5 of the difference.",
                 "Where fewer than two clusters have a value WarpRec prints 0, and BiasDisparityBD is 0 or a huge number where "
                 "BS is 0; Weft says undefined.",
-                "Tied scores are drawn at random there; items masked with -inf are recommended when fewer than k remain.",
+                "Tied scores are drawn at random there; items masked with -inf are recommended when fewer than k remain, so that "
+                "NumRetrieved is min(k, items) whatever the lists hold.",
             ),
         ),
         Profile(
@@ -104,6 +105,8 @@ PROFILES = {
                 "nDCG, UserMADRanking or graded EFD and EPC.",
                 "REO, ItemMADRanking and ItemMADRating are NaN there as soon as one cluster has no value; Weft leaves such "
                 "clusters out.",
+                "In EFD an item that nobody has met takes the novelty of the least popular one in train; in Weft that of one "
+                "interaction.",
             ),
         ),
         Profile(
@@ -177,10 +180,11 @@ PROFILES = {
                 "nDCG": {"gain": "binary", "ideal": "k"},
                 "UserCoverage": {"as_fraction": True},
             },
-            left_out={"LAUC": "RecTools' PartialAUC looks at the first k pairs only, and is another number"},
+            left_out={"LAUC": "RecTools' PartialAUC looks at the first k negatives only, and is another number"},
             notes=(
                 "NDCG by default, CatalogCoverage, CoveredUsers and F1Beta are meant. NDCG(divide_by_achievable=True) is "
-                "nDCG(gain=binary); Precision(r_precision=True) is Recall(normalizer=capped).",
+                "nDCG(gain=binary); Precision(r_precision=True) is Recall(normalizer=capped). MAP(divide_by_k=True) and another "
+                "log_base of NDCG cannot be had.",
             ),
         ),
         Profile(
@@ -221,7 +225,7 @@ def adopt(given: Any, profile: Profile) -> Any:
     if not isinstance(given, (str, Spec)) and not is_metric_class(given):
         return given  # an object, whose parameters were all chosen
     spec = Spec(given.__name__) if is_metric_class(given) else parse(given) if isinstance(given, str) else given
-    metric = find(spec.name)
+    metric = given if is_metric_class(given) else find(spec.name)
     if not metric.__module__.startswith("weft."):
         return given  # a metric of the user's own
     name = metric.__name__

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -102,7 +103,7 @@ class Result:
 
     def entry(self, name: str) -> MetricValue:
         """The value of this name with its standard error, interval and number of users."""
-        known = {value.name: value for value in self.values}
+        known = self._by_name
         if name in known:
             return known[name]
         wanted = str(name)
@@ -123,6 +124,10 @@ class Result:
             if meant in known:
                 return known[meant]
         raise KeyError(f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: {', '.join(known)}.")
+
+    @cached_property
+    def _by_name(self) -> dict[str, MetricValue]:
+        return {value.name: value for value in self.values}
 
     def to_frame(self) -> pl.DataFrame:
         """One row per value: metric, k, value, std_error, ci_low, ci_high, users."""

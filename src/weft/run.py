@@ -228,7 +228,7 @@ def _pose(
         if name == "item_features"
         else read_labels(given, name, item_ids)
         if name == "item_clusters"
-        else read_labels(given, name, all_users, in_order=num_rows)
+        else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
         for name, given in labels.items()
     }
     return _Problem(source, user_ids, item_ids, num_rows, rows, judged, read_train, read, unmatched, probed)
@@ -318,10 +318,6 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
         notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
     if problem.unmatched:
         notes.append(f"{problem.unmatched:,} rows of train belong to users who are not evaluated")
-    for what, labels in problem.labels.items():
-        if labels.unknown:
-            kind = "user" if what == "user_groups" else "item"
-            notes.append(f"{labels.unknown:,} labels of {what} belong to {kind}s that are not evaluated")
     inputs = {
         "truth": problem.truth.fingerprint(),
         "train": problem.train.cells.fingerprint() if problem.train is not None else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,10 @@ class Labels:
     names: tuple[Label, ...]
     unknown: int = 0
 
+    def same_as(self, other: Labels) -> bool:
+        """Whether both give the same labels to the same numbers."""
+        return self.names == other.names and torch.equal(self.codes.values, other.codes.values)
+
     @property
     def size(self) -> int:
         """The number of users or items, with a label or without."""
@@ -59,6 +63,11 @@ class Features:
     names: tuple[Label, ...]
     unknown: int = 0
 
+    def same_as(self, other: Features) -> bool:
+        """Whether both give the same features to the same items."""
+        pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
+        return self.names == other.names and all(torch.equal(mine.values, theirs.values) for mine, theirs in pairs)
+
     @property
     def size(self) -> int:
         """The number of items, with features or without."""
@@ -77,12 +86,14 @@ NO_FEATURES = Features(Column(torch.zeros(1, dtype=torch.int64)), Column(torch.e
 def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None) -> Labels:
     """A label for each id: `{id: label}`, a frame (id, label), or labels in the order of the (first `in_order`) ids.
 
-    Missing labels are no label.
+    `in_order=0`: the caller knows no order. Missing labels are no label.
     """
     if isinstance(given, Labels):
         if given.size < ids.size:
             raise InputError(f"{where} has labels for {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
+    if getattr(given, "ndim", 1) > 1 and not hasattr(given, "columns"):
+        raise InputError(f"{where} has shape {list(given.shape)}; expected one label for each {ids.kind}.")
     codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
     chosen = np.full(ids.size, -1, dtype=np.int64)
     chosen[codes] = numbers
@@ -151,40 +162,64 @@ def _encoded(
 
 def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.Series | None, list[Any]]:
     """Ids (None: all of them, in order) and labels, None where missing; an id may have several."""
+    library, name = type(given).__module__.partition(".")[0], type(given).__name__
+    if library == "pandas" and name == "Series":  # its index holds the ids
+        given = dict(zip(given.index.tolist(), given.tolist()))
     if isinstance(given, Mapping):
         names = [name for name, labels in given.items() for _ in _several(labels)]
         return id_series(names, ids.kind, where), [label for labels in given.values() for label in _several(labels)]
-    library, name = type(given).__module__.partition(".")[0], type(given).__name__
     if library in ("polars", "pandas") and name in ("DataFrame", "LazyFrame"):
         return _from_frame(given.collect() if name == "LazyFrame" else given, where, ids.kind)
     if (library == "scipy" and hasattr(given, "tocoo")) or getattr(given, "ndim", 1) == 2:
-        cells = read_cells(given, where)
-        if cells.shape is None or cells.shape[0] != ids.size:
-            raise InputError(f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} {ids.kind}s.")
-        return ids.ids.gather(cells.users.to_numpy()), cells.items.to_list()
+        return _from_matrix(given, where, ids)
     if hasattr(given, "tolist"):
         given = given.tolist()
     elif library == "polars":
         given = given.to_list()
-    if isinstance(given, (list, tuple)):
-        if len(given) != in_order:
-            raise InputError(
-                f"{where} has {len(given)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
-            )
-        if set(map(type, given)) & {list, tuple, set, frozenset}:
-            return _pairs(dict(zip(ids.ids, given)), where, ids, in_order)
-        return None, list(given)
-    raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
+    if not isinstance(given, (list, tuple)):
+        raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
+    if in_order == 0 and ids.size:
+        raise InputError(
+            f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}, or {ids.kind}s=."
+        )
+    if len(given) != in_order:
+        raise InputError(
+            f"{where} has {len(given)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
+        )
+    if any(kind in _SEVERAL or hasattr(kind, "tolist") for kind in set(map(type, given))):
+        return _pairs(dict(zip(ids.ids, given)), where, ids, in_order)
+    return None, list(given)
+
+
+_SEVERAL = (list, tuple, set, frozenset)
 
 
 def _several(labels: Any) -> Iterable[Any]:
     if hasattr(labels, "tolist"):  # NumPy's and torch's arrays and numbers
         labels = labels.tolist()
-    return labels if isinstance(labels, (list, tuple, set, frozenset)) else [labels]
+    return labels if isinstance(labels, _SEVERAL) else [labels]
+
+
+def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[pl.Series, list[Any]]:
+    """The columns that are not 0 in each row."""
+    kind = f"{ids.kind}s"
+    try:
+        cells = read_cells(given, where)
+    except InputError:
+        raise InputError(
+            f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the {kind} and features."
+        ) from None
+    if cells.shape is None or cells.shape[0] != ids.size:
+        raise InputError(f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} {kind}.")
+    stored = cells.values != 0
+    return ids.ids.gather(cells.users.to_numpy()[stored]), cells.items.to_numpy()[stored].tolist()
 
 
 def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]]:
     columns = [str(column) for column in frame.columns]
+    doubled = [name for name in columns if columns.count(name) > 1]
+    if doubled:
+        raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
     folded = {name.casefold(): name for name in columns}
     id_column = next((folded[name] for name in COLUMNS[kind] if name in folded), None)
     if id_column is None:
@@ -196,10 +231,9 @@ def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]
             f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. Select two columns, for example "
             f"frame.select({id_column!r}, 'label')."
         )
-    label_column = others[0] if len(others) == 1 else named[0]
-    column: Callable[[str], list[Any]] = lambda name: frame[name].to_list()  # noqa: E731
-    ids, labels = column(id_column), column(label_column)
-    pairs = [(name, label) for name, several in zip(ids, labels) for label in _several(several)]
+    real = dict(zip(columns, frame.columns))  # pandas has columns whose names are no text
+    ids, labels = (frame[real[name]].to_list() for name in (id_column, others[0] if len(others) == 1 else named[0]))
+    pairs = [(_plain(name), label) for name, several in zip(ids, labels) for label in _several(several)]
     return id_series([name for name, _ in pairs], kind, where), [label for _, label in pairs]
 
 
@@ -225,6 +259,9 @@ def _numbered(labels: list[Any], where: str) -> tuple[tuple[Label, ...], NDArray
     for kind in kinds - {str, int, float, bool}:
         label = next(label for label in labels if type(label) is kind)
         raise InputError(f"{where} has the label {label!r}, a {kind.__name__}; labels are strings or numbers.")
+    if bool in kinds and kinds & {int, float}:
+        number = next(label for label in labels if type(label) in (int, float))
+        raise InputError(f"{where} has both {next(label for label in labels if type(label) is bool)} and {number} as labels.")
     names = sorted(set(labels) - {None}, key=lambda label: (isinstance(label, str), label))
     by_text: dict[str, Label] = {}
     for name in names:

@@ -13,7 +13,7 @@ from weft.data.cells import read_cells
 from weft.data.columns import Column
 from weft.data.interactions import Interactions
 from weft.data.vocabulary import Vocabulary
-from weft.errors import SettingError
+from weft.errors import SettingError, real_number
 
 
 class Train:
@@ -35,10 +35,15 @@ class Train:
         cells = read_cells(given, "train")
         found = (num_users, num_items) if cells.shape is None else cells.shape
         if found[0] is None or found[1] is None:
-            raise SettingError("train= without a matrix needs num_users= and num_items=.")
+            raise SettingError("train does not tell how many users and items there are; give it as a matrix [users, items].")
         sizes = Vocabulary.numbers("user", num_users or found[0]), Vocabulary.numbers("item", num_items or found[1])
         users, items = cells.encode(*sizes)
         return cls(Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size))
+
+    def same_as(self, other: Train) -> bool:
+        """Whether both hold the same cells."""
+        mine, theirs = self.cells, other.cells
+        return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
 
     @property
     def num_items(self) -> int:
@@ -90,13 +95,15 @@ NO_TRAIN = Train(Interactions(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.
 
 def check_pop_ratio(pop_ratio: object) -> float:
     """The share of all interactions that the head reaches: above 0, at most 1."""
-    if isinstance(pop_ratio, bool) or not isinstance(pop_ratio, (int, float)) or not 0 < pop_ratio <= 1:
+    number = float(real_number("pop_ratio", pop_ratio, more=" above 0 and at most 1"))
+    if not 0 < number <= 1:
         raise SettingError(f"pop_ratio={pop_ratio!r}; it must be a number above 0 and at most 1.")
-    return float(pop_ratio)
+    return number
 
 
 def check_unseen(unseen: object) -> float:
     """With how many interactions an item without any counts: a number from 0 up."""
-    if isinstance(unseen, bool) or not isinstance(unseen, (int, float)) or not 0 <= unseen < float("inf"):
+    number = real_number("unseen", unseen, more=" from 0 up")
+    if number < 0:
         raise SettingError(f"unseen={unseen!r}; it must be a number from 0 up.")
-    return int(unseen) if float(unseen).is_integer() else float(unseen)
+    return number

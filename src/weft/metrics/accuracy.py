@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
 from weft.blocks import GAINS, Batch, Lists
-from weft.errors import SettingError, one_of
+from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
 from weft.metrics.parts import Part
@@ -437,6 +437,7 @@ class F1(_Accuracy):
     tensor(0.6667, dtype=torch.float64)
     """
 
+    undefined = "for every user with a relevant item one of the two parts is undefined, or there is no such user"
     reference = (
         "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, doi 10.3115/1072064.1072067"
     )
@@ -457,7 +458,7 @@ class F1(_Accuracy):
             for name, given, default in (("1", metric_name_1, "Precision"), ("2", metric_name_2, "Recall"))
         )
         super().__init__(k, **settings)
-        if isinstance(beta, bool) or not isinstance(beta, (int, float)) or not 0 < beta < float("inf"):
+        if real_number("F1 got beta", beta, more=" above 0") <= 0:
             raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
         self._parts = [Part(name, self, k, inputs=inputs, per_user=True) for name in (metric_name_1, metric_name_2)]
         self.metric_name_1, self.metric_name_2 = (part.name for part in self._parts)

@@ -221,12 +221,36 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         """The inputs of the run that the metric cannot do without."""
         return required_inputs(type(self))
 
+    def own_inputs(self) -> dict[str, Any]:
+        """The inputs that the metric was made with, by the names under which a run gives them."""
+        names = {"train": "_train", "user_groups": "_groups", "item_clusters": "_clusters", "item_features": "_features"}
+        return {name: given for name, own in names.items() if (given := getattr(self, own, None)) is not None}
+
     def users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""
         return None
 
+    def states(self) -> dict[str, Any]:
+        """A copy of all states, for `restore`."""
+        found = ((name, getattr(self, name)) for name in self._defaults)
+        return {name: list(value) if isinstance(value, list) else value.clone() for name, value in found}
+
+    def restore(self, states: dict[str, Any]) -> None:
+        """Take back what was added since `states` were copied."""
+        for name, value in states.items():
+            setattr(self, name, value)
+
     def absorb(self, other: BaseMetric) -> None:
         """Add the states of the same metric over other users."""
+        mine, theirs = ((type(one), one.spec, one.settings()) for one in (self, other))
+        if mine != theirs:
+            raise SettingError(f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with the same settings.")
+        further_inputs = other.own_inputs()
+        for name, given in self.own_inputs().items():
+            if not given.same_as(further_inputs[name]):
+                raise SettingError(f"{self.spec} cannot absorb a metric that was made with another {name}.")
+        self._update_count += other._update_count
+        self._computed = None
         for name, reduction in self._reductions.items():
             mine, further = getattr(self, name), getattr(other, name)
             if isinstance(mine, list):

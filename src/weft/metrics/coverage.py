@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.blocks import Lists
-from weft.errors import one_of, whole_number
+from weft.errors import one_of, true_or_false, whole_number
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.means import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
 from weft.metrics.totals import Exposure, Sums, Total
@@ -49,7 +49,7 @@ class ItemCoverage(TopKMetric, SummedMetric):
         super().__init__(k, **settings)
         self.num_items = whole_number("num_items", num_items, least=0)
         self.users = one_of("users", users, POPULATIONS)
-        self.as_fraction = bool(as_fraction)
+        self.as_fraction = true_or_false("as_fraction", as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
@@ -80,7 +80,7 @@ class _CoveredUsers(_OfUsers):
 
     def __init__(self, k: int, *, as_fraction: bool = False, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.as_fraction = bool(as_fraction)
+        self.as_fraction = true_or_false("as_fraction", as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.blocks import Lists
 from weft.data.labels import features_by_number
-from weft.errors import SettingError, one_of, whole_number
+from weft.errors import SettingError, one_of, true_or_false, whole_number
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.means import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.totals import Exposure, Sums, Total
@@ -111,16 +111,16 @@ class ShannonEntropy(_Spread):
         **settings: Any,
     ) -> None:
         super().__init__(k, num_items=num_items, users=users, **settings)
-        if isinstance(base, bool) or base not in ("e", 2):
+        self.base: str | int = 2 if base == 2 else "e"
+        if isinstance(base, bool) or (base != 2 and str(base).casefold() != "e"):
             raise SettingError(f"base={base!r} is not known. Choose 'e' or 2.")
-        self.base = base
-        self.normalized = bool(normalized)
+        self.normalized = true_or_false("normalized", normalized)
         if self.normalized:
             self.bounds = (0.0, 1.0)
 
     def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
         share = exposure / total
-        nats = -torch.xlogy(share, share).sum()
+        nats = 0 - torch.xlogy(share, share).sum()  # not -x, which would print -0.0
         if self.normalized:
             return nats / math.log(self.num_items) if self.num_items > 1 else torch.full_like(nats, torch.nan)
         return nats if self.base == "e" else nats / math.log(2)

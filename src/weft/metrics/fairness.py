@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.blocks import GAINS, Lists
 from weft.data import Label, Train
 from weft.data.labels import labels_by_number
-from weft.errors import InputError, one_of
+from weft.errors import InputError, one_of, true_or_false
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import by_group, mean_difference, rates, relative_spread
 from weft.metrics.means import POPULATIONS, SummedMetric
@@ -61,14 +61,18 @@ class _BiasDisparity(SummedMetric):
 
     def _bias_in_train(self, train: Train) -> Tensor:
         users, items = torch.as_tensor(train.cells.users), torch.as_tensor(train.cells.items)
-        if len(users) and int(users.max()) >= len(self._groups.codes):
-            raise InputError(
-                f"user_groups has labels for {len(self._groups.codes)} users, but train has {int(users.max()) + 1}; "
-                "give num_users=, or a label (or None) for each."
-            )
         group, cluster = self._groups.codes.at(users, -1), self._clusters.codes.at(items, -1)
         pair = torch.where((group >= 0) & (cluster >= 0), group * len(self._clusters.names) + cluster, -1)
         return self._bias(by_group(torch.ones(len(pair), dtype=torch.float64), pair, self._pairs))
+
+    def _fitting(self, train: Train) -> Train:
+        """Train, if there may be a label for each of its users."""
+        if self._groups.size < train.cells.num_users:
+            raise InputError(
+                f"user_groups has labels for {self._groups.size} users, but train has {train.cells.num_users}; "
+                "give a label or None for each."
+            )
+        return train
 
     @property
     def _pairs(self) -> int:
@@ -115,7 +119,7 @@ class BiasDisparityBS(_BiasDisparity):
         **settings: Any,
     ) -> None:
         super().__init__(user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings)
-        self._train = Train.read(train, num_users, num_items)
+        self._train = self._fitting(Train.read(train, num_users, num_items))
 
     def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
         return self._labelled(self._bias_in_train(self._train))
@@ -200,7 +204,7 @@ class BiasDisparityBD(BiasDisparityBR):
         super().__init__(
             k, user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings
         )
-        self._train = Train.read(train, num_users, num_items)
+        self._train = self._fitting(Train.read(train, num_users, num_items))
 
     def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
         in_train = self._bias_in_train(self._train).to(sums[self.totals()[0]].device)
@@ -336,7 +340,7 @@ class ItemMADRanking(_ItemMAD):
         **settings: Any,
     ) -> None:
         super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
-        self.discount = bool(discount)
+        self.discount = true_or_false("discount", discount)
         self.gain = one_of("gain", gain, GAINS)
 
     def totals(self) -> tuple[Total, ...]:

@@ -81,8 +81,9 @@ class SummedMetric(BaseMetric):
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch of other users or items than the inputs are about."""
-        inputs = (getattr(self, name, None) for name in ("_train", "_clusters", "_features"))
-        sizes = [given.num_items if isinstance(given, Train) else given.size for given in inputs if given is not None]
+        inputs = self.own_inputs()
+        groups: Labels | None = inputs.pop("user_groups", None)
+        sizes = [given.num_items if isinstance(given, Train) else given.size for given in inputs.values()]
         sizes += [total.num_items for total in self._ledger.places if isinstance(total, OfItems)]
         for size in sizes:
             if size != batch.truth.num_items:
@@ -90,7 +91,6 @@ class SummedMetric(BaseMetric):
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made for {size}; "
                     "give one column per item."
                 )
-        groups: Labels | None = getattr(self, "_groups", None)
         if groups is not None:
             check_users(batch.users, groups.size, "user_groups")
 

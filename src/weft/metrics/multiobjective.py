@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.blocks import Lists
-from weft.errors import SettingError, one_of
+from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds
 from weft.metrics.means import Reading, UserAverageTopKMetric
 from weft.metrics.parts import Part
@@ -38,12 +37,16 @@ class _Point(UserAverageTopKMetric):
     ) -> None:
         super().__init__(k, **settings)
         who, (what, given) = type(self).__name__, points
+        given = given.tolist() if hasattr(given, "tolist") else given
         if isinstance(metric_names, (str, Spec)) or not isinstance(metric_names, Sequence) or not metric_names:
             raise SettingError(f"{who} got metric_names={metric_names!r}; give a list of names, like [nDCG, EPC].")
         if isinstance(given, (str, Spec)) or not isinstance(given, Sequence) or len(given) != len(metric_names):
             raise SettingError(f"{who} got {what}={given!r}; give one number for each of its {len(metric_names)} metrics.")
         self.scope = one_of("scope", scope, ("system", "users"))
-        self._points = tuple(_number(who, what, point) for point in given)
+        try:
+            self._points = tuple(real_number(what, point) for point in given)
+        except SettingError:
+            raise SettingError(f"{who} got {what}={list(given)!r}; they must be numbers.") from None
         self._parts = [Part(name, self, k, inputs=inputs, per_user=self.scope == "users") for name in metric_names]
         self.metric_names = tuple(part.name for part in self._parts)
         self.fuses_cutoffs = all(part.metric.fuses_cutoffs for part in self._parts)
@@ -78,12 +81,6 @@ class _Point(UserAverageTopKMetric):
         if self.scope == "users":
             return super().read(sums)
         return Reading(self.finish(sums), parts=tuple(float(part.value(sums)) for part in self._parts))
-
-
-def _number(who: str, what: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
-        raise SettingError(f"{who} got {given!r} among {what}; they must be numbers.")
-    return int(given) if float(given).is_integer() else float(given)
 
 
 @register
@@ -170,9 +167,15 @@ class Hypervolume(_Point):
         points = ("nadir_points", nadir_points)
         super().__init__(k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings)
         self.nadir_points = self._points
-        self._override: tuple[bool | None, ...] | None = None if higher_is_better is None else tuple(higher_is_better)
-        if self._override is not None and (
-            len(self._override) != len(self._parts) or not all(isinstance(one, bool) for one in self._override)
+        self._override: tuple[bool | None, ...] | None = None
+        directions: Any = higher_is_better
+        directions = directions.tolist() if hasattr(directions, "tolist") else directions
+        if isinstance(directions, Sequence):
+            self._override = tuple(one.item() if hasattr(one, "item") else one for one in directions)
+        if higher_is_better is not None and (
+            self._override is None
+            or len(self._override) != len(self._parts)
+            or not all(isinstance(one, bool) for one in self._override)
         ):
             raise SettingError(
                 f"Hypervolume got higher_is_better={higher_is_better!r}; "

@@ -35,7 +35,7 @@ class _Novelty(UserAverageTopKMetric):
     def __init__(self, k: int, *, train: Any, relevance: str = "binary", gain: str = "exponential", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._train = Train.read(train)
-        self.relevance = one_of("relevance", "graded" if relevance == "discounted" else relevance, RELEVANCES)
+        self.relevance = one_of("relevance", relevance, (*RELEVANCES, "discounted")).replace("discounted", "graded")
         self.gain = one_of("gain", gain, GAINS)
         if self.relevance == "graded":
             self.bounds = (0.0, None)
@@ -91,6 +91,8 @@ class EPC(_Novelty):
     ) -> None:
         super().__init__(k, train=train, relevance=relevance, gain=gain, **settings)
         self.unseen = check_unseen(unseen)
+        if self.unseen > 1:  # more interactions than there may be users
+            self.bounds = (None, self.bounds[1])
 
     def novelty(self, popularity: Tensor) -> Tensor:
         return 1 - torch.where(popularity == 0, self.unseen, popularity) / self._train.num_users

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.blocks import Lists
-from weft.errors import SettingError
+from weft.errors import MissingInput, SettingError
 from weft.metrics.base import BaseMetric
 from weft.metrics.means import SummedMetric, UserMean
 from weft.metrics.totals import Sums, Total
@@ -23,7 +23,7 @@ class Part:
     def __init__(
         self, given: str | Spec, owner: BaseMetric, k: int, *, inputs: Mapping[str, Any] | None, per_user: bool = False
     ) -> None:
-        who = type(owner).__name__
+        self._who = who = type(owner).__name__
         spec = parse(given) if isinstance(given, str) else given
         if not isinstance(spec, Spec):
             raise SettingError(f"{who} combines metrics by their names; got {given!r}.")
@@ -53,7 +53,13 @@ class Part:
         """The metric at a cut-off; where it depends on none, the metric."""
         k = k if self._takes_k else None
         if k not in self._built:
-            self._built[k] = build(self._spec.at(k), inputs=self._inputs, alone=False, **self._settings)
+            try:
+                self._built[k] = build(self._spec.at(k), inputs=self._inputs, alone=False, **self._settings)
+            except MissingInput as error:
+                if self._inputs is not None:
+                    raise
+                what = str(error).partition(";")[0]
+                raise MissingInput(f"{what}; give it to {self._who} as inputs={{'train': ..., ...}}.") from None
         return self._built[k]
 
     def totals(self, k: int) -> tuple[Total, ...]:

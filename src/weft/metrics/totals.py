@@ -163,7 +163,7 @@ def standard_error_of(sums: Tensor) -> Tensor:
     mean = weighted / weight
     spread = weight2_value2 - 2 * mean * weight2_value + mean**2 * weight2
     # Below what rounding alone can leave there is no spread: users who all have the same value.
-    spread = torch.where(spread > 1e-14 * weight2_value2, spread, 0)
+    spread = torch.where(spread <= 1e-14 * weight2_value2, 0, spread)
     return torch.where(users > 1, (users / (users - 1) * spread).sqrt() / weight, torch.nan)
 
 

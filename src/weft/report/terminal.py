@@ -31,7 +31,9 @@ def results_table(results: Sequence[Result]) -> Table:
             table.add_section()
         group = metric
         best = _best([value for value in values if value is not None])
-        table.add_row(Text(name), *(_cell(value, value is not None and value.value == best) for value in values))
+        table.add_row(
+            Text(name), *(_cell(value, value is not None and best is not None and value.merit == best) for value in values)
+        )
     return table
 
 
@@ -63,9 +65,9 @@ def _grouped(comparison: Comparison) -> dict[tuple[str, str, str], dict[str, Map
 
 
 def _best(values: Sequence[MetricValue]) -> float | None:
-    """The best of several values in the metric's own direction; None where there is nothing to choose."""
-    merits = {value.merit: value.value for value in values if value.merit is not None and not math.isnan(value.value)}
-    return merits[max(merits)] if len(merits) > 1 else None
+    """The merit of the best of several values; None where there is nothing to choose."""
+    merits = {value.merit for value in values if value.merit is not None and not math.isnan(value.value)}
+    return max(merits) if len(merits) > 1 else None
 
 
 def _cell(value: MetricValue | None, best: bool) -> Text:
