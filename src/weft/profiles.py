@@ -72,7 +72,7 @@ PROFILES = {
                 ),
             },
             notes=(
-                "WarpRec computes in float32: differences of nearly equal numbers (the MAD metrics, BiasDisparityBD) agree to a few "
+                "WarpRec computes in float32: differences of nearly equal numbers (the MADs, BiasDisparityBD) agree to a few "
                 "1e-7 of what is subtracted, which may be 3e-5 of the difference.",
                 "Where fewer than two clusters have a value WarpRec prints 0, and BiasDisparityBD is 0 or a huge number where "
                 "BS is 0; Weft says undefined.",
