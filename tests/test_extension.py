@@ -740,23 +740,30 @@ def test_merging_wants_sums():
         a.merge(b)
 
 
-def test_a_batch_that_one_metric_counted_and_another_refused_is_not_reported():
-    class Fine(weft.TopKMetric):
+def test_a_batch_that_one_metric_counted_and_another_refused_is_taken_back():
+    class Rows(weft.TopKMetric):
+        def __init__(self, k, **settings):
+            super().__init__(k, **settings)
+            self.add_state("rows", torch.zeros(()), dist_reduce_fx="sum")
+            self.add_state("seen", [], dist_reduce_fx="cat")
+
         def update(self, preds, **kwargs):
-            pass
+            self.rows += len(preds)  # in place
+            self.seen.append(preds[:, 0])
 
         def compute(self):
-            return torch.tensor(0.0)
+            return self.rows + len(self.seen) / 100
 
-    class Failing(Fine):
+    class Failing(Rows):
         def update(self, preds, **kwargs):
-            raise ArithmeticError("not today")
+            super().update(preds, **kwargs)
+            if len(preds) < 5:
+                raise ArithmeticError("not today")
 
-    evaluator = weft.Evaluator([Fine(K), Failing(K)])
+    evaluator = weft.Evaluator([Rows(K), Failing(K), weft.metrics.Precision(K)])
     with pytest.raises(ArithmeticError):
-        evaluator.update(SCORES, TARGET)
-    for use in (evaluator.compute, lambda: evaluator.update(SCORES, TARGET)):
-        with pytest.raises(SettingError, match=r"call reset\(\)"):
-            use()
-    evaluator.reset()
-    assert evaluator.compute()[f"Fine@{K}"] == 0
+        evaluator.update(SCORES[:3], TARGET[:3])
+    evaluator.update(SCORES, TARGET)
+    result = evaluator.compute()
+    assert result[f"Rows@{K}"] == result[f"Failing@{K}"] == pytest.approx(len(SCORES) + 0.01)
+    assert result[f"Precision@{K}"] == expected() and result.counts["users"] == len(SCORES)

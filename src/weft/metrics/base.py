@@ -64,6 +64,19 @@ class _MetricType(ABCMeta):
         return metric
 
 
+def _taking_a_target(written: Callable[..., None]) -> Callable[..., None]:
+    """The `update` that callers see, around one that reads blocks; a subclass that calls it with blocks reaches that one."""
+
+    def update(self: BaseMetric, preds: Tensor, target: Any = None, user_indices: Tensor | None = None, **blocks: Any) -> None:
+        if target is None and blocks:
+            written(self, preds, user_indices=user_indices, **blocks)
+        else:
+            BaseMetric.update(self, preds, target, user_indices, **blocks)
+
+    update.__doc__ = BaseMetric.update.__doc__
+    return update
+
+
 class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     """A metric without a cut-off.
 
@@ -137,7 +150,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
                 raise SettingError(f"{cls.__name__}.update must take its blocks as keywords: update(self, preds, **kwargs).")
             # A user's update takes blocks; the method that callers see takes preds and target and supplies them.
             cls._update_from_blocks = written
-            cls.update = BaseMetric.update  # type: ignore[method-assign]
+            cls.update = _taking_a_target(written)  # type: ignore[method-assign]
 
     # --------------------------------------------------------------------------------------------------------- names
 
@@ -178,10 +191,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         given them ready-made instead of a target.
         """
         if target is None:
-            if not blocks or self._update_from_blocks is None:
-                raise InputError(f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of each row.")
-            type(self)._update_from_blocks(self, preds, user_indices=user_indices, **blocks)  # type: ignore[misc]
-            return
+            raise InputError(f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of each row.")
         if blocks:
             raise InputError(
                 f"{type(self).__name__}.update() got {', '.join(map(repr, blocks))} beside a target; give one or the other."
