@@ -22,7 +22,7 @@ from rich.console import Console
 import weft
 from everything import ACCURACY, BUILT_IN, about
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
-from weft.names import parse
+from weft.names import parse, split_cell
 from weft.registry import all_metrics, canonical, takes_k
 from weft.report.terminal import comparison_tables, results_table
 from weft.result import MetricValue, Result
@@ -311,13 +311,24 @@ def test_a_pandas_column_without_a_name():
     check(run(user_groups=series.reset_index()))
 
 
-def test_a_pandas_series_is_read_by_its_index_or_refused():
-    series = pd.Series(by_id(NAMES["strings"][0][::-1], GROUPS[::-1]))
-    try:
-        result = run(user_groups=series)
-    except InputError:
-        return
-    check(result)
+def test_a_pandas_series_is_read_by_its_index():
+    users, items = NAMES["strings"]
+    groups, features = pd.Series(by_id(users[::-1], GROUPS[::-1])), pd.Series(by_id(items[::-1], FEATURES[::-1]))
+    clusters = pd.Series(CLUSTERS, index=items).sample(frac=1, random_state=1)
+    check(run(user_groups=groups, item_clusters=clusters, item_features=features))
+    refused(["user_groups has integers", "strings"], user_groups=pd.Series(GROUPS))  # its index are numbers
+
+
+def test_a_pandas_series_with_an_id_twice():
+    refused(["more than one label to the same user", "'ann'"], user_groups=pd.Series(["F", "M"], index=["ann", "ann"]))
+
+
+def test_a_pandas_series_with_a_row_per_feature():
+    check(run(metrics=OF_FEATURES, item_features=pd.Series(FEATURES, index=NAMES["strings"][1]).explode()))
+
+
+def test_a_pandas_series_with_a_missing_id():
+    refused(["user_groups has no user id in row 1"], user_groups=pd.Series(["F", "M"], index=["ann", None]))
 
 
 def test_a_list_of_labels_needs_an_order_that_the_caller_knows():
@@ -513,9 +524,9 @@ def test_unknown_ids_are_counted():
         item_features={**inputs()["item_features"], "q": ["a", "z"], "r": [], "s": ["y"]},
     )
     check(result)  # no group Q, no cluster Western, no feature more in the catalogue
-    assert note(result, "2 labels of user_groups", "not evaluated")
-    assert note(result, "1 labels of item_clusters", "not evaluated")
-    assert note(result, "3 labels of item_features", "not evaluated")
+    assert note(result, "2 labels of user_groups", "not known here")
+    assert note(result, "1 labels of item_clusters", "not known here")
+    assert note(result, "3 labels of item_features", "not known here")
 
 
 def test_unknown_numbers_are_counted():
@@ -724,6 +735,12 @@ def test_a_metric_object_with_inputs_of_its_own():
     assert "REO@2[x]" in result
 
 
+def test_a_composite_object_with_inputs_of_its_own():
+    own = weft.metrics.F1(k=2, metric_name_1="EPC", inputs={"train": np.ones((4, 5))})
+    with pytest.raises(SettingError, match="another train"):
+        run("numbers", metrics=[own])
+
+
 # ------------------------------------------------------------------------------------------------------ missing inputs
 
 COMPOSITES = {
@@ -854,6 +871,7 @@ def test_labels_of_any_kind_are_names(label, tmp_path):
     assert result[f"REO@2{quoted(label)}"] == 1 and result["REO@2[Noir]"] == 1 / 2
     for name in result:
         assert name in result and result.entry(name).name == name
+        assert split_cell(name) == (result.entry(name).plain_name, result.entry(name).cell)
     assert result.entry(f"BiasDisparityBR@2{quoted(label, label)}").cell == (label, label)
     loaded = weft.load_result(result.save(tmp_path / "a.json"))
     assert repr(loaded.values) == repr(result.values) and list(loaded) == list(result)
@@ -910,6 +928,7 @@ def test_any_text_is_a_label(labels):
     assert result[f"BiasDisparityBR@2{quoted(first, second)}"] == 0.5 and result[f"REO@2{quoted(second)}"] == 0.5
     assert {name: result[name] for name in result} == {value.name: value.value for value in result.values}
     assert len(set(result)) == len(result) == 4 + 3
+    assert [split_cell(name)[1] for name in result] == [value.cell for value in result.values]
     document = json.loads(json.dumps([value.name for value in result.values]))
     assert [result.entry(name).cell for name in document] == [value.cell for value in result.values]
 

@@ -464,6 +464,34 @@ def test_a_metric_absorbs_only_the_same_labels():
     absorbed(*(weft.metrics.REO(k=1, item_clusters=clusters) for clusters in (["a", "b"], ["b", "a"])))
 
 
+def test_a_composite_absorbs_only_one_with_the_same_inputs():
+    trains = (torch.tensor([[0, 1]]), torch.tensor([[1, 0]]))
+    absorbed(*(weft.metrics.F1(k=1, metric_name_1="EPC", inputs={"train": train}) for train in trains))
+
+
+def test_a_metric_absorbs_only_one_of_the_same_catalogue():
+    first, second = weft.metrics.Gini(k=1, num_items=2), weft.metrics.Gini(k=1, num_items=3)
+    with pytest.raises(SettingError):
+        first.absorb(second)
+
+
+ONE_MORE = {"user_groups": {"user_groups": ["F"]}, "item_clusters": {"item_clusters": ["a", "b"]}}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("which", ["user_groups", "item_clusters"])
+def test_evaluators_of_which_one_has_an_input_that_no_metric_needs(which, turned):
+    pair = [weft.Evaluator("Recall@1", num_items=2, **given) for given in (ONE_MORE[which], {})]
+    one, other = pair[::-1] if turned else pair
+    for evaluator, target in ((one, [[0]]), (other, [[1]])):
+        evaluator.update(FORWARD, target, [0])
+    try:
+        one.merge(other)
+    except SettingError:
+        return  # to refuse is as good
+    assert one.compute()["Recall@1"] == 0.5
+
+
 # ----------------------------------------------------------------------------------------------- RePlay, RecTools
 
 
@@ -806,3 +834,11 @@ def test_an_evaluator_is_merged_without_the_batch_that_failed(own_metrics):
     sound.update(FORWARD, [[0]])
     sound.merge(failed(["Rows", "FragileRows", "Recall"]))
     assert [value.value for value in sound.compute().values] == [2, 2, 1]
+
+
+def test_a_metric_that_keeps_lists_is_taken_back_too(own_metrics):
+    """Pooled AUC has appended to its states when the metric behind it fails."""
+    evaluator = failed(["AUC(scope=pooled)", "FragileRows"])
+    assert [value.value for value in evaluator.compute().values] == [1, 1]
+    evaluator.update(-FORWARD.abs() + 4, [[0]])  # 2, 3: pooled with 2, 1, the positives 2 2 and the negatives 1 3
+    assert [value.value for value in evaluator.compute().values] == [0.5, 2]

@@ -203,6 +203,9 @@ class Evaluator(nn.Module):
                             f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count alike, here with "
                             f"{name}={self._counting()[name]!r}; give {name}={value!r} to the evaluation instead."
                         )
+                size = getattr(metric, "num_items", None)
+                if isinstance(size, int) and self.num_items not in (None, size):
+                    raise SettingError(f"{metric.spec} was made with num_items={size}, but the run has {self.num_items} items.")
                 for name, own in metric.own_inputs().items():
                     if name in self._inputs and not own.same_as(self._inputs[name]):
                         raise SettingError(
@@ -438,7 +441,7 @@ class Evaluator(nn.Module):
         for name, labels in self._inputs.items():
             if isinstance(labels, (Labels, Features)) and labels.unknown:
                 kind = "user" if name == "user_groups" else "item"
-                notes.append(f"{labels.unknown:,} labels of {name} belong to {kind}s that are not evaluated")
+                notes.append(f"{labels.unknown:,} labels of {name} belong to {kind}s that are not known here")
         for name, (what, effect) in _ITEMS_WITHOUT.items():
             if name in uses and (without := counts.get(what)):
                 notes.append(f"{without:,} of {counts['items']:,} items {effect}")
@@ -493,8 +496,12 @@ class Evaluator(nn.Module):
         for name in mine:
             if mine[name] != theirs[name]:
                 raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
-        for name, given in self._inputs.items():
-            if isinstance(given, (Train, Labels, Features)) and not given.same_as(other._inputs[name]):
+        for name in self._inputs.keys() | other._inputs.keys():
+            given, further = self._inputs.get(name), other._inputs.get(name)
+            alike = (
+                given.same_as(further) if isinstance(given, (Train, Labels, Features)) and further is not None else given == further
+            )
+            if not alike:
                 raise SettingError(f"cannot merge evaluators that differ in {name}; give both the same.")
         if other._items_met is not None:
             self._check_items(other._items_met)

@@ -170,7 +170,12 @@ def build(
         given["inputs"] = inputs
     if not alone:
         given["alone"] = False
-    return metric(**given, **settings)
+    try:
+        return metric(**given, **settings)
+    except SettingError as error:
+        if metric.__name__ in str(error):
+            raise
+        raise type(error)(f"{metric.__name__}: {error}") from None  # which of the many that were asked for
 
 
 def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:

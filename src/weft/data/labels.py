@@ -164,7 +164,7 @@ def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.S
     """Ids (None: all of them, in order) and labels, None where missing; an id may have several."""
     library, name = type(given).__module__.partition(".")[0], type(given).__name__
     if library == "pandas" and name == "Series":  # its index holds the ids
-        given = dict(zip(given.index.tolist(), given.tolist()))
+        return _paired(given.index.tolist(), given.tolist(), where, ids.kind)
     if isinstance(given, Mapping):
         names = [name for name, labels in given.items() for _ in _several(labels)]
         return id_series(names, ids.kind, where), [label for labels in given.values() for label in _several(labels)]
@@ -233,6 +233,11 @@ def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]
         )
     real = dict(zip(columns, frame.columns))  # pandas has columns whose names are no text
     ids, labels = (frame[real[name]].to_list() for name in (id_column, others[0] if len(others) == 1 else named[0]))
+    return _paired(ids, labels, where, kind)
+
+
+def _paired(ids: list[Any], labels: list[Any], where: str, kind: str) -> tuple[pl.Series, list[Any]]:
+    """An id for each label, where an id may have several."""
     pairs = [(_plain(name), label) for name, several in zip(ids, labels) for label in _several(several)]
     return id_series([name for name, _ in pairs], kind, where), [label for _, label in pairs]
 

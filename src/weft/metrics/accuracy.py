@@ -471,6 +471,9 @@ class F1(_Accuracy):
     def needed_inputs(self) -> set[str]:
         return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
 
+    def own_inputs(self) -> dict[str, Any]:
+        return {name: given for part in self._parts for name, given in part.metric.own_inputs().items()}
+
     def per_user(self, lists: Lists) -> Tensor:
         a, b = (part.user_values(lists) for part in self._parts)
         below = self.beta**2 * a + b

@@ -252,6 +252,8 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
 
     def absorb(self, other: BaseMetric) -> None:
         """Add the states of the same metric over other users."""
+        if not isinstance(other, BaseMetric):
+            raise SettingError(f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}.")
         mine, theirs = ((type(one), one.spec, one.settings()) for one in (self, other))
         if mine != theirs:
             raise SettingError(f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with the same settings.")
@@ -266,6 +268,8 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
             if isinstance(mine, list):
                 mine.extend(further if isinstance(further, list) else [further])
             elif reduction is dim_zero_sum:
+                if mine.shape != further.shape:
+                    raise SettingError(f"{self.spec} cannot absorb a metric that was made for another number of items or groups.")
                 setattr(self, name, mine + further.to(mine.device))
             else:
                 raise SettingError(f"{self.spec} cannot be merged: its state {name!r} is not a sum (dist_reduce_fx='sum').")

@@ -56,6 +56,9 @@ class _Point(UserAverageTopKMetric):
     def needed_inputs(self) -> set[str]:
         return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
 
+    def own_inputs(self) -> dict[str, Any]:
+        return {name: given for part in self._parts for name, given in part.metric.own_inputs().items()}
+
     @property
     def has_user_values(self) -> bool:
         return self.scope == "users"
