@@ -998,7 +998,7 @@ def situations():
     return {name: run(**{"metrics": [*BUILT_IN, *VARIANTS], "top_k": [1, 3], **changed}) for name, changed in SITUATIONS.items()}
 
 
-NOBODY_RELEVANT = "no user has a relevant item: every mean over users is undefined"
+NOBODY_RELEVANT = "no user has a relevant item: every mean over evaluated users is undefined"
 
 
 @pytest.mark.parametrize("name", SITUATIONS)

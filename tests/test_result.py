@@ -416,7 +416,7 @@ SUSPICIOUS = {
         2,
         "train repeats 2",
     ),
-    "nobody": ({"truth": {}}, "evaluated_users", 0, "no user has a relevant item: every mean over users is undefined"),
+    "nobody": ({"truth": {}}, "evaluated_users", 0, "no user has a relevant item: every mean over evaluated users is undefined"),
 }
 
 

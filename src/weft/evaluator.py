@@ -356,11 +356,13 @@ class Evaluator(nn.Module):
         own = dict(zip(self._own_specs, self._own()))
         formulas = {spec: group.metric for group in self._groups for spec in group.specs}
         for spec in self.specs:
-            metric = formulas.get(spec) or own[spec]
+            metric: BaseMetric
             cells: Mapping[tuple[Label, ...], Tensor] = {}
-            if isinstance(metric, SummedMetric) and spec in formulas:
-                reading, cells = metric.read(read(spec.k)), metric.cells(read(spec.k))
+            if spec in formulas:
+                metric = formula = formulas[spec]
+                reading, cells = formula.read(read(spec.k)), formula.cells(read(spec.k))
             else:
+                metric = own[spec]
                 reading = self._read_own(spec, metric)
             about: dict[str, Any] = {"higher_is_better": type(metric).higher_is_better, "target": type(metric).target}
             name = str(spec.at(None))
@@ -411,12 +413,14 @@ class Evaluator(nn.Module):
     def _notes(self, counts: dict[str, int]) -> list[str]:
         notes = []
         if counts["evaluated_users"] == 0 and self.empty_users == "skip":
-            notes.append("no user has a relevant item: every mean over users is undefined")
+            notes.append("no user has a relevant item: every mean over evaluated users is undefined")
         if empty := counts["users_without_relevant"]:
-            how = "count 0" if self.empty_users == "zero" else "are left out of the means"
+            how = "count 0" if self.empty_users == "zero" else "are left out of the means over evaluated users"
             notes.append(f"{empty:,} of {counts['users']:,} users have no relevant item and {how}")
         if unknown := counts["users_without_truth"]:
-            notes.append(f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of the means")
+            notes.append(
+                f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of the means over evaluated users"
+            )
         if missing := counts["missing_users"]:
             notes.append(f"{missing:,} users of the truth have no scores and are evaluated with an empty list")
         if seen := counts["relevant_seen"]:
