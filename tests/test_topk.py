@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft.ranking import count_above, count_offered, counting, top_k, topk
+from weft.ranking import top_k
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 CPU_TILE, ANY_TILE = topk._numpy_tile, topk._torch_tile

@@ -18,8 +18,8 @@ from torch import Tensor
 from weft.data import Column
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError
-from weft.orders import AllOrders, Order, TheOrder
-from weft.ranking import Ranking, TieRule, count_above, count_offered, hidden
+from weft.orders import AllOrders, Order, TheOrder, segments
+from weft.ranking import Ranking, TieRule, hidden, kernel_for
 
 # Elements that a comparison over the whole catalogue may hold at once.
 _TILE = 1 << 20
@@ -68,7 +68,7 @@ class Batch:
     """Some users: masked scores `[batch, items]` (None: the source has nothing for them) and their sparse truth.
 
     `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
-    cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off. Quantities are float64
+    cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off, 0 if no metric has one. Quantities are float64
     (float32 where the device has no better).
     """
 
@@ -127,11 +127,12 @@ class Batch:
         return torch.full((self.size, self.truth.num_items), -torch.inf, dtype=self.dtype, device=self.device)
 
     @block
-    def bad_scores(self) -> Tensor:
-        """The number of rows with NaN or +inf; on the CPU such a batch was refused before it was made."""
-        if self.scores is None or self.scores.numel() == 0 or self.device.type == "cpu":
-            return torch.zeros((), dtype=torch.int64, device=self.device)
-        return (~(self.scores.amax(1) < torch.inf)).sum()
+    def bad_rows(self) -> Tensor:
+        """Whether a row has NaN or +inf, `[batch]`. Where there are lists their first values tell, which saves a look at all."""
+        if self.scores is None or self.scores.numel() == 0:
+            return torch.zeros(self.size, dtype=torch.bool, device=self.device)
+        highest = self.ranking.values[:, 0] if self.depth else self.scores.amax(1)
+        return ~(highest < torch.inf)
 
     # ------------------------------------------------------------------------------------------------ the lists
 
@@ -159,23 +160,14 @@ class Batch:
         return (self.items >= 0).sum(1)
 
     @block
-    def listed_cells(self) -> tuple[Tensor, Tensor]:
-        """For each position the number of the relevant cell it hits, and whether it hits one: `[batch, depth]` both."""
-        return self.relevant.find(self.items)
-
-    @block
     def hit_positions(self) -> Tensor:
         """For each relevant cell its position in the list, from 0; `depth` where it is not in the list."""
-        cells, found = self.listed_cells
-        places = torch.arange(self.depth, device=self.device).expand_as(cells)
-        # What hits nothing is written to one more cell, which is cut off.
-        positions = torch.full((len(self.relevant.items) + 1,), self.depth, device=self.device)
-        return positions.scatter_(0, torch.where(found, cells, len(self.relevant.items)).reshape(-1), places.reshape(-1))[:-1]
+        return kernel_for(self.device).find_in_lists(self.items, self.values, self.relevant, self.relevant_scores)
 
     @block
     def listed(self) -> TheOrder:
-        """What stands at each position of the lists as they are, tied items in the order that was drawn."""
-        return TheOrder(*self.listed_cells, dtype=self.dtype)
+        """Where the relevant items stand in the lists as they are, tied items in the order that was drawn."""
+        return TheOrder(self.hit_positions, self.relevant, self.depth, dtype=self.dtype)
 
     @block
     def order(self) -> Order:
@@ -184,7 +176,8 @@ class Batch:
             return self.listed
         last = self.values[:, -1]
         rows = torch.arange(self.size, device=self.device)
-        _, ties_with_last = count_above(self.scores, rows, last)
+        ranks = kernel_for(self.device).double_ranks(self.scores, rows, last)
+        ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(1)  # whatever is above the last is in the list
         return AllOrders(self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype)
 
     # ------------------------------------------------------------------------------------------------ the truth
@@ -199,7 +192,7 @@ class Batch:
         """The masked score of each relevant cell, `-inf` for what was not offered."""
         if self.scores is None:
             return torch.full_like(self.relevant.values, -torch.inf)
-        return self.scores.reshape(-1)[self.relevant.keys]
+        return self.scores.view(-1).index_select(0, self.relevant.keys)
 
     def gains(self, kind: str) -> Tensor:
         """The gain of each relevant cell."""
@@ -220,11 +213,12 @@ class Batch:
 
         def compute() -> tuple[Tensor, Tensor]:
             gains, rows = self.gains(kind), self.relevant.rows
-            order = gains.argsort(descending=True, stable=True)
-            order = order[rows[order].argsort(stable=True)]
-            # Sorting by row last keeps the rows where they were: only the gains move within each.
             positions = torch.arange(len(rows), device=self.device) - self.relevant.offsets[rows]
-            return gains[order], positions
+            if self.device.type == "cpu" and len(gains) and gains.min() == gains.max():
+                return gains, positions
+            order = gains.argsort(descending=True, stable=True)
+            # Sorting by row last keeps the rows where they were: only the gains move within each.
+            return gains[order[rows[order].argsort(stable=True)]], positions
 
         return self.once(("best_gains", kind), compute)
 
@@ -235,7 +229,7 @@ class Batch:
         """The number of items that could be recommended `[batch]`."""
         if self.scores is None:
             return torch.zeros(self.size, dtype=self.dtype, device=self.device)
-        return count_offered(self.scores).to(self.dtype)
+        return kernel_for(self.device).count_offered(self.scores).to(self.dtype)
 
     @block
     def negatives(self) -> Tensor:
@@ -248,9 +242,8 @@ class Batch:
         scores, rows = self.relevant_scores, self.relevant.rows
         if self.scores is None or len(rows) == 0:
             return torch.zeros_like(self.relevant.values)
-        above, equal = count_above(self.scores, rows, scores)
-        fellows_above, fellows_equal = self._count_among_relevant(scores)
-        lost = (above - fellows_above).to(self.dtype) + 0.5 * (equal - fellows_equal).to(self.dtype)
+        ranks = kernel_for(self.device).double_ranks(self.scores, rows, scores)
+        lost = (ranks - self._ranks_among_relevant(scores)).to(self.dtype) / 2
         return torch.where(scores > -torch.inf, 1 - lost / self.negatives[rows], 0)
 
     @block
@@ -288,15 +281,15 @@ class Batch:
             counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
         return counts
 
-    def _count_among_relevant(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """For each relevant cell, how many of its own row's relevant cells score above it, and equal (itself included)."""
+    def _ranks_among_relevant(self, scores: Tensor) -> Tensor:
+        """For each relevant cell, how many of its own row's relevant cells score above it, plus how many at least as high."""
         padded, _ = self.relevant.padded(scores, -torch.inf).sort(dim=1)
         own = self.relevant.padded(scores, torch.inf)
         below = torch.searchsorted(padded, own.contiguous())
         up_to = torch.searchsorted(padded, own.contiguous(), right=True)
         within = torch.arange(len(scores), device=self.device) - self.relevant.offsets[self.relevant.rows]
         places = (self.relevant.rows, within)
-        return padded.shape[1] - up_to[places], (up_to - below)[places]
+        return (2 * padded.shape[1] - up_to - below)[places]
 
     # ----------------------------------------------------------------------------------- blocks for users' metrics
 
@@ -330,7 +323,7 @@ class Batch:
         return self.values
 
     def _top_k_binary_relevance(self) -> Tensor:
-        return self.listed_cells[1].float()
+        return self.listed.per_position(torch.ones_like(self.relevant.values)).float()
 
     def _top_k_discounted_relevance(self) -> Tensor:
         return self.listed.per_position(self.gains("exponential"))
@@ -346,32 +339,36 @@ class Lists:
         self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
         self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
         self.discounts = 1 / torch.log2(self.positions + 1)
-
-    def pick(self, per_position: Tensor) -> Tensor:
-        """The columns of `[batch, depth]` at the cut-offs."""
-        return torch.stack([per_position[:, k - 1] for k in self.cutoffs], dim=1)
+        self._ends = self.k.long() - 1
 
     def total(self, per_position: Tensor) -> Tensor:
         """Sums over the first k positions of `[batch, depth]`, for each cut-off."""
-        return self.pick(per_position.cumsum(1))
+        return per_position.cumsum(1).index_select(1, self._ends)
 
     @property
     def segments(self) -> Tensor:
-        """For each position up to the largest cut-off, the number of the first cut-off that holds it; cut-offs ascending."""
-
-        def compute() -> Tensor:
-            spans = enumerate(zip((0, *self.cutoffs), self.cutoffs))
-            return torch.cat([torch.full((k - before,), n, device=self.batch.device) for n, (before, k) in spans])
-
-        return self.batch.once(("segments", self.cutoffs), compute)
+        """For each position, the number of the first cut-off that holds it, `[depth + 1]`; cut-offs ascending."""
+        batch = self.batch
+        return batch.once(("segments", self.cutoffs), lambda: segments(self.cutoffs, batch.depth, batch.device))
 
     @property
     def slots(self) -> Tensor:
         """For each position up to the largest cut-off, its place in a flattened `[items, cut-offs]`; 0 where a list has ended."""
-        items = self.batch.items[:, : self.cutoffs[-1]]
-        return self.batch.once(
-            ("slots", self.cutoffs), lambda: torch.where(items >= 0, items * len(self.cutoffs) + self.segments, 0)
-        )
+        last = self.cutoffs[-1]
+        items = self.batch.items[:, :last]
+        places = lambda: (items * len(self.cutoffs) + self.segments[:last]).clamp_(min=0)  # noqa: E731
+        return self.batch.once(("slots", self.cutoffs), places)
+
+    @property
+    def cell_slots(self) -> tuple[Tensor, Tensor]:
+        """The same for each relevant cell, 0 where it is not in the list; and whether it is, as 0 or 1."""
+
+        def compute() -> tuple[Tensor, Tensor]:
+            segment = self.segments.index_select(0, self.batch.hit_positions)
+            hit = segment < len(self.cutoffs)
+            return torch.where(hit, self.batch.relevant.items * len(self.cutoffs) + segment, 0), hit.to(self.batch.dtype)
+
+        return self.batch.once(("cell_slots", self.cutoffs), compute)
 
     def of_items(self, column: Column, fill: float = 0.0) -> Tensor:
         """What a column holds for the item at each position, `[batch, depth]`; `fill` where a list has ended."""
@@ -405,29 +402,36 @@ class Lists:
     @property
     def hits(self) -> Tensor:
         """The number of relevant items among the first k."""
-        return self.batch.once(("hits", self.cutoffs), lambda: self.total(self.order.relevance))
+        return self.batch.once(("hits", self.cutoffs), lambda: self.order.hits(self.cutoffs))
 
-    def gain(self, kind: str) -> Tensor:
-        """The gain at each position, `[batch, depth]`."""
-        batch = self.batch
-        return batch.once(("gain", kind), lambda: batch.order.per_position(batch.gains(kind)))
+    @property
+    def hit_pairs(self) -> Tensor:
+        """The hits up to each hit, summed over the first k: 1 + 2 + ... + hits."""
+        return self.batch.once(("hit_pairs", self.cutoffs), lambda: self.order.pairs(self.cutoffs))
 
-    def listed_gain(self, kind: str) -> Tensor:
-        """The same in the lists as they are, tied items in the order that was drawn."""
-        batch = self.batch
-        return batch.once(("listed_gain", kind), lambda: batch.listed.per_position(batch.gains(kind)))
+    @property
+    def hit_positions(self) -> Tensor:
+        """The positions of the hits among the first k, from 1, summed."""
+        return self.batch.once(("hit_positions", self.cutoffs), lambda: self.order.hits(self.cutoffs, self.positions))
+
+    def discounted_gain(self, kind: str) -> Tensor:
+        """The gains of the hits among the first k, discounted by position."""
+        return self.order.gains(self.cutoffs, self.batch.gains(kind), self.discounts)
 
     def ideal_gain(self, kind: str, *, beyond: float = 0.0) -> Tensor:
-        """The gain at each position of the best list, `[batch, depth]`; `beyond` where the relevant items have run out."""
+        """The discounted gain of the best list of k; with `beyond` for each position where the relevant items have run out."""
 
         def compute() -> Tensor:
             batch = self.batch
             gains, positions = batch.best_gains(kind)
-            best = torch.full((batch.size, batch.depth + 1), beyond, dtype=batch.dtype, device=batch.device)
-            best[batch.relevant.rows, positions.clamp(max=batch.depth)] = gains
-            return best[:, : batch.depth]
+            best = TheOrder(positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype)
+            ideal = best.gains(self.cutoffs, gains, self.discounts)
+            if beyond == 0:
+                return ideal
+            upto = torch.nn.functional.pad(self.discounts.cumsum(0), (1, 0))  # of the first p positions
+            return ideal + beyond * (upto[self.k.long()] - upto[self.reachable.long()])
 
-        return self.batch.once(("ideal_gain", kind, beyond), compute)
+        return self.batch.once(("ideal_gain", kind, beyond, self.cutoffs), compute)
 
     def full_ideal(self, kind: str) -> Tensor:
         """The discounted gain of the best list of all relevant items, `[batch, 1]`."""
@@ -464,11 +468,12 @@ def open_batch(
         yield batch
         batch.close()
         return
-    refuse_bad_scores(scores, users)
-    raw_scores = scores[truth.rows, truth.items]
-    with hidden(scores, seen) as masked:
+    scores = scores.contiguous()
+    raw_scores = scores.view(-1).index_select(0, truth.keys)
+    with hidden(scores, seen) as (masked, kept):
         batch = Batch(masked, truth, raw_scores=raw_scores, **about)
         try:
+            refuse_bad_scores(batch, kept)
             yield batch
         finally:
             batch.close()
@@ -497,17 +502,21 @@ def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
         )
 
 
-def refuse_bad_scores(scores: Tensor, users: Tensor) -> None:
-    """Refuse NaN and +inf. On the CPU only: elsewhere it would wait."""
-    if scores.device.type != "cpu" or scores.numel() == 0:
+def refuse_bad_scores(batch: Batch, kept: Tensor | None) -> None:
+    """Refuse NaN and +inf, also under the mask, where `kept` holds the scores. On the CPU only: elsewhere it would wait."""
+    if batch.device.type != "cpu" or batch.scores is None:
         return
-    highest = scores.amax(1)
-    bad = (~(highest < torch.inf)).nonzero().flatten()
-    if len(bad):
-        row = int(bad[0])
-        what = "NaN" if torch.isnan(highest[row]) else "+inf"
-        column = int((torch.isnan(scores[row]) if what == "NaN" else scores[row] == torch.inf).nonzero()[0])
-        raise InputError(
-            f"the scores hold {what}, first in row {int(users[row])}, column {column} ({len(bad)} of the {len(scores)} rows of "
-            "this batch have such scores); scores must be finite, or -inf for items that are not offered."
-        )
+    rows, columns = batch.bad_rows.nonzero().flatten(), None
+    found = batch.scores[rows[0]] if len(rows) else batch.scores.new_empty(0)
+    if kept is not None and not len(rows) and (hidden := (~(kept < torch.inf)).nonzero().flatten()).numel():
+        assert batch.seen is not None
+        rows, columns, found = batch.seen.rows[hidden].unique(), batch.seen.items[hidden], kept[hidden]
+    if not len(rows):
+        return
+    what = "NaN" if found.isnan().any() else "+inf"
+    place = int((found.isnan() if what == "NaN" else found == torch.inf).nonzero()[0])
+    column = place if columns is None else int(columns[place])
+    raise InputError(
+        f"the scores hold {what}, first in row {int(batch.users[rows[0]])}, column {column} ({len(rows)} of the {batch.size} rows of "
+        "this batch have such scores); scores must be finite, or -inf for items that are not offered."
+    )

@@ -119,7 +119,7 @@ class Evaluator(nn.Module):
         self._classes = expand(wanted, as_cutoffs(top_k), available=set(self._inputs))
         self.specs = tuple(self._classes)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
-        self.depth = max(self.cutoffs, default=1)
+        self.depth = max(self.cutoffs, default=0)
 
         self._groups, own = self._fuse()
         self._own_specs = tuple(own)
@@ -320,7 +320,7 @@ class Evaluator(nn.Module):
             "relevant_seen": seen,
             "relevant_not_offered": (relevant == -torch.inf).sum() - seen,
             "ratings_without_score": (batch.raw_scores == -torch.inf).sum(),
-            "bad_scores": batch.bad_scores,
+            "bad_scores": batch.bad_rows.sum(),
         }
         if self.cutoffs:
             values = batch.ranking.values

@@ -1,11 +1,12 @@
-"""What stands at each position of the ranked lists: in the one order that was chosen, or over all orders of tied items.
+"""Where relevant items stand in the ranked lists: in the one order that was chosen, or over all orders of tied items.
 
-Both give the same four quantities, so that a metric is one formula under every tie rule:
+Both give the same sums over the first k positions, for all cut-offs at once, so that a metric is one formula under every tie rule.
+Each takes weights by position `[depth]`; without them every position counts 1.
 
-- `relevance`: the chance that position p holds a relevant item (0 or 1 in one order),
-- `per_position(x)`: the expected value at p of a quantity given per relevant cell, such as its gain,
-- `hit_pairs`: the expected product of relevance at p and hits up to p,
-- `miss_run`: the chance that none of the first p positions holds a relevant item.
+- `hits(cutoffs)`: over the relevant items, the chance that one stands there (0 or 1 in one order),
+- `gains(cutoffs, x)`: over the relevant items, a quantity given per relevant cell, such as its gain,
+- `pairs(cutoffs)`: over the relevant items, the hits up to there,
+- `first_hits(cutoffs)`: over the first relevant item of each list.
 
 The closed forms for tied items follow McSherry and Najork (2008), doi 10.1007/978-3-540-78646-7_38.
 """
@@ -20,43 +21,83 @@ from torch import Tensor
 
 from weft.data.rows import SparseRows
 
+Cutoffs = tuple[int, ...]
+
 
 class Order(Protocol):
-    """Quantities by position, each `[batch, depth]`."""
+    """Sums over positions, each `[batch, cut-offs]`."""
 
-    @property
-    def relevance(self) -> Tensor: ...
-    @property
-    def hit_pairs(self) -> Tensor: ...
-    @property
-    def miss_run(self) -> Tensor: ...
-    def per_position(self, of_cells: Tensor) -> Tensor: ...
+    def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
+    def gains(self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None) -> Tensor: ...
+    def pairs(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
+    def first_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
     def precision_per_hit(self, k: int) -> Tensor: ...
 
 
-class TheOrder:
-    """One certain order: for each position the relevant cell that it hits, and whether it hits one."""
+def segments(cutoffs: Cutoffs, depth: int, device: torch.device) -> Tensor:
+    """For each position, the number of the first cut-off that holds it, `[depth + 1]`; behind the last, the number of cut-offs."""
+    spans = enumerate(zip((0, *cutoffs), (*cutoffs, depth + 1)))
+    return torch.cat([torch.full((stop - start,), number, device=device) for number, (start, stop) in spans])
 
-    def __init__(self, cells: Tensor, found: Tensor, *, dtype: torch.dtype) -> None:
-        self._cells = cells
-        self._found = found
-        self.relevance = found.to(dtype)
+
+class TheOrder:
+    """One certain order: the position of each relevant cell, `depth` where it is not in the list.
+
+    Everything is a sum over the relevant cells, of which there are far fewer than positions.
+    """
+
+    def __init__(self, positions: Tensor, relevant: SparseRows, depth: int, *, dtype: torch.dtype) -> None:
+        self.positions = positions
+        self._relevant = relevant
+        self._depth = depth
+        self._dtype = dtype
+        self._slots: dict[Cutoffs, Tensor] = {}
+
+    def sum(self, cutoffs: Cutoffs, of_cells: Tensor) -> Tensor:
+        """The sum of a quantity over the cells among the first k positions."""
+        width = len(cutoffs) + 1  # what is in no list goes into a last column, which is cut off
+        if cutoffs not in self._slots:
+            place = segments(cutoffs, self._depth, self.positions.device).index_select(0, self.positions)
+            self._slots[cutoffs] = self._relevant.rows * width + place
+        sums = torch.zeros(self._relevant.num_rows * width, dtype=self._dtype, device=self.positions.device)
+        return sums.scatter_add_(0, self._slots[cutoffs], of_cells).view(-1, width)[:, :-1].cumsum(1)
+
+    def at_cells(self, weights: Tensor | None) -> Tensor:
+        """Weights by position as a weight for each cell, which is 0 or irrelevant where it is not in the list."""
+        if weights is None:
+            return torch.ones_like(self._relevant.values)
+        return torch.nn.functional.pad(weights, (0, 1)).index_select(0, self.positions)
+
+    def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self.sum(cutoffs, self.at_cells(weights))
+
+    def gains(self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None) -> Tensor:
+        return self.sum(cutoffs, of_cells if weights is None else of_cells * self.at_cells(weights))
+
+    def pairs(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self.gains(cutoffs, self._hits_up_to, weights)
+
+    def first_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self.gains(cutoffs, (self._hits_up_to == 1).to(self._dtype), weights)
+
+    @cached_property
+    def _hits_up_to(self) -> Tensor:
+        """For each cell that is hit, the hits of its list up to and with it."""
+        rows = self._relevant.rows
+        by_position = (rows * (self._depth + 1) + self.positions).argsort(stable=True)  # the rows stay where they were
+        numbers = torch.arange(1, len(rows) + 1, device=rows.device) - self._relevant.offsets.index_select(0, rows)
+        return torch.empty_like(numbers).scatter_(0, by_position, numbers).to(self._dtype)
 
     def per_position(self, of_cells: Tensor) -> Tensor:
-        return torch.where(self._found, of_cells[self._cells], 0) if len(of_cells) else torch.zeros_like(self.relevance)
-
-    @cached_property
-    def hit_pairs(self) -> Tensor:
-        return self.relevance * self.relevance.cumsum(1)
-
-    @cached_property
-    def miss_run(self) -> Tensor:
-        return (1 - self.relevance).cumprod(1)
+        """A quantity given per relevant cell at the positions of the lists, `[batch, depth]`."""
+        width = self._depth + 1
+        spread = of_cells.new_zeros(self._relevant.num_rows * width)
+        return spread.scatter_(0, self._relevant.rows * width + self.positions, of_cells).view(-1, width)[:, :-1]
 
     def precision_per_hit(self, k: int) -> Tensor:
         """The mean over the hits among the first k of the precision at each, 0 without a hit; `[batch]`."""
-        positions = torch.arange(1, k + 1, dtype=self.relevance.dtype, device=self.relevance.device)
-        return (self.hit_pairs[:, :k] / positions).sum(1) / self.relevance[:, :k].sum(1).clamp(min=1)
+        positions = torch.arange(1, self._depth + 1, dtype=self._dtype, device=self.positions.device)
+        return (self.pairs((k,), 1 / positions) / self.hits((k,)).clamp(min=1))[:, 0]
 
 
 class AllOrders:
@@ -99,29 +140,37 @@ class AllOrders:
         padded = torch.where(self._in_list, self._relevant.padded(of_cells, 0.0), 0).to(self._dtype)
         return torch.zeros_like(self._size).scatter_add_(1, self._group, padded)
 
-    def per_position(self, of_cells: Tensor) -> Tensor:
-        return self._sum_by_group(of_cells).gather(1, self._start) / self._size
+    def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return _sums(self._relevance, cutoffs, weights)
+
+    def gains(self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None) -> Tensor:
+        return _sums(self._sum_by_group(of_cells).gather(1, self._start) / self._size, cutoffs, weights)
+
+    def pairs(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return _sums(self._hit_pairs, cutoffs, weights)
+
+    def first_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        left = self._size - self._offset
+        missed = ((left - self._hits).clamp(min=0) / left).cumprod(1)  # the chance that no hit has come up to here
+        return _sums(torch.nn.functional.pad(missed, (1, 0), value=1.0)[:, :-1] - missed, cutoffs, weights)
 
     @cached_property
-    def relevance(self) -> Tensor:
+    def _relevance(self) -> Tensor:
+        """The chance that a position holds a relevant item."""
         return self._hits / self._size
 
     @cached_property
-    def hit_pairs(self) -> Tensor:
+    def _hit_pairs(self) -> Tensor:
+        """The expected product of relevance at a position and hits up to it."""
         others = self._offset * (self._hits - 1) / (self._size - 1).clamp(min=1)
-        return self.relevance * (self._before + 1 + others)
-
-    @cached_property
-    def miss_run(self) -> Tensor:
-        left = self._size - self._offset
-        return ((left - self._hits).clamp(min=0) / left).cumprod(1)
+        return self._relevance * (self._before + 1 + others)
 
     def precision_per_hit(self, k: int) -> Tensor:
         """As in one order. The number of hits is uncertain in the group at the cut alone: sum over what it can be."""
         dtype, device = self._dtype, self._size.device
         positions = torch.arange(1, k + 1, dtype=dtype, device=device)
         inside = self._start[:, :k] == self._start[:, k - 1 : k]  # the positions of the group at the cut
-        certain = torch.where(inside, 0, self.hit_pairs[:, :k] / positions).sum(1, keepdim=True)
+        certain = torch.where(inside, 0, self._hit_pairs[:, :k] / positions).sum(1, keepdim=True)
         first = torch.where(inside, 1 / positions, 0).sum(1, keepdim=True)
         second = torch.where(inside, self._offset[:, :k] / positions, 0).sum(1, keepdim=True)
         slots = inside.sum(1, keepdim=True).to(dtype)
@@ -135,6 +184,11 @@ class AllOrders:
         precisions = certain + drawn / slots * (before + 1) * first + pairs * second
         found = before + drawn
         return (chance * torch.where(found > 0, precisions / found.clamp(min=1), 0)).sum(1)
+
+
+def _sums(per_position: Tensor, cutoffs: Cutoffs, weights: Tensor | None) -> Tensor:
+    sums = (per_position if weights is None else per_position * weights).cumsum(1)
+    return torch.stack([sums[:, k - 1] for k in cutoffs], dim=1)
 
 
 def _log_choose(n: Tensor, k: Tensor) -> Tensor:

@@ -106,7 +106,7 @@ class HitRate(_Accuracy):
     reference = "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms, doi 10.1145/963770.963776"
 
     def per_user(self, lists: Lists) -> Tensor:
-        return 1 - lists.pick(lists.order.miss_run)
+        return lists.order.first_hits(lists.cutoffs)
 
 
 @register
@@ -127,9 +127,7 @@ class MRR(_Accuracy):
     reference = "Voorhees (1999), The TREC-8 question answering track report, doi 10.6028/NIST.SP.500-246.qa-overview"
 
     def per_user(self, lists: Lists) -> Tensor:
-        missed = lists.order.miss_run
-        first_hit_here = torch.nn.functional.pad(missed, (1, 0), value=1.0)[:, :-1] - missed
-        return lists.total(first_hit_here / lists.positions)
+        return lists.order.first_hits(lists.cutoffs, 1 / lists.positions)
 
 
 @register
@@ -158,7 +156,7 @@ class MAP(_Accuracy):
     def per_user(self, lists: Lists) -> Tensor:
         if self.normalizer == "hits":
             return torch.stack([lists.order.precision_per_hit(k) for k in lists.cutoffs], dim=1)
-        precision_at_hits = lists.total(lists.order.hit_pairs / lists.positions)
+        precision_at_hits = lists.order.pairs(lists.cutoffs, 1 / lists.positions)
         return precision_at_hits / (lists.reachable if self.normalizer == "capped" else lists.relevant)
 
 
@@ -182,7 +180,7 @@ class MAR(_Accuracy):
     reference = "The recall counterpart of average precision: Buckley and Voorhees (2000), doi 10.1145/345508.345543"
 
     def per_user(self, lists: Lists) -> Tensor:
-        return lists.total(lists.order.hit_pairs) / lists.relevant / lists.reachable
+        return lists.hit_pairs / lists.relevant / lists.reachable
 
 
 @register
@@ -239,11 +237,11 @@ class nDCGRendle2020(_Accuracy):  # noqa: N801 - the name under which other tool
 
 def normalized_gain(lists: Lists, gain: str, ideal: str) -> Tensor:
     """Discounted gain of the lists over that of the ideal ones, `[batch, cut-offs]`."""
-    reached = lists.total(lists.gain(gain) * lists.discounts)
+    reached = lists.discounted_gain(gain)
     if ideal == "full":
         return reached / lists.full_ideal(gain)
     missing = 0.0 if ideal == "cut" else 3.0 if gain == "exponential_shifted" else 1.0
-    return reached / lists.total(lists.ideal_gain(gain, beyond=missing) * lists.discounts)
+    return reached / lists.ideal_gain(gain, beyond=missing)
 
 
 @register
@@ -276,15 +274,13 @@ class LAUC(_Accuracy):
         self.completion = one_of("completion", completion, ("line", "none"))
 
     def per_user(self, lists: Lists) -> Tensor:
-        order, negatives = lists.order, lists.negatives
-        pairs = lists.total(order.hit_pairs)
+        negatives, pairs = lists.negatives, lists.hit_pairs
         if self.completion == "none":
             # Before the hit at p stand p - hits_p misses.
-            beaten = negatives * lists.hits - lists.total(order.relevance * lists.positions) + pairs
+            beaten = negatives * lists.hits - lists.hit_positions + pairs
             return _defined(beaten / negatives / lists.reachable, negatives)
-        # A miss at p adds a column as high as the hits so far; hits after the list's end are not there to count.
-        listed = (lists.batch.items >= 0).to(pairs.dtype)
-        area = lists.total(order.relevance.cumsum(1) * listed) - pairs
+        # A miss adds a column as high as the hits so far: each hit counts once at its own and every later position, hits left out.
+        area = lists.hits * (lists.length + 1) - lists.hit_positions - pairs
         hits_squared = 2 * pairs - lists.hits  # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation
         passed = lists.hits - lists.length + negatives  # negatives not in the list, as far as hits are certain
         line = (passed * lists.relevant + (negatives - lists.length) * lists.hits + hits_squared) / 2

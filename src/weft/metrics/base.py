@@ -214,7 +214,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
             threshold=self.relevance_threshold,
             users=users,
             rule=self._rule,
-            depth=self.k or 1,
+            depth=self.k or 0,
         )
 
     def accumulate(self, batch: Batch) -> None:

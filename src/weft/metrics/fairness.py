@@ -344,7 +344,7 @@ class ItemMADRanking(_ItemMAD):
         self.gain = one_of("gain", gain, GAINS)
 
     def totals(self) -> tuple[Total, ...]:
-        earned = Gains(self._num_items, "evaluated", self.gain, self.discount)
+        earned = Gains(self._num_items, self.gain, self.discount)
         return earned, Exposure(self._num_items, "evaluated")
 
 

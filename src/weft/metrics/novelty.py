@@ -47,14 +47,16 @@ class _Novelty(UserAverageTopKMetric):
         raise NotImplementedError
 
     def per_user(self, lists: Lists) -> Tensor:
-        popularity = lists.of_items(self._train.popularity)
         if self._train.total == 0:
             return torch.full_like(lists.length, torch.nan)
+        most = lists.total(lists.discounts[None])
         if self.relevance == "none":
-            weights = (lists.batch.items >= 0).to(popularity.dtype)
-        else:
-            weights = lists.listed_gain("binary" if self.relevance == "binary" else self.gain)
-        return lists.total(weights * self.novelty(popularity) * lists.discounts) / lists.total(lists.discounts[None])
+            popularity = lists.of_items(self._train.popularity)
+            return lists.total((lists.batch.items >= 0) * self.novelty(popularity) * lists.discounts) / most
+        batch = lists.batch
+        novelty = self.novelty(self._train.popularity.at(batch.relevant.items))
+        weights = batch.gains("binary" if self.relevance == "binary" else self.gain)
+        return batch.listed.gains(lists.cutoffs, weights * novelty, lists.discounts) / most
 
 
 @register

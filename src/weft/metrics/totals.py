@@ -226,19 +226,7 @@ class OfItems(Total):
 
 @dataclass(frozen=True)
 class _OfListedItems(OfItems):
-    """The sum of a quantity over the positions at which an item stands, in the lists of `users`: "lists" (all) or "evaluated"."""
-
-    users: str = "lists"
-
-    def weights(self, lists: Lists) -> Tensor:
-        """The quantity at each position, `[batch, depth]`."""
-        raise NotImplementedError
-
-    def terms(self, lists: Lists) -> Terms:
-        weights = torch.where(lists.batch.items >= 0, self.weights(lists), 0)[:, : lists.cutoffs[-1]]
-        if self.users == "evaluated":
-            weights = weights * (lists.relevant > 0)
-        return lists.slots, weights
+    """The sum of a quantity over the positions at which an item stands."""
 
     def read(self, sums: Tensor) -> Tensor:
         return sums.cumsum(1)  # each position was counted at the first cut-off that holds it
@@ -246,38 +234,57 @@ class _OfListedItems(OfItems):
 
 @dataclass(frozen=True)
 class Exposure(_OfListedItems):
-    """In how many lists each item stands."""
+    """In how many lists each item stands, of all users ("lists") or of those with a relevant item ("evaluated")."""
 
-    def weights(self, lists: Lists) -> Tensor:
-        return torch.ones_like(lists.positions).expand_as(lists.batch.items)
+    users: str = "lists"
+
+    def terms(self, lists: Lists) -> Terms:
+        counted = lists.batch.items[:, : lists.cutoffs[-1]] >= 0
+        if self.users == "evaluated":
+            counted = counted & (lists.relevant > 0)
+        return lists.slots, counted.to(lists.k.dtype)
 
 
 @dataclass(frozen=True)
-class Hits(_OfListedItems):
+class _OfHits(_OfListedItems):
+    """A sum over the relevant items in the lists."""
+
+    def weights(self, lists: Lists) -> Tensor:
+        """The quantity for each relevant cell, `[cells]`."""
+        raise NotImplementedError
+
+    def terms(self, lists: Lists) -> Terms:
+        slots, hit = lists.cell_slots
+        return slots, hit * self.weights(lists)
+
+
+@dataclass(frozen=True)
+class Hits(_OfHits):
     """In how many lists each item stands as a relevant one."""
 
     def weights(self, lists: Lists) -> Tensor:
-        return lists.batch.listed.relevance
+        return lists.cell_slots[1]
 
 
 @dataclass(frozen=True)
-class Gains(_OfListedItems):
+class Gains(_OfHits):
     """The gain of each item over its appearances, discounted by position or not."""
 
     gain: str = "exponential"
     discount: bool = True
 
     def weights(self, lists: Lists) -> Tensor:
-        gains = lists.listed_gain(self.gain)
-        return gains * lists.discounts if self.discount else gains
+        gains = lists.batch.gains(self.gain)
+        return gains * lists.batch.listed.at_cells(lists.discounts) if self.discount else gains
 
 
 @dataclass(frozen=True)
-class HitScores(_OfListedItems):
+class HitScores(_OfHits):
     """The score of each item over the appearances where it is relevant."""
 
     def weights(self, lists: Lists) -> Tensor:
-        return torch.where(lists.batch.listed.relevance > 0, lists.batch.values.to(lists.k.dtype), 0)
+        scores = lists.batch.relevant_scores.to(lists.k.dtype)
+        return torch.where(scores > -torch.inf, scores, 0)  # what is not offered is no hit, and -inf times 0 is NaN
 
 
 @dataclass(frozen=True)
@@ -323,7 +330,7 @@ class GroupExposure(Total):
         cluster = self.clusters.codes.at(lists.batch.items[:, : lists.cutoffs[-1]], -1)
         counted = (group >= 0) & (cluster >= 0)
         row = torch.where(counted, group * len(self.clusters.names) + cluster, 0)
-        return row * len(lists.cutoffs) + lists.segments, counted.to(lists.k.dtype)
+        return row * len(lists.cutoffs) + lists.segments[: lists.cutoffs[-1]], counted.to(lists.k.dtype)
 
     def read(self, sums: Tensor) -> Tensor:
         return sums.cumsum(1)

@@ -1,8 +1,8 @@
 """Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by counting."""
 
-from weft.ranking.counting import count_above, count_offered
+from weft.ranking.kernels import kernel_for
 from weft.ranking.masking import hidden
 from weft.ranking.ties import TIE_RULES, Ranking, TieRule
 from weft.ranking.topk import top_k
 
-__all__ = ["TIE_RULES", "Ranking", "TieRule", "count_above", "count_offered", "hidden", "top_k"]
+__all__ = ["TIE_RULES", "Ranking", "TieRule", "hidden", "kernel_for", "top_k"]

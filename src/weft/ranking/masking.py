@@ -12,23 +12,23 @@ from weft.data.rows import SparseRows
 
 
 @contextmanager
-def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[Tensor]:
-    """The scores with `-inf` at the cells, which get their values back at the end.
+def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """The scores with `-inf` at the cells, which get their values back at the end; and these values.
 
     In place, because a copy would double the memory of a batch. Only scores that cannot be written to are copied: rows that
     share memory, and inference tensors outside inference mode.
     """
     scores = scores.contiguous()
     if cells is None or len(cells.items) == 0:
-        yield scores
+        yield scores, None
         return
     if scores.is_inference() and not torch.is_inference_mode_enabled():
         scores = scores.clone()
     # `.data`: the values come back, so autograd need not know that they were away.
     flat = scores.data.view(-1)
-    kept = flat[cells.keys]
-    flat[cells.keys] = -torch.inf
+    kept = flat.index_select(0, cells.keys)
+    flat.scatter_(0, cells.keys, -torch.inf)
     try:
-        yield scores
+        yield scores, kept
     finally:
-        flat[cells.keys] = kept
+        flat.scatter_(0, cells.keys, kept)

@@ -81,8 +81,8 @@ class TieRule:
 
     def _by_relevance(self, scores: Tensor, depth: int, relevant: SparseRows) -> tuple[Tensor, Tensor]:
         """Rank the other items alone, then merge the relevant ones in on the wanted side of their ties."""
-        own = scores.view(-1)[relevant.keys]
-        with hidden(scores, relevant) as others:
+        own = scores.view(-1).index_select(0, relevant.keys)
+        with hidden(scores, relevant) as (others, _):
             values, items = top_k(others, depth)
         values = torch.cat([values, relevant.padded(own, -torch.inf)], dim=1)
         merged = torch.cat([items, relevant.padded(relevant.items, -1)], dim=1)

@@ -1,0 +1,62 @@
+"""What reads the scores, and how on which device: the one place to add a faster way for a device.
+
+`anywhere` is torch alone, with fixed shapes, for any device; `cpu` is NumPy on the CPU's memory, several times faster there. Both
+give the same answers to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from weft.data.rows import SparseRows
+from weft.ranking.kernels import anywhere, cpu
+
+
+class Kernel(Protocol):
+    """The operations that read scores `[rows, items]`."""
+
+    def best_items(self, scores: Tensor, k: int) -> Tensor:
+        """The k best items of each row by (score descending, item ascending), `[rows, k]`; k from 1 to the number of items.
+
+        A row with NaN begins with one, so that whoever looks at the first value sees it.
+        """
+        ...
+
+    def double_ranks(self, scores: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+        """For each (row, value), rows ascending: how many scores are above the value, plus how many are at least as high."""
+        ...
+
+    def count_offered(self, scores: Tensor) -> Tensor:
+        """The number of scores above -inf in each row, `[rows]`."""
+        ...
+
+    def find_in_lists(self, items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
+        """The position of each cell in its row's list `[rows, depth]`, `depth` where it is not there.
+
+        Lists are by falling `values`, -1 behind their end; `scores` are those of the cells.
+        """
+        ...
+
+
+_everywhere: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
+
+
+def kernel_for(device: torch.device) -> Kernel:
+    """The fastest way on a device."""
+    return _everywhere.get() or (cpu if device.type == "cpu" else anywhere)
+
+
+@contextmanager
+def using(kernel: Kernel) -> Iterator[None]:
+    """One way for all devices, to test and to measure it."""
+    token = _everywhere.set(kernel)
+    try:
+        yield
+    finally:
+        _everywhere.reset(token)

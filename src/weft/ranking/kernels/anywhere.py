@@ -1,0 +1,75 @@
+"""The kernel for any device: torch alone, with shapes that do not depend on the data, so that nothing waits for the device."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from weft.data.rows import SparseRows
+
+# Scores that a comparison may hold at once.
+_TILE = 1 << 20
+_INDEX_BITS = 32
+_VECTORS = 32  # scores that the CPU reduces at once
+
+
+def best_items(scores: Tensor, k: int) -> Tensor:
+    rows = max(1, _TILE // scores.shape[1])
+    return torch.cat([_best_of_tile(scores[start : start + rows], k) for start in range(0, len(scores), rows)])
+
+
+def _best_of_tile(scores: Tensor, k: int) -> Tensor:
+    num_rows, num_items = scores.shape
+    # Reading maxima costs items / size, looking into k blocks k * size: least near the root. Whole vectors are read faster.
+    size = max(1, math.isqrt(num_items // k))
+    size = size if size < _VECTORS // 2 else -(-size // _VECTORS) * _VECTORS
+    blocks = num_items // size
+    if size < 2 or blocks <= k:
+        return _ordered(scores, k)
+    # Contiguous blocks: of two equal maxima the lower block also holds the lower item, so that the k best blocks by
+    # (maximum, block) are sure to hold the k best items by (score, item). What is left over at the end always takes part.
+    best = _ordered(scores[:, : blocks * size].view(num_rows, blocks, size).amax(2), k, in_order=False).sort(1).values
+    inside = torch.arange(size, device=scores.device)
+    items = (best[:, :, None] * size + inside).flatten(1)
+    rest = torch.arange(blocks * size, num_items, device=scores.device).expand(num_rows, -1)
+    items = torch.cat([items, rest], dim=1)  # ascending, so that the place among them decides a tie as the index does
+    return items.gather(1, _ordered(scores.gather(1, items), k))
+
+
+def _ordered(scores: Tensor, k: int, *, in_order: bool = True) -> Tensor:
+    """The k best places of each row by (score descending, place ascending), NaN and +inf first; or the same in any order."""
+    if scores.dtype == torch.float64:
+        return torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :k]
+    # NaN, which may have a sign, counts as +inf, and -0.0 as 0.0. In place: new memory costs more than the arithmetic.
+    bits = scores.float().nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf).add_(0.0).view(torch.int32)
+    bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)  # now ordered as the scores are
+    keys = bits.long()
+    keys <<= _INDEX_BITS
+    keys -= torch.arange(scores.shape[1], device=scores.device)
+    return keys.topk(k, dim=1, sorted=in_order).indices
+
+
+def double_ranks(scores: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+    ranks = torch.empty_like(rows)
+    step = max(1, _TILE // max(1, scores.shape[1]))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        compared, value = scores[rows[part]], values[part, None]
+        ranks[part] = (compared > value).sum(1) + (compared >= value).sum(1)
+    return ranks
+
+
+def count_offered(scores: Tensor) -> Tensor:
+    step = max(1, _TILE // max(1, scores.shape[1]))
+    return torch.cat([(scores[start : start + step] > -torch.inf).sum(1) for start in range(0, len(scores), step)])
+
+
+def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
+    depth = items.shape[1]
+    number, found = cells.find(items)
+    places = torch.arange(depth, device=items.device).expand_as(items)
+    # What hits nothing is written to one more cell, which is cut off.
+    positions = torch.full((len(cells.items) + 1,), depth, device=items.device)
+    return positions.scatter_(0, torch.where(found, number, len(cells.items)).reshape(-1), places.reshape(-1))[:-1]

@@ -1,0 +1,200 @@
+"""The kernel for the CPU: NumPy's vectorised partition, sort, compare and count, a tile of rows at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.data.rows import SparseRows
+
+Scores = NDArray[Any]
+Indices = NDArray[np.int64]
+
+# Scores in a tile: what stays in the cache between the passes over it.
+_TILE = 1 << 20
+_INDEX_BITS = 32
+_LOW_BITS = (1 << _INDEX_BITS) - 1
+# Up to here a comparison of all scores is cheaper than a look into the best blocks.
+_SHORT_ROW = 16_384
+
+
+def best_items(scores: Tensor, k: int) -> Tensor:
+    rows = max(1, _TILE // scores.shape[1])
+    tiles = [_best_of_tile(_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
+    return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
+
+
+def _array(scores: Tensor) -> Scores:
+    """Scores as NumPy knows them; 16-bit types become float32, which is exact."""
+    wide = scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
+    array: Scores = np.ascontiguousarray(wide.numpy())
+    return array
+
+
+# ------------------------------------------------------------------------------------------------------- the top k
+
+
+def _best_of_tile(scores: Scores, k: int) -> Indices:
+    maxima, size = _block_maxima(scores, k)
+    # The k-th best maximum bounds the k-th best score from below: whatever reaches it is a candidate.
+    top = np.partition(maxima, maxima.shape[1] - k, axis=1)[:, maxima.shape[1] - k :]
+    least = top[:, :1]
+    if not top.max() < np.inf:
+        return _with_nan_first(scores, k)
+    good = maxima >= least
+    if np.count_nonzero(good) <= 2 * k * len(scores):
+        return _best_candidates(scores, _candidates(scores, good, least, size), k)
+    # Many blocks reach the bound: rows with many equal scores are taken apart.
+    tied = np.count_nonzero(good, axis=1) > 2 * k
+    if tied.all():
+        return _best_of_tied(scores, maxima > least, least, size, k)
+    best = np.empty((len(scores), k), dtype=np.int64)
+    calm = ~tied
+    best[calm] = _best_candidates(scores[calm], _candidates(scores[calm], good[calm], least[calm], size), k)
+    best[tied] = _best_of_tied(scores[tied], maxima[tied] > least[tied], least[tied], size, k)
+    return best
+
+
+def _block_maxima(scores: Scores, k: int) -> tuple[Scores, int]:
+    """The maxima of strided blocks, and how many items a block has at most.
+
+    Block b of `blocks` holds the items b, b + blocks, b + 2 * blocks, ...: maxima are vertical, and vectorise.
+    """
+    num_rows, num_items = scores.shape
+    # Ordering maxima costs items / size, looking into k blocks k * size: least near the root. Short rows are not looked into.
+    size = math.isqrt(2 * num_items // k if num_items <= _SHORT_ROW else num_items // (2 * k))
+    blocks = -(-num_items // max(1, size))
+    if size < 2 or blocks <= k:
+        return scores, 1
+    size = -(-num_items // blocks)  # the last layer may be short, but not empty
+    whole = num_items // blocks
+    maxima = np.maximum.reduce(scores[:, : whole * blocks].reshape(num_rows, whole, blocks), axis=1)
+    if whole < size:
+        short = maxima[:, : num_items - whole * blocks]
+        np.maximum(short, scores[:, whole * blocks :], out=short)
+    return maxima, size
+
+
+def _candidates(scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, *, above: bool = False) -> Indices:
+    """The places in the flattened tile of all scores that reach the bound (or are above it), row by row."""
+    num_rows, num_items = scores.shape
+    blocks = good.shape[1]
+    compare = np.greater if above else np.greater_equal
+    if size == 1:
+        return np.flatnonzero(good)
+    if num_items <= _SHORT_ROW:
+        return np.flatnonzero(compare(scores, least))
+    block = np.flatnonzero(good)
+    rows = block // blocks
+    first = block - rows * blocks
+    places = (first + rows * num_items)[:, None] + np.arange(0, size * blocks, blocks)
+    found = scores.reshape(-1).take(places, mode="clip")
+    found[first + (size - 1) * blocks >= num_items, -1] = np.nan  # behind the end of the row; compares as false
+    return places.reshape(-1).take(np.flatnonzero(compare(found, least[rows])))
+
+
+def _best_candidates(scores: Scores, candidates: Indices, k: int) -> Indices:
+    """The k best of each row's candidates `[rows, k]`, whose places come row by row. A row with fewer gets anything at its end."""
+    num_rows, num_items = scores.shape
+    rows = candidates // num_items
+    starts = np.searchsorted(rows, np.arange(num_rows + 1))
+    counts = np.diff(starts)
+    width = max(k, int(counts.max()))
+    items = candidates - rows * num_items
+    places = np.arange(len(rows)) + np.repeat(np.arange(num_rows) * width - starts[:-1], counts)
+    values = scores.reshape(-1).take(candidates)
+    if scores.dtype == np.float64:  # (score, item) does not fit into one integer
+        order = np.lexsort((items, -values, rows))
+        listed = np.zeros((num_rows, width), dtype=np.int64)
+        listed.reshape(-1)[places] = items[order]
+        return listed[:, :k]
+    bits = (values + np.float32(0)).view(np.int32)  # + 0 turns -0.0 into 0.0
+    ordered = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
+    keys = np.full((num_rows, width), np.iinfo(np.int64).min)
+    keys.reshape(-1)[places] = (ordered << _INDEX_BITS) | (_LOW_BITS - items)
+    keys.sort(axis=1)
+    best: Indices = _LOW_BITS - (keys[:, : -k - 1 : -1] & _LOW_BITS)
+    return best
+
+
+def _best_of_tied(scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, k: int) -> Indices:
+    """The k best of rows in which very many items have the bound itself as their score: of these the first are enough."""
+    candidates = _candidates(scores, good, least, size, above=True)
+    best = _best_candidates(scores, candidates, k)
+    above = np.bincount(candidates // scores.shape[1], minlength=len(scores))
+    for row in np.flatnonzero(above < k):
+        best[row, above[row] :] = _first_equal(scores[row], least[row, 0], k - above[row])
+    return best
+
+
+def _first_equal(row: Scores, value: Any, count: int) -> Indices:
+    """The first `count` places that hold a value; there are as many."""
+    reach = 4 * count
+    while True:
+        found = np.flatnonzero(row[:reach] == value)
+        if len(found) >= count:
+            return found[:count]
+        reach *= 8
+
+
+def _with_nan_first(scores: Scores, k: int) -> Indices:
+    """The k best by a full sort, NaN before everything. Only scores that are about to be refused come here."""
+    return np.stack([np.lexsort((-row, ~np.isnan(row)))[:k] for row in scores])
+
+
+# -------------------------------------------------------------------------------------------------------- counting
+
+
+def double_ranks(scores: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+    ranks = np.zeros(len(rows), dtype=np.int64)
+    wanted = _array(values)
+    chunk = _TILE >> 3
+    numbers, starts = np.unique(rows.numpy(), return_index=True)
+    stops = np.append(starts[1:], len(rows))
+    buffer = np.empty(0, dtype=np.bool_)
+    for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist()):
+        row = _array(scores[number])
+        for first in range(0, len(row), chunk):
+            part = row[first : first + chunk]
+            step = max(1, chunk // len(part))
+            for low in range(start, stop, step):
+                high = min(low + step, stop)
+                size = (high - low) * 2 * len(part)
+                if size > len(buffer):
+                    buffer = np.empty(size, dtype=np.bool_)
+                above = buffer[:size].reshape(high - low, 2, len(part))
+                value = wanted[low:high, None]
+                np.greater(part, value, out=above[:, 0])
+                np.greater_equal(part, value, out=above[:, 1])
+                for number_of, both in enumerate(above):
+                    ranks[low + number_of] += np.count_nonzero(both)
+    return torch.from_numpy(ranks)
+
+
+def count_offered(scores: Tensor) -> Tensor:
+    buffer = np.empty(scores.shape[1], dtype=np.bool_)
+    counts = [np.count_nonzero(np.greater(_array(row), -np.inf, out=buffer)) for row in scores]
+    return torch.as_tensor(counts, dtype=torch.int64)
+
+
+# ------------------------------------------------------------------------------------------------------ the hits
+
+
+def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
+    depth = items.shape[1]
+    positions = np.full(len(cells.items), depth, dtype=np.int64)
+    # A cell below the last score of a list, and one that was not offered, is not in it.
+    last = values[:, -1][cells.rows] if depth else scores
+    possible = ((scores >= last) & (scores > -torch.inf)).nonzero().flatten().numpy()
+    lists, rows, wanted = items.numpy(), cells.rows.numpy(), cells.items.numpy()
+    step = max(1, _TILE // max(1, depth))
+    for start in range(0, len(possible), step):
+        cell = possible[start : start + step]
+        number, place = np.divmod(np.flatnonzero(lists[rows[cell]] == wanted[cell, None]), max(1, depth))
+        positions[cell[number]] = place
+    return torch.from_numpy(positions)
