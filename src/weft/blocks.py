@@ -188,6 +188,11 @@ class Batch:
         return self.relevant.lengths.to(self.dtype)
 
     @block
+    def without_relevant(self) -> Tensor:
+        """Whether a user has no relevant item, `[batch, 1]`."""
+        return self.relevant.lengths[:, None] == 0
+
+    @block
     def relevant_scores(self) -> Tensor:
         """The masked score of each relevant cell, `-inf` for what was not offered."""
         if self.scores is None:

@@ -307,7 +307,7 @@ class Evaluator(nn.Module):
     def _tally(self, batch: Batch) -> Tensor:
         relevant = batch.relevant_scores
         evaluated = (batch.relevant.lengths > 0).sum()
-        seen = batch.seen.holds(batch.relevant.keys).sum() if batch.seen is not None else torch.zeros_like(evaluated)
+        seen = self._count_seen(batch)
         everyone = torch.full_like(evaluated, batch.size)
         missing = everyone if batch.scores is None else torch.zeros_like(evaluated)
         tallies = {
@@ -331,6 +331,16 @@ class Evaluator(nn.Module):
         if "user_groups" in self._inputs:
             tallies["users_without_group"] = (self._inputs["user_groups"].codes.at(batch.users, -1) < 0).sum()
         return torch.stack([tallies[name] for name in self.count_names]).to(self.tallies.dtype)
+
+    @staticmethod
+    def _count_seen(batch: Batch) -> Tensor:
+        """How many relevant cells are masked."""
+        keys = batch.relevant.keys
+        if batch.seen is None:
+            return torch.zeros((), dtype=torch.int64, device=batch.device)
+        if batch.device.type == "cpu":  # only what has no score can be: few, but how many would have to be waited for elsewhere
+            keys = keys[batch.relevant_scores == -torch.inf]
+        return batch.seen.holds(keys).sum()
 
     # ------------------------------------------------------------------------------------------------- what comes out
 

@@ -191,6 +191,7 @@ def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:
     return MissingInput("\n".join(lines))
 
 
+_nameable: dict[tuple[str, type[BaseMetric]], BaseMetric] = {}
 # Stand-ins for what only a run knows, where a metric is made for its name alone.
 _ANY_RUN = {
     "num_users": 1,
@@ -203,8 +204,12 @@ _ANY_RUN = {
 
 
 def nameable(spec: Spec, of: type[BaseMetric] | None = None) -> BaseMetric:
-    """A metric made for its name alone."""
-    return build(spec, of=of, inputs=_ANY_RUN, alone=False)
+    """A metric made for its name alone, once: making one takes longer than evaluating a user."""
+    metric = of or find(spec.name)
+    key = (repr(spec), metric)  # not the spec, in which 1, 1.0 and True are equal
+    if key not in _nameable:
+        _nameable[key] = build(spec, of=metric, inputs=_ANY_RUN, alone=False)
+    return _nameable[key]
 
 
 def parse_example(metric: type[BaseMetric], k: int = 5) -> Spec:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 MISSING_LISTS = ("zero", "skip")
-# Scores in one batch, where the caller does not say: small against memory, large against the overhead of a batch.
-_BATCH_ELEMENTS = 1 << 23
+# The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
+_BATCH_BYTES = 1 << 26
+_BATCH_USERS = 1024
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def evaluate(
     user_keys = torch.as_tensor(problem.users.keys()) if hashes else None
     relevant = problem.truth.relevant(relevance_threshold)
     last = problem.users.size if missing_lists == "zero" else problem.num_rows
-    step = batch_size or default_batch_size(problem.items.size)
+    step = batch_size or _users_at_once(problem, device)
     with _progress_bar(last, progress) as advance:
         for start, stop in _spans(problem, last, step):
             scores = None
@@ -281,9 +282,11 @@ def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: in
     return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
 
 
-def default_batch_size(num_items: int) -> int:
-    """How many users are scored at once."""
-    return int(np.clip(_BATCH_ELEMENTS // max(1, num_items), 1, 1024))
+def _users_at_once(problem: _Problem, device: torch.device | None) -> int:
+    """How many users are in a batch: as many as the memory of their scores allows. Scores that are held already take none."""
+    if problem.source.holds_scores and device is None:
+        return _BATCH_USERS
+    return int(np.clip(_BATCH_BYTES // (4 * max(1, problem.items.size)), 1, _BATCH_USERS))
 
 
 def _spans(problem: _Problem, last: int, step: int) -> Iterator[tuple[int, int]]:

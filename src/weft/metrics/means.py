@@ -84,7 +84,7 @@ class SummedMetric(BaseMetric):
         inputs = self.own_inputs()
         groups: Labels | None = inputs.pop("user_groups", None)
         sizes = [given.num_items if isinstance(given, Train) else given.size for given in inputs.values()]
-        sizes += [total.num_items for total in self._ledger.places if isinstance(total, OfItems)]
+        sizes += [total.num_items for total in self.totals() if isinstance(total, OfItems)]
         for size in sizes:
             if size != batch.truth.num_items:
                 raise InputError(
@@ -138,9 +138,10 @@ class UserMean(SummedMetric):
         values = self.values(lists)
         if self.users == "lists":
             return values
-        left_out = torch.full_like(values, torch.nan)
-        empty = torch.where(lists.batch.judged[:, None], 0, left_out) if self.empty_users == "zero" else left_out
-        return torch.where(lists.relevant > 0, values, empty)
+        without, judged = lists.batch.without_relevant, lists.batch.judged[:, None]
+        if self.empty_users == "zero":
+            values, without = torch.where(without & judged, 0, values), without & ~judged
+        return torch.where(without, torch.nan, values)
 
     def totals(self) -> tuple[Total, ...]:
         return (self._user_sums(),)
@@ -154,7 +155,7 @@ class UserMean(SummedMetric):
 
     def read(self, sums: Sums) -> Reading:
         of_users = sums[self._user_sums()]
-        return Reading(self.finish(sums), float(standard_error_of(of_users)), int(of_users[0]))
+        return Reading(self.finish(sums), standard_error_of(of_users), int(of_users[0]))
 
 
 class UserAverageTopKMetric(TopKMetric, UserMean):

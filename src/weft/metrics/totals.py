@@ -6,6 +6,7 @@ vector of sums (`Ledger`), so that batches, shards and processes merge by adding
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -47,20 +48,39 @@ class Total:
 
 
 class Ledger:
-    """Where each total lies in one vector of sums, and how a batch is added to it."""
+    """Where each total lies in one vector of sums, and how a batch is added to it.
+
+    First comes a table with a column for each mean over users and cut-off: all of them are added up together.
+    """
 
     def __init__(self, wanted: Mapping[Total, set[int]]) -> None:
         self.cutoffs = {total: tuple(sorted(of)) if total.has_cutoffs else (1,) for total, of in wanted.items()}
-        self.places: dict[Total, slice] = {}
-        end = 0
+        self._columns: dict[UserSums, slice] = {}
+        width = 0
         for total, cutoffs in self.cutoffs.items():
-            self.places[total] = slice(end, end + total.rows * len(cutoffs))
-            end = self.places[total].stop
+            if isinstance(total, UserSums):
+                self._columns[total] = slice(width, width + len(cutoffs))
+                width += len(cutoffs)
+        self._table = slice(0, len(SUMS) * width)
+        self._places: dict[Total, slice] = {}
+        end = self._table.stop
+        for total, cutoffs in self.cutoffs.items():
+            if not isinstance(total, UserSums):
+                self._places[total] = slice(end, end + total.rows * len(cutoffs))
+                end = self._places[total].stop
         self.size = end
 
     def terms(self, batch: Batch) -> list[tuple[slice, Terms]]:
         """What a batch adds, ready to be added."""
-        return [(self.places[total], total.terms(batch.at(cutoffs))) for total, cutoffs in self.cutoffs.items()]
+        terms = [(place, total.terms(batch.at(self.cutoffs[total]))) for total, place in self._places.items()]
+        if not self._columns:
+            return terms
+        lists = {total: batch.at(self.cutoffs[total]) for total in self._columns}
+        table = user_sums(torch.cat([total.metric.evaluated(lists[total]) for total in self._columns], dim=1))
+        for total, columns in self._columns.items():
+            if (weights := total.metric.user_weights(batch)) is not None:
+                table[:, columns] = user_sums(total.metric.evaluated(lists[total]), weights)
+        return [(self._table, (None, table)), *terms]
 
     @staticmethod
     def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
@@ -80,7 +100,10 @@ class Ledger:
         def find(total: Total, k: int | None) -> Tensor:
             cutoffs = self.cutoffs[total]
             if total not in known:
-                known[total] = total.read(sums[self.places[total]].view(total.rows, len(cutoffs)))
+                if isinstance(total, UserSums):
+                    known[total] = sums[self._table].view(len(SUMS), -1)[:, self._columns[total]]
+                else:
+                    known[total] = total.read(sums[self._places[total]].view(total.rows, len(cutoffs)))
             return known[total][:, cutoffs.index(k) if total.has_cutoffs and k is not None else 0]
 
         return lambda k: Sums(find, k)
@@ -117,9 +140,6 @@ class UserSums(Total):
     def has_cutoffs(self) -> bool:
         return self.metric.k is not None
 
-    def terms(self, lists: Lists) -> Terms:
-        return None, user_sums(self.metric.evaluated(lists), self.metric.user_weights(lists.batch))
-
 
 @dataclass(frozen=True)
 class GroupSums(Total):
@@ -144,12 +164,16 @@ class GroupSums(Total):
         return None, sums[:, :-1]
 
 
-def user_sums(values: Tensor, weights: Tensor | None) -> Tensor:
+def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
     """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`; NaN is left out."""
     defined = ~torch.isnan(values)
     x = torch.where(defined, values, 0)
-    w = defined.to(x.dtype) if weights is None else torch.where(defined, weights[:, None].to(x.dtype), 0)
-    return torch.stack([defined.to(x.dtype).sum(0), *((part).sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
+    users = defined.to(x.dtype).sum(0)
+    if weights is None:
+        total = x.sum(0)
+        return torch.stack([users, users, total, users, total, (x * x).sum(0)])
+    w = torch.where(defined, weights[:, None].to(x.dtype), 0)
+    return torch.stack([users, *(part.sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
 
 
 def mean_of(sums: Tensor) -> Tensor:
@@ -157,14 +181,16 @@ def mean_of(sums: Tensor) -> Tensor:
     return sums[2] / sums[1]
 
 
-def standard_error_of(sums: Tensor) -> Tensor:
+def standard_error_of(sums: Tensor) -> float:
     """The standard error; with equal weights the sample standard deviation over the root of the number of users."""
-    users, weight, weighted, weight2, weight2_value, weight2_value2 = sums
+    users, weight, weighted, weight2, weight2_value, weight2_value2 = sums.tolist()
+    if users <= 1 or weight == 0:
+        return math.nan
     mean = weighted / weight
     spread = weight2_value2 - 2 * mean * weight2_value + mean**2 * weight2
-    # Below what rounding alone can leave there is no spread: users who all have the same value.
-    spread = torch.where(spread <= 1e-14 * weight2_value2, 0, spread)
-    return torch.where(users > 1, (users / (users - 1) * spread).sqrt() / weight, torch.nan)
+    if spread <= 1e-14 * weight2_value2:  # what rounding alone can leave: users who all have the same value
+        return 0.0
+    return math.sqrt(users / (users - 1) * spread) / weight
 
 
 # ------------------------------------------------------------------------------------------------------------- over cells

@@ -24,6 +24,7 @@ class Factors:
     """
 
     kind = "factors"
+    holds_scores = False
 
     def __init__(self, user_embeddings: Any, item_embeddings: Any, *, user_biases: Any = None, item_biases: Any = None) -> None:
         self._users = as_tensor(user_embeddings, "user_embeddings")

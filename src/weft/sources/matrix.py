@@ -20,6 +20,7 @@ class ScoreMatrix:
         if scores.ndim != 2:
             raise InputError(f"the score matrix has shape {list(scores.shape)}; expected [users, items].")
         self._scores = scores
+        self.holds_scores = _is_view(scores)
         self.num_users: int | None = scores.shape[0]
         self.num_items: int | None = scores.shape[1]
 
@@ -28,3 +29,10 @@ class ScoreMatrix:
 
     def fingerprint(self) -> str:
         return sample_digest(self._scores)
+
+
+def _is_view(scores: Any) -> bool:
+    """Whether rows of the matrix can be read where they lie: floating-point numbers without gaps."""
+    if isinstance(scores, Tensor):
+        return scores.is_floating_point() and scores.is_contiguous()
+    return bool(scores.dtype.kind == "f" and scores.dtype.isnative and scores.flags.c_contiguous and scores.flags.writeable)

@@ -19,6 +19,7 @@ class Model:
     """
 
     kind = "model"
+    holds_scores = False
 
     def __init__(self, model: Any) -> None:
         self._model = model

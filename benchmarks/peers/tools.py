@@ -1,205 +1,29 @@
-"""Other tools on the same data: their values are compared with Weft's, then their time with Weft's and with `torch.topk`.
+"""The tools, each as its manual shows it.
 
-    python -m benchmarks.peers S M --tools warprec,ranx
-
-Each tool does what its manual shows, from scores `[users, items]`, a sparse truth and a sparse train to printed numbers. What
-depends on the truth or on train alone is prepared once and not timed (a dict of judgements, a padded tensor, a dense truth): a user
-keeps it for all models. What must be done again for each model is timed: hiding the seen items and `torch.topk` where the tool wants
-lists, putting the lists into the tool's form, all metrics at all cut-offs. Weft is timed from the same scores, truth and train,
-all of its reading included.
+From scores `[users, items]`, a sparse truth and a sparse train to numbers. What depends on the truth or on train alone is prepared
+once and not timed (a dict of judgements, a padded tensor, a dense truth): it serves all models. What must be done again for each
+model is timed: hiding the seen items and `torch.topk` where the tool wants lists, putting the lists into the tool's form, all
+metrics at all cut-offs, the means.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-import weft
-from benchmarks.clock import Ratio, cpu_seconds
-from benchmarks.data import CUTOFFS, SIX, SIZES, Problem, make
-from weft.names import Spec, parse
-from weft.profiles import PROFILES
-
-INSTALL = "pip install --no-deps -r benchmarks/requirements-peers.txt"
-LARGE = [*SIX, "AUC", "GAUC", "ItemCoverage", "Gini", "ShannonEntropy", "EPC", "EFD", "ARP", "APLT", "PopREO"]
-WITHOUT_CUTOFF = ("AUC", "GAUC")
-Values = dict[str, float]  # by Weft's names, such as "nDCG@10"
-Run = Callable[[], Values]
-
-
-class DifferenceError(Exception):
-    """A tool's number is not Weft's, and no known difference of definition says why."""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A tool: what it can compute, how it is used, and where its definitions are others than Weft's."""
-
-    name: str
-    package: str  # as pip knows it
-    module: str  # what is imported
-    prepare: Callable[[Problem, list[str]], Run]  # for a problem and metrics: what is timed
-    metrics: list[str]  # of LARGE, what it has; a name with a cut-off means this one only
-    profile: str | None = None  # of Weft, with the tool's parameters of metrics
-    most_users: Mapping[str, int] = field(default_factory=dict)  # by size, so that it ends in a minute; 0: it cannot
-    differs: Mapping[str, str] = field(default_factory=dict)  # metrics that are not compared, and why
-    tolerance: float = 1e-6
-
-    def version(self) -> str:
-        """The version that is installed."""
-        return version(self.package)
-
-    def sets(self) -> dict[str, list[str]]:
-        """The metrics of the tool: those of the six, and all if there are more."""
-        six = [name for name in self.metrics if name.partition("@")[0] in SIX]
-        return {"six": six, **({"large": self.metrics} if len(self.metrics) > len(six) else {})}
-
-
-@dataclass(frozen=True)
-class Row:
-    """What was measured: one tool, one size, one set of metrics."""
-
-    tool: str
-    version: str
-    size: str
-    users: int
-    metrics: str  # "six" or "large"
-    names: tuple[str, ...]  # the metrics that the tool has
-    compared: int  # values that agree with Weft's
-    tool_to_topk: Ratio
-    weft_to_topk: Ratio
-    tool_to_weft: Ratio
-
-
-def compare(
-    sizes: Iterable[str], tools: Iterable[str] | None = None, sets: Iterable[str] = ("six", "large"), rounds: int = 5
-) -> Iterator[Row]:
-    """Measure the tools that can be imported. Values that differ without a known reason raise before any time is taken."""
-    sets = list(sets)
-    present = [PEERS[name] for name in (PEERS if tools is None else tools) if absence(PEERS[name]) is None]
-    for size in sizes:
-        whole = make(*SIZES[size])
-        for peer in present:
-            problem = whole.first(min(peer.most_users.get(size, whole.users), whole.users))
-            for title, metrics in peer.sets().items():
-                if title in sets and problem.users:
-                    yield _compare(peer, size, problem, title, metrics, rounds)
-
-
-def absence(peer: Peer) -> str | None:
-    """Why a tool cannot be measured here; None if it can."""
-    try:
-        importlib.import_module(peer.module)
-    except ModuleNotFoundError:
-        return f"{peer.name} is not installed: {INSTALL}"
-    except Exception as error:  # of whatever kind: WarpRec, for one, is a syntax error before Python 3.12
-        return f"{peer.name} cannot be imported: {type(error).__name__}: {error}"
-    return None
-
-
-def _compare(peer: Peer, size: str, problem: Problem, title: str, metrics: list[str], rounds: int) -> Row:
-    run = peer.prepare(problem, metrics)
-    result = _weft(problem, metrics, peer.profile)
-    expected = {_cell(name, k): result[str(_spec(name, peer.profile).at(k))] for name, k in _cells(metrics)}
-    compared = _check(peer, run(), expected)
-    seconds = _in_turns(
-        {
-            "torch.topk": lambda: torch.topk(problem.scores, max(CUTOFFS)),
-            "weft": lambda: _weft(problem, metrics, peer.profile),
-            "tool": run,
-        },
-        rounds,
-    )
-    return Row(
-        tool=peer.name,
-        version=peer.version(),
-        size=size,
-        users=problem.users,
-        metrics=title,
-        names=tuple(metrics),
-        compared=compared,
-        tool_to_topk=_ratio(seconds["tool"], seconds["torch.topk"]),
-        weft_to_topk=_ratio(seconds["weft"], seconds["torch.topk"]),
-        tool_to_weft=_ratio(seconds["tool"], seconds["weft"]),
-    )
-
-
-def _check(peer: Peer, found: Values, expected: Values) -> int:
-    """How many values agree. All must, but those that are known to differ."""
-    missing = expected.keys() ^ found.keys()
-    wrong = [
-        f"{name}: {found[name]!r}, Weft {expected[name]!r}"
-        for name in expected.keys() & found.keys()
-        if name.partition("@")[0] not in peer.differs
-        and not abs(found[name] - expected[name]) <= peer.tolerance * max(1.0, abs(expected[name]))
-    ]
-    if wrong or missing:
-        raise DifferenceError(f"{peer.name} {peer.version()}: {'; '.join([*sorted(wrong), *sorted(missing)])}")
-    return sum(name.partition("@")[0] not in peer.differs for name in expected)
-
-
-def _weft(problem: Problem, metrics: list[str], profile: str | None) -> weft.Result:
-    """Weft under a tool's definitions. No scores are tied and no user is empty: no other setting of a profile matters."""
-    specs = [_spec(name, profile) for name in metrics]
-    return weft.evaluate(problem.scores, problem.truth, train=problem.train, metrics=specs, top_k=CUTOFFS)
-
-
-def _spec(name: str, profile: str | None) -> Spec:
-    """A metric with the tool's parameters, where a profile knows them; else as Weft defines it."""
-    spec = parse(name)
-    covers = {} if profile is None else PROFILES[profile].covers
-    return Spec(spec.name, tuple(covers.get(spec.name, {}).items()), spec.k)
-
-
-def _cells(metrics: list[str]) -> list[tuple[str, int | None]]:
-    """Each metric at each of its cut-offs."""
-    cells: list[tuple[str, int | None]] = []
-    for metric in metrics:
-        spec = parse(metric)
-        cutoffs = [spec.k] if spec.k else [None] if spec.name in WITHOUT_CUTOFF else CUTOFFS
-        cells.extend((spec.name, cutoff) for cutoff in cutoffs)
-    return cells
-
-
-def _cell(name: str, k: int | None) -> str:
-    return name if k is None else f"{name}@{k}"
-
-
-def _in_turns(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each call by round. Everything ran once before, to be compared."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(rounds):
-        for name, call in work.items():
-            seconds[name].append(cpu_seconds(call))
-    return seconds
-
-
-def _ratio(seconds: list[float], baseline: list[float]) -> Ratio:
-    ratios = [spent / base for spent, base in zip(seconds, baseline)]
-    return Ratio(statistics.median(ratios), min(ratios), max(ratios))
-
-
-# The tools, each as its manual shows it.
+from benchmarks.data import CUTOFFS, SIX, Problem
+from benchmarks.peers.peer import LARGE, WITHOUT_CUTOFF, Peer, Run, Values, cell, cells
 
 
 def _top_lists(problem: Problem) -> Callable[[], Any]:
-    """For tools that take lists: hide the seen items, then `torch.topk`.
-
-    The scores are a copy that is made once, since a model's own scores are overwritten; hiding the same items again is the same work.
-    """
+    """For tools that take lists: hide the seen items, then `torch.topk`. All of it in a copy, which is made once."""
     scores = problem.scores.clone()
-    seen = tuple(torch.from_numpy(cells.astype(np.int64)) for cells in problem.train.nonzero())
+    seen = tuple(torch.from_numpy(where.astype(np.int64)) for where in problem.train.nonzero())
 
     def top() -> Any:
         scores[seen] = -torch.inf
@@ -257,7 +81,7 @@ def _warprec(problem: Problem, metrics: list[str]) -> Run:
     def run() -> Values:
         evaluator.evaluate(model, loader, "full", dataset)
         return {
-            _cell(name, None if name in WITHOUT_CUTOFF else k): value.nanmean().item() if torch.is_tensor(value) else value
+            cell(name, None if name in WITHOUT_CUTOFF else k): value.nanmean().item() if torch.is_tensor(value) else value
             for k, values in evaluator.compute_results().items()
             for name, value in values.items()
         }
@@ -296,7 +120,7 @@ def _torchmetrics(problem: Problem, metrics: list[str]) -> Run:
         "nDCG": retrieval.RetrievalNormalizedDCG,
         "GAUC": retrieval.RetrievalAUROC,
     }
-    collection = MetricCollection({_cell(name, k): theirs[name](top_k=k) for name, k in _cells(metrics)})
+    collection = MetricCollection({cell(name, k): theirs[name](top_k=k) for name, k in cells(metrics)})
     unseen = torch.from_numpy(problem.train.toarray() == 0)
     relevant = torch.from_numpy(problem.truth.toarray() > 0)[unseen]
     users = torch.arange(problem.users).unsqueeze(1).expand_as(unseen)[unseen]
@@ -314,7 +138,7 @@ def _ranx(problem: Problem, metrics: list[str]) -> Run:
     import ranx
 
     theirs = {"HitRate": "hit_rate"}
-    names = {f"{theirs.get(name, name.lower())}@{k}": f"{name}@{k}" for name, k in _cells(metrics)}
+    names = {f"{theirs.get(name, name.lower())}@{k}": f"{name}@{k}" for name, k in cells(metrics)}
     judgements, lists = ranx.Qrels(_judgements(problem)), _trec_run(problem)
 
     def run() -> Values:
@@ -328,7 +152,7 @@ def _pytrec_eval(problem: Problem, metrics: list[str]) -> Run:
     import pytrec_eval
 
     theirs = {"Precision": "P", "Recall": "recall", "HitRate": "success", "MAP": "map_cut", "nDCG": "ndcg_cut"}
-    names = {"recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}" for name, k in _cells(metrics)}
+    names = {"recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}" for name, k in cells(metrics)}
     evaluator = pytrec_eval.RelevanceEvaluator(_judgements(problem), list(names))
     lists = _trec_run(problem)
 
@@ -344,7 +168,7 @@ def _ir_measures(problem: Problem, metrics: list[str]) -> Run:
 
     theirs = {"Precision": "P", "Recall": "R", "HitRate": "Success", "MAP": "AP", "nDCG": "nDCG"}
     names = {
-        ir_measures.parse_measure("RR" if name == "MRR" else f"{theirs[name]}@{k}"): f"{name}@{k}" for name, k in _cells(metrics)
+        ir_measures.parse_measure("RR" if name == "MRR" else f"{theirs[name]}@{k}"): f"{name}@{k}" for name, k in cells(metrics)
     }
     evaluator = ir_measures.evaluator(list(names), _judgements(problem))
     lists = _trec_run(problem)
@@ -361,7 +185,7 @@ def _rectools(problem: Problem, metrics: list[str]) -> Run:
     from rectools import metrics as rectools_metrics
 
     theirs = {"nDCG": "NDCG", "ItemCoverage": "CatalogCoverage", "ARP": "AvgRecPopularity"}
-    asked = {f"{name}@{k}": getattr(rectools_metrics, theirs.get(name, name))(k=k) for name, k in _cells(metrics)}
+    asked = {f"{name}@{k}": getattr(rectools_metrics, theirs.get(name, name))(k=k) for name, k in cells(metrics)}
     truth, train = (
         pd.DataFrame({Columns.User: users, Columns.Item: items})
         for users, items in (problem.truth.nonzero(), problem.train.nonzero())
@@ -400,7 +224,7 @@ def _recbole(problem: Problem, metrics: list[str]) -> Run:
     scores = problem.scores.clone()
     batches = _batches(problem)
     seen, relevant = (
-        [tuple(torch.from_numpy(cells.astype(np.int64)) for cells in matrix[batch].nonzero()) for batch in batches]
+        [tuple(torch.from_numpy(where.astype(np.int64)) for where in matrix[batch].nonzero()) for batch in batches]
         for matrix in (problem.train, problem.truth)
     )
     popularity = dict(enumerate(problem.train.getnnz(axis=0).tolist()))
@@ -414,17 +238,17 @@ def _recbole(problem: Problem, metrics: list[str]) -> Run:
         collected.set("data.num_items", problem.items)
         collected.set("data.count_items", popularity)
         values = evaluator.evaluate(collected)
-        return {_cell(name, k): float(values[_cell(names[name], k)]) for name, k in _cells(metrics)}
+        return {cell(name, k): float(values[cell(names[name], k)]) for name, k in cells(metrics)}
 
     return run
 
 
 def _sklearn(problem: Problem, metrics: list[str]) -> Run:
-    """Dense truth. Seen items get a very low score for nDCG, since infinity is refused, and are left out for the AUC of each user."""
+    """With a dense truth. Seen items get a very low score for nDCG, since infinity is refused; each user's AUC leaves them out."""
     from sklearn.metrics import ndcg_score, roc_auc_score
 
     truth = problem.truth.toarray()
-    scores: NDArray[np.float32] = problem.scores.numpy().copy()
+    scores = problem.scores.numpy().copy()
     seen = problem.train.nonzero()
     unseen = problem.train.toarray() == 0
 
@@ -500,32 +324,3 @@ PEERS = {
         ),
     )
 }
-
-
-def main() -> None:
-    """Print the table: `python -m benchmarks.peers [S] [M] [L] [--tools warprec,ranx] [--sets six]`."""
-    parser = argparse.ArgumentParser(description="Other tools' time, as multiples of torch.topk(scores, 100) and of Weft's.")
-    parser.add_argument("sizes", nargs="*", default=["S", "M"], metavar="S|M|L")
-    parser.add_argument("--tools", default=",".join(PEERS), help="of %(default)s")
-    parser.add_argument("--sets", default="six,large", help="of %(default)s")
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
-    tools = given.tools.split(",")
-    torch.set_num_threads(1)
-    for name in tools:
-        if reason := absence(PEERS[name]):
-            print(reason)
-    print(f"{'tool':24} {'size':4} {'users':>5} {'set':5} {'tool / topk':24} {'Weft / topk':24} {'tool / Weft':24} values equal")
-    for row in compare(given.sizes, tools, given.sets.split(","), given.rounds):
-        print(
-            f"{row.tool + ' ' + row.version:24} {row.size:4} {row.users:5} {row.metrics:5} {row.tool_to_topk!s:24} "
-            f"{row.weft_to_topk!s:24} {row.tool_to_weft!s:24} {row.compared}",
-            flush=True,
-        )
-    for name in tools:
-        for metric, reason in PEERS[name].differs.items():
-            print(f"not compared: {name} {metric}: {reason}.")
-
-
-if __name__ == "__main__":
-    main()
