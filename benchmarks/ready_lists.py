@@ -48,7 +48,7 @@ def make(users: int = USERS, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]
     items = draw(users, ITEMS, LENGTH + RELEVANT - FOUND, generator)
     listed, missed = items[:, :LENGTH], items[:, LENGTH:]
     relevant = np.hstack([generator.permuted(listed, axis=1)[:, :FOUND], missed])
-    scores = -np.sort(-generator.random(listed.shape), axis=1)
+    scores = np.arange(LENGTH, 0, -1) + generator.random(listed.shape) / 2  # far enough apart for pytrec_eval's single precision
     everyone = np.arange(users)
     return (
         pl.DataFrame({"user": everyone.repeat(LENGTH), "item": listed.ravel(), "score": scores.ravel()}),

@@ -45,10 +45,9 @@ def compare(
     for size in sizes:
         whole = make(*SIZES[size])
         for peer in present:
-            problem = whole.first(peer.most_users.get(size, whole.users))
             for title, metrics in peer.sets.items():
                 if title in sets:
-                    yield _measure(peer, size, problem, title, metrics, rounds)
+                    yield _measure(peer, size, peer.part(whole, size, title), title, metrics, rounds)
 
 
 def _measure(peer: Peer, size: str, problem: Problem, title: str, metrics: list[str], rounds: int) -> Row:

@@ -28,7 +28,7 @@ class Peer:
     prepare: Callable[[Problem, list[str]], Run]  # for a problem and metrics: what is timed
     metrics: list[str]  # of LARGE, what it has; a name with a cut-off means this one only
     profile: str | None = None  # of Weft, which knows the tool's definitions
-    most_users: Mapping[str, int] = field(default_factory=dict)  # by size, for tools that would take many minutes
+    most_users: Mapping[str, int] = field(default_factory=dict)  # of "M", or of "M large", where all would take many minutes
     differs: Mapping[str, str] = field(default_factory=dict)  # metrics that are not compared, and why
     tolerance: float = 1e-6
 
@@ -43,12 +43,16 @@ class Peer:
         six = [name for name in self.metrics if parse(name).name in SIX]
         return {"six": six, **({"large": self.metrics} if len(self.metrics) > len(six) else {})}
 
+    def part(self, problem: Problem, size: str, title: str) -> Problem:
+        """As many of the users as the tool can do in a few minutes."""
+        return problem.first(self.most_users.get(f"{size} {title}", self.most_users.get(size, problem.users)))
+
     def absence(self) -> str | None:
         """Why it cannot be measured here; None if it can."""
         try:
             importlib.import_module(self.module)
-        except ModuleNotFoundError:
-            return f"{self.name} is not installed: {INSTALL}"
+        except ModuleNotFoundError as error:
+            return f"{self.name} is not installed ({error}): {INSTALL}"
         except Exception as error:  # of any kind: WarpRec, for one, is a syntax error before Python 3.12
             return f"{self.name} cannot be imported: {type(error).__name__}: {error}"
         return None

@@ -175,8 +175,9 @@ class Batch:
         if self.rule.name != "expected" or self.scores is None:
             return self.listed
         last = self.values[:, -1]
-        rows = torch.arange(self.size, device=self.device)
-        ranks = kernel_for(self.device).double_ranks(self.scores, rows, last)
+        rows = torch.arange(self.size + 1, device=self.device)
+        one_each = SparseRows(rows, torch.zeros_like(rows[1:]), last, self.truth.num_items)
+        ranks, _ = kernel_for(self.device).double_ranks(self.scores, one_each, last)
         ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(1)  # whatever is above the last is in the list
         return AllOrders(self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype)
 
@@ -234,7 +235,8 @@ class Batch:
         """The number of items that could be recommended `[batch]`."""
         if self.scores is None:
             return torch.zeros(self.size, dtype=self.dtype, device=self.device)
-        return kernel_for(self.device).count_offered(self.scores).to(self.dtype)
+        counted = self.ranks[1] if "ranks" in self._kept else kernel_for(self.device).count_offered(self.scores)
+        return counted.to(self.dtype)
 
     @block
     def negatives(self) -> Tensor:
@@ -242,13 +244,18 @@ class Batch:
         return self.offered - self.relevant.sum((self.relevant_scores > -torch.inf).to(self.dtype))
 
     @block
+    def ranks(self) -> tuple[Tensor, Tensor]:
+        """For each relevant cell how many items score above it, plus how many at least as high; and how many are offered."""
+        assert self.scores is not None
+        return kernel_for(self.device).double_ranks(self.scores, self.relevant, self.relevant_scores)
+
+    @block
     def wins(self) -> Tensor:
         """For each relevant cell the share of its user's negatives that it beats, ties counting half; 0 if not offered."""
         scores, rows = self.relevant_scores, self.relevant.rows
         if self.scores is None or len(rows) == 0:
             return torch.zeros_like(self.relevant.values)
-        ranks = kernel_for(self.device).double_ranks(self.scores, rows, scores)
-        lost = (ranks - self._ranks_among_relevant(scores)).to(self.dtype) / 2
+        lost = (self.ranks[0] - self._ranks_among_relevant(scores)).to(self.dtype) / 2
         return torch.where(scores > -torch.inf, 1 - lost / self.negatives[rows], 0)
 
     @block

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Labels:
         """How many have no label."""
         return int((self.codes.values < 0).sum())
 
-    @property
+    @cached_property
     def sizes(self) -> torch.Tensor:
         """How many have each label, `[names]`."""
         codes = self.codes.values

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from weft.data.cells import read_cells
 from weft.data.columns import Column
 from weft.data.interactions import Interactions
+from weft.data.labels import Labels
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
 
@@ -24,6 +25,7 @@ class Train:
         self.cells = cells.keep(~repeated)
         self.repetitions = int(repeated.sum())
         self._tails: dict[float, Column] = {}
+        self._by_label: dict[tuple[Labels, Labels], NDArray[np.int64]] = {}
 
     @classmethod
     def read(cls, given: Any, num_users: int | None = None, num_items: int | None = None) -> Train:
@@ -88,6 +90,17 @@ class Train:
             tail[torch.as_tensor(order[:size])] = 0
             self._tails[pop_ratio] = Column(tail)
         return self._tails[pop_ratio]
+
+    def cells_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
+        """How many interactions the users of each group have with the items of each cluster, `[groups * clusters]`."""
+        if (groups, clusters) not in self._by_label:
+            width = len(clusters.names) + 1  # one more group and cluster for those without a label
+            group = (groups.codes.values.numpy()[: self.cells.num_users] + 1) * width
+            pair = np.repeat(group, np.diff(self.cells.offsets))
+            pair += clusters.codes.values.numpy().take(self.cells.items)
+            counts = np.bincount(pair + 1, minlength=(len(groups.names) + 1) * width).reshape(-1, width)
+            self._by_label[groups, clusters] = counts[1:, 1:].reshape(-1)
+        return self._by_label[groups, clusters]
 
 
 NO_TRAIN = Train(Interactions(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), 0))

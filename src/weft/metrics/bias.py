@@ -16,9 +16,9 @@ from weft.data import Train
 from weft.data.train import check_pop_ratio, check_unseen
 from weft.errors import one_of
 from weft.metrics.base import Bounds, TopKMetric
-from weft.metrics.groups import by_group, rates, relative_spread
+from weft.metrics.groups import rates, relative_spread
 from weft.metrics.means import POPULATIONS, SummedMetric, UserAverageTopKMetric
-from weft.metrics.totals import Exposure, Hits, Offered, Relevant, Sums, Total
+from weft.metrics.totals import Exposure, Hits, OfItems, Offered, Relevant, Sums
 from weft.registry import register
 
 _TAIL_REFERENCE = (
@@ -154,9 +154,14 @@ class _HeadAndTail(TopKMetric, SummedMetric):
         self._train = Train.read(train)
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
-    def _difference(self, successes: Tensor, chances: Tensor) -> Tensor:
-        tail = self._train.tail(self.pop_ratio).on(successes.device).long()
-        return relative_spread(rates(by_group(successes, tail, 2), by_group(chances, tail, 2)))
+    def totals(self) -> tuple[OfItems, OfItems]:
+        """What is recommended, and what might have been."""
+        raise NotImplementedError
+
+    def finish(self, sums: Sums) -> Tensor:
+        tail = self._train.tail(self.pop_ratio)
+        successes, chances = (sums.by_group(total, tail, 2) for total in self.totals())
+        return relative_spread(rates(successes, chances))
 
 
 @register
@@ -180,11 +185,8 @@ class PopREO(_HeadAndTail):
 
     undefined = "head or tail has no relevant item, or no relevant item is recommended"
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[OfItems, OfItems]:
         return Hits(self._train.num_items), Relevant(self._train.num_items)
-
-    def finish(self, sums: Sums) -> Tensor:
-        return self._difference(sums[Hits(self._train.num_items)], sums[Relevant(self._train.num_items)])
 
 
 @register
@@ -211,8 +213,5 @@ class PopRSP(_HeadAndTail):
         super().__init__(k, train=train, pop_ratio=pop_ratio, **settings)
         self.users = one_of("users", users, POPULATIONS)
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[OfItems, OfItems]:
         return Exposure(self._train.num_items, self.users), Offered(self._train.num_items, self.users)
-
-    def finish(self, sums: Sums) -> Tensor:
-        return self._difference(*(sums[total] for total in self.totals()))

@@ -57,8 +57,8 @@ class ItemCoverage(TopKMetric, SummedMetric):
         return (Exposure(self.num_items, self.users),)
 
     def finish(self, sums: Sums) -> Tensor:
-        covered = (sums[Exposure(self.num_items, self.users)] > 0).double()
-        return covered.mean() if self.as_fraction else covered.sum()
+        covered = (sums.at_items(Exposure(self.num_items, self.users)) > 0).sum().double()
+        return covered / self.num_items if self.as_fraction else covered
 
 
 class _OfUsers(UserAverageTopKMetric):

@@ -31,12 +31,12 @@ class _Spread(TopKMetric, SummedMetric):
         return (Exposure(self.num_items, self.users),)
 
     def finish(self, sums: Sums) -> Tensor:
-        exposure = sums[Exposure(self.num_items, self.users)]
+        exposure = sums.at_items(Exposure(self.num_items, self.users))
         total = exposure.sum()
         return torch.where(total > 0, self.spread(exposure, total), torch.nan)
 
     def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
-        """The number, from the lists that hold each item `[items]` and their sum, which is not 0."""
+        """The number, from the lists that hold each item that is in any, and their sum, which is not 0."""
         raise NotImplementedError
 
 
@@ -73,7 +73,8 @@ class Gini(_Spread):
         n = self.num_items
         if n <= 1:
             return torch.zeros_like(total)
-        ranks = torch.arange(1, n + 1, dtype=exposure.dtype, device=exposure.device)
+        # Items that stand in no list come first and add nothing.
+        ranks = torch.arange(n - len(exposure) + 1, n + 1, dtype=exposure.dtype, device=exposure.device)
         return ((2 * ranks - n - 1) * exposure.sort().values).sum() / ((n - 1 if self.denominator == "N-1" else n) * total)
 
 

@@ -20,7 +20,7 @@ from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import by_group, mean_difference, rates, relative_spread
 from weft.metrics.means import POPULATIONS, SummedMetric
 from weft.metrics.parts import Part
-from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, Offered, Relevant, Sums, Total
+from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, OfItems, Offered, Relevant, Sums, Total
 from weft.names import Spec
 from weft.registry import register
 
@@ -60,10 +60,7 @@ class _BiasDisparity(SummedMetric):
         return rates(by_cluster, by_cluster.sum(1, keepdim=True)) / (catalogue / catalogue.sum())
 
     def _bias_in_train(self, train: Train) -> Tensor:
-        users, items = torch.as_tensor(train.cells.users), torch.as_tensor(train.cells.items)
-        group, cluster = self._groups.codes.at(users, -1), self._clusters.codes.at(items, -1)
-        pair = torch.where((group >= 0) & (cluster >= 0), group * len(self._clusters.names) + cluster, -1)
-        return self._bias(by_group(torch.ones(len(pair), dtype=torch.float64), pair, self._pairs))
+        return self._bias(torch.as_tensor(train.cells_by_label(self._groups, self._clusters), dtype=torch.float64))
 
     def _fitting(self, train: Train) -> Train:
         """Train, if there may be a label for each of its users."""
@@ -74,13 +71,9 @@ class _BiasDisparity(SummedMetric):
             )
         return train
 
-    @property
-    def _pairs(self) -> int:
-        return len(self._groups.names) * len(self._clusters.names)
-
     def _labelled(self, table: Tensor) -> Mapping[tuple[Label, ...], Tensor]:
         pairs = [(group, cluster) for group in self._groups.names for cluster in self._clusters.names]
-        return dict(zip(pairs, table.reshape(-1)))
+        return dict(zip(pairs, table.reshape(-1).unbind()))
 
 
 @register
@@ -225,22 +218,24 @@ class _OfClusters(TopKMetric, SummedMetric):
         self._clusters = labels_by_number(item_clusters, "item_clusters", "item", num_items)
         self._num_items = len(self._clusters.codes)
 
-    def _by_cluster(self, of_items: Tensor) -> Tensor:
-        return by_group(of_items, self._clusters.codes.on(of_items.device), len(self._clusters.names))
+    def totals(self) -> tuple[OfItems, OfItems]:
+        """What is compared, over what."""
+        raise NotImplementedError
 
 
 class _Rates(_OfClusters):
     """A rate for each cluster, and how much they differ."""
 
     def _rates(self, sums: Sums) -> Tensor:
-        successes, chances = (self._by_cluster(sums[total]) for total in self.totals())
+        clusters = self._clusters
+        successes, chances = (sums.by_group(total, clusters.codes, len(clusters.names)) for total in self.totals())
         return rates(successes, chances)
 
     def finish(self, sums: Sums) -> Tensor:
         return relative_spread(self._rates(sums))
 
     def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
-        return dict(zip(((name,) for name in self._clusters.names), self._rates(sums)))
+        return dict(zip(((name,) for name in self._clusters.names), self._rates(sums).unbind()))
 
 
 @register
@@ -266,7 +261,7 @@ class REO(_Rates):
     undefined_cell = "the cluster has no relevant item"
     reference = _PARITY_REFERENCE
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[OfItems, OfItems]:
         return Hits(self._num_items), Relevant(self._num_items)
 
 
@@ -293,7 +288,7 @@ class RSP(_Rates):
     undefined_cell = "the cluster is not offered"
     reference = _PARITY_REFERENCE
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[OfItems, OfItems]:
         return Exposure(self._num_items), Offered(self._num_items)
 
 
@@ -304,9 +299,12 @@ class _ItemMAD(_OfClusters):
     reference = _MAD_REFERENCE
 
     def finish(self, sums: Sums) -> Tensor:
-        quantity, count = (sums[total] for total in self.totals())
+        earned, counted = self.totals()
+        quantity, count = sums.at_items(earned, like=counted), sums.at_items(counted)
+        clusters = self._clusters.codes.on(count.device)[sums.items(counted)]
         mean = torch.where(count > 0, quantity / count, 0)
-        return mean_difference(rates(self._by_cluster(mean), self._by_cluster((count > 0).to(mean.dtype))))
+        by_cluster = (by_group(of_items, clusters, len(self._clusters.names)) for of_items in (mean, (count > 0).to(mean.dtype)))
+        return mean_difference(rates(*by_cluster))
 
 
 @register
@@ -343,7 +341,7 @@ class ItemMADRanking(_ItemMAD):
         self.discount = true_or_false("discount", discount)
         self.gain = one_of("gain", gain, GAINS)
 
-    def totals(self) -> tuple[Total, ...]:
+    def totals(self) -> tuple[OfItems, OfItems]:
         earned = Gains(self._num_items, self.gain, self.discount)
         return earned, Exposure(self._num_items, "evaluated")
 
@@ -377,8 +375,8 @@ class ItemMADRating(_ItemMAD):
         super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
         self.appearances = one_of("appearances", appearances, ("relevant", "all"))
 
-    def totals(self) -> tuple[Total, ...]:
-        counted = Hits(self._num_items) if self.appearances == "relevant" else Exposure(self._num_items, "evaluated")
+    def totals(self) -> tuple[OfItems, OfItems]:
+        counted: OfItems = Hits(self._num_items) if self.appearances == "relevant" else Exposure(self._num_items, "evaluated")
         return HitScores(self._num_items), counted
 
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from weft.blocks import Batch, Lists
-from weft.data import Labels
+from weft.data import Column, Labels
+from weft.metrics.groups import by_group
 from weft.names import Spec
 
 if TYPE_CHECKING:
@@ -95,29 +96,88 @@ class Ledger:
 
     def read(self, sums: Tensor) -> Callable[[int | None], Sums]:
         """The totals at a cut-off, for any cut-off."""
-        known: dict[Total, Tensor] = {}
+        reader = _Reader(self, sums)
+        return lambda k: Sums(reader, k)
 
-        def find(total: Total, k: int | None) -> Tensor:
-            cutoffs = self.cutoffs[total]
-            if total not in known:
-                if isinstance(total, UserSums):
-                    known[total] = sums[self._table].view(len(SUMS), -1)[:, self._columns[total]]
-                else:
-                    known[total] = total.read(sums[self._places[total]].view(total.rows, len(cutoffs)))
-            return known[total][:, cutoffs.index(k) if total.has_cutoffs and k is not None else 0]
+    def part(self, sums: Tensor, total: Total) -> Tensor:
+        """What was added up for a total, `[rows, cut-offs]`."""
+        if isinstance(total, UserSums):
+            return sums[self._table].view(len(SUMS), -1)[:, self._columns[total]]
+        return sums[self._places[total]].view(total.rows, len(self.cutoffs[total]))
 
-        return lambda k: Sums(find, k)
+
+class _Reader:
+    """Reads totals off the sums, each once for all cut-offs.
+
+    Most items of a large catalogue stand in no list: what is known per item is looked at only where there is something.
+    """
+
+    def __init__(self, ledger: Ledger, sums: Tensor) -> None:
+        self.ledger = ledger
+        self._sums = sums
+        self._known: dict[object, Tensor] = {}
+
+    def _once(self, key: object, compute: Callable[[], Tensor]) -> Tensor:
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]
+
+    def all(self, total: Total) -> Tensor:
+        """The total, `[rows, cut-offs]`."""
+        return self._once(total, lambda: total.read(self.ledger.part(self._sums, total)))
+
+    def items(self, total: OfItems) -> Tensor:
+        """The items that have something at any cut-off."""
+
+        def compute() -> Tensor:
+            added = self.ledger.part(self._sums, total)
+            return (added.reshape(-1) != 0).nonzero().flatten().div(added.shape[1], rounding_mode="floor").unique_consecutive()
+
+        return self._once(("items", total), compute)
+
+    def at(self, total: OfItems, like: OfItems) -> Tensor:
+        """A total at the items of another, `[their number, cut-offs]`."""
+        added = self.ledger.part(self._sums, total)
+        return self._once(("at", total, like), lambda: total.read(added.index_select(0, self.items(like))))
+
+    def by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
+        """A total summed over groups of items, `[groups, cut-offs]`; items without a group (-1) are left out."""
+
+        def compute() -> Tensor:
+            codes, values = groups.on(self._sums.device).long(), self.all(total) if not total.has_cutoffs else self.at(total, total)
+            if total.has_cutoffs:
+                codes = codes.index_select(0, self.items(total))
+            return torch.stack([by_group(column, codes, number) for column in values.unbind(1)], dim=1)
+
+        return self._once(("by_group", total, groups), compute)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """The totals at one cut-off: `sums[total]` is `[rows]`."""
+    """The totals at one cut-off."""
 
-    find: Callable[[Total, int | None], Tensor]
+    reader: _Reader
     k: int | None
 
+    def _pick(self, total: Total, values: Tensor) -> Tensor:
+        cutoffs = self.reader.ledger.cutoffs[total]
+        return values[:, cutoffs.index(self.k) if total.has_cutoffs and self.k is not None else 0]
+
     def __getitem__(self, total: Total) -> Tensor:
-        return self.find(total, self.k)
+        """A total, `[rows]`."""
+        return self._pick(total, self.reader.all(total))
+
+    def at_items(self, total: OfItems, like: OfItems | None = None) -> Tensor:
+        """A total at the items that have something in it, or in another total; elsewhere it is 0."""
+        return self._pick(total, self.reader.at(total, like or total))
+
+    def items(self, total: OfItems) -> Tensor:
+        """The items that have something in a total."""
+        return self.reader.items(total)
+
+    def by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
+        """A total summed over groups of items, `[groups]`."""
+        return self._pick(total, self.reader.by_group(total, groups, number))
 
 
 # ------------------------------------------------------------------------------------------------------------- over users
@@ -230,9 +290,9 @@ class Wins(Total):
 
     def terms(self, lists: Lists) -> Terms:
         batch = lists.batch
-        judged = batch.has_pairs
+        wins, judged = batch.wins, batch.has_pairs
         cells = judged[batch.relevant.rows]
-        wins = torch.where(cells, batch.wins, 0).sum()
+        wins = torch.where(cells, wins, 0).sum()
         return None, torch.stack([wins, cells.sum().to(wins.dtype), judged.sum().to(wins.dtype)])
 
 

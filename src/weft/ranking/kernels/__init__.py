@@ -28,8 +28,11 @@ class Kernel(Protocol):
         """
         ...
 
-    def double_ranks(self, scores: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-        """For each (row, value), rows ascending: how many scores are above the value, plus how many are at least as high."""
+    def double_ranks(self, scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+        """For a value given per cell, how many scores of its row are above it, plus how many are at least as high.
+
+        And what `count_offered` gives, which costs little while a row is at hand.
+        """
         ...
 
     def count_offered(self, scores: Tensor) -> Tensor:

@@ -51,14 +51,14 @@ def _ordered(scores: Tensor, k: int, *, in_order: bool = True) -> Tensor:
     return keys.topk(k, dim=1, sorted=in_order).indices
 
 
-def double_ranks(scores: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-    ranks = torch.empty_like(rows)
+def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+    ranks = torch.empty_like(cells.rows)
     step = max(1, _TILE // max(1, scores.shape[1]))
-    for start in range(0, len(rows), step):
+    for start in range(0, len(ranks), step):
         part = slice(start, start + step)
-        compared, value = scores[rows[part]], values[part, None]
+        compared, value = scores[cells.rows[part]], values[part, None]
         ranks[part] = (compared > value).sum(1) + (compared >= value).sum(1)
-    return ranks
+    return ranks, count_offered(scores)
 
 
 def count_offered(scores: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ Indices = NDArray[np.int64]
 _TILE = 1 << 20
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
+# Scores of a row that are compared at once with several values.
+_SPAN = 1 << 16
 # Up to here a comparison of all scores is cheaper than a look into the best blocks.
 _SHORT_ROW = 16_384
 
@@ -150,35 +152,34 @@ def _with_nan_first(scores: Scores, k: int) -> Indices:
 # -------------------------------------------------------------------------------------------------------- counting
 
 
-def double_ranks(scores: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-    ranks = np.zeros(len(rows), dtype=np.int64)
-    wanted = _array(values)
-    chunk = _TILE >> 3
-    numbers, starts = np.unique(rows.numpy(), return_index=True)
-    stops = np.append(starts[1:], len(rows))
-    buffer = np.empty(0, dtype=np.bool_)
-    for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist()):
-        row = _array(scores[number])
-        for first in range(0, len(row), chunk):
-            part = row[first : first + chunk]
-            step = max(1, chunk // len(part))
-            for low in range(start, stop, step):
-                high = min(low + step, stop)
-                size = (high - low) * 2 * len(part)
-                if size > len(buffer):
-                    buffer = np.empty(size, dtype=np.bool_)
-                above = buffer[:size].reshape(high - low, 2, len(part))
-                value = wanted[low:high, None]
-                np.greater(part, value, out=above[:, 0])
-                np.greater_equal(part, value, out=above[:, 1])
-                for number_of, both in enumerate(above):
-                    ranks[low + number_of] += np.count_nonzero(both)
-    return torch.from_numpy(ranks)
+def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+    num_rows, num_items = scores.shape
+    span = -(-num_items // max(1, -(-num_items // _SPAN)))  # equal parts of a row
+    at_once = min(max(1, _TILE // max(1, span)), max(1, int(cells.lengths.max()) if num_rows else 1))
+    flags = np.empty((at_once, 2, span), dtype=np.bool_)
+    offsets, wanted = cells.offsets.tolist(), _array(values)[:, None]
+    ranks, offered = np.zeros(len(wanted), dtype=np.int64), np.zeros(num_rows, dtype=np.int64)
+    tile = max(1, _TILE // max(1, num_items))
+    for top in range(0, num_rows, tile):
+        rows = _array(scores[top : top + tile])
+        for first in range(0, num_items, span):
+            width = min(span, num_items - first)
+            above, reached = flags[:, 0, :width], flags[:, 1, :width]
+            counts: list[int] = []
+            for number, row in enumerate(rows[:, first : first + width], top):
+                offered[number] += np.count_nonzero(np.greater(row, -np.inf, out=above[0]))
+                for low in range(offsets[number], offsets[number + 1], at_once):
+                    value = wanted[low : min(low + at_once, offsets[number + 1])]
+                    np.greater(row, value, out=above[: len(value)])
+                    np.greater_equal(row, value, out=reached[: len(value)])
+                    counts += [np.count_nonzero(both) for both in flags[: len(value), :, :width]]
+            ranks[offsets[top] : offsets[top + len(rows)]] += np.array(counts, dtype=np.int64)
+    return torch.from_numpy(ranks), torch.from_numpy(offered)
 
 
 def count_offered(scores: Tensor) -> Tensor:
-    buffer = np.empty(scores.shape[1], dtype=np.bool_)
-    counts = [np.count_nonzero(np.greater(_array(row), -np.inf, out=buffer)) for row in scores]
+    flags = np.empty(scores.shape[1], dtype=np.bool_)
+    counts = [np.count_nonzero(np.greater(_array(row), -np.inf, out=flags)) for row in scores]
     return torch.as_tensor(counts, dtype=torch.int64)
 
 
