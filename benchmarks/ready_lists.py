@@ -25,7 +25,7 @@ from benchmarks.clock import Ratio
 from benchmarks.data import CUTOFFS, RELEVANT, SIX, draw
 from benchmarks.peers.comparison import check, in_turns, ratio
 from benchmarks.peers.peer import Run, Values, cells
-from benchmarks.peers.tools import PEERS
+from benchmarks.peers.tools import PEERS, pytrec_names, ranx_names, rectools_metrics
 
 USERS, ITEMS, LENGTH = 20_000, 50_000, 100
 FOUND = 4  # of the relevant items, how many are in the list
@@ -60,31 +60,34 @@ def compare(tools: Iterable[str] | None = None, rounds: int = 5) -> Iterator[Row
     """Measure the tools that can be imported. Values that differ raise before any time is taken."""
     lists, truth = make()
     for name in TOOLS if tools is None else tools:
-        peer, (metrics, prepare) = PEERS[name], TOOLS[name]
-        if peer.absence() is None:
-            specs = [peer.spec(metric) for metric in metrics]
+        if PEERS[name].absence() is None:
+            yield _measure(name, lists, truth, rounds)
 
-            def evaluation(specs: list[object] = specs) -> weft.Result:
-                return weft.evaluate(lists, truth, metrics=specs, top_k=CUTOFFS)
 
-            run = prepare(lists, truth, metrics)
-            equal = check(peer, metrics, run(), evaluation())
-            seconds = in_turns({"weft": evaluation, "tool": run}, rounds)
-            yield Row(name, peer.version, tuple(metrics), equal, ratio(seconds["tool"], seconds["weft"]))
+def _measure(name: str, lists: pl.DataFrame, truth: pl.DataFrame, rounds: int) -> Row:
+    peer, (metrics, prepare) = PEERS[name], TOOLS[name]
+    specs = [peer.spec(metric) for metric in metrics]
+
+    def evaluation() -> weft.Result:
+        return weft.evaluate(lists, truth, metrics=specs, top_k=CUTOFFS)
+
+    run = prepare(lists, truth, metrics)
+    equal = check(peer, metrics, run(), evaluation())
+    seconds = in_turns({"weft": evaluation, "tool": run}, rounds)
+    return Row(name, peer.version, tuple(metrics), equal, ratio(seconds["tool"], seconds["weft"]))
 
 
 def _rectools(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run:
     from rectools import Columns
-    from rectools import metrics as rectools_metrics
+    from rectools.metrics import calc_metrics
 
-    theirs = {"nDCG": "NDCG"}
-    asked = {f"{name}@{k}": getattr(rectools_metrics, theirs.get(name, name))(k=k) for name, k in cells(metrics)}
+    asked = rectools_metrics(metrics)
     columns = {"user": Columns.User, "item": Columns.Item}
     wanted = truth.rename(columns).to_pandas()
 
     def run() -> Values:
         ranked = lists.with_columns(pl.int_range(1, pl.len() + 1).over("user").alias(Columns.Rank))
-        values = rectools_metrics.calc_metrics(asked, ranked.rename(columns).to_pandas(), wanted)
+        values = calc_metrics(asked, ranked.rename(columns).to_pandas(), wanted)
         return {name: float(value) for name, value in values.items()}
 
     return run
@@ -108,9 +111,7 @@ def _replay(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run
 def _ranx(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run:
     import ranx
 
-    theirs = {"HitRate": "hit_rate"}
-    names = {f"{theirs.get(name, name.lower())}@{k}": f"{name}@{k}" for name, k in cells(metrics)}
-    judgements = ranx.Qrels(_nested(truth.with_columns(score=pl.lit(1))))
+    names, judgements = ranx_names(metrics), ranx.Qrels(_nested(truth.with_columns(score=pl.lit(1))))
 
     def run() -> Values:
         values = ranx.evaluate(judgements, ranx.Run(_nested(lists)), list(names), threads=1)
@@ -122,8 +123,7 @@ def _ranx(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run:
 def _pytrec_eval(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run:
     import pytrec_eval
 
-    theirs = {"Precision": "P", "Recall": "recall", "HitRate": "success", "MAP": "map_cut", "nDCG": "ndcg_cut"}
-    names = {"recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}" for name, k in cells(metrics)}
+    names = pytrec_names(metrics)
     evaluator = pytrec_eval.RelevanceEvaluator(_nested(truth.with_columns(score=pl.lit(1))), list(names))
 
     def run() -> Values:
@@ -155,7 +155,9 @@ def main() -> None:
     given = parser.parse_args()
     tools = given.tools.split(",")
     torch.set_num_threads(1)
-    print(*(reason for name in tools if (reason := PEERS[name].absence())), sep="\n")
+    for name in tools:
+        if reason := PEERS[name].absence():
+            print(reason)
     print(f"{'tool':24} {'metrics':>7} {'equal':>5}  tool / Weft")
     for row in compare(tools, given.rounds):
         print(f"{row.tool + ' ' + row.version:24} {len(row.names):7} {row.equal:5}  {row.tool_to_weft}", flush=True)

@@ -29,8 +29,9 @@ def main() -> None:
     given = parser.parse_args()
     tools = given.tools.split(",")
     torch.set_num_threads(1)
-    absent = [reason for name in tools if (reason := PEERS[name].absence())]
-    print(*absent, sep="\n")
+    for name in tools:
+        if reason := PEERS[name].absence():
+            print(reason)
     print(COLUMNS.format("tool", "size", "users", "set", "metrics", "equal", "tool / topk", "Weft / topk", "tool / Weft"))
     for row in compare(given.sizes, tools, given.sets.split(","), given.rounds):
         tool = f"{row.tool} {row.version}"

@@ -19,6 +19,8 @@ from scipy.sparse import csr_matrix
 from benchmarks.data import CUTOFFS, SIX, Problem
 from benchmarks.peers.peer import LARGE, WITHOUT_CUTOFF, Peer, Run, Values, cell, cells
 
+Names = dict[str, str]  # a tool's name of a value, and Weft's
+
 
 def _top_lists(problem: Problem) -> Callable[[], Any]:
     """For tools that take lists: hide the seen items, then `torch.topk`. All of it in a copy, which is made once."""
@@ -138,9 +140,7 @@ def _ranx(problem: Problem, metrics: list[str]) -> Run:
     """Its `Qrels` and `Run`. Bare arrays of equally long lists, which its manual does not show, take a seventh of the time."""
     import ranx
 
-    theirs = {"HitRate": "hit_rate"}
-    names = {f"{theirs.get(name, name.lower())}@{k}": f"{name}@{k}" for name, k in cells(metrics)}
-    judgements, lists = ranx.Qrels(_judgements(problem)), _trec_run(problem)
+    names, judgements, lists = ranx_names(metrics), ranx.Qrels(_judgements(problem)), _trec_run(problem)
 
     def run() -> Values:
         values = ranx.evaluate(judgements, ranx.Run(lists()), list(names), threads=1)
@@ -149,11 +149,16 @@ def _ranx(problem: Problem, metrics: list[str]) -> Run:
     return run
 
 
+def ranx_names(metrics: list[str]) -> Names:
+    """Metrics as ranx spells them, and as Weft does."""
+    theirs = {"HitRate": "hit_rate"}
+    return {f"{theirs.get(name, name.lower())}@{k}": f"{name}@{k}" for name, k in cells(metrics)}
+
+
 def _pytrec_eval(problem: Problem, metrics: list[str]) -> Run:
     import pytrec_eval
 
-    theirs = {"Precision": "P", "Recall": "recall", "HitRate": "success", "MAP": "map_cut", "nDCG": "ndcg_cut"}
-    names = {"recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}" for name, k in cells(metrics)}
+    names = pytrec_names(metrics)
     evaluator = pytrec_eval.RelevanceEvaluator(_judgements(problem), list(names))
     lists = _trec_run(problem)
 
@@ -162,6 +167,12 @@ def _pytrec_eval(problem: Problem, metrics: list[str]) -> Run:
         return {names[name]: float(np.mean([values[name] for values in per_user])) for name in names}
 
     return run
+
+
+def pytrec_names(metrics: list[str]) -> Names:
+    """Metrics as trec_eval spells them, and as Weft does."""
+    theirs = {"Precision": "P", "Recall": "recall", "HitRate": "success", "MAP": "map_cut", "nDCG": "ndcg_cut"}
+    return {"recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}" for name, k in cells(metrics)}
 
 
 def _ir_measures(problem: Problem, metrics: list[str]) -> Run:
@@ -183,10 +194,9 @@ def _ir_measures(problem: Problem, metrics: list[str]) -> Run:
 def _rectools(problem: Problem, metrics: list[str]) -> Run:
     import pandas as pd
     from rectools import Columns
-    from rectools import metrics as rectools_metrics
+    from rectools.metrics import calc_metrics
 
-    theirs = {"nDCG": "NDCG", "ItemCoverage": "CatalogCoverage", "ARP": "AvgRecPopularity"}
-    asked = {f"{name}@{k}": getattr(rectools_metrics, theirs.get(name, name))(k=k) for name, k in cells(metrics)}
+    asked = rectools_metrics(metrics)
     truth, train = (
         pd.DataFrame({Columns.User: users, Columns.Item: items})
         for users, items in (problem.truth.nonzero(), problem.train.nonzero())
@@ -201,10 +211,18 @@ def _rectools(problem: Problem, metrics: list[str]) -> Run:
                 Columns.Rank: np.tile(np.arange(1, longest + 1), problem.users),
             }
         )
-        values = rectools_metrics.calc_metrics(asked, lists, truth, train, catalog=range(problem.items))
+        values = calc_metrics(asked, lists, truth, train, catalog=range(problem.items))
         return {name: float(value) for name, value in values.items()}
 
     return run
+
+
+def rectools_metrics(metrics: list[str]) -> dict[str, Any]:
+    """RecTools' metrics by Weft's names."""
+    from rectools import metrics as classes
+
+    theirs = {"nDCG": "NDCG", "ItemCoverage": "CatalogCoverage", "ARP": "AvgRecPopularity"}
+    return {f"{name}@{k}": getattr(classes, theirs.get(name, name))(k=k) for name, k in cells(metrics)}
 
 
 def _recbole(problem: Problem, metrics: list[str]) -> Run:

@@ -129,7 +129,8 @@ class Evaluator(nn.Module):
 
         by_cutoff = (f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs)
         self.count_names = (*COUNTS, *by_cutoff, *(("users_without_group",) if user_groups is not None else ()))
-        self.register_buffer("sums", torch.zeros(self._ledger.size, dtype=torch.float64))
+        # NumPy's zeros take no memory before they are written to: of a large catalogue most items stay untouched.
+        self.register_buffer("sums", torch.from_numpy(np.zeros(self._ledger.size)))
         self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
         self._kept: list[tuple[Tensor, Tensor]] = []
         self._items_met: int | None = None

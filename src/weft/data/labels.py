@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from weft.data.cells import COLUMNS, SHOWN, read_cells
 from weft.data.columns import Column
+from weft.data.interactions import Interactions
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
 
@@ -116,11 +117,9 @@ def read_features(given: Any, where: str, ids: Vocabulary) -> Features:
             raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
     codes, numbers, names, unknown = _encoded(given, where, ids, ids.size)
-    cells = np.sort(codes * max(1, len(names)) + numbers)
-    cells = cells[np.diff(cells, prepend=-1) > 0]  # each feature of an item once
-    offsets = np.zeros(ids.size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(cells // max(1, len(names)), minlength=ids.size), out=offsets[1:])
-    return Features(Column(torch.as_tensor(offsets)), Column(torch.as_tensor(cells % max(1, len(names)))), names, unknown)
+    rows = Interactions.from_codes(codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names)))
+    rows = rows.keep(~rows.repeated())  # each feature of an item once
+    return Features(Column(torch.as_tensor(rows.offsets)), Column(torch.as_tensor(rows.items)), names, unknown)
 
 
 def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Labels:
@@ -142,54 +141,82 @@ def _numbers(given: Any, where: str, kind: str, size: int | None) -> Vocabulary:
     return Vocabulary.numbers(kind, size)
 
 
+# Labels as they are read: integers and strings in columns, which are numbered at once, or anything in a list.
+Given = Union[NDArray[np.int64], "pl.Series", list[Any]]
+
+
 def _encoded(
     given: Any, where: str, ids: Vocabulary, in_order: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[Label, ...], int]:
     """(id code, label number) pairs without the missing ones, the labels, and how many pairs belong to ids unknown here."""
-    owners, labels = _pairs(given, where, ids, in_order)
-    if owners is None:
-        codes = np.arange(len(labels), dtype=np.int64)
-    else:
-        codes = ids.encode(owners, where)
+    codes, labels = _pairs(given, where, ids, in_order)
     known = codes >= 0
     unknown = 0
     if not known.all():
-        unknown = sum(_plain(label) is not None for label, is_known in zip(labels, known) if not is_known)
-        labels = [label for label, is_known in zip(labels, known) if is_known]
-        codes = codes[known]
+        unknown = _count_present(_select(labels, ~known))
+        codes, labels = codes[known], _select(labels, known)
     names, numbers = _numbered(labels, where)
-    return codes[numbers >= 0], numbers[numbers >= 0], names, unknown
+    if len(numbers) and numbers.min() < 0:
+        codes, numbers = codes[numbers >= 0], numbers[numbers >= 0]
+    return codes, numbers, names, unknown
 
 
-def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.Series | None, list[Any]]:
-    """Ids (None: all of them, in order) and labels, None where missing; an id may have several."""
+def _select(labels: Given, which: NDArray[np.bool_]) -> Given:
+    if isinstance(labels, list):
+        return [label for label, is_chosen in zip(labels, which) if is_chosen]
+    return labels[which] if isinstance(labels, np.ndarray) else labels.filter(which)
+
+
+def _count_present(labels: Given) -> int:
+    if isinstance(labels, list):
+        return sum(_plain(label) is not None for label in labels)
+    return len(labels) if isinstance(labels, np.ndarray) else len(labels) - labels.null_count()
+
+
+def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDArray[np.int64], Given]:
+    """The code of an id (-1: not known here) for each label; an id may have several, and labels may be missing."""
     library, name = type(given).__module__.partition(".")[0], type(given).__name__
     if library == "pandas" and name == "Series":  # its index holds the ids
-        return _paired(given.index.tolist(), given.tolist(), where, ids.kind)
+        return _paired(given.index.tolist(), given.tolist(), where, ids)
     if isinstance(given, Mapping):
         names = [name for name, labels in given.items() for _ in _several(labels)]
-        return id_series(names, ids.kind, where), [label for labels in given.values() for label in _several(labels)]
+        owners = ids.encode(id_series(names, ids.kind, where), where)
+        return owners, [label for labels in given.values() for label in _several(labels)]
     if library in ("polars", "pandas") and name in ("DataFrame", "LazyFrame"):
-        return _from_frame(given.collect() if name == "LazyFrame" else given, where, ids.kind)
+        return _from_frame(given.collect() if name == "LazyFrame" else given, where, ids)
     if (library == "scipy" and hasattr(given, "tocoo")) or getattr(given, "ndim", 1) == 2:
         return _from_matrix(given, where, ids)
-    if hasattr(given, "tolist"):
-        given = given.tolist()
-    elif library == "polars":
-        given = given.to_list()
-    if not isinstance(given, (list, tuple)):
+    labels = _column(given)
+    if not isinstance(labels, (list, tuple, np.ndarray)) and type(labels).__module__.partition(".")[0] != "polars":
         raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
     if in_order == 0 and ids.size:
         raise InputError(
             f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}, or {ids.kind}s=."
         )
-    if len(given) != in_order:
+    if len(labels) != in_order:
         raise InputError(
-            f"{where} has {len(given)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
+            f"{where} has {len(labels)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
         )
-    if any(kind in _SEVERAL or hasattr(kind, "tolist") for kind in set(map(type, given))):
-        return _pairs(dict(zip(ids.ids, given)), where, ids, in_order)
-    return None, list(given)
+    if isinstance(labels, (list, tuple)) and any(kind in _SEVERAL or hasattr(kind, "tolist") for kind in set(map(type, labels))):
+        return _pairs(dict(zip(ids.ids, labels)), where, ids, in_order)
+    return np.arange(len(labels), dtype=np.int64), list(labels) if isinstance(labels, tuple) else labels
+
+
+def _column(given: Any) -> Any:
+    """Integers as an array and strings as a series; everything else as it is, arrays and series as a list."""
+    import polars as pl
+
+    if isinstance(given, pl.Series):
+        if given.dtype.is_integer() and not given.null_count():
+            return given.cast(pl.Int64).to_numpy()
+        return given if given.dtype == pl.String else given.to_list()
+    if isinstance(given, torch.Tensor):
+        given = given.detach().cpu().numpy()
+    if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and (given.dtype != np.uint64 or not (given >= 1 << 63).any()):
+        return given.astype(np.int64)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "U":
+        return pl.Series(given)
+    return given.tolist() if hasattr(given, "tolist") else given
 
 
 _SEVERAL = (list, tuple, set, frozenset)
@@ -201,7 +228,7 @@ def _several(labels: Any) -> Iterable[Any]:
     return labels if isinstance(labels, _SEVERAL) else [labels]
 
 
-def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[pl.Series, list[Any]]:
+def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], Given]:
     """The columns that are not 0 in each row."""
     kind = f"{ids.kind}s"
     try:
@@ -213,10 +240,11 @@ def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[pl.Series, li
     if cells.shape is None or cells.shape[0] != ids.size:
         raise InputError(f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} {kind}.")
     stored = cells.values != 0
-    return ids.ids.gather(cells.users.to_numpy()[stored]), cells.items.to_numpy()[stored].tolist()
+    return cells.users.to_numpy()[stored], cells.items.to_numpy()[stored]
 
 
-def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]]:
+def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.int64], Given]:
+    kind = known.kind
     columns = [str(column) for column in frame.columns]
     doubled = [name for name in columns if columns.count(name) > 1]
     if doubled:
@@ -233,14 +261,16 @@ def _from_frame(frame: Any, where: str, kind: str) -> tuple[pl.Series, list[Any]
             f"frame.select({id_column!r}, 'label')."
         )
     real = dict(zip(columns, frame.columns))  # pandas has columns whose names are no text
-    ids, labels = (frame[real[name]].to_list() for name in (id_column, others[0] if len(others) == 1 else named[0]))
-    return _paired(ids, labels, where, kind)
+    ids, labels = (frame[real[name]] for name in (id_column, others[0] if len(others) == 1 else named[0]))
+    if not isinstance(column := _column(labels), list) and type(labels).__module__.startswith("polars"):
+        return known.encode(id_series(ids, kind, where), where), column
+    return _paired(ids.to_list(), labels.to_list(), where, known)
 
 
-def _paired(ids: list[Any], labels: list[Any], where: str, kind: str) -> tuple[pl.Series, list[Any]]:
+def _paired(ids: list[Any], labels: list[Any], where: str, known: Vocabulary) -> tuple[NDArray[np.int64], list[Any]]:
     """An id for each label, where an id may have several."""
     pairs = [(_plain(name), label) for name, several in zip(ids, labels) for label in _several(several)]
-    return id_series([name for name, _ in pairs], kind, where), [label for _, label in pairs]
+    return known.encode(id_series([name for name, _ in pairs], known.kind, where), where), [label for _, label in pairs]
 
 
 def _plain(label: Any) -> Any:
@@ -256,8 +286,12 @@ def _plain(label: Any) -> Any:
     return label
 
 
-def _numbered(labels: list[Any], where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+def _numbered(labels: Given, where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
     """The different labels in order, numbers before words; and the number of each, -1 where it is missing."""
+    if isinstance(labels, np.ndarray):
+        return _numbered_integers(labels)
+    if not isinstance(labels, list):
+        return _numbered_strings(labels)
     kinds = set(map(type, labels)) - {type(None)}
     if kinds != {str} and kinds != {int}:
         labels = [_plain(label) for label in labels]
@@ -276,3 +310,22 @@ def _numbered(labels: list[Any], where: str) -> tuple[tuple[Label, ...], NDArray
     numbers = {name: number for number, name in enumerate(names)}
     found = np.fromiter(map(numbers.get, labels, itertools.repeat(-1)), dtype=np.int64, count=len(labels))
     return tuple(names), found
+
+
+def _numbered_integers(labels: NDArray[np.int64]) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    lowest = int(labels.min()) if len(labels) else 0
+    if len(labels) == 0 or int(labels.max()) - lowest > 4 * len(labels):
+        names, numbers = np.unique(labels, return_inverse=True)
+        return tuple(names.tolist()), numbers.astype(np.int64)
+    # Close together, as they mostly are: counted instead of sorted.
+    shifted = labels - lowest
+    present = np.bincount(shifted) > 0
+    return tuple((np.flatnonzero(present) + lowest).tolist()), (np.cumsum(present) - 1).take(shifted)
+
+
+def _numbered_strings(labels: pl.Series) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    import polars as pl
+
+    names = labels.drop_nulls().unique().sort()
+    numbers = labels.cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1)
+    return tuple(names.to_list()), numbers.to_numpy()

@@ -73,9 +73,12 @@ class Gini(_Spread):
         n = self.num_items
         if n <= 1:
             return torch.zeros_like(total)
-        # Items that stand in no list come first and add nothing.
-        ranks = torch.arange(n - len(exposure) + 1, n + 1, dtype=exposure.dtype, device=exposure.device)
-        return ((2 * ranks - n - 1) * exposure.sort().values).sum() / ((n - 1 if self.denominator == "N-1" else n) * total)
+        # Many items stand in equally many lists. If m of them have a items below them, 2j - N - 1 sums to m (2a + m - N).
+        number = torch.bincount(exposure.long(), minlength=1).to(exposure.dtype)
+        number[0] += n - len(exposure)
+        below = number.cumsum(0) - number
+        lists = torch.arange(len(number), dtype=exposure.dtype, device=exposure.device)
+        return (lists * number * (2 * below + number - n)).sum() / ((n - 1 if self.denominator == "N-1" else n) * total)
 
 
 @register

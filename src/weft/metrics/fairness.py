@@ -300,11 +300,10 @@ class _ItemMAD(_OfClusters):
 
     def finish(self, sums: Sums) -> Tensor:
         earned, counted = self.totals()
-        quantity, count = sums.at_items(earned, like=counted), sums.at_items(counted)
-        clusters = self._clusters.codes.on(count.device)[sums.items(counted)]
-        mean = torch.where(count > 0, quantity / count, 0)
-        by_cluster = (by_group(of_items, clusters, len(self._clusters.names)) for of_items in (mean, (count > 0).to(mean.dtype)))
-        return mean_difference(rates(*by_cluster))
+        codes, number = self._clusters.codes, len(self._clusters.names)
+        quantity, count = sums.at_items(earned), sums.at_items(counted, like=earned)
+        means = by_group(torch.where(count > 0, quantity / count, 0), codes.at(sums.items(earned), -1), number)
+        return mean_difference(rates(means, sums.items_by_group(counted, codes, number)))
 
 
 @register

@@ -83,7 +83,8 @@ class _Point(UserAverageTopKMetric):
     def read(self, sums: Sums) -> Reading:
         if self.scope == "users":
             return super().read(sums)
-        return Reading(self.finish(sums), parts=tuple(float(part.value(sums)) for part in self._parts))
+        values = [part.value(sums) for part in self._parts]
+        return Reading(self.combine(values), parts=tuple(map(float, values)))
 
 
 @register

@@ -32,7 +32,7 @@ class Part:
         self._inputs, self._settings = inputs, owner.settings()
         self._takes_k = takes_k(spec.name)
         self._spec = spec
-        self._built: dict[int | None, BaseMetric] = {}
+        self._built: dict[int | None, Any] = {}
         metric = self.at(k)
         if per_user and not (isinstance(metric, UserMean) and metric.has_user_values):
             raise SettingError(
@@ -50,8 +50,10 @@ class Part:
         return found if found.params else found.name
 
     def at(self, k: int | None) -> Any:
-        """The metric at a cut-off; where it depends on none, the metric."""
+        """The metric that gives the values at a cut-off; mostly it is the same for all."""
         k = k if self._takes_k else None
+        if k not in self._built and any(metric.fuses_cutoffs for metric in self._built.values()):
+            return self.metric
         if k not in self._built:
             try:
                 self._built[k] = build(self._spec.at(k), inputs=self._inputs, alone=False, **self._settings)

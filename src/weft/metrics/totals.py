@@ -140,16 +140,19 @@ class _Reader:
         added = self.ledger.part(self._sums, total)
         return self._once(("at", total, like), lambda: total.read(added.index_select(0, self.items(like))))
 
-    def by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
-        """A total summed over groups of items, `[groups, cut-offs]`; items without a group (-1) are left out."""
+    def by_group(self, total: OfItems, groups: Column, number: int, *, items: bool = False) -> Tensor:
+        """A total summed over groups of items, `[groups, cut-offs]`, or the number of items that have something."""
 
         def compute() -> Tensor:
-            codes, values = groups.on(self._sums.device).long(), self.all(total) if not total.has_cutoffs else self.at(total, total)
+            codes = groups.on(self._sums.device).long()
             if total.has_cutoffs:
-                codes = codes.index_select(0, self.items(total))
+                values, codes = self.at(total, total), codes.index_select(0, self.items(total))
+            else:
+                values = self.all(total)
+            values = (values > 0).to(values.dtype) if items else values
             return torch.stack([by_group(column, codes, number) for column in values.unbind(1)], dim=1)
 
-        return self._once(("by_group", total, groups), compute)
+        return self._once(("by_group", total, groups, items), compute)
 
 
 @dataclass(frozen=True)
@@ -176,8 +179,12 @@ class Sums:
         return self.reader.items(total)
 
     def by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
-        """A total summed over groups of items, `[groups]`."""
+        """A total summed over groups of items, `[groups]`; items without a group (-1) are left out."""
         return self._pick(total, self.reader.by_group(total, groups, number))
+
+    def items_by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
+        """How many items of each group have something in a total, `[groups]`."""
+        return self._pick(total, self.reader.by_group(total, groups, number, items=True))
 
 
 # ------------------------------------------------------------------------------------------------------------- over users
@@ -247,7 +254,7 @@ def standard_error_of(sums: Tensor) -> float:
     if users <= 1 or weight == 0:
         return math.nan
     mean = weighted / weight
-    spread = weight2_value2 - 2 * mean * weight2_value + mean**2 * weight2
+    spread = weight2_value2 - 2 * mean * weight2_value + mean * mean * weight2
     if spread <= 1e-14 * weight2_value2:  # what rounding alone can leave: users who all have the same value
         return 0.0
     return math.sqrt(users / (users - 1) * spread) / weight
