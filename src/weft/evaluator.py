@@ -272,6 +272,7 @@ class Evaluator(nn.Module):
             seen=seen,
             relevant=relevant,
             judged=judged,
+            reads_ranks=any(group.metric.reads_ranks for group in self._groups),
         ) as batch:
             self._accumulate(batch)
 

@@ -59,6 +59,11 @@ class SparseRows:
         """The place of each cell in a flattened `[batch, items]` matrix, ascending, `[cells]`."""
         return self.rows * self.num_items + self.items
 
+    def between(self, start: int, stop: int) -> SparseRows:
+        """Rows start to stop - 1."""
+        cells = slice(int(self.offsets[start]), int(self.offsets[stop]))
+        return SparseRows(self.offsets[start : stop + 1] - cells.start, self.items[cells], self.values[cells], self.num_items)
+
     def find(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """For items `[batch, n]` (-1 = none): the number of the row's cell that holds each, and whether there is one."""
         if len(self.items) == 0:

@@ -310,6 +310,7 @@ class GAUC(UserMean):
     averages_ties = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
+    reads_ranks = True
     undefined = "no user has both a relevant item and a negative"
     reference = "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, doi 10.1145/3097983.3098134"
 
@@ -352,7 +353,7 @@ class AUC(SummedMetric):
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
-
+    reads_ranks = True
     undefined = "no user has both a relevant item and a negative"
 
     positive_count: Tensor
