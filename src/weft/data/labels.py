@@ -108,13 +108,16 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
     return Labels(Column(torch.as_tensor(chosen)), names, unknown)
 
 
-def read_features(given: Any, where: str, ids: Vocabulary) -> Features:
-    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a matrix `[ids, features]`."""
+def read_features(given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None) -> Features:
+    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a matrix `[ids, features]`.
+
+    Or a list of sets in the order of the ids, unless `in_order=0`: the caller knows no order.
+    """
     if isinstance(given, Features):
         if given.size != ids.size:
             raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
-    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size)
+    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
     cells = np.sort(codes * max(1, len(names)) + numbers)
     cells = cells[np.diff(cells, prepend=-1) > 0]  # each feature of an item once
     offsets = np.zeros(ids.size + 1, dtype=np.int64)

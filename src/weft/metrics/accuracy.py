@@ -312,6 +312,7 @@ class GAUC(UserMean):
 
     family = "accuracy"
     averages_ties = True
+    needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has both a relevant item and a negative"
@@ -353,6 +354,7 @@ class AUC(SummedMetric):
 
     family = "accuracy"
     averages_ties = True
+    needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
@@ -465,6 +467,7 @@ class F1(_Accuracy):
         self.beta = float(beta)
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
+        self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
         highest = [high for part in self._parts if (high := part.metric.bounds[1]) is not None]
         self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
 

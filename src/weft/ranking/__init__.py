@@ -1,8 +1,20 @@
 """Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by counting."""
 
 from weft.ranking.counting import count_above, count_offered
+from weft.ranking.lists import count_equal, settle_ties, without
 from weft.ranking.masking import hidden
 from weft.ranking.ties import TIE_RULES, Ranking, TieRule
 from weft.ranking.topk import top_k
 
-__all__ = ["TIE_RULES", "Ranking", "TieRule", "count_above", "count_offered", "hidden", "top_k"]
+__all__ = [
+    "TIE_RULES",
+    "Ranking",
+    "TieRule",
+    "count_above",
+    "count_equal",
+    "count_offered",
+    "hidden",
+    "settle_ties",
+    "top_k",
+    "without",
+]
