@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 import weft
 from everything import BUILT_IN
 from oracles import RankedList, lauc
+from weft.data import sorting
 from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
 
@@ -376,10 +377,8 @@ def test_ids_too_many_to_pack(monkeypatch):
         def bit_length(self):
             return 70
 
-    from weft.data import recommendations
-
-    packing = recommendations._sorted
-    monkeypatch.setattr(recommendations, "_sorted", lambda keys, limit: packing(keys, Wide(limit)))
+    packing = sorting.sorted_keys
+    monkeypatch.setattr(sorting, "sorted_keys", lambda keys, limit: packing(keys, Wide(limit)))
     same(weft.evaluate(FRAME.reverse(), TRUTH, metrics=["MRR", "Gini"], top_k=3), expected)
 
 

@@ -214,7 +214,8 @@ def evaluate(
 
 def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> None:
     """Refuse metrics with a trait that the source cannot serve; `what` says what they need and how to get it."""
-    names = dict.fromkeys(str(spec.at(None)) for spec, metric in wanted.items() if getattr(nameable(spec, metric), trait))
+    different = {str(spec.at(None)): (spec, metric) for spec, metric in wanted.items()}
+    names = [name for name, (spec, metric) in different.items() if getattr(nameable(spec, metric), trait)]
     if names:
         raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {what}.")
 

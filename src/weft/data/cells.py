@@ -86,14 +86,7 @@ class Cells:
                     "the scores."
                 )
             return self.users.to_numpy(), self.items.to_numpy()
-        item_codes = items.encode(self.items, self.where)
-        outside = item_codes < 0
-        if outside.any():
-            raise InputError(
-                f"{self.where} has items that are not in the catalogue of {items.size} items"
-                f"{_range(items)}:\n{self.show(outside)}\n"
-                "Remove these rows, or give the whole catalogue as items=[...]."
-            )
+        item_codes = self.encode_items(items)
         user_codes = users.encode(self.users, self.where)
         if users.is_numbers and (user_codes < 0).any():
             raise InputError(
@@ -101,6 +94,18 @@ class Cells:
                 f"{self.show(user_codes < 0)}\nGive the ids of the scores' rows as users=[...]."
             )
         return user_codes, item_codes
+
+    def encode_items(self, items: Vocabulary) -> NDArray[np.int64]:
+        """The code of each item. Items outside the vocabulary are an error."""
+        codes = items.encode(self.items, self.where)
+        outside = codes < 0
+        if outside.any():
+            raise InputError(
+                f"{self.where} has items that are not in the catalogue of {items.size} items"
+                f"{_range(items)}:\n{self.show(outside)}\n"
+                "Remove these rows, or give the whole catalogue as items=[...]."
+            )
+        return codes
 
 
 def read_cells(data: Any, where: str) -> Cells:

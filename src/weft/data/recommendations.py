@@ -16,15 +16,14 @@ from torch import Tensor
 
 from weft.data.cells import COLUMNS, Cells, find_column, is_frame, open_frame, read_ids, read_numbers
 from weft.data.rows import float_type
+from weft.data.sorting import Numbers, portions, sort_lists, starts_of, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
 
-Numbers = NDArray[np.int64]
-# Cells that are sorted at once, list by list.
-_TILE = 1 << 19
+# Cells that a fingerprint looks at.
 _SAMPLE = 1 << 16
 
 
@@ -46,42 +45,62 @@ class NamedLists:
         """What ranks the items of a list."""
         return "rank" if self.ranks is not None else "score" if self.has_scores else "rows"
 
+    @cached_property
+    def runs(self) -> tuple[pl.Series, Numbers]:
+        """Who each stretch of rows of one user belongs to, and where it starts; all rows of a user are often one."""
+        users = self.cells.users
+        starts = np.flatnonzero((users != users.shift()).fill_null(True).to_numpy())
+        return users.gather(starts), starts
+
     @property
     def users(self) -> pl.Series:
         """The users of the lists, empty lists included; they may repeat."""
-        return self.cells.users if self.cells.everyone is None else self.cells.everyone
+        return self.runs[0] if self.cells.everyone is None else self.cells.everyone
 
     def arrange(self, users: Vocabulary, items: Vocabulary) -> Recommendations:
         """The lists as rows of the first `users`, best first. An item twice in a list, or a rank, is an error."""
-        cells = self.cells
-        user_codes, item_codes = cells.encode(users, items)
-        keys, by_item = _sorted(user_codes * items.size + item_codes, users.size * items.size)
-        self._refuse(
-            by_item[1:][keys[1:] == keys[:-1]], "holds the same item twice in a list", "Each item may occur once per user."
-        )
-        lengths = np.bincount(user_codes, minlength=users.size)
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        merit = {"score": cells.values, "rows": None, "rank": None if self.ranks is None else -self.ranks}[self.order]
-        order = _best_first(user_codes, item_codes, merit, by_item, offsets)
-        if self.ranks is not None:
-            ranks, owners = (self.ranks, user_codes) if order is None else (self.ranks[order], user_codes[order])
-            same = (ranks[1:] == ranks[:-1]) & (owners[1:] == owners[:-1])
-            rows = np.flatnonzero(same) + 1
-            self._refuse(rows if order is None else order[rows], "gives one rank to several items of a list", "Ranks must differ.")
-        if order is None:
-            places, scores = by_item, cells.values
-        else:
-            places = np.empty_like(order)
-            places[order] = np.arange(len(order))
-            item_codes, scores, places = item_codes[order], cells.values[order], places[by_item]
+        owners, starts = self.runs
+        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
+        offsets = np.zeros(users.size + 1, dtype=np.int64)
+        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
+        rows = None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
+        listed = self.cells.encode_items(items)
+        scores, merit = self.cells.values, {"score": self.cells.values, "rank": self.ranks, "rows": None}[self.order]
+        if rows is not None:
+            listed, scores, merit = listed[rows], scores[rows], None if merit is None else merit[rows]
+        keys, places, best_items, best_scores = np.empty_like(listed), np.empty_like(listed), listed, scores
+        twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
+        for first, last in portions(offsets):
+            part = slice(offsets[first], offsets[last])
+            worth = None if merit is None else -merit[part] if self.order == "rank" else merit[part]
+            portion = sort_lists(listed[part], worth, offsets[first : last + 1] - part.start, items.size)
+            keys[part], cells = portion.keys + first * items.size, portion.by_item
+            twice["item"].append(portion.repeated() + part.start)
+            if portion.order is not None:
+                if best_items is listed:
+                    best_items, best_scores = listed.copy(), scores.copy()
+                best_items[part], best_scores[part] = listed[part][portion.order], scores[part][portion.order]
+                there = np.empty_like(cells)
+                there[portion.order] = np.arange(len(cells))
+                cells = there[cells]
+            if self.order == "rank" and worth is not None:
+                order = np.arange(len(worth)) if portion.order is None else portion.order
+                same = np.append(False, np.diff(worth[order]) == 0)[: len(order)]
+                same[starts_of(offsets[first : last + 1] - part.start)] = False
+                twice["rank"].append(order[same] + part.start)
+            np.add(cells, part.start, out=places[part])
+        self._refuse(rows, twice["item"], "holds the same item twice in a list", "Each item may occur once per user.")
+        self._refuse(rows, twice["rank"], "gives one rank to several items of a list", "The ranks of a user must differ.")
         return Recommendations(
-            offsets, item_codes, scores if self.has_scores else None, keys, places, items.size, certain=self.order != "score"
+            offsets, best_items, best_scores if self.has_scores else None, keys, places, items.size, certain=self.order != "score"
         )
 
-    def _refuse(self, rows: Numbers, what: str, how: str) -> None:
-        if len(rows):
+    def _refuse(self, rows: Numbers | None, portions: list[Numbers], what: str, how: str) -> None:
+        """An error that shows the rows of some cells, if there are any. `rows`: the row of each cell; None: they are the same."""
+        if any(map(len, portions)):
+            cells = np.concatenate(portions)
             wrong = np.zeros(len(self.cells.values), dtype=np.bool_)
-            wrong[rows] = True
+            wrong[cells if rows is None else rows[cells]] = True
             raise InputError(f"{self.cells.where} {what}:\n{self.cells.show(wrong)}\n{how}")
 
 
@@ -128,7 +147,7 @@ class Recommendations:
         return int(np.count_nonzero(many[found] == few))
 
     def fingerprint(self) -> str:
-        """A digest of the lengths and of up to 65,536 evenly spread cells: the same cost for any size."""
+        """A digest of the lengths and of up to 65,536 evenly spread cells."""
         digest = hashlib.blake2b(digest_size=8)
         step = max(1, len(self.items) // _SAMPLE)
         for part in (self.offsets, self.items[::step], None if self.scores is None else self.scores[::step]):
@@ -187,7 +206,11 @@ class ListRows:
         """For places in a flattened `[batch, items]` matrix: the cell there, and whether there is one."""
         if len(self.keys) == 0:
             return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
-        found = torch.searchsorted(self.keys, keys).clamp_(max=len(self.keys) - 1)
+        if keys.device.type == "cpu":  # NumPy is faster where what is looked for is in order
+            found = torch.from_numpy(np.searchsorted(self.keys.numpy(), keys.numpy()))
+        else:
+            found = torch.searchsorted(self.keys, keys)
+        found = found.clamp_(max=len(self.keys) - 1)
         return self.places[found], self.keys[found] == keys
 
     def scores_at(self, keys: Tensor) -> Tensor:
@@ -206,6 +229,16 @@ class ListRows:
             return self.items.new_full(shape, -1), torch.full(shape, -torch.inf, dtype=float_type(self.items.device)).to(
                 self.items.device
             )
+        length = len(self.items) // self.num_rows
+        if self.items.device.type == "cpu" and bool(
+            (self.lengths == length).all()
+        ):  # all of one length: there is nothing to look up
+            shown = (part.view(-1, length)[:, :depth] for part in (self.items, self.scores))
+            items, scores = (
+                part if length >= depth else torch.nn.functional.pad(part, (0, depth - length), value=fill)
+                for part, fill in zip(shown, (-1, -torch.inf))
+            )
+            return items, scores
         listed = places < self.lengths[:, None]
         cells = torch.where(listed, self.offsets[:-1, None] + places, 0)
         return torch.where(listed, self.items[cells], -1), torch.where(listed, self.scores[cells], -torch.inf)
@@ -262,9 +295,9 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
     columns, column = open_frame(given, where)
     if not {name.casefold() for name in columns} & {*COLUMNS["user"], *COLUMNS["item"]}:
         raise InputError(
-            f"{where} is a {type(given).__name__} with the columns {columns}. It is read as recommendation lists: expected the columns "
-            "'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] are given as an array: frame.to_numpy(), "
-            "with users= and items=."
+            f"{where} is a {type(given).__name__} with the columns {columns}. It is read as recommendation lists: expected the "
+            "columns 'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] are given as an array: "
+            "frame.to_numpy(), with users= and items=."
         )
     users, items = read_ids(columns, column, where)
     score, rank = (find_column(columns, role, where) for role in ("score", "rank"))
@@ -315,8 +348,9 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
     everyone = id_series(list(given), "user", where)
     users = everyone.gather(np.repeat(np.arange(len(lists)), list(map(len, lists)))) if lists else everyone
     items = id_series(list(itertools.chain.from_iterable(lists)), "item", where)
-    if not any(scored) and len(items):
-        return NamedLists(Cells(where, users, items, np.zeros(len(items)), everyone=everyone, what=""))
+    if not any(scored):
+        what = "" if len(items) else "score"  # where nothing is listed, nothing lacks a score
+        return NamedLists(Cells(where, users, items, np.zeros(len(items)), everyone=everyone, what=what))
     flat = list(itertools.chain.from_iterable(row.values() for row in lists))
     try:
         scores = np.array([float(score) for score in flat], dtype=np.float64)
@@ -324,60 +358,3 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
         wrong = next(score for score in flat if not hasattr(score, "__float__"))
         raise InputError(f"{where} has the score {wrong!r}; scores must be numbers.") from None
     return NamedLists(Cells(where, users, items, scores, everyone=everyone, what="score"))
-
-
-# --------------------------------------------------------------------------------------------------------------- ordering
-
-
-def _sorted(keys: Numbers, limit: int) -> tuple[Numbers, Numbers]:
-    """Keys from 0 below `limit` in ascending order, and which they are; equal ones in the order given."""
-    bits = len(keys).bit_length()
-    if limit.bit_length() + bits < 64:
-        # The number of each key rides along below it: plain sorting is several times faster than finding an order.
-        packed = (keys << bits) | np.arange(len(keys))
-        packed.sort()
-        return packed >> bits, packed & ((1 << bits) - 1)
-    order = np.argsort(keys, kind="stable")
-    return keys[order], order
-
-
-def _best_first(
-    users: Numbers, items: Numbers, merit: NDArray[np.float64] | None, by_item: Numbers, offsets: Numbers
-) -> Numbers | None:
-    """The order of cells that puts users one after the other, and within each the highest merit first, then the lowest item.
-
-    Without merit the rows of a user keep their order. `by_item`: cells by user and item. None: all stand so already.
-    """
-    fresh = users[1:] > users[:-1]
-    same = users[1:] == users[:-1]
-    if merit is None:
-        return None if (fresh | same).all() else _sorted(users, len(offsets))[1]
-    better = (merit[1:] < merit[:-1]) | ((merit[1:] == merit[:-1]) & (items[1:] > items[:-1]))
-    if (fresh | (same & better)).all():
-        return None
-    return by_item[_falling(merit[by_item], offsets)]
-
-
-def _falling(values: NDArray[np.float64], offsets: Numbers) -> Numbers:
-    """The order that sorts the values of each row, highest first; equal ones stay in order.
-
-    Rows of about one length are sorted together, so that a long one does not make the others wide.
-    """
-    lengths = np.diff(offsets)
-    order = np.arange(len(values))
-    classes = np.frexp(lengths.astype(np.float64))[1]
-    for kind in np.unique(classes[lengths > 1]):
-        chosen = np.flatnonzero((classes == kind) & (lengths > 1))
-        width = int(lengths[chosen].max())
-        for start in range(0, len(chosen), step := max(1, _TILE // width)):
-            rows = chosen[start : start + step]
-            listed = np.arange(width) < lengths[rows][:, None]
-            cells = np.where(listed, offsets[rows][:, None] + np.arange(width), 0)
-            low = np.where(listed, -values[cells], np.inf)
-            columns = np.argsort(low, axis=1)  # not stable, and much faster: rows in which that shows are sorted again
-            found = np.take_along_axis(low, columns, 1)
-            moved = ((found[:, 1:] == found[:, :-1]) & (columns[:, 1:] < columns[:, :-1])).any(1)
-            if moved.any():
-                columns[moved] = np.argsort(low[moved], axis=1, kind="stable")
-            order[cells[listed]] = np.take_along_axis(cells, columns, 1)[listed]
-    return order

@@ -96,7 +96,7 @@ class Vocabulary:
             places[own.to_numpy() - low] = np.arange(self.size)
             wanted = ids.to_numpy()
             if ids.min() >= low and ids.max() <= high:  # type: ignore[operator]
-                return np.take(places, wanted - low)
+                return np.take(places, wanted - low if low else wanted)
             inside = (wanted >= low) & (wanted <= high)
             return np.where(inside, places[np.where(inside, wanted, low) - low], -1)
         table = pl.DataFrame({"id": own, "code": np.arange(self.size, dtype=np.int64)})
@@ -126,7 +126,7 @@ def distinct(ids: pl.Series) -> pl.Series:
     if ids.dtype.is_integer() and len(ids) and (span := _span(ids, len(ids))) is not None:
         low, high = span
         met = np.zeros(high - low + 1, dtype=np.bool_)
-        met[ids.to_numpy() - low] = True
+        met[ids.to_numpy() - low if low else ids.to_numpy()] = True
         return pl.Series(np.flatnonzero(met) + low, dtype=pl.Int64)
     return ids.unique(maintain_order=True).sort()  # in polars 2.1, text is three times as fast with the order as without
 

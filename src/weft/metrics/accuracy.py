@@ -253,8 +253,8 @@ class LAUC(_Accuracy):
     A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a
     user without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
 
-    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom the source
-    has nothing.
+    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom a model has
+    no scores. With recommendation lists every item that is not masked is offered, so that a user without a list gets 0.5.
 
     Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
 
@@ -299,7 +299,8 @@ class GAUC(UserMean):
     Users without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items
     (`"positives"`), or of ratings in the truth (`"interactions"`).
 
-    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part.
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; recommendation lists, which lack the
+    scores of all other items, are refused: LAUC takes them.
 
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
@@ -340,7 +341,8 @@ class AUC(SummedMetric):
     all users' items instead, comparing scores across users; it keeps every offered score until the end, as much memory as the score
     matrix.
 
-    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5.
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5; recommendation
+    lists, which lack the scores of all other items, are refused: LAUC takes them.
 
     Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
