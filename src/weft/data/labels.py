@@ -182,9 +182,8 @@ def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[pl.S
     if not isinstance(given, (list, tuple)):
         raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
     if in_order == 0 and ids.size:
-        raise InputError(
-            f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}, or {ids.kind}s=."
-        )
+        hint = "" if ids.origin == "source" and ids.kind == "user" else f", or {ids.kind}s="  # lists name their users themselves
+        raise InputError(f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}{hint}.")
     if len(given) != in_order:
         raise InputError(
             f"{where} has {len(given)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."

@@ -29,7 +29,7 @@ class Vocabulary:
         self.kind = kind
         self.size = size
         self._ids = ids
-        self._origin = origin
+        self.origin = origin
 
     @classmethod
     def numbers(cls, kind: str, size: int, *, origin: str = "the scores") -> Vocabulary:
@@ -80,10 +80,10 @@ class Vocabulary:
                 line = "row" if self.kind == "user" else "column"
                 raise InputError(
                     f"{where} has {_describe(ids)} as {self.kind} ids, but without {self.kind}s= ids are {line} numbers of "
-                    f"{self._origin}, 0 to {self.size - 1}. Give the ids of the {line}s of {self._origin} as {self.kind}s=[...]."
+                    f"{self.origin}, 0 to {self.size - 1}. Give the ids of the {line}s of {self.origin} as {self.kind}s=[...]."
                 )
             raise InputError(
-                f"{where} has {_describe(ids)} as {self.kind} ids, but {self._origin or f'{self.kind}s='} has {_describe(own)}. "
+                f"{where} has {_describe(ids)} as {self.kind} ids, but {self.origin or f'{self.kind}s='} has {_describe(own)}. "
                 "Convert one of them: 1 and '1' are different ids."
             )
         if self._ids is None:
@@ -107,7 +107,7 @@ class Vocabulary:
         """The same vocabulary with further ids behind its own."""
         import polars as pl
 
-        return Vocabulary(self.kind, self.size + len(ids), pl.concat([self.ids, ids]) if self.size else ids, origin=self._origin)
+        return Vocabulary(self.kind, self.size + len(ids), pl.concat([self.ids, ids]) if self.size else ids, origin=self.origin)
 
     def keys(self) -> Codes:
         """A number for each id that depends on the id alone, for hashing: not on its place or on the machine."""
