@@ -282,11 +282,9 @@ class Batch:
         """Whether each relevant cell was offered."""
         if self.lists is None:
             return self.relevant_scores > -torch.inf
-        return (
-            ~self.seen.holds(self.relevant.keys)
-            if self.seen is not None
-            else torch.ones_like(self.relevant.items, dtype=torch.bool)
-        )
+        if self.seen is None:
+            return torch.ones_like(self.relevant.items, dtype=torch.bool)
+        return ~self.seen.holds(self.relevant.keys)
 
     @block
     def negatives(self) -> Tensor:

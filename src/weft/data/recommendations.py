@@ -16,7 +16,7 @@ from torch import Tensor
 
 from weft.data.cells import COLUMNS, Cells, find_column, is_frame, open_frame, read_ids, read_numbers
 from weft.data.rows import float_type
-from weft.data.sorting import Numbers, portions, sort_lists, starts_of, together
+from weft.data.sorting import Numbers, portions, sort_lists, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
 
@@ -65,40 +65,40 @@ class NamedLists:
         offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
         rows = None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
         listed = self.cells.encode_items(items)
-        scores, merit = self.cells.values, {"score": self.cells.values, "rank": self.ranks, "rows": None}[self.order]
+        scores, merit = self.cells.values, self._merit()
         if rows is not None:
             listed, scores, merit = listed[rows], scores[rows], None if merit is None else merit[rows]
         keys, places, best_items, best_scores = np.empty_like(listed), np.empty_like(listed), listed, scores
         twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
         for first, last in portions(offsets):
-            part = slice(offsets[first], offsets[last])
-            worth = None if merit is None else -merit[part] if self.order == "rank" else merit[part]
-            portion = sort_lists(listed[part], worth, offsets[first : last + 1] - part.start, items.size)
-            keys[part], cells = portion.keys + first * items.size, portion.by_item
-            twice["item"].append(portion.repeated() + part.start)
+            start, stop = offsets[first], offsets[last]
+            part, own = slice(start, stop), offsets[first : last + 1] - start
+            portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
+            np.add(portion.keys, first * items.size, out=keys[part])
+            np.add(portion.places, start, out=places[part])
+            twice["item"].append(portion.repeated() + start)
+            if self.order == "rank" and merit is not None:
+                twice["rank"].append(portion.tied(merit[part], own) + start)
             if portion.order is not None:
                 if best_items is listed:
                     best_items, best_scores = listed.copy(), scores.copy()
                 best_items[part], best_scores[part] = listed[part][portion.order], scores[part][portion.order]
-                there = np.empty_like(cells)
-                there[portion.order] = np.arange(len(cells))
-                cells = there[cells]
-            if self.order == "rank" and worth is not None:
-                order = np.arange(len(worth)) if portion.order is None else portion.order
-                same = np.append(False, np.diff(worth[order]) == 0)[: len(order)]
-                same[starts_of(offsets[first : last + 1] - part.start)] = False
-                twice["rank"].append(order[same] + part.start)
-            np.add(cells, part.start, out=places[part])
         self._refuse(rows, twice["item"], "holds the same item twice in a list", "Each item may occur once per user.")
         self._refuse(rows, twice["rank"], "gives one rank to several items of a list", "The ranks of a user must differ.")
         return Recommendations(
             offsets, best_items, best_scores if self.has_scores else None, keys, places, items.size, certain=self.order != "score"
         )
 
-    def _refuse(self, rows: Numbers | None, portions: list[Numbers], what: str, how: str) -> None:
+    def _merit(self) -> NDArray[np.float64] | None:
+        """What ranks the cells of a list, the highest first; None: nothing but their order."""
+        if self.order == "rows":
+            return None
+        return self.cells.values if self.ranks is None else -self.ranks
+
+    def _refuse(self, rows: Numbers | None, wrong_cells: list[Numbers], what: str, how: str) -> None:
         """An error that shows the rows of some cells, if there are any. `rows`: the row of each cell; None: they are the same."""
-        if any(map(len, portions)):
-            cells = np.concatenate(portions)
+        if any(map(len, wrong_cells)):
+            cells = np.concatenate(wrong_cells)
             wrong = np.zeros(len(self.cells.values), dtype=np.bool_)
             wrong[cells if rows is None else rows[cells]] = True
             raise InputError(f"{self.cells.where} {what}:\n{self.cells.show(wrong)}\n{how}")

@@ -25,9 +25,26 @@ class Portion:
     by_item: Numbers
     order: Numbers | None
 
+    @property
+    def places(self) -> Numbers:
+        """For each key, where its cell stands once the lists are best first."""
+        if self.order is None:
+            return self.by_item
+        standing = np.empty_like(self.order)
+        standing[self.order] = np.arange(len(self.order))
+        return standing[self.by_item]
+
     def repeated(self) -> Numbers:
         """The cells that hold an item which stands in their list already."""
         return np.compress(self.keys[1:] == self.keys[:-1], self.by_item[1:])
+
+    def tied(self, merit: NDArray[np.float64], offsets: Numbers) -> Numbers:
+        """The cells that have the merit of the one before them in their list."""
+        order = np.arange(len(merit)) if self.order is None else self.order
+        same = np.zeros(len(merit), dtype=np.bool_)
+        np.equal(merit[order[1:]], merit[order[:-1]], out=same[1:])
+        same[_starts(offsets)] = False
+        return order[same]
 
 
 def sort_lists(items: Numbers, merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int) -> Portion:
@@ -70,7 +87,7 @@ def sorted_keys(keys: Numbers, limit: int) -> tuple[Numbers, Numbers]:
     return keys[order], order
 
 
-def starts_of(offsets: Numbers) -> Numbers:
+def _starts(offsets: Numbers) -> Numbers:
     """The first cell of each list that has one."""
     return offsets[:-1][np.diff(offsets) > 0]
 
@@ -78,7 +95,7 @@ def starts_of(offsets: Numbers) -> Numbers:
 def _is_falling(merit: NDArray[np.float64], items: Numbers, offsets: Numbers) -> bool:
     good = np.ones(len(merit), dtype=np.bool_)
     np.less(merit[1:], merit[:-1], out=good[1:])
-    good[starts_of(offsets)] = True
+    good[_starts(offsets)] = True
     left = np.flatnonzero(~good)
     return bool(((merit[left] == merit[left - 1]) & (items[left] > items[left - 1])).all())
 
