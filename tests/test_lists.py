@@ -102,12 +102,19 @@ def worlds(draw):
 
 
 @settings(max_examples=30, deadline=None)
-@given(worlds(), st.sampled_from(TIE_RULES), st.booleans(), st.sampled_from(["zero", "skip"]), st.sampled_from([1, 3, None]))
-def test_lists_are_the_dense_scores_of_what_is_listed(world, ties, masked, missing, batch_size):
+@given(
+    worlds(),
+    st.sampled_from(TIE_RULES),
+    st.booleans(),
+    st.sampled_from(["zero", "skip"]),
+    st.sampled_from([1, 3, None]),
+    st.sampled_from([[2], [1, 3], [1, 4, 12]]),
+)
+def test_lists_are_the_dense_scores_of_what_is_listed(world, ties, masked, missing, batch_size, cutoffs):
     scores, ids = world.dense()
     common = {
         "metrics": SAME,
-        "top_k": K,
+        "top_k": cutoffs,
         "train": world.train,
         "ties": ties,
         "mask_seen": masked,
@@ -120,7 +127,7 @@ def test_lists_are_the_dense_scores_of_what_is_listed(world, ties, masked, missi
     same(lists, dense)
     assert lists.per_user.sort("user").equals(dense.per_user.sort("user"))
     kept = ("users", "evaluated_users", "users_without_relevant", "users_without_truth", "missing_users", "relevant_items")
-    kept += ("relevant_seen", "ratings_without_score", *(f"{what}@{k}" for what in ("short_lists", "ties") for k in K))
+    kept += ("relevant_seen", "ratings_without_score", *(f"{what}@{k}" for what in ("short_lists", "ties") for k in cutoffs))
     assert {name: lists.counts[name] for name in kept} == {name: dense.counts[name] for name in kept}
     assert lists.counts["relevant_not_offered"] == 0
 
@@ -344,6 +351,16 @@ def test_ties_go_by_item_in_order_or_as_items_says():
     assert bounds == pytest.approx([1 / 3, 1, (1 + 1 / 2 + 1 / 3) / 3])
 
 
+def test_ties_at_the_cut_are_shared_by_all_who_tie_there():
+    scores = {"u": {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 0.0}}
+    expected = {"a": 1, "b": 1 / 3, "d": 1 / 3, "e": 0, "f": 0}
+    for item, chance in expected.items():
+        result = weft.evaluate(scores, {"u": [item]}, metrics="HitRate@2", ties="expected")
+        assert result["HitRate@2"] == pytest.approx(chance)
+    drawn = [weft.evaluate(scores, {"u": ["d"]}, metrics="HitRate@2", ties="random", seed=seed)["HitRate@2"] for seed in range(60)]
+    assert 5 < sum(drawn) < 40  # a third of 60, more or less: always the same, because seeds are
+
+
 def test_ties_are_told():
     result = weft.evaluate({"u": {"b": 1.0, "a": 1.0, "c": 1.0}}, {"u": ["c"]}, metrics="MRR", top_k=[2, 3])
     assert (result.counts["ties@2"], result.counts["ties@3"]) == (1, 0)
@@ -404,7 +421,7 @@ SEEN = {"ann": ["tea", "oat"], "bob": ["rye"], "zoe": ["tea"]}
             "1 recommended items are in their user's train and are kept; mask_seen=True",
         ),
         (False, (1 / 3 + 1) / 3, (0 + 1 + 0.5) / 3, None, None),
-        # ann: milk, rye; of her offered milk and rye one is a negative and comes first, then one hit of two: (1 - 1) * ...
+        # ann is offered milk and rye: her one negative comes first, and so no area is left
         (True, (1 / 2 + 1) / 3, (0 + 1 + 0.5) / 3, 1, "1 recommended items are in their user's train and are removed"),
     ],
 )
