@@ -91,7 +91,12 @@ SCORE_ERRORS = [
     ("a cube", lambda: evaluate(SCORES[None].numpy()), InputError, [r"shape \[1, 2, 3\]", r"\[users, items\]"]),
     ("a list", lambda: evaluate([[0.1, 0.2]]), InputError, ["list", "tensor or array"]),
     ("nothing", lambda: evaluate(None), InputError, ["NoneType", "expected scores"]),
-    ("a pandas frame", lambda: evaluate(pd.DataFrame({"score": [1.0]})), InputError, ["DataFrame", "expected scores"]),
+    (
+        "a pandas frame",
+        lambda: evaluate(pd.DataFrame({"score": [1.0]})),
+        InputError,
+        ["DataFrame", "read as recommendation lists", "to_numpy"],
+    ),
     ("strings", lambda: evaluate(np.array([["a"]])), InputError, ["<U1", "must be numbers"]),
     ("objects", lambda: evaluate(np.array([[None]])), InputError, ["object", "must be numbers"]),
     ("complex", lambda: evaluate(SCORES + 0j), InputError, ["complex64", "real numbers"]),

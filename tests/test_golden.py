@@ -188,3 +188,26 @@ def test_lists_train_and_threshold_give_the_same(model):
     for source, masked in ((listed, None), (scores(model, "seen items last"), train)):
         result = weft.evaluate(source, truth("rating"), train=masked, **how)
         assert {name: result[name] for name in wanted} == pytest.approx(wanted, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize("relevance", EVERY)
+@pytest.mark.parametrize("model", ["itemknn", "pop"])
+@pytest.mark.parametrize("columns", [("rank",), ("score",), ()], ids=["ranks", "scores", "rows"])
+def test_the_stored_lists_are_a_source(model, relevance, columns):
+    """The lists that every tool was given, as they lie there; where scores rank them, equal ones go by item."""
+    lists = pl.read_csv(DATA / f"rec_{model}.csv.gz").select("user", "item", *columns)
+    cases = [
+        (tool, theirs, ours, how)
+        for of, tool, theirs, ours, how in CASES
+        if of == relevance and "view" not in how and "AUC" not in ours
+    ]
+    for settings in ({}, ZERO):
+        chosen = [case[:3] for case in cases if case[3] == settings]
+        names = [ours.format(k=k) for _, _, ours in chosen for k in CUTOFFS]
+        result = weft.evaluate(lists, truth(relevance), metrics=names, items=ids("items"), **settings)
+        for tool, theirs, ours in chosen:
+            values = stored(f"ml100k_tlo/{model}/{relevance}")[tool]
+            compared = {ours.format(k=k): values[theirs.format(k=k)] for k in CUTOFFS if theirs.format(k=k) in values}
+            assert compared
+            found = {name: result[name] for name in compared}
+            assert found == pytest.approx(compared, rel=0, abs=TOLERANCES.get(tool, 1e-9)), (tool, theirs)

@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
-from weft.data import Column
+from weft.data import Column, ListRows
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Order, TheOrder, segments
-from weft.ranking import Ranking, TieRule, hidden, kernel_for
+from weft.ranking import Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, without
 
 # Elements that a comparison over the whole catalogue may hold at once, and that stay in the cache from one look to the next.
 _TILE = 1 << 20
@@ -66,7 +66,7 @@ class block(Generic[Value]):  # noqa: N801 - reads as a decorator
 
 
 class Batch:
-    """Some users: masked scores `[batch, items]` (None: the source has nothing for them) and their sparse truth.
+    """Some users: masked scores `[batch, items]` or masked lists (neither: the source has nothing for them) and their sparse truth.
 
     `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
     cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off, 0 if no metric has one;
@@ -88,8 +88,10 @@ class Batch:
         seen: SparseRows | None = None,
         judged: Tensor | None = None,
         reads_ranks: bool = False,
+        lists: ListRows | None = None,
     ) -> None:
         self.scores = scores
+        self.lists = lists
         self.truth = truth
         self.relevant = relevant
         self.raw_scores = raw_scores
@@ -117,7 +119,7 @@ class Batch:
     def close(self) -> None:
         """Let go of everything: a batch and its `Lists` hold each other, and would wait for the garbage collector."""
         self._kept.clear()
-        self.scores = None
+        self.scores = self.lists = None
 
     def at(self, cutoffs: tuple[int, ...]) -> Lists:
         """The batch seen at these cut-offs."""
@@ -128,6 +130,8 @@ class Batch:
         """The masked scores for a user's own metric; where the source has none, nothing is offered."""
         if self.scores is not None:
             return self.scores
+        if self.lists is not None:
+            return self.lists.dense()
         return torch.full((self.size, self.truth.num_items), -torch.inf, dtype=self.dtype, device=self.device)
 
     @block
@@ -138,11 +142,23 @@ class Batch:
         highest = self.ranking.values[:, 0] if self.depth else self.scores.amax(1)
         return ~(highest < torch.inf)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the source has nothing for these users."""
+        return self.scores is None if self.lists is None else self.lists.missing
+
     # ------------------------------------------------------------------------------------------------ the lists
+
+    @block
+    def settled(self) -> ListRows | None:
+        """The lists that the source gave, ties in the order of the rule; None where it gave scores."""
+        return None if self.lists is None else settle_ties(self.lists, self.rule, self.user_keys, self.relevant)
 
     @block
     def ranking(self) -> Ranking:
         """The lists one position deeper than the largest cut-off, so that ties at the cut can be seen."""
+        if self.settled is not None:
+            return Ranking(*self.settled.first(self.depth + 1))
         if self.scores is None:
             nothing = torch.full((self.size, self.depth + 1), -1, device=self.device)
             return Ranking(nothing, nothing.to(self.dtype).fill_(-torch.inf))
@@ -178,6 +194,10 @@ class Batch:
     @block
     def hit_positions(self) -> Tensor:
         """For each relevant cell its position in the list, from 0; `depth` where it is not in the list."""
+        if self.settled is not None:
+            listed, is_listed = self.settled.find(self.relevant.keys)
+            position = (listed - self.settled.offsets[self.relevant.rows]).clamp(max=self.depth)
+            return torch.where(is_listed, position, self.depth)
         return kernel_for(self.device).find_in_lists(self.items, self.values, self.relevant, self.relevant_scores)
 
     @block
@@ -188,14 +208,23 @@ class Batch:
     @block
     def order(self) -> Order:
         """What is known about each position: from the one list, or averaged over all orders of tied items."""
-        if self.rule.name != "expected" or self.scores is None:
+        if self.rule.name != "expected" or self.is_certain:
             return self.listed
         last = self.values[:, -1]
-        rows = torch.arange(self.size + 1, device=self.device)
-        one_each = SparseRows(rows, torch.zeros_like(rows[1:]), last, self.truth.num_items)
-        ranks, _ = kernel_for(self.device).double_ranks(self.scores, one_each, last)
-        ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(1)  # whatever is above the last is in the list
+        if self.settled is not None:
+            ties_with_last = count_equal(self.settled, last)
+        else:
+            assert self.scores is not None
+            rows = torch.arange(self.size + 1, device=self.device)
+            one_each = SparseRows(rows, torch.zeros_like(rows[1:]), last, self.truth.num_items)
+            ranks, _ = kernel_for(self.device).double_ranks(self.scores, one_each, last)
+            ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(1)  # whatever is above the last is in the list
         return AllOrders(self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether there are no ties: the source has nothing, or says in which order it comes."""
+        return self.scores is None if self.lists is None else self.lists.certain
 
     # ------------------------------------------------------------------------------------------------ the truth
 
@@ -211,7 +240,9 @@ class Batch:
 
     @block
     def relevant_scores(self) -> Tensor:
-        """The masked score of each relevant cell, `-inf` for what was not offered."""
+        """The masked score of each relevant cell, `-inf` for what was not offered, or not listed."""
+        if self.lists is not None:
+            return self.lists.scores_at(self.relevant.keys)
         if self.scores is None:
             return torch.full_like(self.relevant.values, -torch.inf)
         return self.scores.view(-1).index_select(0, self.relevant.keys)
@@ -248,16 +279,28 @@ class Batch:
 
     @block
     def offered(self) -> Tensor:
-        """The number of items that could be recommended `[batch]`."""
+        """The number of items that could be recommended `[batch]`: to users with lists, whatever is not masked."""
+        if self.lists is not None:
+            masked = self.seen.lengths if self.seen is not None else torch.zeros_like(self.relevant.lengths)
+            return (self.truth.num_items - masked).to(self.dtype)
         if self.scores is None:
             return torch.zeros(self.size, dtype=self.dtype, device=self.device)
         counted = self.ranks[1] if "ranks" in self._kept else kernel_for(self.device).count_offered(self.scores)
         return counted.to(self.dtype)
 
     @block
+    def relevant_offered(self) -> Tensor:
+        """Whether each relevant cell was offered."""
+        if self.lists is None:
+            return self.relevant_scores > -torch.inf
+        if self.seen is None:
+            return torch.ones_like(self.relevant.items, dtype=torch.bool)
+        return ~self.seen.holds(self.relevant.keys)
+
+    @block
     def negatives(self) -> Tensor:
         """The number of offered items that are not relevant `[batch]`."""
-        return self.offered - self.relevant.sum((self.relevant_scores > -torch.inf).to(self.dtype))
+        return self.offered - self.relevant.sum(self.relevant_offered.to(self.dtype))
 
     @block
     def ranks(self) -> tuple[Tensor, Tensor]:
@@ -291,10 +334,10 @@ class Batch:
     def _count_offered(self, chosen: Tensor) -> Tensor:
         num_items = self.truth.num_items
         counts = torch.zeros(num_items, dtype=torch.int64, device=self.device)
-        if self.scores is None:
+        if self.scores is None and self.lists is None:
             return counts
         looked_at = chosen
-        if self.device.type == "cpu":
+        if self.device.type == "cpu" or self.lists is not None:
             # Where nothing is missing but what was masked, the masked cells tell; only other rows must be looked at.
             masked = self.seen.lengths if self.seen is not None else torch.zeros_like(self.relevant.lengths)
             whole = chosen & (self.offered == num_items - masked)
@@ -302,8 +345,9 @@ class Batch:
             if self.seen is not None:
                 counts.index_add_(0, self.seen.items, -whole[self.seen.rows].long())
             looked_at = chosen & ~whole
-            if not looked_at.any():
+            if self.scores is None or not looked_at.any():
                 return counts
+        assert self.scores is not None
         for start in range(0, self.size, step := max(1, _TILE // max(1, num_items))):
             rows = slice(start, start + step)
             counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
@@ -469,7 +513,7 @@ class Lists:
 
 @contextmanager
 def open_batch(
-    scores: Tensor | None,
+    scores: Tensor | ListRows | None,
     truth: SparseRows,
     *,
     threshold: float | None,
@@ -492,8 +536,9 @@ def open_batch(
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth}
     about |= {"seen": seen, "judged": judged, "reads_ranks": reads_ranks}
-    if scores is None:
-        batch = Batch(None, truth, raw_scores=torch.full_like(truth.values, -torch.inf), **about)
+    if scores is None or isinstance(scores, ListRows):
+        raw = torch.full_like(truth.values, -torch.inf) if scores is None else scores.scores_at(truth.keys)
+        batch = Batch(None, truth, raw_scores=raw, lists=None if scores is None else without(scores, seen), **about)
         yield batch
         batch.close()
         return

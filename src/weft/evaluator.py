@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks import Batch, open_batch
-from weft.data import Features, Label, Labels, Train
+from weft.data import Features, Label, Labels, ListRows, Train
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users
-from weft.metrics.means import Reading, SummedMetric, UserMean
+from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
 from weft.metrics.totals import Ledger, Total
 from weft.names import Spec, print_cell
 from weft.profiles import adopt, choose, find_profile
@@ -135,6 +135,7 @@ class Evaluator(nn.Module):
         self._kept: list[tuple[Tensor, Tensor]] = []
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
+        self._has_lists = False  # what the source gives: lists, or scores
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
         """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
@@ -214,6 +215,12 @@ class Evaluator(nn.Module):
                             f"{name}."
                         )
 
+    @property
+    def wants_dense(self) -> bool:
+        """Whether a metric is handed blocks of `[batch, items]`, as authors' metrics are."""
+        formulas = [group.metric for group in self._groups if isinstance(group.metric, UserAverageTopKMetric)]
+        return len(self.own_metrics) > 0 or any(type(metric).per_user is UserAverageTopKMetric.per_user for metric in formulas)
+
     def _own(self) -> list[BaseMetric]:
         return cast("list[BaseMetric]", list(self.own_metrics))
 
@@ -251,7 +258,7 @@ class Evaluator(nn.Module):
 
     def add(
         self,
-        scores: Tensor | None,
+        scores: Tensor | ListRows | None,
         truth: SparseRows,
         *,
         users: Tensor,
@@ -260,7 +267,8 @@ class Evaluator(nn.Module):
         relevant: SparseRows | None = None,
         judged: Tensor | None = None,
     ) -> None:
-        """Add a batch that is prepared already; `scores=None` for users for whom the source has nothing."""
+        """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing."""
+        self._has_lists = isinstance(scores, ListRows)
         with open_batch(
             scores,
             truth,
@@ -272,7 +280,7 @@ class Evaluator(nn.Module):
             seen=seen,
             relevant=relevant,
             judged=judged,
-            reads_ranks=any(group.metric.reads_ranks for group in self._groups),
+            reads_ranks=any(group.metric.needs_all_scores for group in self._groups),
         ) as batch:
             self._accumulate(batch)
 
@@ -307,20 +315,19 @@ class Evaluator(nn.Module):
         return batch.users[keep], table[keep]
 
     def _tally(self, batch: Batch) -> Tensor:
-        relevant = batch.relevant_scores
         evaluated = (batch.relevant.lengths > 0).sum()
         seen = self._count_seen(batch)
         everyone = torch.full_like(evaluated, batch.size)
-        missing = everyone if batch.scores is None else torch.zeros_like(evaluated)
+        missing = everyone if batch.is_missing else torch.zeros_like(evaluated)
         tallies = {
             "users": everyone,
             "evaluated_users": evaluated,
             "users_without_relevant": batch.judged.sum() - evaluated,
             "users_without_truth": everyone - batch.judged.sum(),
             "missing_users": missing,
-            "relevant_items": torch.full_like(evaluated, len(relevant)),
+            "relevant_items": torch.full_like(evaluated, len(batch.relevant.items)),
             "relevant_seen": seen,
-            "relevant_not_offered": (relevant == -torch.inf).sum() - seen,
+            "relevant_not_offered": (~batch.relevant_offered).sum() - seen,
             "ratings_without_score": (batch.raw_scores == -torch.inf).sum(),
             "bad_scores": batch.bad_rows.sum(),
         }
@@ -329,7 +336,7 @@ class Evaluator(nn.Module):
             for k in self.cutoffs:
                 tallies[f"short_lists@{k}"] = (batch.lengths < k).sum()
                 tied = (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
-                tallies[f"ties@{k}"] = tied.sum()
+                tallies[f"ties@{k}"] = torch.zeros_like(evaluated) if batch.is_certain else tied.sum()
         if "user_groups" in self._inputs:
             tallies["users_without_group"] = (self._inputs["user_groups"].codes.at(batch.users, -1) < 0).sum()
         return torch.stack([tallies[name] for name in self.count_names]).to(self.tallies.dtype)
@@ -434,7 +441,8 @@ class Evaluator(nn.Module):
                 f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of the means over evaluated users"
             )
         if missing := counts["missing_users"]:
-            notes.append(f"{missing:,} users of the truth have no scores and are evaluated with an empty list")
+            what = "list and are evaluated with an empty one" if self._has_lists else "scores and are evaluated with an empty list"
+            notes.append(f"{missing:,} users of the truth have no {what}")
         if seen := counts["relevant_seen"]:
             notes.append(
                 f"{seen:,} of {counts['relevant_items']:,} relevant items are masked because they are in train; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,33 +11,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from weft.data import Cells, Interactions, Train, Vocabulary, read_cells, read_features, read_labels
+from weft.data import Cells, Interactions, ListRows, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build
 from weft.data.interactions import check_threshold
+from weft.data.recommendations import Recommendations, are_lists
 from weft.data.rows import SparseRows
-from weft.errors import InputError, SettingError, one_of, whole_number
+from weft.data.vocabulary import distinct
+from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
+from weft.names import Spec
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TIE_RULES, TieRule
-from weft.registry import as_list, expand
+from weft.registry import as_list, expand, nameable
 from weft.result import Result
-from weft.sources import Model, Source, open_source
+from weft.sources import Model, RecommendationLists, Source, open_source
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from weft.metrics.base import BaseMetric
 
 MISSING_LISTS = ("zero", "skip")
 # The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
 _BATCH_BYTES = 1 << 26
 _BATCH_USERS = 1024
+# Positions of lists in one batch: what is computed for each of them should stay in the processor's cache.
+_BATCH_POSITIONS = 1 << 18
 
 
 @dataclass(frozen=True)
 class _Problem:
     """Everything by number: who is evaluated, on what."""
 
-    source: Source
+    source: Source | RecommendationLists
     users: Vocabulary  # first the source's rows, then users of the truth for whom it has nothing
     items: Vocabulary
     num_rows: int
@@ -47,6 +55,8 @@ class _Problem:
     labels: dict[str, Any]  # user_groups, item_clusters, item_features, by number
     unmatched: int  # rows of train whose users are not evaluated
     probed: int  # users whom the model was asked for already
+    lists: Recommendations | None = None
+    seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
 
 
 def evaluate(
@@ -78,26 +88,31 @@ def evaluate(
 
     source
         Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`.
+        Or recommendation lists: a polars or pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the
+        best first, or `{user: {item: score}}`. Scored lists are ranked by score and the tie rule, lists with ranks by rank, others
+        as they stand.
     truth, train
         A frame (user, item, rating), a sparse or dense `[users, items]` matrix, or `{user: {item: rating}}`.
     metrics, top_k
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs for names without one.
     users, items
-        The ids of the scores' rows and columns. Without them ids are row and column numbers.
+        The ids of the scores' rows and columns. Without them ids are row and column numbers. With lists, `items` is the catalogue;
+        without it, every item of train, truth and lists.
     user_groups, item_clusters, item_features
         For metrics that compare groups: a label per user, a label per item, a set of features per item. `{id: label}`, a frame with
         a column of ids and one of labels (for features one row each), or a list in the order of the ids.
     relevance_threshold
         From which rating on an item is relevant; without it, above 0.
     mask_seen
-        Whether items of `train` are never recommended to their user: `"auto"` (if train is given), True or False.
+        Whether items of `train` are never recommended to their user: `"auto"` (scores: if train is given; lists: no, but the result
+        says how many they hold), True (lists close up over what is removed) or False.
     ties, seed
         Who comes first among equal scores: `"index"` (default), `"random"`, `"expected"`, `"pessimistic"` or `"optimistic"`.
     per_user
         Keep a value per user, metric and cut-off, as `result.per_user`.
     empty_users, missing_lists
-        Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the truth without scores: `"zero"`
-        (default) or `"skip"`.
+        Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the truth without scores or a list:
+        `"zero"` (default) or `"skip"`.
     profile
         Another tool's definitions, so that its numbers come out: `"warprec"`, `"elliot"`, `"trec_eval"`, `"ranx"`, `"recbole"`,
         `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets parameters, ties and how users count, where the caller does not.
@@ -111,6 +126,9 @@ def evaluate(
     >>> result = weft.evaluate(scores, {0: {0: 1}, 1: {2: 1}}, metrics=["HitRate", "MRR"], top_k=[1, 2])
     >>> result["MRR@2"]
     0.75
+    >>> lists = {"ann": ["tea", "milk"], "bob": ["milk", "tea", "rye"]}
+    >>> weft.evaluate(lists, {"ann": ["tea"], "bob": ["rye"]}, metrics="MRR@2")["MRR@2"]
+    0.5
     """
     tool = None if profile is None else find_profile(profile)
     chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
@@ -118,14 +136,26 @@ def evaluate(
     batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
     relevance_threshold = check_threshold(relevance_threshold)
     masks = decide_masking(mask_seen, train is not None)
+    has_lists = isinstance(source, RecommendationLists) or are_lists(source)
+    masks = masks and not (has_lists and mask_seen == "auto")
     metrics = [metric if tool is None else adopt(metric, tool) for metric in as_list(metrics)]
     labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
     labels = {name: given for name, given in labels.items() if given is not None}
     available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
-    expand(metrics, as_cutoffs(top_k), available=available)  # a metric that cannot run is refused before any data is read
+    # A metric that cannot run is refused before any data is read.
+    wanted = expand(metrics, as_cutoffs(top_k), available=available)
+    if has_lists:
+        _refuse(wanted, "needs_all_scores", "the scores of all items, which lists do not have; LAUC is the area that a list tells")
     hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
-    problem = _pose(open_source(source), truth, train, users, items, labels, batch_size, relevance_threshold)
+    opened = open_source(source)
+    if isinstance(opened, RecommendationLists) and not opened.named.has_scores:
+        _refuse(
+            wanted, "reads_scores", "scores, which these lists do not have; add a column 'score', or give {user: {item: score}}"
+        )
+    problem = _pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold)
+    if problem.lists is not None and problem.train is not None and mask_seen is not False:
+        problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows).keys))
     evaluator = Evaluator(
         metrics,
         top_k,
@@ -148,11 +178,14 @@ def evaluate(
     user_keys = torch.as_tensor(problem.users.keys()) if hashes else None
     relevant = problem.truth.relevant(relevance_threshold)
     last = problem.users.size if missing_lists == "zero" else problem.num_rows
-    step = batch_size or _users_at_once(problem, device)
+    step = batch_size or _users_at_once(problem, device, evaluator)
     with _progress_bar(last, progress) as advance:
         for start, stop in _spans(problem, last, step):
-            scores = None
-            if start < problem.num_rows:
+            scores: Tensor | ListRows | None = None
+            where = device or torch.device("cpu")
+            if isinstance(problem.source, RecommendationLists):
+                scores = problem.source.lists(start, stop, where)
+            elif start < problem.num_rows:
                 scores = problem.source.scores(start, stop, problem.users.ids[start:stop])
                 if scores.shape[1] != problem.items.size:
                     raise InputError(
@@ -160,7 +193,7 @@ def evaluate(
                         "it must give one score per item, in the order of items=."
                     )
                 scores = scores if device is None else scores.to(device)
-            where = (device or torch.device("cpu")) if scores is None else scores.device
+                where = scores.device
             evaluator.to(where)
             codes = torch.arange(start, stop, device=where)
             truth = SparseRows.of(problem.truth.rows(start, stop), where)
@@ -177,8 +210,16 @@ def evaluate(
     return _label(evaluator.compute(), problem, name, masks, missing_lists)
 
 
+def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> None:
+    """Refuse metrics with a trait that the source cannot serve; `what` says what they need and how to get it."""
+    different = {str(spec.at(None)): (spec, metric) for spec, metric in wanted.items()}
+    names = [name for name, (spec, metric) in different.items() if getattr(nameable(spec, metric), trait)]
+    if names:
+        raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {what}.")
+
+
 def _pose(
-    source: Source,
+    source: Source | RecommendationLists,
     truth: Any,
     train: Any,
     users: Any,
@@ -190,18 +231,20 @@ def _pose(
     """Number the users and items, and put truth and train into rows."""
     truth_cells = read_cells(truth, "truth")
     train_cells = None if train is None else read_cells(train, "train")
-    user_ids = _vocabulary("user", users, source.num_users)
-    if user_ids is None:  # a model can score whoever is asked for: those of the truth
-        if truth_cells.shape is not None:
-            user_ids = Vocabulary.numbers("user", truth_cells.shape[0])
-        else:
-            user_ids = Vocabulary.of("user", _named_users(truth_cells))
-    item_ids = _vocabulary("item", items, source.num_items)
-    if item_ids is None and truth_cells.shape is not None:
-        item_ids = Vocabulary.numbers("item", truth_cells.shape[1])
-    probed = 0
-    if item_ids is None:
-        item_ids, probed = _columns_of_model(source, user_ids, batch_size)
+    lists, probed = None, 0
+    items_in_order = True  # whether the caller knows which item comes first
+    if isinstance(source, RecommendationLists):
+        if users is not None:
+            raise SettingError("users= names the rows of scores; recommendation lists name their users themselves. Leave it out.")
+        items_in_order = items is not None or any(
+            cells is not None and cells.shape is not None for cells in (truth_cells, train_cells)
+        )
+        item_ids = _catalogue(source, items, truth_cells, train_cells)
+        truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
+        user_ids = Vocabulary.found("user", [source.named.users], origin="source")
+        lists = source.arrange(user_ids, item_ids)
+    else:
+        user_ids, item_ids, probed = _rows_and_columns(source, users, items, truth_cells, batch_size)
     num_rows = user_ids.size
     user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
     judged = np.ones(num_rows, dtype=np.bool_)
@@ -225,19 +268,49 @@ def _pose(
     if train_cells is not None:
         read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows)
     read = {
-        name: read_features(given, name, item_ids)
+        name: read_features(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_features"
-        else read_labels(given, name, item_ids)
+        else read_labels(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_clusters"
         else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
         for name, given in labels.items()
     }
-    return _Problem(source, user_ids, item_ids, num_rows, rows, judged, read_train, read, unmatched, probed)
+    return _Problem(source, user_ids, item_ids, num_rows, rows, judged, read_train, read, unmatched, probed, lists)
+
+
+def _rows_and_columns(
+    source: Source, users: Any, items: Any, truth: Cells, batch_size: int | None
+) -> tuple[Vocabulary, Vocabulary, int]:
+    """The users and items of scores, and how many users a model was asked for to find out."""
+    user_ids = _vocabulary("user", users, source.num_users)
+    if user_ids is None:  # a model can score whoever is asked for: those of the truth
+        if truth.shape is not None:
+            user_ids = Vocabulary.numbers("user", truth.shape[0])
+        else:
+            user_ids = Vocabulary.of("user", _named_users(truth))
+    item_ids = _vocabulary("item", items, source.num_items)
+    if item_ids is None and truth.shape is not None:
+        item_ids = Vocabulary.numbers("item", truth.shape[1])
+    return (user_ids, item_ids, 0) if item_ids is not None else (user_ids, *_columns_of_model(source, user_ids, batch_size))
+
+
+def _catalogue(source: RecommendationLists, items: Any, truth: Cells, train: Cells | None) -> Vocabulary:
+    """The items that lists are about: those given, or the columns of a matrix, or every item that occurs."""
+    if items is not None:
+        return Vocabulary.of("item", items)
+    given = [cells for cells in (truth, train) if cells is not None]
+    for cells in given:
+        if cells.shape is not None:
+            return Vocabulary.numbers("item", cells.shape[1], origin=cells.where)
+    listed = Vocabulary.found("item", [source.named.cells.items], origin="source")
+    for cells in given:
+        listed.encode(cells.items.head(1), cells.where)  # refuses ids of another type
+    return Vocabulary.found("item", [listed.ids, *(cells.items for cells in given)], origin="source")
 
 
 def _named_users(cells: Cells) -> pl.Series:
     """Each user that the cells name, once, in order."""
-    return (cells.users if cells.everyone is None else cells.everyone).unique().sort()
+    return distinct(cells.users if cells.everyone is None else cells.everyone)
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
@@ -282,11 +355,18 @@ def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: in
     return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
 
 
-def _users_at_once(problem: _Problem, device: torch.device | None) -> int:
+def _users_at_once(problem: _Problem, device: torch.device | None, evaluator: Evaluator) -> int:
     """How many users are in a batch: as many as the memory of their scores allows. Scores that are held already take none."""
-    if problem.source.holds_scores and device is None:
-        return _BATCH_USERS
-    return int(np.clip(_BATCH_BYTES // (4 * max(1, problem.items.size)), 1, _BATCH_USERS))
+    if isinstance(problem.source, RecommendationLists):
+        enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
+        if not evaluator.wants_dense:
+            return enough
+        return min(enough, _fitting(problem.items.size))
+    return _BATCH_USERS if problem.source.holds_scores and device is None else _fitting(problem.items.size)
+
+
+def _fitting(num_items: int) -> int:
+    return int(np.clip(_BATCH_BYTES // (4 * max(1, num_items)), 1, _BATCH_USERS))
 
 
 def _spans(problem: _Problem, last: int, step: int) -> Iterator[tuple[int, int]]:
@@ -315,7 +395,9 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
     notes = []
     missing = problem.users.size - problem.num_rows
     if missing and missing_lists == "skip":
-        notes.append(f"{missing:,} users of the truth have no scores and are left out (missing_lists='skip')")
+        what = "scores" if problem.lists is None else "list"
+        notes.append(f"{missing:,} users of the truth have no {what} and are left out (missing_lists='skip')")
+    notes += _notes_of_lists(problem, masks)
     collapsed = 0 if problem.train is None else problem.train.repetitions
     if collapsed:
         notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
@@ -333,12 +415,32 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
     return replace(
         result,
         name=name or problem.source.kind,
-        counts={**result.counts, "train_repetitions": collapsed, "train_rows_unmatched": problem.unmatched},
+        counts={
+            **result.counts,
+            "train_repetitions": collapsed,
+            "train_rows_unmatched": problem.unmatched,
+            **({} if problem.seen_in_lists is None else {"seen_in_lists": problem.seen_in_lists}),
+        },
         notes=(*notes, *result.notes),
         settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
         provenance={**result.provenance, "fingerprint": inputs},
         per_user=per_user,
     )
+
+
+def _notes_of_lists(problem: _Problem, masks: bool) -> Iterator[str]:
+    """What to know about the lists that were given."""
+    if not isinstance(problem.source, RecommendationLists):
+        return
+    named = problem.source.named
+    if named.order == "rank" and named.has_scores:
+        yield "the lists have ranks and scores: they are ranked by rank"
+    if named.order == "rows" and named.unread:
+        unread = ", ".join(map(repr, named.unread))
+        yield f"the lists have neither scores nor ranks: rows are taken best first (columns that were not read: {unread})"
+    if problem.seen_in_lists:
+        kept = "and are removed" if masks else "and are kept; mask_seen=True removes them"
+        yield f"{problem.seen_in_lists:,} recommended items are in their user's train {kept}"
 
 
 @contextmanager

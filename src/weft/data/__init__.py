@@ -4,6 +4,7 @@ from weft.data.cells import Cells, read_cells
 from weft.data.columns import Column
 from weft.data.interactions import Interactions
 from weft.data.labels import NO_FEATURES, NO_LABELS, Features, Label, Labels, read_features, read_labels
+from weft.data.recommendations import ListRows
 from weft.data.train import NO_TRAIN, Train
 from weft.data.vocabulary import Vocabulary
 
@@ -17,6 +18,7 @@ __all__ = [
     "Interactions",
     "Label",
     "Labels",
+    "ListRows",
     "Train",
     "Vocabulary",
     "read_cells",

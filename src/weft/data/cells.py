@@ -7,7 +7,7 @@ the numbers of users and items.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,10 @@ COLUMNS = {
     "user": ("user", "user_id", "userid", "uid", "query", "query_id"),
     "item": ("item", "item_id", "itemid", "iid", "doc", "doc_id"),
     "rating": ("rating", "relevance", "value", "weight", "score"),
+    "score": ("score", "prediction", "predicted_rating", "pred", "rating", "relevance", "value", "weight"),
+    "rank": ("rank", "ranking", "position"),
 }
+_NEEDED = ("user", "item")
 SHOWN = 5  # offending rows in a message
 
 
@@ -39,24 +42,39 @@ class Cells:
     values: NDArray[np.float64]
     shape: tuple[int, int] | None = None
     everyone: pl.Series | None = None  # users that are named, with cells or without; None: those with cells
+    what: str = "rating"  # what the values are; "" where they say nothing
 
     def __post_init__(self) -> None:
         bad = ~np.isfinite(self.values)
         if bad.any():
             raise InputError(
-                f"{self.where} has ratings that are not finite numbers:\n{self.show(bad)}\nRemove or repair these rows."
+                f"{self.where} has {self.what}s that are not finite numbers:\n{self.show(bad)}\nRemove or repair these rows."
             )
 
     def show(self, which: NDArray[np.bool_]) -> str:
         """The first of the chosen cells, one per line."""
         rows = np.flatnonzero(which)
         lines = [
-            f"  row {row}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}, rating {self.values[row]:g}"
+            f"  row {row}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}"
+            + (f", {self.what} {self.values[row]:g}" if self.what else "")
             for row in rows[:SHOWN]
         ]
         if len(rows) > SHOWN:
             lines.append(f"  ... {len(rows):,} rows in all")
         return "\n".join(lines)
+
+    def named(self, items: Vocabulary) -> Cells:
+        """The same under ids: the rows and columns of a matrix by their numbers, or its columns as `items` names them."""
+        import polars as pl
+
+        if self.shape is None:
+            return self
+        if self.shape[1] != items.size:
+            raise InputError(
+                f"{self.where} is a matrix of {self.shape[1]} columns, but there are {items.size} items; expected one for each."
+            )
+        everyone = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
+        return replace(self, items=items.ids.gather(self.items), shape=None, everyone=everyone)
 
     def encode(self, users: Vocabulary, items: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """User and item codes; -1 for a user that is not in the vocabulary. Items outside it are an error."""
@@ -68,14 +86,7 @@ class Cells:
                     "the scores."
                 )
             return self.users.to_numpy(), self.items.to_numpy()
-        item_codes = items.encode(self.items, self.where)
-        outside = item_codes < 0
-        if outside.any():
-            raise InputError(
-                f"{self.where} has items that are not in the catalogue of {items.size} items"
-                f"{_range(items)}:\n{self.show(outside)}\n"
-                "Remove these rows, or give every item of the scores' columns as items=[...]."
-            )
+        item_codes = self.encode_items(items)
         user_codes = users.encode(self.users, self.where)
         if users.is_numbers and (user_codes < 0).any():
             raise InputError(
@@ -84,17 +95,26 @@ class Cells:
             )
         return user_codes, item_codes
 
+    def encode_items(self, items: Vocabulary) -> NDArray[np.int64]:
+        """The code of each item. Items outside the vocabulary are an error."""
+        codes = items.encode(self.items, self.where)
+        outside = codes < 0
+        if outside.any():
+            raise InputError(
+                f"{self.where} has items that are not in the catalogue of {items.size} items"
+                f"{_range(items)}:\n{self.show(outside)}\n"
+                "Remove these rows, or give the whole catalogue as items=[...]."
+            )
+        return codes
+
 
 def read_cells(data: Any, where: str) -> Cells:
     """Truth or train in any of the accepted forms. `where` ("truth", "train") names it in messages."""
     if isinstance(data, Mapping):
         return _from_dict(data, where)
     library, name = type(data).__module__.partition(".")[0], type(data).__name__
-    if library == "polars" and name in ("DataFrame", "LazyFrame"):
-        frame = data.collect() if name == "LazyFrame" else data
-        return _from_columns(frame.columns, frame.__getitem__, where)
-    if library == "pandas" and name == "DataFrame":
-        return _from_columns([str(column) for column in data.columns], lambda column: _from_pandas(data[column]), where)
+    if is_frame(data):
+        return _from_columns(*open_frame(data, where), where)
     if library == "scipy" and hasattr(data, "tocoo"):
         return _from_scipy(data, where)
     if library == "torch" and hasattr(data, "layout"):
@@ -105,6 +125,25 @@ def read_cells(data: Any, where: str) -> Cells:
         f"{where} is a {name}; expected a polars or pandas frame (user, item, rating), a scipy or torch "
         "sparse matrix, a dense [users, items] matrix, or {user: {item: rating}}."
     )
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a table of polars' or pandas'."""
+    library, name = type(data).__module__.partition(".")[0], type(data).__name__
+    return (library == "polars" and name in ("DataFrame", "LazyFrame")) or (library == "pandas" and name == "DataFrame")
+
+
+def open_frame(frame: Any, where: str) -> tuple[list[str], Callable[[str], Any]]:
+    """The names of a frame's columns, each once, and a way to get one."""
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        columns, column = [str(name) for name in frame.columns], lambda name: _from_pandas(frame[name])
+    else:
+        frame = frame.collect() if hasattr(frame, "collect") else frame
+        columns, column = frame.columns, frame.__getitem__
+    doubled = [name for name in columns if columns.count(name) > 1]
+    if doubled:
+        raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
+    return columns, column
 
 
 def build(cells: Cells, users: NDArray[np.int64], items: NDArray[np.int64], size: tuple[int, int]) -> Interactions:
@@ -153,22 +192,25 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
 
 def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> Cells:
     """A frame, by the names of its columns and a way to get one."""
-    doubled = [name for name in columns if columns.count(name) > 1]
-    if doubled:
-        raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
-    found = {role: _column(columns, role, where) for role in COLUMNS}
-    users, items = (id_series(column(str(found[role])), role, where) for role in ("user", "item"))
-    values = np.ones(len(users)) if found["rating"] is None else _ratings(column(found["rating"]), found["rating"], where)
-    return Cells(where, users, items, values)
+    users, items = read_ids(columns, column, where)
+    ratings = find_column(columns, "rating", where)
+    return Cells(where, users, items, np.ones(len(users)) if ratings is None else read_numbers(column(ratings), ratings, where))
 
 
-def _ratings(column: Any, name: str, where: str) -> NDArray[np.float64]:
+def read_ids(columns: list[str], column: Callable[[str], Any], where: str) -> tuple[pl.Series, pl.Series]:
+    """The user and the item of each row of a frame."""
+    users, items = (id_series(column(str(find_column(columns, role, where))), role, where) for role in _NEEDED)
+    return users, items
+
+
+def read_numbers(column: Any, name: str, where: str, what: str = "rating") -> NDArray[np.float64]:
+    """A column of numbers, NaN where one is missing."""
     import polars as pl
 
-    ratings = column if isinstance(column, pl.Series) else pl.Series(column, strict=False)
-    if not (ratings.dtype.is_numeric() or ratings.dtype == pl.Boolean or ratings.null_count() == len(ratings)):
-        raise InputError(f"{where}: the column {name!r} holds {ratings.dtype}; ratings must be numbers.")
-    return ratings.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    numbers = column if isinstance(column, pl.Series) else pl.Series(column, strict=False)
+    if not (numbers.dtype.is_numeric() or numbers.dtype == pl.Boolean or numbers.null_count() == len(numbers)):
+        raise InputError(f"{where}: the column {name!r} holds {numbers.dtype}; {what}s must be numbers.")
+    return numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
 def _from_pandas(column: Any) -> Any:
@@ -179,12 +221,13 @@ def _from_pandas(column: Any) -> Any:
     return [None if missing else value for value, missing in zip(column.tolist(), column.isna())]
 
 
-def _column(columns: list[str], role: str, where: str) -> str | None:
+def find_column(columns: list[str], role: str, where: str) -> str | None:
+    """The column that plays a role, under any of its names; None where a frame can do without it."""
     folded = {name.casefold(): name for name in columns}
     for name in COLUMNS[role]:
         if name in folded:
             return folded[name]
-    if role == "rating":
+    if role not in _NEEDED:
         return None
     hint = next((hint for name in columns if (hint := did_you_mean(name, COLUMNS[role]))), "")
     raise InputError(

@@ -53,6 +53,11 @@ class Interactions:
         """The user of each cell."""
         return np.repeat(np.arange(self.num_users, dtype=np.int64), np.diff(self.offsets))
 
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """The place of each cell in a flattened `[users, items]` matrix, ascending."""
+        return self.users * self.num_items + self.items
+
     def repeated(self) -> NDArray[np.bool_]:
         """True for each cell that repeats the one before it."""
         same = np.zeros(len(self.items), dtype=np.bool_)

@@ -110,13 +110,16 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
     return Labels(Column(torch.as_tensor(chosen)), names, unknown)
 
 
-def read_features(given: Any, where: str, ids: Vocabulary) -> Features:
-    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a matrix `[ids, features]`."""
+def read_features(given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None) -> Features:
+    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a matrix `[ids, features]`.
+
+    Or a list of sets in the order of the ids, unless `in_order=0`: the caller knows no order.
+    """
     if isinstance(given, Features):
         if given.size != ids.size:
             raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
-    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size)
+    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
     rows = Interactions.from_codes(codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names)))
     rows = rows.keep(~rows.repeated())  # each feature of an item once
     return Features(Column(torch.as_tensor(rows.offsets)), Column(torch.as_tensor(rows.items)), names, unknown)
@@ -190,9 +193,8 @@ def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDAr
     if not isinstance(labels, (list, tuple, np.ndarray)) and type(labels).__module__.partition(".")[0] != "polars":
         raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
     if in_order == 0 and ids.size:
-        raise InputError(
-            f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}, or {ids.kind}s=."
-        )
+        hint = "" if ids.origin == "source" and ids.kind == "user" else f", or {ids.kind}s="  # lists name their users themselves
+        raise InputError(f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}{hint}.")
     if len(labels) != in_order:
         raise InputError(
             f"{where} has {len(labels)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."

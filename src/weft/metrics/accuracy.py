@@ -251,8 +251,8 @@ class LAUC(_Accuracy):
     A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a
     user without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
 
-    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom the source
-    has nothing.
+    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom a model has
+    no scores. With recommendation lists every item that is not masked is offered, so that a user without a list gets 0.5.
 
     Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
 
@@ -295,7 +295,8 @@ class GAUC(UserMean):
     Users without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items
     (`"positives"`), or of ratings in the truth (`"interactions"`).
 
-    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part.
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; recommendation lists, which lack the
+    scores of all other items, are refused: LAUC takes them.
 
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
@@ -308,9 +309,9 @@ class GAUC(UserMean):
 
     family = "accuracy"
     averages_ties = True
+    needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
-    reads_ranks = True
     undefined = "no user has both a relevant item and a negative"
     reference = "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, doi 10.1145/3097983.3098134"
 
@@ -336,7 +337,8 @@ class AUC(SummedMetric):
     all users' items instead, comparing scores across users; it keeps every offered score until the end, as much memory as the score
     matrix.
 
-    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5.
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5; recommendation
+    lists, which lack the scores of all other items, are refused: LAUC takes them.
 
     Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
@@ -350,10 +352,10 @@ class AUC(SummedMetric):
 
     family = "accuracy"
     averages_ties = True
+    needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
-    reads_ranks = True
     undefined = "no user has both a relevant item and a negative"
 
     positive_count: Tensor
@@ -462,6 +464,7 @@ class F1(_Accuracy):
         self.beta = float(beta)
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
+        self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
         highest = [high for part in self._parts if (high := part.metric.bounds[1]) is not None]
         self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
 

@@ -100,7 +100,8 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     example: ClassVar[str] = ""
     # Whether the values of scores matter, and not only their order.
     reads_scores: bool = False
-    reads_ranks: bool = False  # whether it asks where relevant items rank among all items, for which every score is looked at
+    # Whether it looks at the scores of the whole catalogue, so that recommendation lists are not enough.
+    needs_all_scores: bool = False
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
     averages_ties: bool = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None

@@ -50,7 +50,7 @@ class TieRule:
         items = torch.nn.functional.pad(items, (0, missing), value=-1)
         return Ranking(torch.where(values > -torch.inf, items, -1), values)
 
-    def _hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
+    def hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
         """A number from 0 up for each (user, item); `items [batch, n]`."""
         keys = items if self.item_keys is None else self.item_keys.to(items.device)[items]
         seeded = _mix(user_keys + _mix(torch.full_like(user_keys, self.seed)))
@@ -64,7 +64,7 @@ class TieRule:
             step = max(1, _TILE // scores.shape[1])
             for rows in torch.split(open_rows.nonzero().flatten(), step):
                 items[rows] = self._choose_last_tie(scores[rows], values[rows], items[rows], user_keys[rows])
-        order = self._hash(user_keys, items).argsort(dim=1, stable=True)
+        order = self.hash(user_keys, items).argsort(dim=1, stable=True)
         order = order.gather(1, torch.sort(values.gather(1, order), dim=1, descending=True, stable=True).indices)
         return values.gather(1, order), items.gather(1, order)
 
@@ -73,7 +73,7 @@ class TieRule:
         depth = items.shape[1]
         lowest = values[:, -1:]
         everything = torch.arange(scores.shape[1], device=scores.device).expand(len(scores), -1)
-        draw = torch.where(scores == lowest, self._hash(user_keys, everything), torch.iinfo(torch.int64).max)
+        draw = torch.where(scores == lowest, self.hash(user_keys, everything), torch.iinfo(torch.int64).max)
         drawn = draw.topk(depth, dim=1, largest=False).indices
         above = (values > lowest).sum(1, keepdim=True)
         place = torch.arange(depth, device=scores.device) - above

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from weft.data.recommendations import are_lists
 from weft.errors import InputError
+
+if TYPE_CHECKING:
+    from weft.sources.lists import RecommendationLists
 
 
 class Source(Protocol):
@@ -32,14 +36,17 @@ class Source(Protocol):
         ...
 
 
-def open_source(given: Any) -> Source:
-    """A source from a score matrix, a factor pair, a callable or an object with `score`."""
+def open_source(given: Any) -> Source | RecommendationLists:
+    """A source from a score matrix, a factor pair, a callable or an object with `score`, or from recommendation lists."""
     from weft.sources.factors import Factors
+    from weft.sources.lists import RecommendationLists
     from weft.sources.matrix import ScoreMatrix
     from weft.sources.model import Model
 
-    if isinstance(given, (Factors, ScoreMatrix, Model)):
+    if isinstance(given, (Factors, ScoreMatrix, Model, RecommendationLists)):
         return given
+    if are_lists(given):
+        return RecommendationLists(given)
     if isinstance(given, (Tensor, np.ndarray)):
         return ScoreMatrix(given)
     score = getattr(given, "score", given)
@@ -47,7 +54,8 @@ def open_source(given: Any) -> Source:
         return Model(given)
     raise InputError(
         f"cannot evaluate a {type(given).__name__}; expected scores as a [users, items] tensor or array, "
-        "weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, or an object with score(users)."
+        "weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an object with score(users), or "
+        "recommendation lists as a frame (user, item, and a score or a rank) or {user: [items]}."
     )
 
 

@@ -1,0 +1,360 @@
+"""Recommendation lists: as they come (frames, dicts), as rows by code, and as the rows of one batch."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.data.cells import COLUMNS, Cells, find_column, is_frame, open_frame, read_ids, read_numbers
+from weft.data.rows import float_type
+from weft.data.sorting import Numbers, portions, sort_lists, together
+from weft.data.vocabulary import Vocabulary, id_series
+from weft.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Cells that a fingerprint looks at.
+_SAMPLE = 1 << 16
+
+
+@dataclass(frozen=True)
+class NamedLists:
+    """Lists under the caller's ids, a cell for each row. `order` is what ranks them: "score", "rank", or "rows" as they stand."""
+
+    cells: Cells  # their values are the scores
+    ranks: NDArray[np.float64] | None = None
+    unread: tuple[str, ...] = ()  # columns that play no role
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether items have scores."""
+        return self.cells.what == "score"
+
+    @property
+    def order(self) -> str:
+        """What ranks the items of a list."""
+        return "rank" if self.ranks is not None else "score" if self.has_scores else "rows"
+
+    @cached_property
+    def runs(self) -> tuple[pl.Series, Numbers]:
+        """Who each stretch of rows of one user belongs to, and where it starts; all rows of a user are often one."""
+        users = self.cells.users
+        starts = np.flatnonzero((users != users.shift()).fill_null(True).to_numpy())
+        return users.gather(starts), starts
+
+    @property
+    def users(self) -> pl.Series:
+        """The users of the lists, empty lists included; they may repeat."""
+        return self.runs[0] if self.cells.everyone is None else self.cells.everyone
+
+    def arrange(self, users: Vocabulary, items: Vocabulary) -> Recommendations:
+        """The lists as rows of the first `users`, best first. An item twice in a list, or a rank, is an error."""
+        owners, starts = self.runs
+        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
+        offsets = np.zeros(users.size + 1, dtype=np.int64)
+        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
+        rows = None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
+        listed = self.cells.encode_items(items)
+        scores, merit = self.cells.values, self._merit()
+        if rows is not None:
+            listed, scores, merit = listed[rows], scores[rows], None if merit is None else merit[rows]
+        keys, places, best_items, best_scores = np.empty_like(listed), np.empty_like(listed), listed, scores
+        twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
+        for first, last in portions(offsets):
+            start, stop = offsets[first], offsets[last]
+            part, own = slice(start, stop), offsets[first : last + 1] - start
+            portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
+            np.add(portion.keys, first * items.size, out=keys[part])
+            np.add(portion.places, start, out=places[part])
+            twice["item"].append(portion.repeated() + start)
+            if self.order == "rank" and merit is not None:
+                twice["rank"].append(portion.tied(merit[part], own) + start)
+            if portion.order is not None:
+                if best_items is listed:
+                    best_items, best_scores = listed.copy(), scores.copy()
+                best_items[part], best_scores[part] = listed[part][portion.order], scores[part][portion.order]
+        self._refuse(rows, twice["item"], "holds the same item twice in a list", "Each item may occur once per user.")
+        self._refuse(rows, twice["rank"], "gives one rank to several items of a list", "The ranks of a user must differ.")
+        return Recommendations(
+            offsets, best_items, best_scores if self.has_scores else None, keys, places, items.size, certain=self.order != "score"
+        )
+
+    def _merit(self) -> NDArray[np.float64] | None:
+        """What ranks the cells of a list, the highest first; None: nothing but their order."""
+        if self.order == "rows":
+            return None
+        return self.cells.values if self.ranks is None else -self.ranks
+
+    def _refuse(self, rows: Numbers | None, wrong_cells: list[Numbers], what: str, how: str) -> None:
+        """An error that shows the rows of some cells, if there are any. `rows`: the row of each cell; None: they are the same."""
+        if any(map(len, wrong_cells)):
+            cells = np.concatenate(wrong_cells)
+            wrong = np.zeros(len(self.cells.values), dtype=np.bool_)
+            wrong[cells if rows is None else rows[cells]] = True
+            raise InputError(f"{self.cells.where} {what}:\n{self.cells.show(wrong)}\n{how}")
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
+
+    To find a cell: `keys [cells]` are its places in a flattened `[users, items]` matrix, ascending, and `places` the cells there.
+    `certain`: the order is given, so that equal scores are no ties.
+    """
+
+    offsets: Numbers
+    items: Numbers
+    scores: NDArray[np.float64] | None
+    keys: Numbers
+    places: Numbers
+    num_items: int
+    certain: bool
+
+    def rows(self, start: int, stop: int, device: torch.device) -> ListRows:
+        """The lists of users `start` to `stop - 1`."""
+        first, last = self.offsets[start], self.offsets[stop]
+
+        def moved(part: NDArray[Any]) -> Tensor:
+            return torch.as_tensor(np.require(part, requirements="W")).to(device)
+
+        scores = None if self.scores is None else moved(self.scores[first:last]).to(float_type(device))
+        return ListRows(
+            moved(self.offsets[start : stop + 1] - first),
+            moved(self.items[first:last]),
+            scores,
+            moved(self.keys[first:last] - start * self.num_items),
+            moved(self.places[first:last] - first),
+            self.num_items,
+            self.certain,
+        )
+
+    def count(self, keys: Numbers) -> int:
+        """How many of these cells, places in a flattened `[users, items]` matrix, are listed."""
+        if len(self.keys) == 0:
+            return 0
+        few, many = (keys, self.keys) if len(keys) < len(self.keys) else (self.keys, keys)
+        found = np.minimum(np.searchsorted(many, few), len(many) - 1)
+        return int(np.count_nonzero(many[found] == few))
+
+    def fingerprint(self) -> str:
+        """A digest of the lengths and of up to 65,536 evenly spread cells."""
+        digest = hashlib.blake2b(digest_size=8)
+        step = max(1, len(self.items) // _SAMPLE)
+        for part in (self.offsets, self.items[::step], None if self.scores is None else self.scores[::step]):
+            if part is not None:
+                digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """The lists of a batch: `Recommendations` as tensors, on the batch's device.
+
+    `missing`: the source has no list for these users, not even an empty one.
+    """
+
+    offsets: Tensor
+    items: Tensor
+    given_scores: Tensor | None
+    keys: Tensor
+    places: Tensor
+    num_items: int
+    certain: bool
+    missing: bool = False
+
+    @classmethod
+    def nothing(cls, users: int, num_items: int, device: torch.device) -> ListRows:
+        """Users without a list."""
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        return cls(torch.zeros(users + 1, dtype=torch.int64, device=device), none, None, none, none, num_items, True, missing=True)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of lists."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """The length of each list, `[batch]`."""
+        return self.offsets.diff()
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of each cell, `[cells]`."""
+        numbers = torch.arange(self.num_rows, device=self.items.device)
+        return torch.repeat_interleave(numbers, self.lengths, output_size=len(self.items))
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The score of each cell; lists without scores fall from -1 in steps of 1, so that their order can be seen."""
+        if self.given_scores is not None:
+            return self.given_scores
+        positions = torch.arange(len(self.items), device=self.items.device) - self.offsets[self.rows]
+        return -1 - positions.to(float_type(self.items.device))
+
+    def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """For places in a flattened `[batch, items]` matrix: the cell there, and whether there is one."""
+        if len(self.keys) == 0:
+            return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
+        if keys.device.type == "cpu":  # NumPy is faster where what is looked for is in order
+            found = torch.from_numpy(np.searchsorted(self.keys.numpy(), keys.numpy()))
+        else:
+            found = torch.searchsorted(self.keys, keys)
+        found = found.clamp_(max=len(self.keys) - 1)
+        return self.places[found], self.keys[found] == keys
+
+    def scores_at(self, keys: Tensor) -> Tensor:
+        """The scores at places in a flattened `[batch, items]` matrix, `-inf` where nothing is listed or has a score."""
+        cells, found = self.find(keys)
+        nothing = torch.full(keys.shape, -torch.inf, dtype=float_type(keys.device), device=keys.device)
+        return (
+            nothing if self.given_scores is None or len(self.items) == 0 else torch.where(found, self.given_scores[cells], nothing)
+        )
+
+    def first(self, depth: int) -> tuple[Tensor, Tensor]:
+        """The first items of each list and their scores, `[batch, depth]`; -1 and `-inf` behind its end."""
+        shape = (self.num_rows, depth)
+        places = torch.arange(depth, device=self.items.device)
+        if len(self.items) == 0:
+            return self.items.new_full(shape, -1), torch.full(shape, -torch.inf, dtype=float_type(self.items.device)).to(
+                self.items.device
+            )
+        length = len(self.items) // self.num_rows
+        if self.items.device.type == "cpu" and bool(
+            (self.lengths == length).all()
+        ):  # all of one length: there is nothing to look up
+            shown = (part.view(-1, length)[:, :depth] for part in (self.items, self.scores))
+            items, scores = (
+                part if length >= depth else torch.nn.functional.pad(part, (0, depth - length), value=fill)
+                for part, fill in zip(shown, (-1, -torch.inf))
+            )
+            return items, scores
+        listed = places < self.lengths[:, None]
+        cells = torch.where(listed, self.offsets[:-1, None] + places, 0)
+        return torch.where(listed, self.items[cells], -1), torch.where(listed, self.scores[cells], -torch.inf)
+
+    def dense(self) -> Tensor:
+        """The scores as a `[batch, items]` matrix, `-inf` for items that are not listed."""
+        out = torch.full((self.num_rows, self.num_items), -torch.inf, dtype=self.scores.dtype, device=self.items.device)
+        out.view(-1)[self.rows * self.num_items + self.items] = self.scores
+        return out
+
+    def keep(self, cells: Tensor) -> ListRows:
+        """Only the cells where the mask `[cells]` is true; each list closes up."""
+        before = torch.nn.functional.pad(cells.long().cumsum(0), (1, 0))
+        kept = cells[self.places]
+        return ListRows(
+            before[self.offsets],
+            self.items[cells],
+            None if self.given_scores is None else self.given_scores[cells],
+            self.keys[kept],
+            before[self.places[kept]],
+            self.num_items,
+            self.certain,
+            self.missing,
+        )
+
+    def reorder(self, cells: Tensor) -> ListRows:
+        """The cells in another order, which leaves each in its list."""
+        places = torch.empty_like(cells)
+        places[cells] = torch.arange(len(cells), device=cells.device)
+        return ListRows(
+            self.offsets,
+            self.items[cells],
+            None if self.given_scores is None else self.given_scores[cells],
+            self.keys,
+            places[self.places],
+            self.num_items,
+            self.certain,
+            self.missing,
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------- reading
+
+
+def are_lists(given: Any) -> bool:
+    """Whether this is read as recommendation lists."""
+    return isinstance(given, Mapping) or is_frame(given)
+
+
+def read_lists(given: Any, where: str = "source") -> NamedLists:
+    """Lists in any of the accepted forms. `where` names them in messages."""
+    if isinstance(given, Mapping):
+        return _from_dict(given, where)
+    columns, column = open_frame(given, where)
+    if not {name.casefold() for name in columns} & {*COLUMNS["user"], *COLUMNS["item"]}:
+        raise InputError(
+            f"{where} is a {type(given).__name__} with the columns {columns}. It is read as recommendation lists: expected the "
+            "columns 'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] are given as an array: "
+            "frame.to_numpy(), with users= and items=."
+        )
+    users, items = read_ids(columns, column, where)
+    score, rank = (find_column(columns, role, where) for role in ("score", "rank"))
+    read = {find_column(columns, role, where) for role in ("user", "item", "score", "rank")}
+    unread = tuple(name for name in columns if name not in read)
+    if score is None and rank is None:
+        for name in unread:
+            if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
+                raise InputError(
+                    f"{where} has neither a column of scores nor one of ranks, but one named {name!r}.{hint} Rename it, or drop it "
+                    "if the rows of each user stand best first."
+                )
+    values, what = np.zeros(len(users)), ""
+    if score is not None:
+        values, what = read_numbers(column(score), score, where, "score"), "score"
+        _refuse_large(column(score), score, where)
+    cells = Cells(where, users, items, values, what=what)
+    ranks = None
+    if rank is not None:
+        ranks = read_numbers(column(rank), rank, where, "rank")
+        Cells(where, users, items, ranks, what="rank")  # finite, or an error that shows the rows
+    return NamedLists(cells, ranks, unread)
+
+
+def _refuse_large(scores: Any, name: str, where: str) -> None:
+    """Refuse whole numbers that float64 would merge into ties."""
+    import polars as pl
+
+    numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
+    if numbers.dtype.is_integer() and len(numbers) and max(abs(int(numbers.min())), abs(int(numbers.max()))) > 2**53:  # type: ignore[arg-type]
+        raise InputError(
+            f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell apart; rescale the scores."
+        )
+
+
+def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
+    lists: list[Any] = []
+    scored = [isinstance(row, Mapping) for row in given.values()]
+    if any(scored) and not all(scored):
+        user = next(user for user, has_scores in zip(given, scored) if not has_scores)
+        raise InputError(
+            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for all, or lists for all."
+        )
+    for user, row in given.items():
+        if isinstance(row, (str, bytes, set, frozenset)) or not hasattr(row, "__iter__"):
+            raise InputError(f"{where}[{user!r}] is {row!r}; expected a list of items, best first, or {{item: score}}.")
+        lists.append(row.tolist() if hasattr(row, "tolist") else row if hasattr(row, "__len__") else list(row))
+    everyone = id_series(list(given), "user", where)
+    users = everyone.gather(np.repeat(np.arange(len(lists)), list(map(len, lists)))) if lists else everyone
+    items = id_series(list(itertools.chain.from_iterable(lists)), "item", where)
+    if not any(scored):
+        what = "" if len(items) else "score"  # where nothing is listed, nothing lacks a score
+        return NamedLists(Cells(where, users, items, np.zeros(len(items)), everyone=everyone, what=what))
+    flat = list(itertools.chain.from_iterable(row.values() for row in lists))
+    try:
+        scores = np.array([float(score) for score in flat], dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = next(score for score in flat if not hasattr(score, "__float__"))
+        raise InputError(f"{where} has the score {wrong!r}; scores must be numbers.") from None
+    return NamedLists(Cells(where, users, items, scores, everyone=everyone, what="score"))

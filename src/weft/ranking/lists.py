@@ -1,0 +1,54 @@
+"""Lists that a source gave: what is masked leaves them, and the tie rule orders the items that score alike."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from weft.data.recommendations import ListRows
+from weft.data.rows import SparseRows
+from weft.ranking.ties import TieRule
+
+
+def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
+    """The lists without the seen cells; they close up."""
+    if seen is None or len(seen.items) == 0 or len(lists.items) == 0:
+        return lists
+    cells, found = lists.find(seen.keys)
+    # What is not listed is written to one more cell, which is cut off.
+    kept = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=lists.items.device)
+    kept[torch.where(found, cells, len(lists.items))] = False
+    return lists.keep(kept[:-1])
+
+
+def settle_ties(lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> ListRows:
+    """The lists with equal scores in the order of the rule. They come with equal scores by item index."""
+    if lists.certain or rule.name == "index" or len(lists.items) < 2:
+        return lists
+    rows, scores = lists.rows, lists.scores
+    like_last = torch.zeros(len(rows) + 1, dtype=torch.bool, device=rows.device)
+    like_last[1:-1] = (scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])
+    tied = (like_last[1:] | like_last[:-1]).nonzero().flatten()  # like the next one, or the one before
+    group = (~like_last[:-1]).cumsum(0)[tied]
+    order = _draw(lists, tied, rule, user_keys, relevant).argsort(stable=True)
+    order = order[group[order].argsort(stable=True)]
+    cells = torch.arange(len(rows), device=rows.device)
+    cells[tied] = tied[order]
+    return lists.reorder(cells)
+
+
+def _draw(lists: ListRows, tied: Tensor, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> Tensor:
+    """For each tied cell a number: the lower comes first."""
+    if rule.name in ("random", "expected"):
+        return rule.hash(user_keys[lists.rows[tied]], lists.items[tied][:, None])[:, 0]
+    cells, found = lists.find(relevant.keys)
+    grades = relevant.values.new_zeros(len(lists.items) + 1)
+    grades[torch.where(found, cells, len(lists.items))] = relevant.values
+    grades = grades[tied]
+    return -grades if rule.name == "optimistic" else grades
+
+
+def count_equal(lists: ListRows, values: Tensor) -> Tensor:
+    """How many cells of each list have the score `values [batch]`."""
+    equal = (lists.scores == values[lists.rows]).long()
+    return equal.new_zeros(lists.num_rows).index_add_(0, lists.rows, equal)

@@ -1,0 +1,39 @@
+"""Recommendation lists that are already there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from weft.data.recommendations import ListRows, Recommendations, read_lists
+from weft.data.vocabulary import Vocabulary
+
+
+class RecommendationLists:
+    """A frame (user, item, and a score or a rank or neither), `{user: [items]}` best first, or `{user: {item: score}}`."""
+
+    kind = "recommendation lists"
+    # Lists name their users and items themselves.
+    num_users: int | None = None
+    num_items: int | None = None
+    holds_scores = False
+
+    def __init__(self, given: Any) -> None:
+        self.named = read_lists(given)
+        self._rows: Recommendations | None = None
+
+    def arrange(self, users: Vocabulary, items: Vocabulary) -> Recommendations:
+        """Put the lists into the rows of their users, by code."""
+        self._rows = self.named.arrange(users, items)
+        return self._rows
+
+    def lists(self, start: int, stop: int, device: torch.device) -> ListRows:
+        """The lists of rows start to stop - 1; behind the last row there are none."""
+        assert self._rows is not None
+        if start >= len(self._rows.offsets) - 1:
+            return ListRows.nothing(stop - start, self._rows.num_items, device)
+        return self._rows.rows(start, stop, device)
+
+    def fingerprint(self) -> str | None:
+        return None if self._rows is None else self._rows.fingerprint()
