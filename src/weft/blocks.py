@@ -70,8 +70,7 @@ class Batch:
 
     `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
     cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off, 0 if no metric has one;
-    `reads_ranks` whether a metric will ask for `ranks`. Quantities are float64
-    (float32 where the device has no better).
+    `reads_ranks` whether a metric will ask for `ranks`. Quantities are float64 (float32 where the device has no better).
     """
 
     def __init__(
@@ -141,6 +140,11 @@ class Batch:
             return torch.zeros(self.size, dtype=torch.bool, device=self.device)
         highest = self.ranking.values[:, 0] if self.depth else self.scores.amax(1)
         return ~(highest < torch.inf)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether there are such rows. On the CPU only: elsewhere it would wait, and they are counted instead."""
+        return self.device.type == "cpu" and bool(self.bad_rows.any())
 
     @property
     def is_missing(self) -> bool:
@@ -547,10 +551,13 @@ def open_batch(
     with hidden(scores, seen) as (masked, kept):
         batch = Batch(masked, truth, raw_scores=raw_scores, **about)
         try:
-            refuse_bad_scores(batch, kept)
-            yield batch
+            is_bad = batch.is_bad or (kept is not None and batch.device.type == "cpu" and not bool((kept < torch.inf).all()))
+            if not is_bad:
+                yield batch
         finally:
             batch.close()
+    if is_bad:
+        refuse_bad_scores(scores, users)
 
 
 def gain_of(ratings: Tensor, kind: str) -> Tensor:
@@ -576,21 +583,17 @@ def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
         )
 
 
-def refuse_bad_scores(batch: Batch, kept: Tensor | None) -> None:
-    """Refuse NaN and +inf, also under the mask, where `kept` holds the scores. On the CPU only: elsewhere it would wait."""
-    if batch.device.type != "cpu" or batch.scores is None:
+def refuse_bad_scores(scores: Tensor, users: Tensor) -> None:
+    """Refuse NaN and +inf: an error that says where the first is. On the CPU only: elsewhere it would wait."""
+    if scores.device.type != "cpu" or scores.numel() == 0:
         return
-    rows, columns = batch.bad_rows.nonzero().flatten(), None
-    found = batch.scores[rows[0]] if len(rows) else batch.scores.new_empty(0)
-    if kept is not None and not len(rows) and (hidden := (~(kept < torch.inf)).nonzero().flatten()).numel():
-        assert batch.seen is not None
-        rows, columns, found = batch.seen.rows[hidden].unique(), batch.seen.items[hidden], kept[hidden]
-    if not len(rows):
-        return
-    what = "NaN" if found.isnan().any() else "+inf"
-    place = int((found.isnan() if what == "NaN" else found == torch.inf).nonzero()[0])
-    column = place if columns is None else int(columns[place])
-    raise InputError(
-        f"the scores hold {what}, first in row {int(batch.users[rows[0]])}, column {column} ({len(rows)} of the {batch.size} rows of "
-        "this batch have such scores); scores must be finite, or -inf for items that are not offered."
-    )
+    highest = scores.amax(1)
+    bad = (~(highest < torch.inf)).nonzero().flatten()
+    if len(bad):
+        row = int(bad[0])
+        what = "NaN" if torch.isnan(highest[row]) else "+inf"
+        column = int((torch.isnan(scores[row]) if what == "NaN" else scores[row] == torch.inf).nonzero()[0])
+        raise InputError(
+            f"the scores hold {what}, first in row {int(users[row])}, column {column} ({len(bad)} of the {len(scores)} rows of "
+            "this batch have such scores); scores must be finite, or -inf for items that are not offered."
+        )

@@ -18,7 +18,7 @@ from weft.errors import one_of
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import rates, relative_spread
 from weft.metrics.means import POPULATIONS, SummedMetric, UserAverageTopKMetric
-from weft.metrics.totals import Exposure, Hits, OfItems, Offered, Relevant, Sums
+from weft.metrics.totals import Exposure, Hits, Offered, OfItems, Relevant, Sums
 from weft.registry import register
 
 _TAIL_REFERENCE = (

@@ -20,7 +20,7 @@ from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import by_group, mean_difference, rates, relative_spread
 from weft.metrics.means import POPULATIONS, SummedMetric
 from weft.metrics.parts import Part
-from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, OfItems, Offered, Relevant, Sums, Total
+from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, Offered, OfItems, Relevant, Sums, Total
 from weft.names import Spec
 from weft.registry import register
 

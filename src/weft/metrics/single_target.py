@@ -38,11 +38,12 @@ def get_topk_ranks(pred_scores: Tensor, target: Tensor, topk: int) -> Tensor:
     if target.is_floating_point() or target.dtype == torch.bool:
         raise InputError(f"target is of {target.dtype}; expected the item number of each row's target, as integers.")
     scores, wanted = as_tensor(pred_scores, "pred_scores").contiguous(), target.reshape(-1, 1)
-    refuse_bad_scores(scores, torch.arange(len(scores), device=scores.device))
     if target.device.type == "cpu" and scores.shape[1] and ((wanted < 0) | (wanted >= scores.shape[1])).any():
         bad = wanted[(wanted < 0) | (wanted >= scores.shape[1])][0]
         raise InputError(f"target holds the item {int(bad)}; items are the columns of pred_scores, 0 to {scores.shape[1] - 1}.")
     values, items = top_k(scores, topk)
+    if values.device.type == "cpu" and not (values[:, :1] < torch.inf).all():
+        refuse_bad_scores(scores, torch.arange(len(scores)))
     hit = (items == wanted) & (values > -torch.inf)
     ranks = torch.where(hit, torch.arange(1, items.shape[1] + 1, device=items.device), topk + 1)
     found = torch.cat([ranks, torch.full_like(wanted, topk + 1, dtype=torch.int64)], dim=1).amin(1, keepdim=True)

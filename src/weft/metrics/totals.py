@@ -131,7 +131,9 @@ class _Reader:
 
         def compute() -> Tensor:
             added = self.ledger.part(self._sums, total)
-            return (added.reshape(-1) != 0).nonzero().flatten().div(added.shape[1], rounding_mode="floor").unique_consecutive()
+            places = (added.reshape(-1) != 0).nonzero().flatten()
+            items = places.div(added.shape[1], rounding_mode="floor")
+            return items[items.diff(prepend=items.new_full((1,), -1)) > 0]  # an item once, whatever its number of cut-offs
 
         return self._once(("items", total), compute)
 
@@ -250,7 +252,7 @@ def mean_of(sums: Tensor) -> Tensor:
 
 def standard_error_of(sums: Tensor) -> float:
     """The standard error; with equal weights the sample standard deviation over the root of the number of users."""
-    users, weight, weighted, weight2, weight2_value, weight2_value2 = sums.tolist()
+    users, weight, weighted, weight2, weight2_value, weight2_value2 = map(float, sums)
     if users <= 1 or weight == 0:
         return math.nan
     mean = weighted / weight

@@ -16,6 +16,7 @@ _VECTORS = 32  # scores that the CPU reduces at once
 
 
 def best_items(scores: Tensor, k: int) -> Tensor:
+    """The k best items of each row."""
     rows = max(1, _TILE // scores.shape[1])
     return torch.cat([_best_of_tile(scores[start : start + rows], k) for start in range(0, len(scores), rows)])
 
@@ -52,6 +53,7 @@ def _ordered(scores: Tensor, k: int, *, in_order: bool = True) -> Tensor:
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Ranks by counting, ties between above and below, times two; and how many are offered."""
     ranks = torch.empty_like(cells.rows)
     step = max(1, _TILE // max(1, scores.shape[1]))
     for start in range(0, len(ranks), step):
@@ -62,11 +64,13 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
 
 
 def count_offered(scores: Tensor) -> Tensor:
+    """The number of scores above -inf in each row."""
     step = max(1, _TILE // max(1, scores.shape[1]))
     return torch.cat([(scores[start : start + step] > -torch.inf).sum(1) for start in range(0, len(scores), step)])
 
 
 def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
+    """The position of each cell in its row's list."""
     depth = items.shape[1]
     number, found = cells.find(items)
     places = torch.arange(depth, device=items.device).expand_as(items)

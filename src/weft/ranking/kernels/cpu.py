@@ -26,6 +26,7 @@ _SHORT_ROW = 16_384
 
 
 def best_items(scores: Tensor, k: int) -> Tensor:
+    """The k best items of each row."""
     rows = max(1, _TILE // scores.shape[1])
     tiles = [_best_of_tile(_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
     return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
@@ -84,8 +85,7 @@ def _block_maxima(scores: Scores, k: int) -> tuple[Scores, int]:
 
 def _candidates(scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, *, above: bool = False) -> Indices:
     """The places in the flattened tile of all scores that reach the bound (or are above it), row by row."""
-    num_rows, num_items = scores.shape
-    blocks = good.shape[1]
+    num_items, blocks = scores.shape[1], good.shape[1]
     compare = np.greater if above else np.greater_equal
     if size == 1:
         return np.flatnonzero(good)
@@ -97,7 +97,8 @@ def _candidates(scores: Scores, good: NDArray[np.bool_], least: Scores, size: in
     places = (first + rows * num_items)[:, None] + np.arange(0, size * blocks, blocks)
     found = scores.reshape(-1).take(places, mode="clip")
     found[first + (size - 1) * blocks >= num_items, -1] = np.nan  # behind the end of the row; compares as false
-    return places.reshape(-1).take(np.flatnonzero(compare(found, least[rows])))
+    candidates: Indices = places.reshape(-1).take(np.flatnonzero(compare(found, least[rows])))
+    return candidates
 
 
 def _best_candidates(scores: Scores, candidates: Indices, k: int) -> Indices:
@@ -153,6 +154,7 @@ def _with_nan_first(scores: Scores, k: int) -> Indices:
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Ranks by counting, ties between above and below, times two; and how many are offered."""
     num_rows, num_items = scores.shape
     span = -(-num_items // max(1, -(-num_items // _SPAN)))  # equal parts of a row
     at_once = min(max(1, _TILE // max(1, span)), max(1, int(cells.lengths.max()) if num_rows else 1))
@@ -165,6 +167,7 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
         for first in range(0, num_items, span):
             width = min(span, num_items - first)
             above, reached = flags[:, 0, :width], flags[:, 1, :width]
+            pairs = list(flags[:, :, :width])
             counts: list[int] = []
             for number, row in enumerate(rows[:, first : first + width], top):
                 offered[number] += np.count_nonzero(np.greater(row, -np.inf, out=above[0]))
@@ -172,14 +175,15 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
                     value = wanted[low : min(low + at_once, offsets[number + 1])]
                     np.greater(row, value, out=above[: len(value)])
                     np.greater_equal(row, value, out=reached[: len(value)])
-                    counts += [np.count_nonzero(both) for both in flags[: len(value), :, :width]]
+                    counts += [int(np.count_nonzero(both)) for both in pairs[: len(value)]]
             ranks[offsets[top] : offsets[top + len(rows)]] += np.array(counts, dtype=np.int64)
     return torch.from_numpy(ranks), torch.from_numpy(offered)
 
 
 def count_offered(scores: Tensor) -> Tensor:
+    """The number of scores above -inf in each row."""
     flags = np.empty(scores.shape[1], dtype=np.bool_)
-    counts = [np.count_nonzero(np.greater(_array(row), -np.inf, out=flags)) for row in scores]
+    counts = [int(np.count_nonzero(np.greater(_array(row), -np.inf, out=flags))) for row in scores]
     return torch.as_tensor(counts, dtype=torch.int64)
 
 
@@ -187,6 +191,7 @@ def count_offered(scores: Tensor) -> Tensor:
 
 
 def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
+    """The position of each cell in its row's list."""
     depth = items.shape[1]
     positions = np.full(len(cells.items), depth, dtype=np.int64)
     # A cell below the last score of a list, and one that was not offered, is not in it.

@@ -1,0 +1,187 @@
+"""Every way of reading scores against a stable sort and plain counting, and so against each other."""
+
+import numpy as np
+import pytest
+import torch
+
+from weft.data.rows import SparseRows
+from weft.ranking import top_k
+from weft.ranking.kernels import anywhere, cpu, kernel_for, using
+
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+KERNELS = [cpu, anywhere]
+ROWS = 9
+
+
+def zeros_but_few(rng, shape):
+    return np.where(rng.random(shape) < 0.99, 0.0, rng.normal(size=shape))
+
+
+def mixed(rng, shape):
+    """Rows of every kind beside each other: rows with and without many ties take different ways."""
+    rows = [make(rng, shape)[row] for row, make in enumerate([make for name, make in KINDS.items() if name != "mixed"][: shape[0]])]
+    return np.stack(rows + [np.zeros(shape[1])] * (shape[0] - len(rows)))
+
+
+KINDS = {
+    "random": lambda rng, shape: rng.normal(size=shape),
+    "integers": lambda rng, shape: rng.integers(-3, 4, shape).astype(float),
+    "constant": lambda rng, shape: np.full(shape, -2.5),
+    "zeros but few": zeros_but_few,
+    "ascending": lambda rng, shape: np.tile(np.arange(shape[1]) / 4, (shape[0], 1)),
+    "descending": lambda rng, shape: np.tile(-np.arange(shape[1]) / 4, (shape[0], 1)),
+    "signed zeros": lambda rng, shape: rng.choice([0.0, -0.0, 1e-45, -1e-45], shape, p=[0.49, 0.49, 0.01, 0.01]),
+    "half not offered": lambda rng, shape: np.where(rng.random(shape) < 0.5, -np.inf, rng.normal(size=shape)),
+    "few offered": lambda rng, shape: np.where(rng.random(shape) < 0.98, -np.inf, rng.integers(0, 2, shape)),
+    "nothing offered": lambda rng, shape: np.full(shape, -np.inf),
+    "close together": lambda rng, shape: 1 + rng.integers(0, 5, shape) * 2.0**-50,
+    "huge and tiny": lambda rng, shape: rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.integers(-300, 300, shape),
+    "mixed": mixed,
+}
+
+
+def draw(kind, shape, dtype):
+    """Scores of a kind, never NaN or +inf, as they come out of the type."""
+    with np.errstate(over="ignore"):
+        scores = torch.from_numpy(KINDS[kind](np.random.default_rng(shape[1]), shape)).to(dtype)
+    return scores.clamp(max=torch.finfo(dtype).max)
+
+
+def stable_sort(scores, k):
+    """Score descending, item ascending; float64 holds every narrower type exactly."""
+    return torch.from_numpy(np.argsort(-scores.double().numpy(), axis=1, kind="stable")[:, :k])
+
+
+def sizes_around_block_borders():
+    """(items, k): blocks hold isqrt(items / k) items, so that items = k size², or a full last block, are the borders."""
+    borders = {(k * size**2 + more, k) for k in (1, 3, 10) for size in (1, 2, 3, 7, 10) for more in (-1, 0, 1)}
+    return sorted({(items, k) for items, k in borders if items >= k} | {(1, 1), (500, 100), (500, 499), (500, 500), (9000, 1)})
+
+
+@pytest.mark.parametrize("short_row", [0, 1 << 14])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_both_ways_equal_a_stable_sort(monkeypatch, dtype, kind, short_row):
+    monkeypatch.setattr(cpu, "_SHORT_ROW", short_row)  # 0: every row is looked into by blocks, as long ones are
+    for items, k in sizes_around_block_borders():
+        scores = draw(kind, (ROWS, items), dtype)
+        wanted = stable_sort(scores, k)
+        for kernel in KERNELS:
+            assert torch.equal(kernel.best_items(scores, k), wanted), f"{kernel.__name__}, {items} items, k = {k}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_both_ways_equal_a_stable_sort_in_a_large_catalogue(dtype, kind):
+    scores = draw(kind, (ROWS, 20_011), dtype)
+    wanted = stable_sort(scores, 101)
+    for kernel in KERNELS:
+        assert torch.equal(kernel.best_items(scores, 101), wanted), kernel.__name__
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_top_k_joins_tiles_and_gives_values(monkeypatch, dtype, kind, kernel):
+    monkeypatch.setattr(kernel, "_TILE", 2 * 333)
+    scores = draw(kind, (ROWS, 333), dtype)
+    for k in (1, 7, 332, 333, 1000):
+        with using(kernel):
+            values, items = top_k(scores, k)
+        wanted = stable_sort(scores, k)
+        assert torch.equal(items, wanted) and torch.equal(values, scores.gather(1, wanted))
+        assert values.dtype == dtype and items.dtype == torch.int64 and items.shape == (ROWS, min(k, 333))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("items", "k"), [(5, 2), (500, 3), (20_011, 7), (20_011, 101)])
+def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
+    for bad in (torch.nan, -torch.tensor(torch.nan), torch.inf):
+        scores = draw("random", (ROWS, items), dtype)
+        scores[4, items // 2] = bad
+        first = scores.gather(1, kernel.best_items(scores, k))[:, 0]
+        assert (first < torch.inf).tolist() == [row != 4 for row in range(ROWS)]
+
+
+def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
+    there, elsewhere = torch.device("cpu"), torch.device("meta")
+    assert kernel_for(there) is cpu and kernel_for(elsewhere) is anywhere
+    with using(anywhere):
+        assert kernel_for(there) is anywhere
+    assert kernel_for(there) is cpu
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+def test_top_k_of_nothing(shape, dtype):
+    values, items = top_k(torch.empty(shape, dtype=dtype), 4)
+    assert values.shape == items.shape == (shape[0], min(4, shape[1])) and items.dtype == torch.int64
+
+
+@pytest.mark.parametrize("transform", [lambda scores: scores.t().contiguous().t(), lambda scores: scores.repeat(1, 2)[:, :200]])
+def test_top_k_of_any_layout(transform):
+    scores = transform(draw("integers", (ROWS, 200), torch.float32))
+    assert not scores.is_contiguous()
+    for k in (3, 150):
+        assert torch.equal(top_k(scores, k)[1], stable_sort(scores, k))
+
+
+def cells_of(rows, items, num_items):
+    """Cells in rows 0 to ROWS - 1; a row may have many or none."""
+    offsets = torch.searchsorted(rows.contiguous(), torch.arange(ROWS + 1))
+    return SparseRows(offsets, items, torch.ones(len(items), dtype=torch.float64), num_items)
+
+
+@pytest.mark.parametrize("tile", [1, 256, 1 << 22])
+@pytest.mark.parametrize("span", [7, 1 << 16])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
+    monkeypatch.setattr(kernel, "_TILE", tile)
+    monkeypatch.setattr(cpu, "_SPAN", span)
+    scores = draw(kind, (ROWS, 101), dtype)
+    cells = cells_of(torch.tensor([0, 0, 0, 2, 3, 3, 5, 8]), torch.tensor([0, 1, 100, 7, 7, 8, 50, 99]), 101)
+    own = scores[cells.rows, cells.items]
+    for values in (own, -own.clamp(min=-1), torch.full_like(own, -torch.inf)):
+        ranks, offered = kernel.double_ranks(scores, cells, values)
+        naive = [
+            sum((x > value) + (x >= value) for x in scores[row].tolist())
+            for row, value in zip(cells.rows.tolist(), values.tolist())
+        ]
+        assert ranks.tolist() == naive
+        assert offered.tolist() == [sum(x != -np.inf for x in row) for row in scores.tolist()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_counts_of_what_is_offered(dtype, kernel):
+    scores = draw("mixed", (ROWS + 5, 101), dtype)
+    assert kernel.count_offered(scores).tolist() == [sum(x != -np.inf for x in row) for row in scores.tolist()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_counts_of_no_values(kernel):
+    none = torch.empty(0, dtype=torch.int64)
+    ranks, offered = kernel.double_ranks(torch.zeros(ROWS, 3), cells_of(none, none, 3), torch.empty(0))
+    assert len(ranks) == 0 and offered.tolist() == [3] * ROWS
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("depth", [1, 5, 100, 150])
+@pytest.mark.parametrize("kind", KINDS)
+def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel):
+    monkeypatch.setattr(cpu, "_TILE", 3 * depth)
+    scores = draw(kind, (ROWS, 120), torch.float32)
+    rng = np.random.default_rng(depth)
+    rows, items = map(torch.from_numpy, np.nonzero(rng.random((ROWS, 120)) < 0.1))
+    cells = cells_of(rows, items, 120)
+    own = scores[rows, items]
+    values, ranked = top_k(scores, depth)
+    values = torch.nn.functional.pad(values, (0, depth - values.shape[1]), value=-torch.inf)
+    ranked = torch.nn.functional.pad(ranked, (0, depth - ranked.shape[1]), value=-1)
+    ranked = torch.where(values > -torch.inf, ranked, -1)
+    lists = ranked.tolist()
+    naive = [lists[row].index(item) if item in lists[row] else depth for row, item in zip(rows.tolist(), items.tolist())]
+    assert kernel.find_in_lists(ranked, values, cells, own).tolist() == naive
