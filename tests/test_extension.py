@@ -21,7 +21,7 @@ from weft.blocks import Batch
 from weft.data.rows import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
 from weft.metrics import MRR, HitRate, Precision
-from weft.ranking import TieRule
+from weft.ranking import TieRule, kernels
 from weft.registry import all_metrics
 
 B = weft.MetricBlock
@@ -485,11 +485,10 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
         monkeypatch.setattr(owner, name, counting)
 
     count(TieRule, "rank")
-    count(SparseRows, "find")
     count(SparseRows, "dense")
     count(weft.blocks, "gain_of")
-    count(weft.blocks, "count_above")
-    count(weft.blocks, "count_offered")
+    for name in ("find_in_lists", "double_ranks", "count_offered"):
+        count(kernels.cpu, name)
     metrics = [
         "ByScores",
         "ByDefaults",
@@ -508,15 +507,15 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
         assert set(batch.computed.values()) == {1}
         assert len([key for key in batch.computed if isinstance(key, tuple) and key[0] == "hits"]) == 1
     per_batch = {name: number / len(made) for name, number in calls.items()}
-    ranks_and_negatives = 2 if ties == "expected" else 1  # ties with the last item of a list are counted too
+    ranks = 2 if ties == "expected" else 1  # ties with the last item of a list are counted too
     # Two dense blocks: ByScores declares nothing and is offered everything. Gains: exponential, linear, binary.
-    assert per_batch == {"rank": 1, "find": 1, "dense": 2, "gain_of": 3, "count_above": ranks_and_negatives, "count_offered": 1}
+    assert per_batch == {"rank": 1, "find_in_lists": 1, "dense": 2, "gain_of": 3, "double_ranks": ranks}
 
 
 @pytest.mark.parametrize(
     ("metrics", "absent"),
     [
-        (["AUC", "GAUC"], {"ranking", "items", "order", "listed_cells"}),
+        (["AUC", "GAUC"], {"ranking", "items", "order", "hit_positions"}),
         (["Precision@3", "MRR@3"], {"wins", "offered", "negatives", ("gains", "exponential")}),
         (["nDCG(gain=linear)@3"], {"wins", ("gains", "exponential")}),
         (["Scaled@3"], {"wins"}),

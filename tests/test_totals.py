@@ -45,7 +45,8 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
     for rows in EVERYONE.split(10):
         made.update(SCORES[rows], TARGET[rows], rows)
     made.compute()
-    assert set(computed.values()) == {4} and len(computed) == len(made._ledger.places)
+    beside_means = [total for total in made._ledger.cutoffs if not isinstance(total, totals.UserSums)]
+    assert set(computed.values()) == {4} and len(computed) == len(beside_means)
     by_item = [total for total in computed if isinstance(total, totals.OfItems)]
     # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for fourteen metrics at five cut-offs.
     assert len(by_item) == 7
@@ -62,7 +63,7 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
     ]
     alone, together = evaluator(parts), evaluator([*parts, *composites])
     assert together.sums.numel() == alone.sums.numel() > 0
-    assert [type(total) for total in together._ledger.places] == [type(total) for total in alone._ledger.places]
+    assert [type(total) for total in together._ledger.cutoffs] == [type(total) for total in alone._ledger.cutoffs]
 
 
 def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():

@@ -29,9 +29,10 @@ def main() -> None:
     given = parser.parse_args()
     tools = given.tools.split(",")
     torch.set_num_threads(1)
-    for name in tools:
+    for name in list(tools):
         if reason := PEERS[name].absence():
             print(reason)
+            tools.remove(name)
     print(COLUMNS.format("tool", "size", "users", "set", "metrics", "equal", "tool / topk", "Weft / topk", "tool / Weft"))
     for row in compare(given.sizes, tools, given.sets.split(","), given.rounds):
         tool = f"{row.tool} {row.version}"

@@ -166,7 +166,7 @@ class Batch:
         if self.scores is None:
             nothing = torch.full((self.size, self.depth + 1), -1, device=self.device)
             return Ranking(nothing, nothing.to(self.dtype).fill_(-torch.inf))
-        if not self.reads_ranks or self.device.type != "cpu":
+        if not self.reads_ranks or self.size == 0 or self.device.type != "cpu":
             return self.rule.rank(self.scores, self.depth + 1, self.user_keys, self.relevant)
         # A few rows are ranked and counted while they are in the cache.
         step = max(1, _CACHED // max(1, self.scores.shape[1]))
@@ -270,7 +270,7 @@ class Batch:
 
         def compute() -> tuple[Tensor, Tensor]:
             gains, rows = self.gains(kind), self.relevant.rows
-            positions = torch.arange(len(rows), device=self.device) - self.relevant.offsets[rows]
+            positions = torch.arange(len(rows), device=self.device) - self.relevant.offsets.index_select(0, rows)
             if self.device.type == "cpu" and len(gains) and gains.min() == gains.max():
                 return gains, positions
             order = gains.argsort(descending=True, stable=True)
@@ -319,7 +319,7 @@ class Batch:
         if self.scores is None or len(rows) == 0:
             return torch.zeros_like(self.relevant.values)
         lost = (self.ranks[0] - self._ranks_among_relevant(scores)).to(self.dtype) / 2
-        return torch.where(scores > -torch.inf, 1 - lost / self.negatives[rows], 0)
+        return torch.where(scores > -torch.inf, 1 - lost / self.negatives.index_select(0, rows), 0)
 
     @block
     def has_pairs(self) -> Tensor:
@@ -347,7 +347,8 @@ class Batch:
             whole = chosen & (self.offered == num_items - masked)
             counts += whole.sum()
             if self.seen is not None:
-                counts.index_add_(0, self.seen.items, -whole[self.seen.rows].long())
+                masked_once = torch.full((1,), -1).expand(len(self.seen.items))
+                counts.index_add_(0, self.seen.items, masked_once if whole.all() else -whole[self.seen.rows].long())
             looked_at = chosen & ~whole
             if self.scores is None or not looked_at.any():
                 return counts
@@ -359,13 +360,16 @@ class Batch:
 
     def _ranks_among_relevant(self, scores: Tensor) -> Tensor:
         """For each relevant cell, how many of its own row's relevant cells score above it, plus how many at least as high."""
-        padded, _ = self.relevant.padded(scores, -torch.inf).sort(dim=1)
-        own = self.relevant.padded(scores, torch.inf)
-        below = torch.searchsorted(padded, own.contiguous())
-        up_to = torch.searchsorted(padded, own.contiguous(), right=True)
-        within = torch.arange(len(scores), device=self.device) - self.relevant.offsets[self.relevant.rows]
-        places = (self.relevant.rows, within)
-        return (2 * padded.shape[1] - up_to - below)[places]
+        rows, number = self.relevant.rows, len(scores)
+        order = scores.argsort(stable=True)
+        order = order.index_select(0, rows.index_select(0, order).argsort(stable=True))  # by row, then by score; rows stay in place
+        values, places = scores.index_select(0, order), torch.arange(number, device=self.device)
+        border = torch.ones(number + 1, dtype=torch.bool, device=self.device)  # between cells of different rows or scores
+        border[1:-1] = (values[1:] != values[:-1]) | (rows[1:] != rows[:-1])
+        first = torch.where(border[:-1], places, 0).cummax(0).values
+        last = torch.where(border[1:], places, number).flip(0).cummin(0).values.flip(0)
+        stop = self.relevant.offsets.index_select(0, rows + 1)
+        return torch.empty_like(places).scatter_(0, order, 2 * stop - first - last - 1)
 
     # ----------------------------------------------------------------------------------- blocks for users' metrics
 
@@ -432,8 +436,13 @@ class Lists:
         """For each position up to the largest cut-off, its place in a flattened `[items, cut-offs]`; 0 where a list has ended."""
         last = self.cutoffs[-1]
         items = self.batch.items[:, :last]
-        places = lambda: (items * len(self.cutoffs) + self.segments[:last]).clamp_(min=0)  # noqa: E731
-        return self.batch.once(("slots", self.cutoffs), places)
+        small = self.batch.truth.num_items * len(self.cutoffs) < 1 << 31
+
+        def compute() -> Tensor:
+            places = (items * len(self.cutoffs)).add_(self.segments[:last]).clamp_(min=0)
+            return places.int() if small else places
+
+        return self.batch.once(("slots", self.cutoffs), compute)
 
     @property
     def cell_slots(self) -> tuple[Tensor, Tensor]:
@@ -446,9 +455,9 @@ class Lists:
 
         return self.batch.once(("cell_slots", self.cutoffs), compute)
 
-    def of_items(self, column: Column, fill: float = 0.0) -> Tensor:
-        """What a column holds for the item at each position, `[batch, depth]`; `fill` where a list has ended."""
-        return self.batch.once(("of_items", column, fill), lambda: column.at(self.batch.items, fill))
+    def total_of_items(self, column: Column) -> Tensor:
+        """What a column holds for the items among the first k, summed."""
+        return self.batch.once(("of_items", column, self.cutoffs), lambda: self.total(column.at(self.batch.items)))
 
     @property
     def order(self) -> Order:

@@ -329,7 +329,7 @@ def _columns_of_model(source: Source, users: Vocabulary, batch_size: int | None)
     assert isinstance(source, Model)
     if users.size == 0:
         raise InputError("the truth is empty and the model's items are not known; give the item ids as items=[...].")
-    stop = min(users.size, batch_size or 256)
+    stop = min(users.size, batch_size or 16)  # few: how many items there are decides how many users fit into a batch
     return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop])), stop
 
 

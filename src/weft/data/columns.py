@@ -28,4 +28,5 @@ class Column:
         values = self.on(codes.device)
         if len(values) == 0:
             return torch.full_like(codes, fill, dtype=values.dtype)
-        return torch.where(codes >= 0, values[codes.clamp(min=0)], fill)
+        found = values.index_select(0, codes.reshape(-1).clamp(min=0)).view(codes.shape)
+        return found.masked_fill_(codes < 0, fill)

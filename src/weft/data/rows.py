@@ -57,7 +57,8 @@ class SparseRows:
     @cached_property
     def keys(self) -> Tensor:
         """The place of each cell in a flattened `[batch, items]` matrix, ascending, `[cells]`."""
-        return self.rows * self.num_items + self.items
+        first = torch.arange(self.num_rows, device=self.items.device) * self.num_items
+        return torch.repeat_interleave(first, self.lengths, output_size=len(self.items)).add_(self.items)
 
     def between(self, start: int, stop: int) -> SparseRows:
         """Rows start to stop - 1."""
@@ -87,9 +88,10 @@ class SparseRows:
     def padded(self, values: Tensor, fill: float) -> Tensor:
         """Values given per cell as `[batch, longest row]`, short rows filled up."""
         width = int(self.lengths.max()) if self.num_rows and len(values) else 0
-        out = values.new_full((self.num_rows, width), fill)
-        out[self.rows, torch.arange(len(values), device=values.device) - self.offsets[self.rows]] = values
-        return out
+        out = values.new_full((self.num_rows * width,), fill)
+        first = torch.arange(self.num_rows, device=values.device) * width - self.offsets[:-1]
+        places = first.index_select(0, self.rows) + torch.arange(len(values), device=values.device)
+        return out.scatter_(0, places, values).view(self.num_rows, width)
 
     def dense(self, values: Tensor) -> Tensor:
         """Values given per cell as a `[batch, items]` matrix with zeros elsewhere."""

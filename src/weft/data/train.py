@@ -17,6 +17,9 @@ from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
 
 
+_USERS_AT_ONCE = 1024
+
+
 class Train:
     """Train interactions by code, each (user, item) once; `repetitions` says how many rows were collapsed."""
 
@@ -25,6 +28,7 @@ class Train:
         self.cells = cells.keep(~repeated)
         self.repetitions = int(repeated.sum())
         self._tails: dict[float, Column] = {}
+        self._popularity: dict[float, Column] = {}
         self._by_label: dict[tuple[Labels, Labels], NDArray[np.int64]] = {}
 
     @classmethod
@@ -77,6 +81,13 @@ class Train:
         """n_i as a column."""
         return Column(torch.as_tensor(self.item_counts, dtype=torch.float64))
 
+    def popularity_or(self, unseen: float) -> Column:
+        """The same, with another number for items without an interaction."""
+        if unseen not in self._popularity:
+            counts = self.popularity.values
+            self._popularity[unseen] = self.popularity if unseen == 0 else Column(torch.where(counts == 0, unseen, counts))
+        return self._popularity[unseen]
+
     def tail(self, pop_ratio: float) -> Column:
         """1 for an item of the long tail, 0 for one of the head.
 
@@ -96,10 +107,12 @@ class Train:
         if (groups, clusters) not in self._by_label:
             width = len(clusters.names) + 1  # one more group and cluster for those without a label
             group = (groups.codes.values.numpy()[: self.cells.num_users] + 1) * width
-            pair = np.repeat(group, np.diff(self.cells.offsets))
-            pair += clusters.codes.values.numpy().take(self.cells.items)
-            counts = np.bincount(pair + 1, minlength=(len(groups.names) + 1) * width).reshape(-1, width)
-            self._by_label[groups, clusters] = counts[1:, 1:].reshape(-1)
+            cluster, counts = clusters.codes.values.numpy() + 1, np.zeros((len(groups.names) + 1) * width, dtype=np.int64)
+            for start in range(0, self.cells.num_users, _USERS_AT_ONCE):
+                some = self.cells.rows(start, min(start + _USERS_AT_ONCE, self.cells.num_users))
+                pair = np.repeat(group[start : start + some.num_users], np.diff(some.offsets))
+                counts += np.bincount(pair + cluster.take(some.items), minlength=len(counts))
+            self._by_label[groups, clusters] = counts.reshape(-1, width)[1:, 1:].reshape(-1)
         return self._by_label[groups, clusters]
 
 

@@ -66,7 +66,7 @@ class ACLT(_OfLists):
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
     def per_user(self, lists: Lists) -> Tensor:
-        return lists.total(lists.of_items(self._train.tail(self.pop_ratio)))
+        return lists.total_of_items(self._train.tail(self.pop_ratio))
 
 
 @register
@@ -132,9 +132,8 @@ class ARP(_OfLists):
         self.unseen = check_unseen(unseen)
 
     def per_user(self, lists: Lists) -> Tensor:
-        popularity = lists.of_items(self._train.popularity)
-        met = torch.where((popularity == 0) & (lists.batch.items >= 0), self.unseen, popularity)
-        return lists.total(met) / torch.where(lists.length > 0, lists.length, torch.nan)
+        met = lists.total_of_items(self._train.popularity_or(self.unseen))
+        return met / torch.where(lists.length > 0, lists.length, torch.nan)
 
 
 class _HeadAndTail(TopKMetric, SummedMetric):

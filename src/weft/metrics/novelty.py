@@ -51,7 +51,7 @@ class _Novelty(UserAverageTopKMetric):
             return torch.full_like(lists.length, torch.nan)
         most = lists.total(lists.discounts[None])
         if self.relevance == "none":
-            popularity = lists.of_items(self._train.popularity)
+            popularity = self._train.popularity.at(lists.batch.items)
             return lists.total((lists.batch.items >= 0) * self.novelty(popularity) * lists.discounts) / most
         batch = lists.batch
         novelty = self.novelty(self._train.popularity.at(batch.relevant.items))

@@ -22,6 +22,8 @@ from weft.names import Spec
 if TYPE_CHECKING:
     from weft.metrics.means import RatingMetric, UserMean
 
+# Means over users that are added up together: enough to make few operations, not so many as to take much memory.
+_TOGETHER = 8
 # Where to add in the flattened [rows, cut-offs] (None: everywhere), and what.
 Terms = tuple[Tensor | None, Tensor]
 
@@ -76,12 +78,19 @@ class Ledger:
         terms = [(place, total.terms(batch.at(self.cutoffs[total]))) for total, place in self._places.items()]
         if not self._columns:
             return terms
-        lists = {total: batch.at(self.cutoffs[total]) for total in self._columns}
-        table = user_sums(torch.cat([total.metric.evaluated(lists[total]) for total in self._columns], dim=1))
-        for total, columns in self._columns.items():
-            if (weights := total.metric.user_weights(batch)) is not None:
-                table[:, columns] = user_sums(total.metric.evaluated(lists[total]), weights)
-        return [(self._table, (None, table)), *terms]
+        tables, waiting = [], list[Tensor]()
+        for total in self._columns:
+            values, weights = total.metric.evaluated(batch.at(self.cutoffs[total])), total.metric.user_weights(batch)
+            if weights is None:
+                waiting.append(values)
+            if waiting and (weights is not None or len(waiting) == _TOGETHER):
+                tables.append(user_sums(torch.cat(waiting, dim=1)))
+                waiting = []
+            if weights is not None:
+                tables.append(user_sums(values, weights))
+        if waiting:
+            tables.append(user_sums(torch.cat(waiting, dim=1)))
+        return [(self._table, (None, torch.cat(tables, dim=1))), *terms]
 
     @staticmethod
     def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
@@ -237,10 +246,10 @@ def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
     """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`; NaN is left out."""
     defined = ~torch.isnan(values)
     x = torch.where(defined, values, 0)
-    users = defined.to(x.dtype).sum(0)
+    users = defined.sum(0).to(x.dtype)
     if weights is None:
         total = x.sum(0)
-        return torch.stack([users, users, total, users, total, (x * x).sum(0)])
+        return torch.stack([users, users, total, users, total, x.square_().sum(0)])
     w = torch.where(defined, weights[:, None].to(x.dtype), 0)
     return torch.stack([users, *(part.sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
 
@@ -300,7 +309,7 @@ class Wins(Total):
     def terms(self, lists: Lists) -> Terms:
         batch = lists.batch
         wins, judged = batch.wins, batch.has_pairs
-        cells = judged[batch.relevant.rows]
+        cells = judged.index_select(0, batch.relevant.rows)
         wins = torch.where(cells, wins, 0).sum()
         return None, torch.stack([wins, cells.sum().to(wins.dtype), judged.sum().to(wins.dtype)])
 
@@ -337,7 +346,7 @@ class Exposure(_OfListedItems):
         counted = lists.batch.items[:, : lists.cutoffs[-1]] >= 0
         if self.users == "evaluated":
             counted = counted & (lists.relevant > 0)
-        return lists.slots, counted.to(lists.k.dtype)
+        return lists.slots, counted
 
 
 @dataclass(frozen=True)
@@ -424,8 +433,8 @@ class GroupExposure(Total):
         group = self.groups.codes.at(lists.batch.users, -1)[:, None]
         cluster = self.clusters.codes.at(lists.batch.items[:, : lists.cutoffs[-1]], -1)
         counted = (group >= 0) & (cluster >= 0)
-        row = torch.where(counted, group * len(self.clusters.names) + cluster, 0)
-        return row * len(lists.cutoffs) + lists.segments[: lists.cutoffs[-1]], counted.to(lists.k.dtype)
+        row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
+        return row.mul_(len(lists.cutoffs)).add_(lists.segments[: lists.cutoffs[-1]]).int(), counted
 
     def read(self, sums: Tensor) -> Tensor:
         return sums.cumsum(1)

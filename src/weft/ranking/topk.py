@@ -16,6 +16,7 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     Equal scores go by item index, lower first; -0.0 equals 0.0. A row with NaN begins with one.
 
+    >>> import torch
     >>> values, items = top_k(torch.tensor([[0.5, 0.9, 0.5, 0.1]]), 3)
     >>> items
     tensor([[1, 0, 2]])

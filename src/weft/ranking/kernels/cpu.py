@@ -17,6 +17,7 @@ Indices = NDArray[np.int64]
 
 # Scores in a tile: what stays in the cache between the passes over it.
 _TILE = 1 << 20
+_TILE_ROWS = 128
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
 # Scores of a row that are compared at once with several values.
@@ -27,7 +28,7 @@ _SHORT_ROW = 16_384
 
 def best_items(scores: Tensor, k: int) -> Tensor:
     """The k best items of each row."""
-    rows = max(1, _TILE // scores.shape[1])
+    rows = max(1, min(_TILE // scores.shape[1], _TILE_ROWS))
     tiles = [_best_of_tile(_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
     return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
 
@@ -156,8 +157,8 @@ def _with_nan_first(scores: Scores, k: int) -> Indices:
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
     """Ranks by counting, ties between above and below, times two; and how many are offered."""
     num_rows, num_items = scores.shape
-    span = -(-num_items // max(1, -(-num_items // _SPAN)))  # equal parts of a row
-    at_once = min(max(1, _TILE // max(1, span)), max(1, int(cells.lengths.max()) if num_rows else 1))
+    span = max(1, -(-num_items // max(1, -(-num_items // _SPAN))))  # equal parts of a row
+    at_once = min(max(1, _TILE // span), max(1, int(cells.lengths.max()) if num_rows else 1))
     flags = np.empty((at_once, 2, span), dtype=np.bool_)
     offsets, wanted = cells.offsets.tolist(), _array(values)[:, None]
     ranks, offered = np.zeros(len(wanted), dtype=np.int64), np.zeros(num_rows, dtype=np.int64)
@@ -198,7 +199,7 @@ def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tens
     last = values[:, -1][cells.rows] if depth else scores
     possible = ((scores >= last) & (scores > -torch.inf)).nonzero().flatten().numpy()
     lists, rows, wanted = items.numpy(), cells.rows.numpy(), cells.items.numpy()
-    step = max(1, _TILE // max(1, depth))
+    step = max(1, _SPAN // max(1, depth))
     for start in range(0, len(possible), step):
         cell = possible[start : start + step]
         number, place = np.divmod(np.flatnonzero(lists[rows[cell]] == wanted[cell, None]), max(1, depth))
