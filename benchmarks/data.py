@@ -51,6 +51,7 @@ def make(items: int, users: int, seed: int = 0) -> Problem:
     three = csr_matrix(
         (np.ones(3 * items), generator.integers(0, 20, 3 * items), np.arange(0, 3 * items + 1, 3)), shape=(items, 20)
     )
+    three.sum_duplicates()
     about = {
         "user_groups": generator.choice(["F", "M"], users),
         "item_clusters": generator.integers(0, 20, items),

@@ -21,9 +21,8 @@ from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Order, TheOrder, segments
 from weft.ranking import Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, without
 
-# Elements that a comparison over the whole catalogue may hold at once, and that stay in the cache from one look to the next.
+# Elements that a comparison over the whole catalogue may hold at once.
 _TILE = 1 << 20
-_CACHED = 1 << 22
 GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 Value = TypeVar("Value")
 
@@ -69,8 +68,8 @@ class Batch:
     """Some users: masked scores `[batch, items]` or masked lists (neither: the source has nothing for them) and their sparse truth.
 
     `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
-    cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off, 0 if no metric has one;
-    `reads_ranks` whether a metric will ask for `ranks`. Quantities are float64 (float32 where the device has no better).
+    cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off, 0 if no metric has one.
+    Quantities are float64 (float32 where the device has no better).
     """
 
     def __init__(
@@ -86,7 +85,6 @@ class Batch:
         depth: int,
         seen: SparseRows | None = None,
         judged: Tensor | None = None,
-        reads_ranks: bool = False,
         lists: ListRows | None = None,
     ) -> None:
         self.scores = scores
@@ -99,7 +97,6 @@ class Batch:
         self.rule = rule
         self.depth = depth
         self.seen = seen
-        self.reads_ranks = reads_ranks
         self.judged = torch.ones_like(users, dtype=torch.bool) if judged is None else judged
         self.size = truth.num_rows
         self.device = truth.items.device
@@ -166,19 +163,7 @@ class Batch:
         if self.scores is None:
             nothing = torch.full((self.size, self.depth + 1), -1, device=self.device)
             return Ranking(nothing, nothing.to(self.dtype).fill_(-torch.inf))
-        if not self.reads_ranks or self.size == 0 or self.device.type != "cpu":
-            return self.rule.rank(self.scores, self.depth + 1, self.user_keys, self.relevant)
-        # A few rows are ranked and counted while they are in the cache.
-        step = max(1, _CACHED // max(1, self.scores.shape[1]))
-        rankings, ranks = [], []
-        for start in range(0, self.size, step):
-            rows = slice(start, min(start + step, self.size))
-            scores, relevant = self.scores[rows], self.relevant.between(rows.start, rows.stop)
-            rankings.append(self.rule.rank(scores, self.depth + 1, self.user_keys[rows], relevant))
-            own = self.relevant_scores[self.relevant.offsets[rows.start] : self.relevant.offsets[rows.stop]]
-            ranks.append(kernel_for(self.device).double_ranks(scores, relevant, own))
-        self.once("ranks", lambda: tuple(map(torch.cat, zip(*ranks))))
-        return Ranking(*(torch.cat([getattr(part, name) for part in rankings]) for name in ("items", "values")))
+        return self.rule.rank(self.scores, self.depth + 1, self.user_keys, self.relevant)
 
     @block
     def items(self) -> Tensor:
@@ -537,7 +522,6 @@ def open_batch(
     seen: SparseRows | None = None,
     relevant: SparseRows | None = None,
     judged: Tensor | None = None,
-    reads_ranks: bool = False,
 ) -> Iterator[Batch]:
     """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known already.
 
@@ -548,7 +532,7 @@ def open_batch(
         relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth}
-    about |= {"seen": seen, "judged": judged, "reads_ranks": reads_ranks}
+    about |= {"seen": seen, "judged": judged}
     if scores is None or isinstance(scores, ListRows):
         raw = torch.full_like(truth.values, -torch.inf) if scores is None else scores.scores_at(truth.keys)
         batch = Batch(None, truth, raw_scores=raw, lists=None if scores is None else without(scores, seen), **about)

@@ -280,7 +280,6 @@ class Evaluator(nn.Module):
             seen=seen,
             relevant=relevant,
             judged=judged,
-            reads_ranks=any(group.metric.needs_all_scores for group in self._groups),
         ) as batch:
             self._accumulate(batch)
 

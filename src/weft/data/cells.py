@@ -242,7 +242,7 @@ def _placed(users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...]
     if values.dtype.kind not in "biuf":
         raise InputError(f"{where} is a matrix of {values.dtype}; ratings must be real numbers.")
     users, items = (pl.Series(np.asarray(codes, dtype=np.int64)) for codes in (users, items))
-    return Cells(where, users, items, values.astype(np.float64), (shape[0], shape[1]))
+    return Cells(where, users, items, values.astype(np.float64, copy=False), (shape[0], shape[1]))
 
 
 def _from_scipy(matrix: Any, where: str) -> Cells:

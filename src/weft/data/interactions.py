@@ -39,7 +39,8 @@ class Interactions:
         if np.any(keys[1:] < keys[:-1]):
             order = np.argsort(keys, kind="stable")
             users, items, values = users[order], items[order], values[order]
-        offsets = np.searchsorted(users, np.arange(num_users + 1))
+        offsets = np.zeros(num_users + 1, dtype=np.int64)
+        np.cumsum(np.bincount(users, minlength=num_users), out=offsets[1:])
         # Writable, because torch shares their memory and wants nothing less.
         return cls(offsets, np.require(items, requirements="W"), np.require(values, requirements="W"), num_items)
 

@@ -241,8 +241,9 @@ def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.in
         ) from None
     if cells.shape is None or cells.shape[0] != ids.size:
         raise InputError(f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} {kind}.")
+    owners, features = cells.users.to_numpy(), cells.items.to_numpy()
     stored = cells.values != 0
-    return cells.users.to_numpy()[stored], cells.items.to_numpy()[stored]
+    return (owners, features) if stored.all() else (owners[stored], features[stored])
 
 
 def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.int64], Given]:
@@ -320,9 +321,10 @@ def _numbered_integers(labels: NDArray[np.int64]) -> tuple[tuple[Label, ...], ND
         names, numbers = np.unique(labels, return_inverse=True)
         return tuple(names.tolist()), numbers.astype(np.int64)
     # Close together, as they mostly are: counted instead of sorted.
-    shifted = labels - lowest
+    shifted = labels - lowest if lowest else labels
     present = np.bincount(shifted) > 0
-    return tuple((np.flatnonzero(present) + lowest).tolist()), (np.cumsum(present) - 1).take(shifted)
+    numbers = shifted if present.all() else (np.cumsum(present) - 1).take(shifted)
+    return tuple((np.flatnonzero(present) + lowest).tolist()), numbers
 
 
 def _numbered_strings(labels: pl.Series) -> tuple[tuple[Label, ...], NDArray[np.int64]]:

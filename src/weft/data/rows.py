@@ -60,11 +60,6 @@ class SparseRows:
         first = torch.arange(self.num_rows, device=self.items.device) * self.num_items
         return torch.repeat_interleave(first, self.lengths, output_size=len(self.items)).add_(self.items)
 
-    def between(self, start: int, stop: int) -> SparseRows:
-        """Rows start to stop - 1."""
-        cells = slice(int(self.offsets[start]), int(self.offsets[stop]))
-        return SparseRows(self.offsets[start : stop + 1] - cells.start, self.items[cells], self.values[cells], self.num_items)
-
     def find(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """For items `[batch, n]` (-1 = none): the number of the row's cell that holds each, and whether there is one."""
         if len(self.items) == 0:

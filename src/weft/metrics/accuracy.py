@@ -366,6 +366,9 @@ class AUC(SummedMetric):
     def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
         super().__init__(**settings)
         self.scope = one_of("scope", scope, ("positives", "pooled"))
+
+    def add_states(self) -> None:
+        super().add_states()
         if self.scope == "pooled":
             for name in ("positive_count", "user_count"):
                 self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")

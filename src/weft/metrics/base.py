@@ -54,7 +54,10 @@ class _MetricType(ABCMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         # A part of a run or of another metric is a formula: what it adds up is kept there, and it needs no states.
         alone = kwargs.pop("alone", True)
-        metric = super().__call__(*args, **kwargs)
+        metric = cls.__new__(cls)
+        # Most of the time of making one goes into what TorchMetrics prepares. Only ours are known not to miss it.
+        metric.__dict__["_is_formula"] = not alone and cls.__module__.startswith("weft.metrics.")
+        metric.__init__(*args, **kwargs)
         if not alone:
             return metric
         metric.add_states()
@@ -89,6 +92,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     higher_is_better: bool | None = None
     target: float | None = None  # the best value, where that is neither the highest nor the lowest, or where it has a meaning
     k: int | None = None
+    _is_formula: bool
 
     family: ClassVar[str] = "custom"
     bounds: Bounds = (None, None)
@@ -124,7 +128,10 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
                 raise UnknownParameter(
                     f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
                 )
-        super().__init__(**torchmetrics_settings)
+        if self._is_formula:
+            torch.nn.Module.__init__(self)
+        else:
+            super().__init__(**torchmetrics_settings)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)

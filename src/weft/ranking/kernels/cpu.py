@@ -17,13 +17,13 @@ Indices = NDArray[np.int64]
 
 # Scores in a tile: what stays in the cache between the passes over it.
 _TILE = 1 << 20
-_TILE_ROWS = 128
+_TILE_ROWS = 256
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
 # Scores of a row that are compared at once with several values.
 _SPAN = 1 << 16
 # Up to here a comparison of all scores is cheaper than a look into the best blocks.
-_SHORT_ROW = 16_384
+_SHORT_ROW = 1 << 16
 
 
 def best_items(scores: Tensor, k: int) -> Tensor:
