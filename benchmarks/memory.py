@@ -16,7 +16,7 @@ FACTORS = {"20,000 x 50,000": (20_000, 50_000), "2,000 x 1,000,000": (2_000, 1_0
 
 
 def beyond_the_scores(size: str, metrics: str) -> float:
-    """The peak of the pass over a score matrix, as a share of one batch of scores. Truth, train and labels have been read before."""
+    """The peak of the pass over a score matrix, as a share of one batch of scores; truth, train and labels are read before."""
     return _alone("matrix", size, metrics)
 
 

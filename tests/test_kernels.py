@@ -141,14 +141,21 @@ def cells_of(rows, items, num_items):
 def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
     monkeypatch.setattr(kernel, "_TILE", tile)
     monkeypatch.setattr(cpu, "_SPAN", span)
+    monkeypatch.setattr(cpu, "_SUMMABLE", 4 if span == 7 else 254)
     scores = draw(kind, (ROWS, 101), dtype)
     cells = cells_of(torch.tensor([0, 0, 0, 2, 3, 3, 5, 8]), torch.tensor([0, 1, 100, 7, 7, 8, 50, 99]), 101)
     own = scores[cells.rows, cells.items]
     for values in (own, -own.clamp(min=-1), torch.full_like(own, -torch.inf)):
         ranks, offered = kernel.double_ranks(scores, cells, values)
+        pairs = list(zip(cells.rows.tolist(), values.tolist()))
         naive = [
-            sum((x > value) + (x >= value) for x in scores[row].tolist())
-            for row, value in zip(cells.rows.tolist(), values.tolist())
+            sum(
+                (x > value) + (x >= value)
+                for row, value in pairs
+                for x in scores[row].tolist()
+                if row == wanted and value > -np.inf
+            )
+            for wanted in range(ROWS)
         ]
         assert ranks.tolist() == naive
         assert offered.tolist() == [sum(x != -np.inf for x in row) for row in scores.tolist()]
@@ -165,7 +172,7 @@ def test_counts_of_what_is_offered(dtype, kernel):
 def test_counts_of_no_values(kernel):
     none = torch.empty(0, dtype=torch.int64)
     ranks, offered = kernel.double_ranks(torch.zeros(ROWS, 3), cells_of(none, none, 3), torch.empty(0))
-    assert len(ranks) == 0 and offered.tolist() == [3] * ROWS
+    assert ranks.tolist() == [0] * ROWS and offered.tolist() == [3] * ROWS
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -185,3 +192,11 @@ def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel):
     lists = ranked.tolist()
     naive = [lists[row].index(item) if item in lists[row] else depth for row, item in zip(rows.tolist(), items.tolist())]
     assert kernel.find_in_lists(ranked, values, cells, own).tolist() == naive
+
+
+def test_many_values_and_a_long_row_are_added_up_exactly():
+    scores = torch.ones(1, 70_001)
+    cells = SparseRows(torch.tensor([0, 300]), torch.arange(300), torch.ones(300, dtype=torch.float64), 70_001)
+    for kernel in KERNELS:
+        ranks, offered = kernel.double_ranks(scores, cells, torch.zeros(300))  # every score is above every value
+        assert ranks.tolist() == [300 * 2 * 70_001] and offered.tolist() == [70_001]

@@ -293,18 +293,23 @@ class Batch:
 
     @block
     def ranks(self) -> tuple[Tensor, Tensor]:
-        """For each relevant cell how many items score above it, plus how many at least as high; and how many are offered."""
+        """How many items score above a relevant one, plus how many at least as high, summed over it; and how many are offered."""
         assert self.scores is not None
         return kernel_for(self.device).double_ranks(self.scores, self.relevant, self.relevant_scores)
 
     @block
     def wins(self) -> Tensor:
-        """For each relevant cell the share of its user's negatives that it beats, ties counting half; 0 if not offered."""
-        scores, rows = self.relevant_scores, self.relevant.rows
-        if self.scores is None or len(rows) == 0:
-            return torch.zeros_like(self.relevant.values)
-        lost = (self.ranks[0] - self._ranks_among_relevant(scores)).to(self.dtype) / 2
-        return torch.where(scores > -torch.inf, 1 - lost / self.negatives.index_select(0, rows), 0)
+        """The share of a user's negatives that a relevant item beats, ties counting half, summed over the relevant items `[batch]`.
+
+        What is not offered beats nothing.
+        """
+        if self.scores is None:
+            return torch.zeros(self.size, dtype=self.dtype, device=self.device)
+        ranks = self.ranks[0].to(self.dtype)
+        own = self.relevant.sum(self.relevant_offered.to(self.dtype))
+        # Of two relevant items each pair counts twice among the ranks, and each item once itself: own squared in all.
+        lost = (ranks - own.square()) / 2
+        return own - lost / torch.where(self.negatives > 0, self.negatives, torch.nan)
 
     @block
     def has_pairs(self) -> Tensor:
@@ -342,19 +347,6 @@ class Batch:
             rows = slice(start, start + step)
             counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
         return counts
-
-    def _ranks_among_relevant(self, scores: Tensor) -> Tensor:
-        """For each relevant cell, how many of its own row's relevant cells score above it, plus how many at least as high."""
-        rows, number = self.relevant.rows, len(scores)
-        order = scores.argsort(stable=True)
-        order = order.index_select(0, rows.index_select(0, order).argsort(stable=True))  # by row, then by score; rows stay in place
-        values, places = scores.index_select(0, order), torch.arange(number, device=self.device)
-        border = torch.ones(number + 1, dtype=torch.bool, device=self.device)  # between cells of different rows or scores
-        border[1:-1] = (values[1:] != values[:-1]) | (rows[1:] != rows[:-1])
-        first = torch.where(border[:-1], places, 0).cummax(0).values
-        last = torch.where(border[1:], places, number).flip(0).cummin(0).values.flip(0)
-        stop = self.relevant.offsets.index_select(0, rows + 1)
-        return torch.empty_like(places).scatter_(0, order, 2 * stop - first - last - 1)
 
     # ----------------------------------------------------------------------------------- blocks for users' metrics
 
@@ -544,7 +536,7 @@ def open_batch(
     with hidden(scores, seen) as (masked, kept):
         batch = Batch(masked, truth, raw_scores=raw_scores, **about)
         try:
-            is_bad = batch.is_bad or (kept is not None and batch.device.type == "cpu" and not bool((kept < torch.inf).all()))
+            is_bad = batch.is_bad or (kept is not None and batch.device.type == "cpu" and not bool(kept.amax() < torch.inf))
             if not is_bad:
                 yield batch
         finally:

@@ -16,7 +16,6 @@ from weft.data.labels import Labels
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
 
-
 _USERS_AT_ONCE = 1024
 
 

@@ -320,8 +320,7 @@ class GAUC(UserMean):
         self.weight = one_of("weight", weight, ("uniform", "positives", "interactions"))
 
     def per_user(self, lists: Lists) -> Tensor:
-        wins = lists.batch.relevant.sum(lists.batch.wins)[:, None]
-        return _defined(wins / lists.relevant, lists.negatives)
+        return _defined(lists.batch.wins[:, None] / lists.relevant, lists.negatives)
 
     def user_weights(self, batch: Batch) -> Tensor | None:
         if self.weight == "uniform":

@@ -54,7 +54,7 @@ class _MetricType(ABCMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         # A part of a run or of another metric is a formula: what it adds up is kept there, and it needs no states.
         alone = kwargs.pop("alone", True)
-        metric = cls.__new__(cls)
+        metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
         # Most of the time of making one goes into what TorchMetrics prepares. Only ours are known not to miss it.
         metric.__dict__["_is_formula"] = not alone and cls.__module__.startswith("weft.metrics.")
         metric.__init__(*args, **kwargs)

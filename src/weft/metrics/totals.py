@@ -22,6 +22,8 @@ from weft.names import Spec
 if TYPE_CHECKING:
     from weft.metrics.means import RatingMetric, UserMean
 
+# Up to so many items it is cheaper to look at all than to find those that matter.
+_SMALL = 1 << 17
 # Means over users that are added up together: enough to make few operations, not so many as to take much memory.
 _TOGETHER = 8
 # Where to add in the flattened [rows, cut-offs] (None: everywhere), and what.
@@ -118,7 +120,7 @@ class Ledger:
 class _Reader:
     """Reads totals off the sums, each once for all cut-offs.
 
-    Most items of a large catalogue stand in no list: what is known per item is looked at only where there is something.
+    Most items of a large catalogue stand in no list: there, what is known per item is looked at only where there is something.
     """
 
     def __init__(self, ledger: Ledger, sums: Tensor) -> None:
@@ -136,10 +138,12 @@ class _Reader:
         return self._once(total, lambda: total.read(self.ledger.part(self._sums, total)))
 
     def items(self, total: OfItems) -> Tensor:
-        """The items that have something at any cut-off."""
+        """The items that have something at any cut-off; of a small catalogue, all."""
 
         def compute() -> Tensor:
             added = self.ledger.part(self._sums, total)
+            if total.num_items <= _SMALL:
+                return torch.arange(total.num_items, device=added.device)
             places = (added.reshape(-1) != 0).nonzero().flatten()
             items = places.div(added.shape[1], rounding_mode="floor")
             return items[items.diff(prepend=items.new_full((1,), -1)) > 0]  # an item once, whatever its number of cut-offs
@@ -148,6 +152,8 @@ class _Reader:
 
     def at(self, total: OfItems, like: OfItems) -> Tensor:
         """A total at the items of another, `[their number, cut-offs]`."""
+        if total.num_items <= _SMALL:
+            return self.all(total)
         added = self.ledger.part(self._sums, total)
         return self._once(("at", total, like), lambda: total.read(added.index_select(0, self.items(like))))
 
@@ -156,7 +162,7 @@ class _Reader:
 
         def compute() -> Tensor:
             codes = groups.on(self._sums.device).long()
-            if total.has_cutoffs:
+            if total.has_cutoffs and total.num_items > _SMALL:
                 values, codes = self.at(total, total), codes.index_select(0, self.items(total))
             else:
                 values = self.all(total)
@@ -309,9 +315,8 @@ class Wins(Total):
     def terms(self, lists: Lists) -> Terms:
         batch = lists.batch
         wins, judged = batch.wins, batch.has_pairs
-        cells = judged.index_select(0, batch.relevant.rows)
-        wins = torch.where(cells, wins, 0).sum()
-        return None, torch.stack([wins, cells.sum().to(wins.dtype), judged.sum().to(wins.dtype)])
+        cells = torch.where(judged, batch.relevant_counts, 0)
+        return None, torch.stack([torch.where(judged, wins, 0).sum(), cells.sum(), judged.sum().to(wins.dtype)])
 
 
 # ------------------------------------------------------------------------------------------------------------- over items

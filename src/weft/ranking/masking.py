@@ -27,7 +27,7 @@ def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, T
     # `.data`: the values come back, so autograd need not know that they were away.
     flat = scores.data.view(-1)
     kept = flat.index_select(0, cells.keys)
-    flat.scatter_(0, cells.keys, -torch.inf)
+    flat.scatter_(0, cells.keys, torch.full_like(kept, -torch.inf))  # a tensor is written several times faster than a number
     try:
         yield scores, kept
     finally:

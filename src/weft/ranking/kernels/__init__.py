@@ -29,9 +29,9 @@ class Kernel(Protocol):
         ...
 
     def double_ranks(self, scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-        """For a value given per cell, how many scores of its row are above it, plus how many are at least as high.
+        """For a value given per cell, how many scores of its row are above it, plus how many are at least as high: row sums.
 
-        And what `count_offered` gives, which costs little while a row is at hand.
+        Values of -inf are left out. And what `count_offered` gives, which costs little while a row is at hand.
         """
         ...
 

@@ -53,14 +53,14 @@ def _ordered(scores: Tensor, k: int, *, in_order: bool = True) -> Tensor:
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Ranks by counting, ties between above and below, times two; and how many are offered."""
+    """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
     ranks = torch.empty_like(cells.rows)
     step = max(1, _TILE // max(1, scores.shape[1]))
     for start in range(0, len(ranks), step):
         part = slice(start, start + step)
         compared, value = scores[cells.rows[part]], values[part, None]
         ranks[part] = (compared > value).sum(1) + (compared >= value).sum(1)
-    return ranks, count_offered(scores)
+    return cells.sum(torch.where(values > -torch.inf, ranks, 0)), count_offered(scores)
 
 
 def count_offered(scores: Tensor) -> Tensor:

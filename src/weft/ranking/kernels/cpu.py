@@ -20,8 +20,10 @@ _TILE = 1 << 20
 _TILE_ROWS = 256
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
-# Scores of a row that are compared at once with several values.
+# Scores of a row that are compared at once with several values. Comparisons are added up as bytes, and 65,536 bytes as float32,
+# which holds whole numbers up to 2^24.
 _SPAN = 1 << 16
+_SUMMABLE = 254
 # Up to here a comparison of all scores is cheaper than a look into the best blocks.
 _SHORT_ROW = 1 << 16
 
@@ -155,29 +157,39 @@ def _with_nan_first(scores: Scores, k: int) -> Indices:
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Ranks by counting, ties between above and below, times two; and how many are offered."""
+    """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
     num_rows, num_items = scores.shape
+    wanted, offsets = _array(values)[:, None], cells.offsets.numpy()
+    if len(wanted) and not wanted.min() > -np.inf:
+        counted = wanted[:, 0] > -np.inf
+        wanted, offsets = wanted[counted], np.append(0, np.cumsum(counted))[offsets]
     span = max(1, -(-num_items // max(1, -(-num_items // _SPAN))))  # equal parts of a row
-    at_once = min(max(1, _TILE // span), max(1, int(cells.lengths.max()) if num_rows else 1))
-    flags = np.empty((at_once, 2, span), dtype=np.bool_)
-    offsets, wanted = cells.offsets.tolist(), _array(values)[:, None]
-    ranks, offered = np.zeros(len(wanted), dtype=np.int64), np.zeros(num_rows, dtype=np.int64)
+    counts = np.diff(offsets)
+    at_once = min(_SUMMABLE // 2, max(1, _TILE // span), int(counts.max(initial=1)))
     tile = max(1, _TILE // max(1, num_items))
+    flags = np.empty((2 * at_once, span), dtype=np.bool_)
+    sums, numbers = np.empty((tile, span), dtype=np.uint8), np.empty((tile, span), dtype=np.float32)
+    ranks, offered = np.zeros(num_rows, dtype=np.int64), np.zeros(num_rows, dtype=np.int64)
     for top in range(0, num_rows, tile):
         rows = _array(scores[top : top + tile])
+        here = slice(top, top + len(rows))
+        borders = offsets[top : top + len(rows) + 1].tolist()
+        most = int(counts[here].max(initial=0))
         for first in range(0, num_items, span):
-            width = min(span, num_items - first)
-            above, reached = flags[:, 0, :width], flags[:, 1, :width]
-            pairs = list(flags[:, :, :width])
-            counts: list[int] = []
-            for number, row in enumerate(rows[:, first : first + width], top):
-                offered[number] += np.count_nonzero(np.greater(row, -np.inf, out=above[0]))
-                for low in range(offsets[number], offsets[number + 1], at_once):
-                    value = wanted[low : min(low + at_once, offsets[number + 1])]
-                    np.greater(row, value, out=above[: len(value)])
-                    np.greater_equal(row, value, out=reached[: len(value)])
-                    counts += [int(np.count_nonzero(both)) for both in pairs[: len(value)]]
-            ranks[offsets[top] : offsets[top + len(rows)]] += np.array(counts, dtype=np.int64)
+            part = rows[:, first : first + span]
+            width = part.shape[1]
+            above, found = sums[: len(rows), :width], flags[:, :width]
+            offered[here] += [np.count_nonzero(row) for row in np.greater(part, -np.inf, out=above.view(np.bool_))]
+            for skipped in range(0, most, at_once):
+                for row, start, stop, above_row in zip(part, borders, borders[1:], above):
+                    value = wanted[start + skipped : min(start + skipped + at_once, stop)]
+                    number = len(value)
+                    np.greater(row, value, out=found[:number])
+                    np.greater_equal(row, value, out=found[number : 2 * number])
+                    np.add.reduce(found[: 2 * number].view(np.uint8), axis=0, dtype=np.uint8, out=above_row)
+                # Added up for each item, then over the items: faster than counting each comparison by itself.
+                numbers[: len(rows), :width] = above
+                ranks[here] += numbers[: len(rows), :width].sum(axis=1).astype(np.int64)
     return torch.from_numpy(ranks), torch.from_numpy(offered)
 
 
