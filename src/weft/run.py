@@ -38,7 +38,7 @@ MISSING_LISTS = ("zero", "skip")
 _BATCH_BYTES = 1 << 26
 _BATCH_USERS = 1024
 # Positions of lists in one batch: what is computed for each of them should stay in the processor's cache.
-_BATCH_POSITIONS = 1 << 18
+_BATCH_POSITIONS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def evaluate(
                 users=codes,
                 user_keys=None if user_keys is None else user_keys[start:stop].to(where),
                 seen=SparseRows.of(problem.train.cells.rows(start, stop), where) if masks and problem.train is not None else None,
-                relevant=SparseRows.of(relevant.rows(start, stop), where),
+                relevant=truth if relevant is problem.truth else SparseRows.of(relevant.rows(start, stop), where),
                 judged=torch.as_tensor(problem.judged[start:stop]).to(where),
             )
             advance(stop - start)

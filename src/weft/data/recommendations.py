@@ -204,6 +204,15 @@ class ListRows:
 
     def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         """For places in a flattened `[batch, items]` matrix: the cell there, and whether there is one."""
+        if id(keys) not in self._found:  # the truth's cells are looked for several times
+            self._found[id(keys)] = keys, self._find(keys)
+        return self._found[id(keys)][1]
+
+    @cached_property
+    def _found(self) -> dict[int, tuple[Tensor, tuple[Tensor, Tensor]]]:
+        return {}
+
+    def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         if len(self.keys) == 0:
             return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
         if keys.device.type == "cpu":  # NumPy is faster where what is looked for is in order
@@ -211,14 +220,16 @@ class ListRows:
         else:
             found = torch.searchsorted(self.keys, keys)
         found = found.clamp_(max=len(self.keys) - 1)
-        return self.places[found], self.keys[found] == keys
+        return self.places.index_select(0, found), self.keys.index_select(0, found) == keys
 
     def scores_at(self, keys: Tensor) -> Tensor:
         """The scores at places in a flattened `[batch, items]` matrix, `-inf` where nothing is listed or has a score."""
         cells, found = self.find(keys)
         nothing = torch.full(keys.shape, -torch.inf, dtype=float_type(keys.device), device=keys.device)
         return (
-            nothing if self.given_scores is None or len(self.items) == 0 else torch.where(found, self.given_scores[cells], nothing)
+            nothing
+            if self.given_scores is None or len(self.items) == 0
+            else torch.where(found, self.given_scores.index_select(0, cells), nothing)
         )
 
     def first(self, depth: int) -> tuple[Tensor, Tensor]:
