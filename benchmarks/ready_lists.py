@@ -7,11 +7,6 @@ As in `benchmarks.peers`, the truth is put into a tool's form once and not timed
 
 from __future__ import annotations
 
-import os
-
-# Before polars is imported, which makes its threads then.
-os.environ.setdefault("POLARS_MAX_THREADS", "1")
-
 import argparse
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

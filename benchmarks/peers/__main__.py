@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
-# Before polars is imported, which makes its threads then.
-os.environ.setdefault("POLARS_MAX_THREADS", "1")
-
 import argparse
 
 import torch

@@ -92,7 +92,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     higher_is_better: bool | None = None
     target: float | None = None  # the best value, where that is neither the highest nor the lowest, or where it has a meaning
     k: int | None = None
-    _is_formula: bool
+    _is_formula: bool = False
 
     family: ClassVar[str] = "custom"
     bounds: Bounds = (None, None)

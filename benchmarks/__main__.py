@@ -1,0 +1,193 @@
+"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists peers] [--sizes S M L]`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from benchmarks import cases, memory, peers, ready_lists
+from benchmarks.clock import Ratio
+from benchmarks.data import SIZES
+
+PICTURE = Path(__file__).with_name("growth.svg")
+
+
+def main() -> None:
+    """Run the chosen sections, or all."""
+    sections: dict[str, Callable[[argparse.Namespace], None]] = {
+        "main": show_main,
+        "worst": show_worst,
+        "growth": show_growth,
+        "memory": show_memory,
+        "import": show_import,
+        "lists": show_lists,
+        "peers": show_peers,
+    }
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
+    parser.add_argument("sections", nargs="*", default=list(sections), help=f"{', '.join(sections)}; all unless told")
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=SIZES, help="how large the data are; S M L unless told")
+    parser.add_argument("--rounds", type=int, default=7, help="of everything in turn; %(default)s unless told")
+    given = parser.parse_args()
+    if unknown := [name for name in given.sections if name not in sections]:
+        parser.error(f"there is no section {unknown[0]!r}; choose from {', '.join(sections)}")
+    torch.set_num_threads(1)
+    processor = next((line.partition(":")[2].strip() for line in _cpu_info() if line.startswith("model name")), platform.machine())
+    found = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "polars"))
+    print(f"One thread of {processor}, Python {platform.python_version()}, {found}.")
+    for name in given.sections:
+        print(f"\n## {name}\n", flush=True)
+        sections[name](given)
+
+
+def _cpu_info() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    head = list(head)
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+def _by_size(found: dict[str, dict[str, Ratio]]) -> Iterable[list[object]]:
+    for name in next(iter(found.values())):
+        yield [name, *(found[size][name] for size in found)]
+
+
+def show_main(given: argparse.Namespace) -> None:
+    """The main table, with what is wanted."""
+    print(f"Multiples of `{cases.BASELINE}` in the same round: median (lowest-highest), and what is wanted.\n")
+    found = cases.main_table(given.sizes, given.rounds)
+    wanted = {name: dict(zip(SIZES, goals)) for name, goals in cases.WANTED.items()}
+    rows = [
+        [*row, " / ".join(f"{wanted[str(row[0])][size]:g}" for size in found) if row[0] in wanted else ""]
+        for row in _by_size(found)
+    ]
+    _table(["", *(f"{size}: {SIZES[size][1]:,} users x {SIZES[size][0]:,} items" for size in found), "wanted"], rows)
+    ratios = (f"{found[size]['all forty'].median / found[size]['six metrics'].median:.1f}" for size in found)
+    print(f"\nAll forty cost {' / '.join(ratios)} times the six.")
+
+
+def show_worst(given: argparse.Namespace) -> None:
+    """The top 100 of scores with many ties or in an unlucky order."""
+    print("The exact top 100 as a multiple of `torch.topk` on the same scores; at most 3 is wanted. All equal a stable sort.\n")
+    found = cases.worst_cases(given.sizes, given.rounds)
+    _table(["scores", *found], _by_size(found))
+
+
+def show_growth(given: argparse.Namespace) -> None:
+    """How cost grows with users, items and metrics, in numbers and as a picture."""
+    found = cases.growth(given.rounds)
+    for what, points in found.items():
+        print(f"{what}: " + ", ".join(f"{n:,}: {ratio}" for n, ratio in points))
+    if find_spec("matplotlib") is None:
+        print("(no picture: pip install matplotlib)")
+        return
+    draw(found)
+
+
+def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
+    """The curves side by side, each against the line of a cost that grows in proportion."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    for axis, (what, points) in zip(axes, found.items()):
+        numbers = [n for n, _ in points]
+        medians = [ratio.median for _, ratio in points]
+        spread = [[ratio.median - ratio.low for _, ratio in points], [ratio.high - ratio.median for _, ratio in points]]
+        axis.plot(numbers, [n / numbers[0] for n in numbers], color="0.7", linestyle="--", label="in proportion")
+        axis.errorbar(numbers, medians, yerr=spread, color="#0072b2", marker="o", markersize=4, capsize=3, label="measured")
+        axis.set(xlabel=f"number of {what}", ylabel=f"CPU time (1 = {numbers[0]:,} {what})", xlim=(0, None), ylim=(0, None))
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
+    axes[0].legend(frameon=False)
+    figure.savefig(PICTURE)
+    print(f"\n![How cost grows]({PICTURE.name})")
+
+
+def show_memory(given: argparse.Namespace) -> None:
+    """What an evaluation takes beside its input and its result."""
+    print("The peak beyond scores, inputs and result, as a share of one batch of scores; at most 0.5 is wanted.\n")
+    shares = [[size, *(f"{memory.beyond_the_scores(size, names):.2f}" for names in ("six", "forty"))] for size in given.sizes]
+    _table(["", "six metrics", "all forty"], shares)
+    print("\nFrom factors (d = 64), as a multiple of one batch of scores, for a quarter of the users and for all:\n")
+    rows = (
+        [case, *(f"{memory.of_factors(case, n):.2f}" for n in (users // 4, users))] for case, (users, _) in memory.FACTORS.items()
+    )
+    _table(["", "a quarter", "all"], rows)
+
+
+def show_import(given: argparse.Namespace) -> None:
+    """What an import costs beside that of torch."""
+    programs = {
+        "import torch": "import torch",
+        "import weft": "import weft",
+        "import torch, torchmetrics": "import torch, torchmetrics",
+        "from weft import evaluate": "from weft import evaluate",
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(given.rounds):
+        for name, program in programs.items():
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", program], check=True)
+            seconds[name].append(time.perf_counter() - start)
+    base = statistics.median(seconds["import torch"])
+    _table(
+        ["", "multiple of `import torch`"], ([f"`{name}`", f"{statistics.median(of) / base:.2f}"] for name, of in seconds.items())
+    )
+
+
+def show_lists(given: argparse.Namespace) -> None:
+    """Ready lists from a polars frame, beside the tools that take lists."""
+    print("How many times Weft's time other tools take, from the same polars frame; at least 5 is wanted.\n")
+    rows = ready_lists.compare(rounds=given.rounds)
+    _table(
+        ["tool", "metrics", "values equal", "tool / Weft"],
+        ([f"{r.tool} {r.version}", len(r.names), r.equal, r.tool_to_weft] for r in rows),
+    )
+
+
+def show_peers(given: argparse.Namespace) -> None:
+    """Other tools on the same scores, as far as they are installed."""
+    for peer in peers.PEERS.values():
+        if reason := peer.absence():
+            print(f"- {reason}")
+    print()
+    rows = (
+        [
+            f"{r.tool} {r.version}",
+            r.size,
+            f"{r.users:,}",
+            r.metrics,
+            len(r.names),
+            r.equal,
+            r.tool_to_topk,
+            r.weft_to_topk,
+            r.tool_to_weft,
+        ]
+        for r in peers.compare(given.sizes, rounds=min(3, given.rounds))
+    )
+    _table(["tool", "size", "users", "set", "metrics", "values equal", "tool / topk", "Weft / topk", "tool / Weft"], rows)
+    print()
+    for peer in peers.PEERS.values():
+        for metric, reason in peer.differs.items():
+            print(f"- {peer.name}'s {metric} is not compared: {reason}.")
+
+
+if __name__ == "__main__":
+    main()

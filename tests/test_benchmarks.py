@@ -1,0 +1,55 @@
+"""The benchmarks run, on small data: what they measure is right, and what they print can be read. No times are tested."""
+
+import pytest
+import torch
+from benchmarks import cases, clock
+from benchmarks.data import CUTOFFS, SIX, make
+
+import weft
+from weft.ranking.kernels import anywhere, using
+
+PROBLEM = make(items=1_200, users=12)
+
+
+def test_the_data_are_what_they_are_said_to_be():
+    assert PROBLEM.truth.sum(1).tolist() == [[10]] * 12 and PROBLEM.train.sum(1).tolist() == [[100]] * 12
+    assert PROBLEM.truth.multiply(PROBLEM.train).nnz == 0
+    assert PROBLEM.first(5).truth.shape == (5, 1_200) and len(PROBLEM.first(5).about["user_groups"]) == 5
+
+
+@pytest.mark.parametrize("name", [name for name in cases.main_cases(PROBLEM) if name != "exact top 100"])
+def test_every_case_runs(name):
+    assert cases.main_cases(PROBLEM)[name]() is not None
+
+
+def test_forty_metrics_are_forty():
+    assert len(cases.FORTY) == len(set(cases.FORTY)) == 40 and sorted(cases.FORTY_BY_COST) == sorted(cases.FORTY)
+    result = cases.evaluation(PROBLEM, cases.FORTY)
+    assert {value.metric.partition("(")[0] for value in result.values} == {name.partition("(")[0] for name in cases.FORTY}
+
+
+def test_torch_alone_gives_the_same_numbers():
+    def run():
+        settings = {"train": PROBLEM.train, "metrics": cases.FORTY, "top_k": CUTOFFS, **PROBLEM.about}
+        return weft.evaluate(PROBLEM.scores, PROBLEM.truth, **settings).values
+
+    expected = run()
+    with using(anywhere):
+        found = run()
+    assert [value.name for value in found] == [value.name for value in expected]
+    assert [value.value for value in found] == pytest.approx([value.value for value in expected], rel=1e-12, nan_ok=True)
+
+
+def test_worst_scores_are_as_said():
+    kinds = dict(cases.worst_scores(4, 300))
+    assert torch.equal(kinds["ascending"], kinds["ascending"].sort(1).values) and kinds["constant"].unique().numel() == 1
+    assert kinds["99 % zeros"].eq(0).float().mean() > 0.95 and kinds["bfloat16"].dtype == torch.bfloat16
+
+
+def test_ratios_are_of_the_same_round(monkeypatch):
+    times = iter([9, 9, 1, 3, 2, 2, 4, 20])  # the first round warms up
+    monkeypatch.setattr(clock, "cpu_seconds", lambda call: next(times))
+    found = clock.measure({"base": None, "other": None}, "base", rounds=3)
+    assert found["base"] == clock.Ratio(1, 1, 1) and found["other"] == clock.Ratio(3, 1, 5)
+    assert str(found["other"]) == "3 (1-5)"
+    assert len(SIX) == 6
