@@ -141,7 +141,7 @@ def cells_of(rows, items, num_items):
 def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
     monkeypatch.setattr(kernel, "_TILE", tile)
     monkeypatch.setattr(cpu, "_SPAN", span)
-    monkeypatch.setattr(cpu, "_SUMMABLE", 4 if span == 7 else 254)
+    monkeypatch.setattr(cpu, "_AT_ONCE", 2 if span == 7 else 32)
     scores = draw(kind, (ROWS, 101), dtype)
     cells = cells_of(torch.tensor([0, 0, 0, 2, 3, 3, 5, 8]), torch.tensor([0, 1, 100, 7, 7, 8, 50, 99]), 101)
     own = scores[cells.rows, cells.items]
@@ -194,7 +194,7 @@ def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel):
     assert kernel.find_in_lists(ranked, values, cells, own).tolist() == naive
 
 
-def test_many_values_and_a_long_row_are_added_up_exactly():
+def test_many_values_and_a_long_row():
     scores = torch.ones(1, 70_001)
     cells = SparseRows(torch.tensor([0, 300]), torch.arange(300), torch.ones(300, dtype=torch.float64), 70_001)
     for kernel in KERNELS:

@@ -20,10 +20,9 @@ _TILE = 1 << 20
 _TILE_ROWS = 256
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
-# Scores of a row that are compared at once with several values. Comparisons are added up as bytes, and 65,536 bytes as float32,
-# which holds whole numbers up to 2^24.
+# Scores of a row that are compared at once, and with how many values: fewer and larger calls cost less, until the cache is too small.
 _SPAN = 1 << 16
-_SUMMABLE = 254
+_AT_ONCE = 32
 # Up to here a comparison of all scores is cheaper than a look into the best blocks.
 _SHORT_ROW = 1 << 16
 
@@ -164,33 +163,25 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
         counted = wanted[:, 0] > -np.inf
         wanted, offsets = wanted[counted], np.append(0, np.cumsum(counted))[offsets]
     span = max(1, -(-num_items // max(1, -(-num_items // _SPAN))))  # equal parts of a row
-    counts = np.diff(offsets)
-    at_once = min(_SUMMABLE // 2, max(1, _TILE // span), int(counts.max(initial=1)))
+    flags = np.empty((2 * min(_AT_ONCE, int(np.diff(offsets).max(initial=1))), span), dtype=np.bool_)
+    at_once = len(flags) // 2
+    borders = offsets.tolist()
+    ranks, offered = [0] * num_rows, [0] * num_rows
     tile = max(1, _TILE // max(1, num_items))
-    flags = np.empty((2 * at_once, span), dtype=np.bool_)
-    sums, numbers = np.empty((tile, span), dtype=np.uint8), np.empty((tile, span), dtype=np.float32)
-    ranks, offered = np.zeros(num_rows, dtype=np.int64), np.zeros(num_rows, dtype=np.int64)
     for top in range(0, num_rows, tile):
         rows = _array(scores[top : top + tile])
-        here = slice(top, top + len(rows))
-        borders = offsets[top : top + len(rows) + 1].tolist()
-        most = int(counts[here].max(initial=0))
-        for first in range(0, num_items, span):
-            part = rows[:, first : first + span]
-            width = part.shape[1]
-            above, found = sums[: len(rows), :width], flags[:, :width]
-            offered[here] += [np.count_nonzero(row) for row in np.greater(part, -np.inf, out=above.view(np.bool_))]
-            for skipped in range(0, most, at_once):
-                for row, start, stop, above_row in zip(part, borders, borders[1:], above):
-                    value = wanted[start + skipped : min(start + skipped + at_once, stop)]
-                    number = len(value)
-                    np.greater(row, value, out=found[:number])
-                    np.greater_equal(row, value, out=found[number : 2 * number])
-                    np.add.reduce(found[: 2 * number].view(np.uint8), axis=0, dtype=np.uint8, out=above_row)
-                # Added up for each item, then over the items: faster than counting each comparison by itself.
-                numbers[: len(rows), :width] = above
-                ranks[here] += numbers[: len(rows), :width].sum(axis=1).astype(np.int64)
-    return torch.from_numpy(ranks), torch.from_numpy(offered)
+        for number, row in enumerate(rows, top):
+            start, stop = borders[number], borders[number + 1]
+            for first in range(0, num_items, span):
+                part = row[first : first + span]
+                found = flags[:, : len(part)]
+                offered[number] += int(np.count_nonzero(np.greater(part, -np.inf, out=found[0])))
+                for low in range(start, stop, at_once):
+                    value = wanted[low : min(low + at_once, stop)]
+                    np.greater(part, value, out=found[: len(value)])
+                    np.greater_equal(part, value, out=found[len(value) : 2 * len(value)])
+                    ranks[number] += int(np.count_nonzero(found[: 2 * len(value)]))
+    return torch.tensor(ranks), torch.tensor(offered)
 
 
 def count_offered(scores: Tensor) -> Tensor:
