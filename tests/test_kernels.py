@@ -84,6 +84,7 @@ def test_both_ways_equal_a_stable_sort_in_a_large_catalogue(dtype, kind):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_top_k_joins_tiles_and_gives_values(monkeypatch, dtype, kind, kernel):
     monkeypatch.setattr(kernel, "_TILE", 2 * 333)
+    monkeypatch.setattr(cpu, "_FEWEST_ROWS", 1)
     scores = draw(kind, (ROWS, 333), dtype)
     for k in (1, 7, 332, 333, 1000):
         with using(kernel):
@@ -179,7 +180,7 @@ def test_counts_of_no_values(kernel):
 @pytest.mark.parametrize("depth", [1, 5, 100, 150])
 @pytest.mark.parametrize("kind", KINDS)
 def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel):
-    monkeypatch.setattr(cpu, "_TILE", 3 * depth)
+    monkeypatch.setattr(cpu, "_SPAN", 3 * depth)
     scores = draw(kind, (ROWS, 120), torch.float32)
     rng = np.random.default_rng(depth)
     rows, items = map(torch.from_numpy, np.nonzero(rng.random((ROWS, 120)) < 0.1))

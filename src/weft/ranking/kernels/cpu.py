@@ -15,12 +15,12 @@ from weft.data.rows import SparseRows
 Scores = NDArray[Any]
 Indices = NDArray[np.int64]
 
-# Scores in a tile: what stays in the cache between the passes over it.
-_TILE = 1 << 20
-_TILE_ROWS = 256
+# Scores in a tile: what stays in the cache between the passes over it; and rows, for which the overhead of a tile is worth it.
+_TILE = 1 << 21
+_FEWEST_ROWS, _MOST_ROWS = 4, 256
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
-# Scores of a row that are compared at once, and with how many values: fewer and larger calls cost less, until the cache is too small.
+# Scores of a row that are compared at once, and with how many values: fewer and larger calls cost less, until the cache is full.
 _SPAN = 1 << 16
 _AT_ONCE = 32
 # Up to here a comparison of all scores is cheaper than a look into the best blocks.
@@ -29,7 +29,7 @@ _SHORT_ROW = 1 << 16
 
 def best_items(scores: Tensor, k: int) -> Tensor:
     """The k best items of each row."""
-    rows = max(1, min(_TILE // scores.shape[1], _TILE_ROWS))
+    rows = min(max(_TILE // scores.shape[1], _FEWEST_ROWS), _MOST_ROWS)
     tiles = [_best_of_tile(_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
     return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
 
