@@ -396,11 +396,11 @@ class Lists:
         self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
         self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
         self.discounts = 1 / torch.log2(self.positions + 1)
-        self._ends = self.k.long() - 1
 
     def total(self, per_position: Tensor) -> Tensor:
         """Sums over the first k positions of `[batch, depth]`, for each cut-off."""
-        return per_position.cumsum(1).index_select(1, self._ends)
+        spans = zip((0, *self.cutoffs), self.cutoffs)  # added up piece by piece: a running sum would be as large as its input
+        return torch.stack([per_position[:, start:stop].sum(1) for start, stop in spans], dim=1).cumsum(1)
 
     @property
     def segments(self) -> Tensor:

@@ -28,5 +28,7 @@ class Column:
         values = self.on(codes.device)
         if len(values) == 0:
             return torch.full_like(codes, fill, dtype=values.dtype)
-        found = values.index_select(0, codes.reshape(-1).clamp(min=0)).view(codes.shape)
-        return found.masked_fill_(codes < 0, fill)
+        flat = codes.reshape(-1)
+        if codes.device.type == "cpu" and (len(flat) == 0 or int(flat.min()) >= 0):  # elsewhere this would wait
+            return values.index_select(0, flat).view(codes.shape)
+        return values.index_select(0, flat.clamp(min=0)).view(codes.shape).masked_fill_(codes < 0, fill)

@@ -195,15 +195,18 @@ class SRecall(UserAverageTopKMetric):
     def _first_positions(self, lists: Lists, rows: Tensor, items: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Each (row, feature) once: its row, and the first position of an item that has the feature."""
         offsets, codes = (column.on(items.device) for column in (self._features.offsets, self._features.codes))
-        counts = offsets[items + 1] - offsets[items]
+        number, places = max(1, len(self._features.names)), lists.batch.depth + 1
+        first = offsets.index_select(0, items)
+        counts = offsets.index_select(0, items + 1) - first
         cell = torch.repeat_interleave(counts)
-        within = torch.arange(len(cell), device=items.device) - (counts.cumsum(0) - counts)[cell]
-        pair = rows[cell] * max(1, len(self._features.names)) + codes[offsets[items[cell]] + within]
-        key, _ = (pair * (lists.batch.depth + 1) + positions[cell]).sort()
-        pair = key // (lists.batch.depth + 1)
+        feature = (first - counts.cumsum(0) + counts).index_select(0, cell).add_(torch.arange(len(cell), device=items.device))
+        key = codes.index_select(0, feature)
+        # (row, feature, position) in one number, so that sorting brings the first position of each pair to the front.
+        key = key.add_(rows.index_select(0, cell).mul_(number)).mul_(places).add_(positions.index_select(0, cell)).sort().values
+        pair = key.div(places, rounding_mode="floor")
         fresh = torch.ones_like(pair, dtype=torch.bool)
         fresh[1:] = pair[1:] != pair[:-1]
-        return pair[fresh] // max(1, len(self._features.names)), key[fresh] % (lists.batch.depth + 1)
+        return pair[fresh].div_(number, rounding_mode="floor"), key[fresh].remainder_(places)
 
 
 def _count(found: tuple[Tensor, Tensor], k: int, size: int) -> Tensor:

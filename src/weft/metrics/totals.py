@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SMALL = 1 << 17
 # Means over users that are added up together: enough to make few operations, not so many as to take much memory.
 _TOGETHER = 8
+# Terms that are converted and added at once, and users whose terms are made at once: what is made on the way takes little memory.
+_PIECE, _USERS = 1 << 13, 256
 # Where to add in the flattened [rows, cut-offs] (None: everywhere), and what.
 Terms = tuple[Tensor | None, Tensor]
 
@@ -42,6 +44,11 @@ class Total:
     def has_cutoffs(self) -> bool:
         """Whether there is a column for each cut-off, rather than one in all."""
         return True
+
+    @property
+    def of_lists(self) -> bool:
+        """Whether a batch adds a term for each position of its lists, rather than few."""
+        return False
 
     def terms(self, lists: Lists) -> Terms:
         """What a batch adds."""
@@ -76,10 +83,15 @@ class Ledger:
         self.size = end
 
     def terms(self, batch: Batch) -> list[tuple[slice, Terms]]:
-        """What a batch adds, ready to be added."""
-        terms = [(place, total.terms(batch.at(self.cutoffs[total]))) for total, place in self._places.items()]
-        if not self._columns:
-            return terms
+        """What a batch adds, ready to be added: first what is small, so that little is held while metrics are computed."""
+        small = [total for total in self._places if not total.of_lists]
+        large = [total for total in self._places if total.of_lists]
+        terms = [(self._places[total], total.terms(batch.at(self.cutoffs[total]))) for total in small]
+        if self._columns:
+            terms.append((self._table, (None, self._user_table(batch))))
+        return terms + [(self._places[total], total.terms(batch.at(self.cutoffs[total]))) for total in large]
+
+    def _user_table(self, batch: Batch) -> Tensor:
         tables, waiting = [], list[Tensor]()
         for total in self._columns:
             values, weights = total.metric.evaluated(batch.at(self.cutoffs[total])), total.metric.user_weights(batch)
@@ -92,7 +104,7 @@ class Ledger:
                 tables.append(user_sums(values, weights))
         if waiting:
             tables.append(user_sums(torch.cat(waiting, dim=1)))
-        return [(self._table, (None, torch.cat(tables, dim=1))), *terms]
+        return torch.cat(tables, dim=1)
 
     @staticmethod
     def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
@@ -103,7 +115,8 @@ class Ledger:
             if index is None:
                 sums[place] += values.reshape(-1).to(sums.dtype)
             else:
-                sums[place].index_add_(0, index.reshape(-1), values.reshape(-1).to(sums.dtype))
+                for where, what in zip(torch.split(index.reshape(-1), _PIECE), torch.split(values.reshape(-1), _PIECE)):
+                    sums[place].index_add_(0, where, what.to(sums.dtype))
 
     def read(self, sums: Tensor) -> Callable[[int | None], Sums]:
         """The totals at a cut-off, for any cut-off."""
@@ -347,6 +360,10 @@ class Exposure(_OfListedItems):
 
     users: str = "lists"
 
+    @property
+    def of_lists(self) -> bool:
+        return True
+
     def terms(self, lists: Lists) -> Terms:
         counted = lists.batch.items[:, : lists.cutoffs[-1]] >= 0
         if self.users == "evaluated":
@@ -434,9 +451,18 @@ class GroupExposure(Total):
     def rows(self) -> int:
         return len(self.groups.names) * len(self.clusters.names)
 
+    @property
+    def of_lists(self) -> bool:
+        return True
+
     def terms(self, lists: Lists) -> Terms:
-        group = self.groups.codes.at(lists.batch.users, -1)[:, None]
-        cluster = self.clusters.codes.at(lists.batch.items[:, : lists.cutoffs[-1]], -1)
+        last = lists.cutoffs[-1]
+        groups = torch.split(self.groups.codes.at(lists.batch.users, -1)[:, None], _USERS)
+        terms = [self._slots(group, items, lists) for group, items in zip(groups, torch.split(lists.batch.items[:, :last], _USERS))]
+        return torch.cat([slots for slots, _ in terms]), torch.cat([counted for _, counted in terms])
+
+    def _slots(self, group: Tensor, items: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+        cluster = self.clusters.codes.at(items, -1)
         counted = (group >= 0) & (cluster >= 0)
         row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
         return row.mul_(len(lists.cutoffs)).add_(lists.segments[: lists.cutoffs[-1]]).int(), counted
