@@ -27,9 +27,9 @@ def of_factors(case: str, users: int) -> float:
 
 def _alone(*arguments: str) -> float:
     # Memory goes back to the system when it is freed, so that the process never has more than is in use.
-    settings = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    malloc = {"MALLOC_MMAP_THRESHOLD_": "8192", "MALLOC_TRIM_THRESHOLD_": "8192", "MALLOC_MMAP_MAX_": "1000000"}
     command = [sys.executable, "-m", "benchmarks.memory", *arguments]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True, env=settings)
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **malloc})
     return float(answer.stdout.strip().splitlines()[-1])
 
 
