@@ -19,7 +19,7 @@ from benchmarks import cases, memory, peers, ready_lists
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES
 
-PICTURE = Path(__file__).with_name("growth.svg")
+PICTURE = Path(__file__).with_name("growth.png")
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
     """The curves side by side, each against the line of a cost that grows in proportion."""
     import matplotlib as mpl
 
-    mpl.use("svg")
+    mpl.use("agg")
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
@@ -112,11 +112,16 @@ def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
         spread = [[ratio.median - ratio.low for _, ratio in points], [ratio.high - ratio.median for _, ratio in points]]
         axis.plot(numbers, [n / numbers[0] for n in numbers], color="0.7", linestyle="--", label="in proportion")
         axis.errorbar(numbers, medians, yerr=spread, color="#0072b2", marker="o", markersize=4, capsize=3, label="measured")
-        axis.set(xlabel=f"number of {what}", ylabel=f"CPU time (1 = {numbers[0]:,} {what})", xlim=(0, None), ylim=(0, None))
+        axis.set(
+            xlabel=f"number of {what}",
+            ylabel=f"CPU time (1 = {numbers[0]:,} {what if numbers[0] > 1 else what[:-1]})",
+            xlim=(0, None),
+            ylim=(0, None),
+        )
         axis.spines[["top", "right"]].set_visible(False)
         axis.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
     axes[0].legend(frameon=False)
-    figure.savefig(PICTURE)
+    figure.savefig(PICTURE, dpi=110)
     print(f"\n![How cost grows]({PICTURE.name})")
 
 

@@ -29,7 +29,8 @@ _SHORT_ROW = 1 << 16
 
 def best_items(scores: Tensor, k: int) -> Tensor:
     """The k best items of each row."""
-    rows = min(max(_TILE // scores.shape[1], _FEWEST_ROWS), _MOST_ROWS)
+    tile = _TILE if scores.element_size() > 2 else _TILE // 4  # 16-bit types are converted, and take memory
+    rows = min(max(tile // scores.shape[1], _FEWEST_ROWS), _MOST_ROWS)
     tiles = [_best_of_tile(_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
     return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
 
@@ -167,7 +168,7 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
     at_once = len(flags) // 2
     borders = offsets.tolist()
     ranks, offered = [0] * num_rows, [0] * num_rows
-    tile = max(1, _TILE // max(1, num_items))
+    tile = max(1, _TILE // 4 // max(1, num_items))
     for top in range(0, num_rows, tile):
         rows = _array(scores[top : top + tile])
         for number, row in enumerate(rows, top):
