@@ -178,6 +178,8 @@ class Batch:
     @block
     def lengths(self) -> Tensor:
         """The length of each list `[batch]`, at most depth."""
+        if self.device.type == "cpu" and self.depth and bool((self.items[:, -1] >= 0).all()):  # mostly all are full
+            return torch.full((self.size,), self.depth)
         return (self.items >= 0).sum(1)
 
     @block
