@@ -16,7 +16,7 @@ from weft.registry import all_metrics
 
 FORTY = [metric.example or metric.__name__ for metric in all_metrics()]
 BASELINE = "torch.topk(scores, 100)"
-# What issue 4 of the project asks for, S / M / L.
+# The goals, S / M / L.
 WANTED = {
     "exact top 100": (0.45, 0.42, 0.25),
     "six metrics": (0.6, 0.55, 0.45),

@@ -170,6 +170,14 @@ def test_counts_of_what_is_offered(dtype, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", [(0, 3), (0, 0), (2, 0)])
+def test_counts_in_no_scores(kernel, shape):
+    cells = SparseRows(torch.zeros(shape[0] + 1, dtype=torch.int64), *(torch.empty(0, dtype=torch.int64),) * 2, shape[1])
+    assert kernel.count_offered(torch.empty(shape)).tolist() == [0] * shape[0]
+    assert [counts.tolist() for counts in kernel.double_ranks(torch.empty(shape), cells, torch.empty(0))] == [[0] * shape[0]] * 2
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_counts_of_no_values(kernel):
     none = torch.empty(0, dtype=torch.int64)
     ranks, offered = kernel.double_ranks(torch.zeros(ROWS, 3), cells_of(none, none, 3), torch.empty(0))

@@ -99,3 +99,35 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
     made.update(scores, TARGET, EVERYONE)
     offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
     assert made._ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
+
+
+VARIANTS = [
+    *BUILT_IN,
+    "Gini(users=evaluated)",
+    "ItemCoverage(as_fraction=True)",
+    "ItemMADRating(appearances=all)",
+    "GAUC(weight=positives)",
+]
+
+
+def test_a_large_catalogue_is_read_only_where_there_is_something(monkeypatch):
+    def values():
+        made = evaluator(VARIANTS)
+        for rows in EVERYONE.split(10):
+            made.update(SCORES[rows, :], TARGET[rows], rows)
+        return {value.name: value.value for value in made.compute().values}
+
+    expected = values()
+    monkeypatch.setattr(totals, "_SMALL", 0)
+    assert values() == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+def test_only_items_with_something_are_looked_at(monkeypatch):
+    monkeypatch.setattr(totals, "_SMALL", 0)
+    made = evaluator(["Gini"], [1, 2])
+    made.update(SCORES[:2], TARGET[:2], EVERYONE[:2])
+    masked = SCORES[:2].masked_fill(TRAIN[:2] > 0, -torch.inf)
+    listed = sorted({int(item) for row in masked for item in row.argsort(descending=True)[:2]})
+    sums = made._ledger.read(made.sums)
+    assert sums(1).items(Exposure(ITEMS)).tolist() == listed
+    assert sums(2).at_items(Exposure(ITEMS)).sum() == 4 and sums(1).at_items(Exposure(ITEMS)).sum() == 2

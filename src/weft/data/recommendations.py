@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.cells import COLUMNS, Cells, find_column, is_frame, open_frame, read_ids, read_numbers
-from weft.data.rows import float_type
+from weft.data.rows import InRows, float_type
 from weft.data.sorting import Numbers, portions, sort_lists, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
@@ -157,7 +157,7 @@ class Recommendations:
 
 
 @dataclass(frozen=True)
-class ListRows:
+class ListRows(InRows):
     """The lists of a batch: `Recommendations` as tensors, on the batch's device.
 
     `missing`: the source has no list for these users, not even an empty one.
@@ -177,22 +177,6 @@ class ListRows:
         """Users without a list."""
         none = torch.empty(0, dtype=torch.int64, device=device)
         return cls(torch.zeros(users + 1, dtype=torch.int64, device=device), none, None, none, none, num_items, True, missing=True)
-
-    @property
-    def num_rows(self) -> int:
-        """The number of lists."""
-        return len(self.offsets) - 1
-
-    @cached_property
-    def lengths(self) -> Tensor:
-        """The length of each list, `[batch]`."""
-        return self.offsets.diff()
-
-    @cached_property
-    def rows(self) -> Tensor:
-        """The row of each cell, `[cells]`."""
-        numbers = torch.arange(self.num_rows, device=self.items.device)
-        return torch.repeat_interleave(numbers, self.lengths, output_size=len(self.items))
 
     @cached_property
     def scores(self) -> Tensor:

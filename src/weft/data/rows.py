@@ -22,21 +22,11 @@ def float_type(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-@dataclass(frozen=True)
-class SparseRows:
-    """Cells of a batch: offsets `[batch + 1]`, items `[cells]` ascending within a row, values `[cells]`."""
+class InRows:
+    """Cells of a batch, row by row: those of row r are `offsets[r]` to `offsets[r + 1] - 1`."""
 
     offsets: Tensor
     items: Tensor
-    values: Tensor
-    num_items: int
-
-    @classmethod
-    def of(cls, cells: Interactions, device: torch.device) -> SparseRows:
-        """Rows of the data station, moved to a device."""
-        values = torch.as_tensor(cells.values).to(device, float_type(device))
-        offsets, items = (torch.as_tensor(part).to(device) for part in (cells.offsets, cells.items))
-        return cls(offsets, items, values, cells.num_items)
 
     @property
     def num_rows(self) -> int:
@@ -53,6 +43,23 @@ class SparseRows:
         """The row of each cell, `[cells]`."""
         numbers = torch.arange(self.num_rows, device=self.items.device)
         return torch.repeat_interleave(numbers, self.lengths, output_size=len(self.items))
+
+
+@dataclass(frozen=True)
+class SparseRows(InRows):
+    """Cells of a batch: offsets `[batch + 1]`, items `[cells]` ascending within a row, values `[cells]`."""
+
+    offsets: Tensor
+    items: Tensor
+    values: Tensor
+    num_items: int
+
+    @classmethod
+    def of(cls, cells: Interactions, device: torch.device) -> SparseRows:
+        """Rows of the data station, moved to a device."""
+        values = torch.as_tensor(cells.values).to(device, float_type(device))
+        offsets, items = (torch.as_tensor(part).to(device) for part in (cells.offsets, cells.items))
+        return cls(offsets, items, values, cells.num_items)
 
     @cached_property
     def keys(self) -> Tensor:

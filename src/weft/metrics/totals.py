@@ -92,19 +92,16 @@ class Ledger:
         return terms + [(self._places[total], total.terms(batch.at(self.cutoffs[total]))) for total in large]
 
     def _user_table(self, batch: Batch) -> Tensor:
-        tables, waiting = [], list[Tensor]()
-        for total in self._columns:
-            values, weights = total.metric.evaluated(batch.at(self.cutoffs[total])), total.metric.user_weights(batch)
-            if weights is None:
-                waiting.append(values)
-            if waiting and (weights is not None or len(waiting) == _TOGETHER):
-                tables.append(user_sums(torch.cat(waiting, dim=1)))
-                waiting = []
-            if weights is not None:
-                tables.append(user_sums(values, weights))
-        if waiting:
-            tables.append(user_sums(torch.cat(waiting, dim=1)))
-        return torch.cat(tables, dim=1)
+        def values(total: UserSums) -> Tensor:
+            return total.metric.evaluated(batch.at(self.cutoffs[total]))
+
+        totals = list(self._columns)
+        some = (totals[start : start + _TOGETHER] for start in range(0, len(totals), _TOGETHER))
+        table = torch.cat([user_sums(torch.cat(list(map(values, few)), dim=1)) for few in some], dim=1)
+        for total, columns in self._columns.items():
+            if (weights := total.metric.user_weights(batch)) is not None:
+                table[:, columns] = user_sums(values(total), weights)
+        return table
 
     @staticmethod
     def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:

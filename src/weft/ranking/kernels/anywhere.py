@@ -65,8 +65,11 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
 
 def count_offered(scores: Tensor) -> Tensor:
     """The number of scores above -inf in each row."""
+    offered = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
     step = max(1, _TILE // max(1, scores.shape[1]))
-    return torch.cat([(scores[start : start + step] > -torch.inf).sum(1) for start in range(0, len(scores), step)])
+    for start in range(0, len(scores), step):
+        offered[start : start + step] = (scores[start : start + step] > -torch.inf).sum(1)
+    return offered
 
 
 def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
