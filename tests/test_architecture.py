@@ -29,6 +29,10 @@ STATIONS = [
     "report",
     "testing",
     "demo",
+    "gates",
+    "config",
+    "plan",
+    "check",
     "cli",
     "__main__",
 ]
