@@ -6,10 +6,10 @@ import torch
 
 from weft.data.rows import SparseRows
 from weft.ranking import top_k
-from weft.ranking.kernels import anywhere, cpu, kernel_for, using
+from weft.ranking.kernels import anywhere, cpu, kernel_for, native, using
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-KERNELS = [cpu, anywhere]
+KERNELS = [cpu, anywhere, *([native] if native.is_built() else [])]
 ROWS = 9
 
 
@@ -107,10 +107,10 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
 
 def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
     there, elsewhere = torch.device("cpu"), torch.device("meta")
-    assert kernel_for(there) is cpu and kernel_for(elsewhere) is anywhere
+    assert kernel_for(there) is (native if native.is_built() else cpu) and kernel_for(elsewhere) is anywhere
     with using(anywhere):
         assert kernel_for(there) is anywhere
-    assert kernel_for(there) is cpu
+    assert kernel_for(there) is not anywhere
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
