@@ -1,7 +1,7 @@
 """What reads the scores, and how on which device: the one place to add a faster way for a device.
 
-`anywhere` is torch alone, with fixed shapes, for any device; `cpu` is NumPy on the CPU's memory, several times faster there; `native`
-is compiled, faster still, and there if a compiler was when Weft was installed. All give the same answers to the bit.
+`anywhere` is torch alone, with fixed shapes, for any device; `cpu` is NumPy on the CPU's memory, several times faster there;
+`native` is compiled, faster still, and there if a compiler was when Weft was installed. All give the same answers to the bit.
 """
 
 from __future__ import annotations

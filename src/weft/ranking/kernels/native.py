@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from weft.ranking.kernels.cpu import as_array, find_in_lists
 __all__ = ["best_items", "count_offered", "double_ranks", "find_in_lists", "is_built"]
 
 _PATH = Path(__file__).with_name("_native.so")
-# Scores that are converted at once, where a type is.
+# Scores that are worth a thread; and that are converted at once, where they are.
 _TILE = 1 << 19
 
 
@@ -32,24 +33,35 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL(str(_PATH))
 
 
-def _call(name: str, scores: NDArray[Any], *others: NDArray[Any] | int) -> None:
-    """Run the function for the type of the scores. Whole numbers are passed as they are, arrays by address."""
-    function = getattr(_library(), f"{name}_{'float' if scores.dtype == np.float32 else 'double'}")
-    given = (scores, *scores.shape, *others)
-    function(*(ctypes.c_int64(part) if isinstance(part, int) else ctypes.c_void_p(part.ctypes.data) for part in given))
+def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDArray[Any], ...]) -> None:
+    """Run a function over the scores as float32 or float64, a stretch of rows at a time, on as many threads as torch has.
 
+    Numbers and arrays are `given` to it as they are; of `rows`, which have a row for each row of scores, each stretch gets its own.
+    """
+    threads = min(torch.get_num_threads(), -(-scores.numel() // _TILE))
+    step = -(-len(scores) // max(1, threads))
+    if scores.element_size() == 2:  # converted, which takes memory
+        step = min(step, max(1, _TILE // max(1, scores.shape[1])))
 
-def _tiles(scores: Tensor) -> list[tuple[int, NDArray[Any]]]:
-    """The scores as float32 or float64, and at which row each part begins: all at once where they are that already."""
-    step = len(scores) if scores.element_size() > 2 and scores.is_contiguous() else max(1, _TILE // max(1, scores.shape[1]))
-    return [(start, as_array(scores[start : start + step])) for start in range(0, len(scores), max(1, step))]
+    def read(start: int) -> None:
+        part = as_array(scores[start : start + step])
+        function = getattr(_library(), f"{name}_{'float' if part.dtype == np.float32 else 'double'}")
+        arguments = (part, *part.shape, *given, *(array[start:] for array in rows))
+        function(*(ctypes.c_int64(one) if isinstance(one, int) else ctypes.c_void_p(one.ctypes.data) for one in arguments))
+
+    starts = range(0, len(scores), max(1, step))
+    if threads <= 1:
+        for start in starts:
+            read(start)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(read, starts))  # a list, so that an error is raised
 
 
 def best_items(scores: Tensor, k: int) -> Tensor:
     """The k best items of each row."""
     best = np.empty((len(scores), k), dtype=np.int64)
-    for start, tile in _tiles(scores):
-        _call("best", tile, k, best[start : start + len(tile)])
+    _read("best", scores, k, rows=(best,))
     return torch.from_numpy(best)
 
 
@@ -67,7 +79,5 @@ def count_offered(scores: Tensor) -> Tensor:
 def _count(scores: Tensor, values: NDArray[Any], offsets: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
     """`double_ranks` for the values `offsets[row]` to `offsets[row + 1] - 1` of each row."""
     ranks, offered = np.empty((2, len(scores)), dtype=np.int64)
-    for start, tile in _tiles(scores):
-        stop = start + len(tile)
-        _call("count", tile, values, offsets[start : stop + 1], ranks[start:stop], offered[start:stop])
+    _read("count", scores, values, rows=(offsets, ranks, offered))
     return torch.from_numpy(ranks), torch.from_numpy(offered)
