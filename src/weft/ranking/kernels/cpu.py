@@ -31,11 +31,11 @@ def best_items(scores: Tensor, k: int) -> Tensor:
     """The k best items of each row."""
     tile = _TILE if scores.element_size() > 2 else _TILE // 4  # 16-bit types are converted, and take memory
     rows = min(max(tile // scores.shape[1], _FEWEST_ROWS), _MOST_ROWS)
-    tiles = [_best_of_tile(_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
+    tiles = [_best_of_tile(as_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
     return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
 
 
-def _array(scores: Tensor) -> Scores:
+def as_array(scores: Tensor) -> Scores:
     """Scores as NumPy knows them; 16-bit types become float32, which is exact."""
     wide = scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
     array: Scores = np.ascontiguousarray(wide.numpy())
@@ -159,7 +159,7 @@ def _with_nan_first(scores: Scores, k: int) -> Indices:
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
     """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
     num_rows, num_items = scores.shape
-    wanted, offsets = _array(values)[:, None], cells.offsets.numpy()
+    wanted, offsets = as_array(values)[:, None], cells.offsets.numpy()
     if len(wanted) and not wanted.min() > -np.inf:
         counted = wanted[:, 0] > -np.inf
         wanted, offsets = wanted[counted], np.append(0, np.cumsum(counted))[offsets]
@@ -170,7 +170,7 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
     ranks, offered = [0] * num_rows, [0] * num_rows
     tile = max(1, _TILE // 4 // max(1, num_items))
     for top in range(0, num_rows, tile):
-        rows = _array(scores[top : top + tile])
+        rows = as_array(scores[top : top + tile])
         for number, row in enumerate(rows, top):
             start, stop = borders[number], borders[number + 1]
             for first in range(0, num_items, span):
@@ -188,7 +188,7 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
 def count_offered(scores: Tensor) -> Tensor:
     """The number of scores above -inf in each row."""
     flags = np.empty(scores.shape[1], dtype=np.bool_)
-    counts = [int(np.count_nonzero(np.greater(_array(row), -np.inf, out=flags))) for row in scores]
+    counts = [int(np.count_nonzero(np.greater(as_array(row), -np.inf, out=flags))) for row in scores]
     return torch.as_tensor(counts, dtype=torch.int64)
 
 

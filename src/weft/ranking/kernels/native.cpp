@@ -1,0 +1,237 @@
+// The operations that read scores, in about one pass over each row. Plain functions over arrays, called through ctypes.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <vector>
+
+// Code for each generation of processors, chosen when the library is loaded.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#endif
+#ifndef EACH_PROCESSOR
+#define EACH_PROCESSOR
+#endif
+#define INLINE inline __attribute__((always_inline))
+
+namespace {
+
+// What goes with a type of scores: numbers of the same width, vectors of 32 bytes, and keys. A key is (score, item) as one number, the
+// higher the better: score descending, then item ascending.
+template <class Score>
+struct Kind;
+
+template <>
+struct Kind<float> {
+    using Bits = uint32_t;
+    using Key = uint64_t;
+    typedef float Scores __attribute__((vector_size(32)));
+    typedef int32_t Counts __attribute__((vector_size(32)));
+};
+
+template <>
+struct Kind<double> {
+    using Bits = uint64_t;
+    using Key = unsigned __int128;
+    typedef double Scores __attribute__((vector_size(32)));
+    typedef int64_t Counts __attribute__((vector_size(32)));
+};
+
+template <class Score>
+using Bits = typename Kind<Score>::Bits;
+template <class Score>
+using Key = typename Kind<Score>::Key;
+template <class Score>
+using Scores = typename Kind<Score>::Scores;
+template <class Score>
+using Counts = typename Kind<Score>::Counts;
+
+template <class Score>
+constexpr int kBits = 8 * sizeof(Score);
+template <class Score>
+constexpr Bits<Score> kSign = Bits<Score>(1) << (kBits<Score> - 1);
+template <class Score>
+constexpr int64_t kWidth = 32 / sizeof(Score);  // scores in a vector
+template <class Score>
+constexpr Score kLowest = -std::numeric_limits<Score>::infinity();
+
+constexpr int64_t kStep = 32;     // scores that are compared with the bound at once: whole vectors of either type
+constexpr int64_t kLayers = 64;   // of a long row, the bound is found from this many scores per lane
+constexpr int64_t kBlock = 2048;  // scores that stay in the first cache while they are compared with all values
+
+template <class Score>
+INLINE Scores<Score> load(const Score* from) {
+    Scores<Score> scores;
+    std::memcpy(&scores, from, sizeof scores);
+    return scores;
+}
+
+template <class Score>
+INLINE Key<Score> key_of(Score score, int64_t item) {
+    score += 0;  // -0.0 becomes 0.0
+    Bits<Score> bits;
+    std::memcpy(&bits, &score, sizeof bits);
+    bits = bits & kSign<Score> ? ~bits : bits | kSign<Score>;
+    return Key<Score>(bits) << kBits<Score> | Bits<Score>(~Bits<Score>(item));
+}
+
+template <class Score>
+INLINE int64_t item_of(Key<Score> key) {
+    return int64_t(Bits<Score>(~Bits<Score>(key)));
+}
+
+template <class Score>
+INLINE Score score_of(Key<Score> key) {
+    Bits<Score> bits = Bits<Score>(key >> kBits<Score>);
+    bits = bits & kSign<Score> ? bits & ~kSign<Score> : ~bits;
+    Score score;
+    std::memcpy(&score, &bits, sizeof score);
+    return score;
+}
+
+// A score that at least k scores of the row reach: what is below it is not among the k best. NaN, below which nothing is, where none
+// is known. Lane l of `lanes` holds the items l, l + lanes, ...: maxima are vertical, and vectorise.
+template <class Score>
+INLINE Score first_bound(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes) {
+    const int64_t layers = std::min(items / lanes, kLayers);
+    if (layers < 3) return std::numeric_limits<Score>::quiet_NaN();
+    std::fill(maxima, maxima + lanes, kLowest<Score>);
+    for (int64_t layer = 0; layer < layers; ++layer)
+        for (int64_t lane = 0; lane < lanes; lane += kWidth<Score>) {
+            const Scores<Score> met = load(row + layer * lanes + lane), most = load(maxima + lane);
+            const Scores<Score> higher = met > most ? met : most;
+            std::memcpy(maxima + lane, &higher, sizeof higher);
+        }
+    std::nth_element(maxima, maxima + k - 1, maxima + lanes, std::greater<Score>());
+    return maxima[k - 1];
+}
+
+// Which of kStep scores may be among the best, one bit each: not those below the bound, nor, once k are there, those equal to it.
+// Asked this way round, NaN on either side gives a bit.
+template <class Score>
+INLINE uint32_t candidates(const Score* part, Score bound, bool has_k) {
+    Counts<Score> bit = {}, chosen = {};
+    for (int64_t j = 0; j < kWidth<Score>; ++j) bit[j] = int64_t(1) << j;
+    if (has_k)
+        for (int64_t j = 0; j < kStep; j += kWidth<Score>, bit <<= kWidth<Score>) chosen |= bit & ~(load(part + j) <= bound);
+    else
+        for (int64_t j = 0; j < kStep; j += kWidth<Score>, bit <<= kWidth<Score>) chosen |= bit & ~(load(part + j) < bound);
+    uint64_t words[4];
+    std::memcpy(words, &chosen, sizeof words);
+    const uint64_t all = words[0] | words[1] | words[2] | words[3];
+    return uint32_t(all | all >> 32);
+}
+
+// The k best items of a row. There is room for `room` keys in `found`. A row with NaN begins with one.
+template <class Score>
+INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes, Key<Score>* found, int64_t room,
+                        int64_t* best) {
+    int64_t count = 0, bad = -1;
+    Score bound = first_bound(row, items, k, maxima, lanes);
+    bool has_k = false;
+    const auto keep_best = [&] {
+        std::nth_element(found, found + k - 1, found + count, std::greater<Key<Score>>());
+        count = k;
+        bound = score_of<Score>(found[k - 1]);
+        has_k = true;
+    };
+    for (int64_t first = 0; first < items; first += kStep) {
+        uint32_t left = first + kStep <= items ? candidates(row + first, bound, has_k) : ~uint32_t(0) >> (first + kStep - items);
+        for (; left; left &= left - 1) {
+            const int64_t item = first + __builtin_ctz(left);
+            if (row[item] != row[item]) bad = item;
+            found[count++] = key_of(row[item], item);
+        }
+        if (count > room - kStep) keep_best();
+    }
+    if (count > k) keep_best();
+    std::sort(found, found + k, std::greater<Key<Score>>());
+    for (int64_t place = 0; place < k; ++place) best[place] = item_of<Score>(found[place]);
+    if (bad >= 0) best[0] = bad;
+}
+
+template <class Score>
+INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64_t k, int64_t* best) {
+    const int64_t lanes = (2 * k + kWidth<Score> - 1) / kWidth<Score> * kWidth<Score>, room = 4 * k + 8 * kStep;
+    std::vector<Score> maxima(lanes);
+    std::vector<Key<Score>> found(room);
+    for (int64_t row = 0; row < rows; ++row)
+        best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, best + row * k);
+}
+
+template <class Score>
+INLINE int64_t total(Counts<Score> counts) {
+    int64_t sum = 0;
+    for (int64_t j = 0; j < kWidth<Score>; ++j) sum += counts[j];
+    return sum;
+}
+
+// How many scores are above each of `many` values plus how many are at least as high. A comparison gives -1 where it holds.
+template <class Score, int many>
+INLINE int64_t count_block(const Score* part, int64_t size, const Score* values) {
+    Counts<Score> counts[many] = {};
+    int64_t j = 0, sum = 0;
+    for (; j + kWidth<Score> <= size; j += kWidth<Score>) {
+        const Scores<Score> met = load(part + j);
+        for (int v = 0; v < many; ++v) counts[v] += (met > values[v]) + (met >= values[v]);
+    }
+    for (int v = 0; v < many; ++v) sum -= total<Score>(counts[v]);
+    for (; j < size; ++j)
+        for (int v = 0; v < many; ++v) sum += (part[j] > values[v]) + (part[j] >= values[v]);
+    return sum;
+}
+
+template <class Score>
+INLINE int64_t count_above_lowest(const Score* part, int64_t size) {
+    Counts<Score> counts = {};
+    int64_t j = 0, sum = 0;
+    for (; j + kWidth<Score> <= size; j += kWidth<Score>) counts += load(part + j) > kLowest<Score>;
+    for (; j < size; ++j) sum += part[j] > kLowest<Score>;
+    return sum - total<Score>(counts);
+}
+
+// For each row, over its values `offsets[row]` to `offsets[row + 1] - 1`: the sum of the above; and how many scores are offered.
+template <class Score>
+INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, const Score* values, const int64_t* offsets, int64_t* ranks,
+                          int64_t* offered) {
+    for (int64_t row = 0; row < rows; ++row) {
+        int64_t rank = 0, there = 0;
+        for (int64_t first = 0; first < items; first += kBlock) {
+            const Score* part = scores + row * items + first;
+            const int64_t size = std::min(kBlock, items - first);
+            there += count_above_lowest(part, size);
+            int64_t v = offsets[row];
+            for (; v + 5 <= offsets[row + 1]; v += 5) rank += count_block<Score, 5>(part, size, values + v);
+            for (; v < offsets[row + 1]; ++v) rank += count_block<Score, 1>(part, size, values + v);
+        }
+        ranks[row] = rank;
+        offered[row] = there;
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+EACH_PROCESSOR void best_float(const float* scores, int64_t rows, int64_t items, int64_t k, int64_t* best) {
+    best_of_rows(scores, rows, items, k, best);
+}
+
+EACH_PROCESSOR void best_double(const double* scores, int64_t rows, int64_t items, int64_t k, int64_t* best) {
+    best_of_rows(scores, rows, items, k, best);
+}
+
+EACH_PROCESSOR void count_float(const float* scores, int64_t rows, int64_t items, const float* values, const int64_t* offsets,
+                                int64_t* ranks, int64_t* offered) {
+    count_in_rows(scores, rows, items, values, offsets, ranks, offered);
+}
+
+EACH_PROCESSOR void count_double(const double* scores, int64_t rows, int64_t items, const double* values, const int64_t* offsets,
+                                 int64_t* ranks, int64_t* offered) {
+    count_in_rows(scores, rows, items, values, offsets, ranks, offered);
+}
+}

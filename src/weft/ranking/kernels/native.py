@@ -1,0 +1,83 @@
+"""The kernel for the CPU where a C++ compiler was at hand when Weft was installed: about one pass over the scores."""
+
+from __future__ import annotations
+
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.data.rows import SparseRows
+from weft.ranking.kernels.cpu import as_array, find_in_lists
+
+__all__ = ["best_items", "count_offered", "double_ranks", "find_in_lists", "is_built"]
+
+_PATH = Path(__file__).with_name("_native.so")
+# Scores that are worth a thread; and that are converted at once, where they are.
+_TILE = 1 << 19
+
+
+def is_built() -> bool:
+    """Whether there is a compiled library."""
+    return _PATH.exists()
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(str(_PATH))
+
+
+def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDArray[Any], ...]) -> None:
+    """Run a function over the scores as float32 or float64, a stretch of rows at a time, on as many threads as torch has.
+
+    Numbers and arrays are `given` to it as they are; of `rows`, which have a row for each row of scores, each stretch gets its own.
+    """
+    threads = min(torch.get_num_threads(), -(-scores.numel() // _TILE))
+    step = -(-len(scores) // max(1, threads))
+    if scores.element_size() == 2:  # converted, which takes memory
+        step = min(step, max(1, _TILE // max(1, scores.shape[1])))
+
+    def read(start: int) -> None:
+        part = as_array(scores[start : start + step])
+        function = getattr(_library(), f"{name}_{'float' if part.dtype == np.float32 else 'double'}")
+        arguments = (part, *part.shape, *given, *(array[start:] for array in rows))
+        function(*(ctypes.c_int64(one) if isinstance(one, int) else ctypes.c_void_p(one.ctypes.data) for one in arguments))
+
+    starts = range(0, len(scores), max(1, step))
+    if threads <= 1:
+        for start in starts:
+            read(start)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(read, starts))  # a list, so that an error is raised
+
+
+def best_items(scores: Tensor, k: int) -> Tensor:
+    """The k best items of each row."""
+    best = np.empty((len(scores), k), dtype=np.int64)
+    _read("best", scores, k, rows=(best,))
+    return torch.from_numpy(best)
+
+
+def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
+    counted = (values > -torch.inf).numpy()
+    return _count(scores, as_array(values)[counted], np.append(0, np.cumsum(counted))[cells.offsets.numpy()])
+
+
+def count_offered(scores: Tensor) -> Tensor:
+    """The number of scores above -inf in each row."""
+    return _count(scores, as_array(scores.new_empty(0)), np.zeros(len(scores) + 1, dtype=np.int64))[1]
+
+
+def _count(scores: Tensor, values: NDArray[Any], offsets: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """`double_ranks` for the values `offsets[row]` to `offsets[row + 1] - 1` of each row."""
+    ranks, offered = np.empty((2, len(scores)), dtype=np.int64)
+    _read("count", scores, values, rows=(offsets, ranks, offered))
+    return torch.from_numpy(ranks), torch.from_numpy(offered)
