@@ -1,0 +1,163 @@
+"""What to evaluate, on which data, as typed models: from a YAML file, or from the flags of the command line.
+
+Every mistake is said with file, line, column and key; all mistakes of a file are said together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from weft.config.document import Document, Keys, read, without_nothing
+from weft.config.meaning import check, import_modules
+from weft.config.models import Configuration, Data, Evaluation, FileSettings, Section
+from weft.config.schema import schema
+from weft.config.warprec import translate
+from weft.errors import SettingError, did_you_mean
+
+__all__ = ["Configuration", "Data", "Evaluation", "FileSettings", "from_mapping", "load", "load_evaluation", "schema"]
+
+
+def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Configuration:
+    """Read a YAML file. Paths in it are relative to its folder.
+
+    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `output` key by key, `models` as a whole; new
+    `metrics` replace `complex_metrics` too. Paths in it are relative to the current folder.
+    """
+    document = read(path)
+    _override(document, overrides or {})
+    return _build(document, Path(path).parent)
+
+
+def from_mapping(given: Mapping[str, Any], *, folder: Path = Path()) -> Configuration:
+    """A configuration from plain values; `folder` is where relative paths start."""
+    if not isinstance(given, Mapping):
+        raise SettingError(f"a configuration is a mapping with {', '.join(Configuration.model_fields)}; got {given!r}.")
+    return _build(Document(_copied(given)), folder)
+
+
+def load_evaluation(path: str | Path) -> Evaluation:
+    """The `evaluation` section of a YAML file, whose `settings()` are keyword arguments of `weft.evaluate`.
+
+    What the file says of data and models is not looked at, so that models with scores can be evaluated as the file says.
+    """
+    document = read(path)
+    document.values = {"evaluation": document.values.get("evaluation")}
+    if document.values["evaluation"] is None:
+        raise SettingError(f"{path}: there is no section 'evaluation:'; expected one with 'metrics:'.")
+    return _build(document, Path(path).parent).evaluation
+
+
+def _copied(values: Any) -> Any:
+    """Plain values of one's own, which translation may change."""
+    if isinstance(values, Mapping):
+        return {str(key): _copied(value) for key, value in values.items()}
+    return [_copied(value) for value in values] if isinstance(values, (list, tuple)) else values
+
+
+def _override(document: Document, overrides: Mapping[str, Any]) -> None:
+    for section, given in overrides.items():
+        if given is None:
+            continue
+        ours = document.values.get(section)
+        if section in ("evaluation", "data") and isinstance(given, Mapping) and isinstance(ours, (dict, type(None))):
+            replaced = {key: value for key, value in given.items() if value is not None}
+            merged = {**(ours or {}), **_copied(replaced)}
+            if section == "evaluation" and "metrics" in replaced and "complex_metrics" not in replaced:
+                merged.pop("complex_metrics", None)
+            document.values[section] = merged
+            document.given |= {(section, key) for key in replaced}
+        else:
+            document.values[section] = _copied(given)
+            document.given.add((section,))
+    for keys in document.given:
+        if keys[0] in ("data", "models", "output"):
+            _from_here(document.values, keys)
+
+
+def _from_here(values: Any, keys: Keys) -> None:
+    """Mark paths that are relative to the current folder, rather than the file's: they are Path, not text."""
+    holder = values
+    for key in keys[:-1]:
+        holder = holder[key]
+    given = holder[keys[-1]]
+    if keys == ("models",) and isinstance(given, dict):
+        for name in given:
+            _from_here(values, (*keys, name))
+    elif isinstance(given, str):
+        holder[keys[-1]] = Path(given).expanduser()
+    elif isinstance(given, dict) and isinstance(given.get("path"), str):
+        given["path"] = Path(given["path"]).expanduser()
+
+
+def _build(document: Document, folder: Path) -> Configuration:
+    given = {key: value for key, value in document.values.items() if not key.startswith("x-")}  # these hold anchors
+    document.values = without_nothing(given, keep=("params", "models"))
+    is_warprec = translate(document)
+    _rename_per_user(document)
+    import_modules(document, folder)
+    configuration = _validate(document, folder, also_here=is_warprec)
+    check(document, drops_unfit=is_warprec)
+    document.refuse()
+    if configuration is None or is_warprec:  # metrics may have been left out
+        configuration = _validate(document, folder, also_here=is_warprec)
+    document.refuse()
+    assert configuration is not None
+    configuration._warnings = document.warnings
+    return configuration
+
+
+def _rename_per_user(document: Document) -> None:
+    """`per_user`, as Python has it, is `save_per_user`."""
+    evaluation = document.values.get("evaluation")
+    if isinstance(evaluation, dict) and "per_user" in evaluation:
+        keys: Keys = ("evaluation", "per_user")
+        if "save_per_user" in evaluation:
+            document.problem(keys, "is another name of save_per_user, which is given too; keep one.", at_key=True)
+        evaluation["save_per_user"] = evaluation.pop("per_user")
+        document.move(("evaluation", "save_per_user"), keys)
+
+
+def _validate(document: Document, folder: Path, *, also_here: bool) -> Configuration | None:
+    try:
+        return Configuration.model_validate(document.values, context={"folder": folder, "also_here": also_here})
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            keys: Keys = tuple(found["loc"])
+            if keys and keys[-1] == "[key]":  # of a mapping with keys of the user's
+                document.problem(keys[:-1], str(found["ctx"]["error"]), at_key=True)
+            elif found["type"] == "extra_forbidden":
+                document.problem(keys, _unknown_key(keys), at_key=True)
+            elif found["type"] == "missing":
+                document.problem(keys[:-1], f"the key {str(keys[-1])!r} is missing; add it.")
+            elif "error" in found.get("ctx", {}):
+                document.problem(keys, str(found["ctx"]["error"]))
+            else:
+                document.problem(keys, f"got {found['input']!r}: {found['msg']}.")
+        return None
+
+
+def _unknown_key(keys: Keys) -> str:
+    """What to say of a key that no section has."""
+    section: Any = Configuration
+    for key in keys[:-1]:
+        section = _inside(section, key)
+    known = list(section.model_fields)
+    return f"unknown key {str(keys[-1])!r}.{did_you_mean(str(keys[-1]), known)} Keys here: {', '.join(known)}."
+
+
+def _inside(section: Any, key: str | int) -> Any:
+    """The model behind a key: that of a field, of a list's entries, or of a mapping's values."""
+    import typing
+
+    def models(kind: Any) -> list[Any]:
+        if isinstance(kind, type) and issubclass(kind, Section):
+            return [kind]
+        return [model for inner in typing.get_args(kind) for model in models(inner)]
+
+    if isinstance(section, type) and issubclass(section, Section) and key in section.model_fields:
+        return models(section.model_fields[str(key)].annotation)[0]
+    return section
