@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.config import Configuration, FileSettings
 from weft.data.files import read_table
@@ -12,9 +12,6 @@ from weft.errors import InputError, SettingError
 from weft.result import Result
 from weft.run import evaluate
 from weft.significance import Comparison, compare
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +51,13 @@ def results(
     begin("reading the data")
     given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
     data: dict[str, Any] = {name: _table(file, name) for name, file in given.items() if file is not None}
-    truth, items = data.pop("truth"), data.pop("items", None)
-    catalogue = None if items is None else _only_column(items)
+    truth = data.pop("truth")
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         result = evaluate(
             read_table(file.file(), name),
             truth,
             **data,
-            items=catalogue,
             **configuration.evaluation.settings(),
             progress=progress,
             name=name,
@@ -82,18 +77,14 @@ def _refuse_incomplete(configuration: Configuration) -> None:
         raise SettingError("the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or give --metrics.")
 
 
-def _table(file: FileSettings, name: str) -> pl.DataFrame:
-    table = read_table(file.file(), name)
-    return table if file.ratings else table.drop("rating", strict=False)
-
-
-def _only_column(table: pl.DataFrame) -> Any:
-    """The item ids of a catalogue: its column of items, or its only one."""
-    if "item" in table.columns:
-        return table["item"]
-    if table.width != 1:
-        raise InputError(f"items has the columns {table.columns}; expected one named 'item' with the item ids.")
-    return table.to_series()
+def _table(file: FileSettings, name: str) -> Any:
+    """What the file holds, read once for all models."""
+    table: Any = read_table(file.file(), name)
+    if file.ratings:
+        return table
+    if hasattr(table, "drop"):
+        return table.drop("rating", strict=False)
+    return replace(table, columns={role: column for role, column in table.columns.items() if role != "rating"})
 
 
 def _compare(

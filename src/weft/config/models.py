@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -92,7 +93,7 @@ def _missing_lists() -> tuple[str, ...]:
     return MISSING_LISTS
 
 
-FORMATS = ("csv", "tsv", "parquet", "jsonl", "inter", "trec", "ranx")
+FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec")
 # What can be chosen for a key, where the code that carries it out says so.
 CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "profile": _profiles,
@@ -101,10 +102,10 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "missing_lists": _missing_lists,
     "duplicates": lambda: ("error", "keep-best"),
     "format": lambda: FORMATS,
-    "ids": lambda: ("string", "integer"),
+    "ids": lambda: ("auto", "string", "integer"),
     "negative_sampling": lambda: ("uniform", "popularity"),
 }
-ROLES = ("user", "item", "rating", "score", "rank", "timestamp", "label", "feature")
+ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label", "group", "cluster", "feature")
 
 
 def _role(value: Any) -> str:
@@ -168,20 +169,24 @@ class Section(BaseModel):
 class FileSettings(Section):
     """A file, or a folder of parts, and what cannot be told from it. A path alone will do."""
 
-    path: Path = Field(description="The file or folder; relative to the folder of the YAML file. '~' is the home folder.")
+    path: Path = Field(
+        description="A file, a folder of parts, or a pattern such as recs/*.csv; relative to the folder of the YAML file."
+    )
     format: Annotated[str, _one_of("format")] | None = Field(
-        None, description="The format, where the name of the file does not tell."
+        default=None, description="The format, where the name of the file does not tell."
     )
     separator: Annotated[str, BeforeValidator(_separator)] | None = Field(
-        None, description="What stands between the columns of a text file, such as ',' or '\\t'."
+        default=None, description="What stands between the columns of a text file, such as ',' or '\\t'."
     )
-    header: Bool | None = Field(None, description="Whether the first row of a text file names the columns.")
+    header: Bool | None = Field(default=None, description="Whether the first row of a text file names the columns.")
     columns: Annotated[dict[Role, Column], BeforeValidator(_is_columns)] = Field(
         default_factory=dict,
         description="Which column plays which role, by name or by position from 0: {user: visitor, item: sku}.",
     )
-    ids: Annotated[str, _one_of("ids")] | None = Field(None, description="How to read the ids: as strings, or as integers.")
-    ratings: Bool = Field(True, description="Whether ratings are read; without them every row of truth or train counts 1.")
+    ids: Annotated[str, _one_of("ids")] = Field(
+        default="auto", description="What ids are: 'string', 'integer', or 'auto': as they are written."
+    )
+    ratings: Bool = Field(default=True, description="Whether ratings are read; without them every row of truth or train counts 1.")
 
     @model_validator(mode="before")
     @classmethod
@@ -200,15 +205,16 @@ class FileSettings(Section):
         text = _text(given, what="the path of a file")
         folder: Path = (info.context or {}).get("folder", Path())
         path = folder / Path(text).expanduser()
-        if not path.exists() and (info.context or {}).get("also_here") and Path(text).exists():
-            return Path(text)
+        if not _is_there(path) and (info.context or {}).get("also_here") and _is_there(Path(text)):
+            return Path(text)  # where WarpRec looks
         return _existing(path, Path(text) if folder != Path() else None)
 
     def file(self) -> File:
         """What the readers understand."""
         from weft.data.files import File
 
-        return File(self.path, self.format, self.separator, self.header, self.columns)
+        kind: dict[str, Any] = {} if self.ids == "auto" else {"ids": self.ids}
+        return File(self.path, self.format, self.separator, self.header, self.columns, **kind)
 
     def plain(self) -> dict[str, Any] | str:
         """As it could stand in a YAML file in any folder."""
@@ -217,15 +223,20 @@ class FileSettings(Section):
         return {"path": path, **rest} if rest else path
 
 
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, a folder, or something that fits a pattern."""
+    return path.exists() or (glob.has_magic(str(path)) and bool(glob.glob(str(path))))
+
+
 def _existing(path: Path, written: Path | None) -> Path:
     """The path, if something is there; `written` is the relative path that led to it from the YAML file's folder."""
     try:
-        if path.exists():
+        if _is_there(path):
             return path
     except OSError as error:
         raise ValueError(f"{str(path)!r} cannot be looked at ({error.strerror}).") from None
     hint = ""
-    if written is not None and not written.is_absolute() and written.exists():
+    if written is not None and not written.is_absolute() and _is_there(written):
         hint = (
             f" There is one in the current folder, but paths are relative to the folder of the YAML file: write "
             f"{os.path.relpath(written, _base(path, written))!r}, or an absolute path."
@@ -247,14 +258,16 @@ class Data(Section):
 
     truth: FileSettings = Field(description="What the users really wanted: user, item, and a rating if there is one.")
     train: FileSettings | None = Field(
-        None, description="What the models were trained on: for masking, popularity, novelty and train bias."
+        default=None, description="What the models were trained on: for masking, popularity, novelty and train bias."
     )
     items: FileSettings | None = Field(
-        None, description="The catalogue, if it is not what train, truth and lists mention: a column of item ids."
+        default=None, description="The catalogue, if it is not what train, truth and lists mention: a column of item ids."
     )
-    user_groups: FileSettings | None = Field(None, description="A label per user: user, label.")
-    item_clusters: FileSettings | None = Field(None, description="A label per item: item, label.")
-    item_features: FileSettings | None = Field(None, description="The features of each item: item, feature; one row per feature.")
+    user_groups: FileSettings | None = Field(default=None, description="A label per user: user, label.")
+    item_clusters: FileSettings | None = Field(default=None, description="A label per item: item, label.")
+    item_features: FileSettings | None = Field(
+        default=None, description="The features of each item: item, feature; one row per feature."
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- evaluation
@@ -297,10 +310,12 @@ def _parameter(key: str, value: Any) -> Any:
 class Corrections(Section):
     """What many tests at once do to their p-values. Several may be chosen: each gives a comparison."""
 
-    bonferroni: Bool | None = Field(None, description="Bonferroni: p times the number of tests.")
-    holm_bonferroni: Bool | None = Field(None, description="Holm's step-down correction, the default.")
-    fdr: Bool | None = Field(None, description="Benjamini and Hochberg's control of the false discovery rate.")
-    alpha: Annotated[float, BeforeValidator(_share)] = Field(0.05, description="The level of significance, between 0 and 1.")
+    bonferroni: Bool | None = Field(default=None, description="Bonferroni: p times the number of tests.")
+    holm_bonferroni: Bool | None = Field(default=None, description="Holm's step-down correction, the default.")
+    fdr: Bool | None = Field(default=None, description="Benjamini and Hochberg's control of the false discovery rate.")
+    alpha: Annotated[float, BeforeValidator(_share)] = Field(
+        default=0.05, description="The level of significance, between 0 and 1."
+    )
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -314,10 +329,14 @@ class Corrections(Section):
 class Significance(Section):
     """Tests between every two models, user by user."""
 
-    paired_t_test: Bool = Field(False, description="The paired t-test.")
-    wilcoxon_test: Bool = Field(False, description="Wilcoxon's signed-rank test.")
-    kruskal_test: Bool = Field(False, description="The Kruskal-Wallis test, which ignores that both models have the same users.")
-    whitney_u_test: Bool = Field(False, description="The Mann-Whitney U test, which ignores that both models have the same users.")
+    paired_t_test: Bool = Field(default=False, description="The paired t-test.")
+    wilcoxon_test: Bool = Field(default=False, description="Wilcoxon's signed-rank test.")
+    kruskal_test: Bool = Field(
+        default=False, description="The Kruskal-Wallis test, which ignores that both models have the same users."
+    )
+    whitney_u_test: Bool = Field(
+        default=False, description="The Mann-Whitney U test, which ignores that both models have the same users."
+    )
     corrections: Corrections = Field(default_factory=lambda: Corrections(), description="Corrections for many tests at once.")
 
     @property
@@ -345,40 +364,46 @@ class Evaluation(Section):
         default_factory=list, description="The cut-offs: one number or a list."
     )
     profile: Annotated[str, _one_of("profile")] | None = Field(
-        None, description="Another tool's definitions, so that its numbers come out."
+        default=None, description="Another tool's definitions, so that its numbers come out."
     )
-    strategy: Literal["full"] = Field("full", description="'full' ranks all items. (Sampled evaluation is not in this version.)")
-    num_negatives: Cutoff | None = Field(None, description="How many negatives sampled evaluation draws; not read under 'full'.")
+    strategy: Literal["full"] = Field(
+        default="full", description="'full' ranks all items. (Sampled evaluation is not in this version.)"
+    )
+    num_negatives: Cutoff | None = Field(
+        default=None, description="How many negatives sampled evaluation draws; not read under 'full'."
+    )
     negative_sampling: Annotated[str, _one_of("negative_sampling")] | None = Field(
-        None, description="How sampled evaluation draws negatives; not read under 'full'."
+        default=None, description="How sampled evaluation draws negatives; not read under 'full'."
     )
-    relevance_threshold: Number | None = Field(None, description="From which rating on an item is relevant; without it, above 0.")
+    relevance_threshold: Number | None = Field(
+        default=None, description="From which rating on an item is relevant; without it, above 0."
+    )
     mask_seen: bool | Literal["auto"] = Field(
-        "auto",
+        default="auto",
         description="Whether items of train are removed from their user's list: true, false, or auto (keep, count and warn).",
     )
-    ties: Annotated[str, _one_of("ties")] | None = Field(None, description="Who comes first among equal scores.")
-    seed: Seed = Field(0, description="The seed of everything random.")
+    ties: Annotated[str, _one_of("ties")] | None = Field(default=None, description="Who comes first among equal scores.")
+    seed: Seed = Field(default=0, description="The seed of everything random.")
     empty_users: Annotated[str, _one_of("empty_users")] | None = Field(
-        None, description="Users of the truth without a relevant item: leave them out, or count 0."
+        default=None, description="Users of the truth without a relevant item: leave them out, or count 0."
     )
     missing_lists: Annotated[str, _one_of("missing_lists")] | None = Field(
-        None, description="Users of the truth without a list: count 0, or leave them out."
+        default=None, description="Users of the truth without a list: count 0, or leave them out."
     )
     duplicates: Annotated[str, _one_of("duplicates")] = Field(
-        "error", description="An item that stands twice in a user's list: an error, or the best place counts."
+        default="error", description="An item that stands twice in a user's list: an error, or the best place counts."
     )
-    save_per_user: Bool = Field(False, description="Keep and write a value per user, metric and cut-off.")
+    save_per_user: Bool = Field(default=False, description="Keep and write a value per user, metric and cut-off.")
     gates: Annotated[list[Text], BeforeValidator(_listed)] = Field(
         default_factory=list, description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'."
     )
-    stat_significance: Significance | None = Field(None, description="Tests between every two models.")
+    stat_significance: Significance | None = Field(default=None, description="Tests between every two models.")
     custom_modules: Annotated[list[Text], BeforeValidator(_listed)] = Field(
         default_factory=list,
         description="Python modules, or .py files, with metrics of your own; they are run when the configuration is loaded.",
     )
-    batch_size: Cutoff | None = Field(None, description="Users at once; never changes what comes out.")
-    device: Text | None = Field(None, description="Where to compute, such as cpu or cuda:0; never changes what comes out.")
+    batch_size: Cutoff | None = Field(default=None, description="Users at once; never changes what comes out.")
+    device: Text | None = Field(default=None, description="Where to compute, such as cpu or cuda:0; never changes what comes out.")
 
     @field_validator("strategy", mode="before")
     @classmethod
@@ -425,11 +450,11 @@ class Configuration(Section):
     """A whole run: data, models, and how they are evaluated."""
 
     evaluation: Evaluation = Field(default_factory=lambda: Evaluation(), description="How the models are evaluated.")
-    data: Data | None = Field(None, description="What all models are evaluated on.")
+    data: Data | None = Field(default=None, description="What all models are evaluated on.")
     models: dict[str, FileSettings] = Field(
         default_factory=dict, description="The recommendation lists of each model, by its name: {als: als.parquet, pop: pop.csv}."
     )
-    output: Path | None = Field(None, description="The folder for the results; relative to the folder of the YAML file.")
+    output: Path | None = Field(default=None, description="The folder for the results; relative to the folder of the YAML file.")
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
     @property
