@@ -55,7 +55,7 @@ def results(
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         result = evaluate(
-            read_table(file.file(), name),
+            read_table(file.file(), f"models.{name}"),
             truth,
             **data,
             **configuration.evaluation.settings(),

@@ -86,10 +86,21 @@ class Document:
         if self.tree is not None and not any(keys[: len(given)] == given for given in self.given):
             position, depth = _find(self.tree, named, at_key)
             named = named[: max(depth, 1)] if depth < len(named) and not at_key else named
+        else:
+            named = named[: max(_depth(self.values, named), 1)]
         message = " ".join(message.split("\n"))
         where = "" if position is None else f"{self.name}:{position[0] + 1}:{position[1] + 1}: "
         what = show_keys(named)
         return position or (0, 0), f"{where}{what}: {message}" if what else f"{where}{message}"
+
+
+def _depth(values: Any, keys: Keys) -> int:
+    """How many of the keys lead into the values: a path that is given alone has no key 'path'."""
+    for depth, key in enumerate(keys):
+        if not isinstance(values, (dict, list)) or (isinstance(values, dict) and key not in values):
+            return depth
+        values = values[key]  # type: ignore[index]
+    return len(keys)
 
 
 def _find(tree: Any, keys: Keys, at_key: bool) -> tuple[tuple[int, int], int]:
@@ -148,7 +159,7 @@ def read(path: str | Path) -> Document:
             f"{path}:1:1: the file holds {what}; expected sections with a name, such as 'evaluation:', 'data:' and 'models:'."
         )
     document = Document({}, str(path), tree)
-    document.values = _plain(tree, (), document, ())
+    document.values = _plain(tree, (), document)
     return document
 
 
@@ -237,19 +248,16 @@ def _key_of(line: str) -> tuple[str, int] | None:
     return None if found is None else (found[1], found.start(1))
 
 
-def _plain(node: Any, keys: Keys, document: Document, around: tuple[int, ...]) -> Any:
+def _plain(node: Any, keys: Keys, document: Document) -> Any:
     """The value as plain Python; keys are text. What has no plain value is a problem of the document."""
     tag = getattr(getattr(node, "tag", None), "value", None)
     if type(node).__name__ == "TaggedScalar" or (tag is not None and not str(tag).startswith("tag:yaml.org,2002:")):
         document.problem(keys, f"the tag {tag} has no meaning here; remove it.")
         return None
-    if id(node) in around:
-        document.problem(keys, "the value contains itself; write it out.")
-        return None
     if isinstance(node, Mapping):
-        return {str(key): _plain(value, (*keys, str(key)), document, (*around, id(node))) for key, value in node.items()}
+        return {str(key): _plain(value, (*keys, str(key)), document) for key, value in node.items()}
     if isinstance(node, (list, set)):
-        return [_plain(value, (*keys, index), document, (*around, id(node))) for index, value in enumerate(node)]
+        return [_plain(value, (*keys, index), document) for index, value in enumerate(node)]
     if isinstance(node, bool) or node is None:
         return node
     for kind in (int, float, str):

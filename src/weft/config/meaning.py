@@ -116,9 +116,10 @@ def _check_metric(document: Document, keys: Keys, given: Any, spec: Spec, evalua
         metric = find(spec.name)
         profile = PROFILES.get(str(evaluation.get("profile", "")).casefold())
         adopted = spec if profile is None else adopt(spec, profile)
-        if takes_k(metric) and spec.k is None and not _as_list(evaluation.get("top_k")):
+        cutoffs = [k for k in _as_list(evaluation.get("top_k")) if isinstance(k, int)]
+        if takes_k(metric) and spec.k is None and "top_k" not in evaluation:
             raise SettingError(f"{spec} needs a cut-off; write '{spec}@10', or add evaluation.top_k.")
-        built = nameable(adopted.at(1) if takes_k(metric) and adopted.k is None else adopted)
+        built = nameable(adopted.at(max([*cutoffs, 1])) if takes_k(metric) and adopted.k is None else adopted)
     except SettingError as error:
         document.problem(_parameter_at(keys, given, str(error)), str(error))
         return True
@@ -138,8 +139,8 @@ def _check_metric(document: Document, keys: Keys, given: Any, spec: Spec, evalua
 def _parameter_at(keys: Keys, given: Any, message: str) -> Keys:
     """The parameter that a message speaks of, if it is one of a mapping."""
     params = given.get("params") if isinstance(given, dict) else None
-    for key in params or ():
-        if f"{key}=" in message or f"{key!r}" in message:
+    for key, value in (params or {}).items():
+        if f"{key}=" in message or f"{key!r}" in message or any(f"{part!r}" in message for part in _as_list(value) if part):
             return (*keys, "params", key)
     return keys
 

@@ -138,8 +138,8 @@ Bool = Annotated[bool, BeforeValidator(_truth)]
 Number = Annotated[float, BeforeValidator(_real)]
 Text = Annotated[str, BeforeValidator(_text)]
 Metric = Annotated[str, BeforeValidator(partial(_text, what="the name of a metric, such as nDCG or nDCG@10"))]
-Cutoff = Annotated[int, BeforeValidator(partial(_whole, least=1)), Field(ge=1)]
-Seed = Annotated[int, BeforeValidator(partial(_whole, least=0)), Field(ge=0)]
+Cutoff = Annotated[int, BeforeValidator(partial(_whole, least=1)), Field(json_schema_extra={"minimum": 1})]
+Seed = Annotated[int, BeforeValidator(partial(_whole, least=0)), Field(json_schema_extra={"minimum": 0})]
 
 
 def _one_of(key: str) -> Any:
@@ -449,7 +449,9 @@ class Evaluation(Section):
 class Configuration(Section):
     """A whole run: data, models, and how they are evaluated."""
 
-    evaluation: Evaluation = Field(default_factory=lambda: Evaluation(), description="How the models are evaluated.")
+    evaluation: Evaluation = Field(
+        default_factory=lambda: Evaluation(), description="How the models are evaluated: metrics, cut-offs, who counts how."
+    )
     data: Data | None = Field(default=None, description="What all models are evaluated on.")
     models: dict[str, FileSettings] = Field(
         default_factory=dict, description="The recommendation lists of each model, by its name: {als: als.parquet, pop: pop.csv}."
