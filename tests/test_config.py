@@ -856,7 +856,7 @@ def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
     ]
     assert [line for line, start in zip(lines[1:], starts) if not line.startswith(start)] == []
     assert refused(warprec, "models: {ProxyRecommender: {separator: ','}}") == [
-        "1:10: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file with the lists."
+        "1:28: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file with the lists."
     ]
 
 
