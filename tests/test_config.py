@@ -472,6 +472,7 @@ def test_a_mapping_is_checked_like_a_file_and_left_as_it_is(folder):
     assert lines[0] == "evaluation.top_k: got 0, expected a whole number from 1 up."
     assert lines[1] == "data.truth: there is no file or folder 'truth.csv'."
     assert lines[2].startswith("evaluation.metrics[0]: there is no metric named 'x'.") and len(lines) == 3
+    assert from_mapping({"data": {"truth": Path("truth.csv")}}, folder=folder).data.truth.path == folder / "truth.csv"
     with pytest.raises(weft.WeftError, match="a configuration is a mapping"):
         from_mapping(["nDCG"])
 
@@ -855,6 +856,10 @@ def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
         "59:14: evaluation.mask_seen: got 'context'",
     ]
     assert [line for line, start in zip(lines[1:], starts) if not line.startswith(start)] == []
+    taken = "models: {A: {recommendation_file: [one.tsv, two.csv]}, A_2: {recommendation_file: one.tsv}}"
+    assert refused(warprec, taken) == [
+        "1:13: models.A: has several files, but 'A_2', the name of one of them, is taken; rename that model."
+    ]
     assert refused(warprec, "models: {ProxyRecommender: {separator: ','}}") == [
         "1:28: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file with the lists."
     ]
@@ -881,7 +886,7 @@ evaluation: {top_k: 2, metrics: [nDCG]}
 def fits(value, rule, root):
     """Whether a value is valid: the words of JSON Schema that the schema uses."""
     known = {"title", "description", "default", "$defs", "$schema", "anyOf", "enum", "const", "type", "properties", "required"}
-    known |= {"additionalProperties", "propertyNames", "items", "$ref", "minimum", "format"}
+    known |= {"additionalProperties", "patternProperties", "propertyNames", "items", "$ref", "minimum", "format"}
     assert rule.keys() <= known, rule.keys() - known
     if "$ref" in rule and not fits(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root):
         return False
@@ -906,6 +911,8 @@ def fits(value, rule, root):
         return all(fits(one, rule["items"], root) for one in value)
     if isinstance(value, dict) and ("properties" in rule or "additionalProperties" in rule):
         named, others = rule.get("properties", {}), rule.get("additionalProperties", True)
+        free = tuple(rule.get("patternProperties", ()))
+        value = {key: one for key, one in value.items() if not any(re.match(pattern, key) for pattern in free)}
         return (
             set(rule.get("required", ())) <= value.keys()
             and all(fits(key, rule.get("propertyNames", {}), root) for key in value)
@@ -929,7 +936,8 @@ def test_the_schema_takes_what_loads_and_refuses_what_does_not():
     for text in (*EXAMPLES.values(), (ROOT / "examples" / "evaluate.yaml").read_text()):
         assert fits(plain(text), made, made), text
     for text in (
-        "evaluation: {metrics: nDCG, top_k: 3, profile: ranx, ties: null, gates: 'nDCG@3 > 1', mask_seen: auto, per_user: true}",
+        "x-common: &it {a: 1}\nevaluation: {metrics: nDCG, top_k: 3, profile: ranx, ties: null}",
+        "evaluation: {gates: 'nDCG@3 > 1', mask_seen: auto, per_user: true}",
         "data: {truth: a.csv, train: {path: b.csv, columns: {user: 0, item: sku}, format: tsv}}\nmodels: {a: x, b: {path: y}}",
         "evaluation: {stat_significance: {paired_t_test: true, corrections: {fdr: true}}, custom_modules: mine, mask_seen: false}",
     ):

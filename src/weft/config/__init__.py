@@ -55,6 +55,8 @@ def _copied(values: Any) -> Any:
     """Plain values of one's own, which translation may change."""
     if isinstance(values, Mapping):
         return {str(key): _copied(value) for key, value in values.items()}
+    if isinstance(values, Path):
+        return str(values)
     return [_copied(value) for value in values] if isinstance(values, (list, tuple)) else values
 
 

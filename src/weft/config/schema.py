@@ -39,7 +39,8 @@ def schema() -> dict[str, Any]:
         "description": file.pop("description"),
         "anyOf": [{"type": "string", "title": "Path", "description": file["properties"]["path"]["description"]}, file],
     }
-    return {"$schema": _DRAFT, "title": "Weft configuration", **{key: made[key] for key in made if key != "title"}}
+    anything = {"patternProperties": {"^x-": {"description": "Whatever is to be named by an anchor; it is not read."}}}
+    return {"$schema": _DRAFT, **made, "title": "Weft configuration", **anything}
 
 
 def _kept(value: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ _SECTIONS = {
     "dashboard": "",
     "general": "modules with metrics of your own go into evaluation.custom_modules",
     "estimate": "",
-    "rerank": "",
+    "rerank": "lists are evaluated as they are",
     "run": "",
     "serving": "",
     "training": "",
@@ -143,7 +143,7 @@ def _translate_models(document: Document, models: dict[str, Any], is_warprec: bo
     translated: dict[str, Any] = {}
     for name, model in models.items():
         if _is_proxy(name, model):
-            translated |= _translate_proxy(document, name, model)
+            translated |= _translate_proxy(document, name, model, set(models))
         elif is_warprec and (model is None or (isinstance(model, dict) and "path" not in model)):
             document.warn(
                 ("models", name),
@@ -155,7 +155,7 @@ def _translate_models(document: Document, models: dict[str, Any], is_warprec: bo
     return translated
 
 
-def _translate_proxy(document: Document, name: str, model: dict[str, Any]) -> dict[str, Any]:
+def _translate_proxy(document: Document, name: str, model: dict[str, Any], others: set[str]) -> dict[str, Any]:
     keys: Keys = ("models", name)
     known = ("recommendation_file", "separator", "header", *_BESIDE)
     for key in model:
@@ -170,6 +170,8 @@ def _translate_proxy(document: Document, name: str, model: dict[str, Any]) -> di
     translated = {}
     for number, file in enumerate(files, start=1):
         called = name if len(files) == 1 else f"{name}_{number}"
+        if called != name and called in others:
+            document.problem(keys, f"has several files, but {called!r}, the name of one of them, is taken; rename that model.")
         translated[called] = {"path": file, **_reading(file, separator, header)}
         document.move(("models", called), keys)
         document.move(("models", called, "path"), (*keys, "recommendation_file"))
