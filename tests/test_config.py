@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import weft
@@ -101,10 +103,10 @@ def test_the_examples_of_the_metrics_run_as_they_are(folder, name):
     """With scores in Python; with lists they are run below, where lists can serve them."""
     generator = np.random.default_rng(3)
     scores, truth = generator.random((20, 60)), (generator.random((20, 60)) < 0.1).astype(float)
-    settings = load_evaluation(written(folder, EXAMPLES[name])).settings()
+    arguments = load_evaluation(written(folder, EXAMPLES[name])).settings()
     metrics, top_k = ASKED[name]
     expected = weft.evaluate(scores, truth, metrics=metrics, top_k=top_k)
-    got = weft.evaluate(scores, truth, **settings)
+    got = weft.evaluate(scores, truth, **arguments)
     assert {value.name: value.value for value in got.values} == {value.name: value.value for value in expected.values}
     assert load(written(folder, EXAMPLES[name])).data is None
 
@@ -429,6 +431,8 @@ SYNTAX = [
     ("evaluation: {device: @cpu}", "1:22: a value cannot begin with '@'; put it in quotes."),
     ("evaluation: {}\n---\ndata: {}", "2:1: a second document starts here ('---')"),
     ("evaluation: {<<: 5}", "1:18: the file is not valid YAML here: "),
+    ("? evaluation: {seed: 5}", " a key is a list or a mapping; keys are names."),
+    ("!run {evaluation: {}}", "the tag !run has no meaning here; remove it."),
     ("evaluation: {seed: !!float x}", " the file is not valid YAML: "),
     ("evaluation: \x07", "1:13: the file is not valid YAML: special characters are not allowed."),
     ("", " the file is empty; expected sections such as"),
@@ -442,6 +446,26 @@ SYNTAX = [
 def test_what_is_not_yaml_is_one_line_with_its_place(folder, text, expected):
     (line,) = refused(folder, text)
     assert expected in line if not expected[0].isdigit() else line.startswith(expected), line
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_is_written_loads_or_is_refused_with_its_file(folder, data):
+    """Characters that mean something to YAML, anywhere in texts that nearly load."""
+    text = data.draw(st.sampled_from([WARPREC, *EXAMPLES.values(), *(mistake for mistake, _ in (*MISTAKES, *SYNTAX))]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(text)))
+        text = (
+            text[:place]
+            + data.draw(st.sampled_from(" \t\n:-[]{},'\"#&*!|>%@?~0a\\=()\0"))
+            + text[place + data.draw(st.integers(0, 3)) :]
+        )
+    said = []
+    try:
+        load(written(folder, text))
+    except weft.WeftError as error:
+        said = str(error).split("\n")
+    assert all(line.startswith(f"{folder / 'run.yaml'}:") for line in said)
 
 
 def test_files_that_cannot_be_read(folder):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -144,22 +144,19 @@ def _validate(document: Document, folder: Path, *, also_here: bool) -> Configura
 
 def _unknown_key(keys: Keys) -> str:
     """What to say of a key that no section has."""
-    section: Any = Configuration
+    kind: Any = Configuration
     for key in keys[:-1]:
-        section = _inside(section, key)
-    known = list(section.model_fields)
+        kind = _holder(kind.model_fields[key].annotation if _is_section(kind) else get_args(kind)[-1])
+    known = list(kind.model_fields)
     return f"unknown key {str(keys[-1])!r}.{did_you_mean(str(keys[-1]), known)} Keys here: {', '.join(known)}."
 
 
-def _inside(section: Any, key: str | int) -> Any:
-    """The model behind a key: that of a field, of a list's entries, or of a mapping's values."""
-    import typing
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
 
-    def models(kind: Any) -> list[Any]:
-        if isinstance(kind, type) and issubclass(kind, Section):
-            return [kind]
-        return [model for inner in typing.get_args(kind) for model in models(inner)]
 
-    if isinstance(section, type) and issubclass(section, Section) and key in section.model_fields:
-        return models(section.model_fields[str(key)].annotation)[0]
-    return section
+def _holder(kind: Any) -> Any:
+    """The section, list or mapping that a type is, or that it is besides None."""
+    if _is_section(kind) or get_origin(kind) in (list, dict):
+        return kind
+    return next((found for part in get_args(kind) if (found := _holder(part)) is not None), None)

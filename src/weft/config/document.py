@@ -159,7 +159,7 @@ def read(path: str | Path) -> Document:
             f"{path}:1:1: the file holds {what}; expected sections with a name, such as 'evaluation:', 'data:' and 'models:'."
         )
     document = Document({}, str(path), tree)
-    document.values = _plain(tree, (), document)
+    document.values = _plain(tree, (), document) or {}
     return document
 
 
@@ -190,14 +190,16 @@ def _parse(path: Path, text: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark is not None else (0, 0)
         raise SettingError(f"{path}:{line + 1}:{column + 1}: {_explain(error, text, line, column)}") from None
-    except (YAMLError, ValueError) as error:
+    except RecursionError:
+        raise SettingError(f"{path}: lists or mappings are nested too deeply to be read.") from None
+    except TypeError:
+        raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
+    except (YAMLError, ValueError, LookupError) as error:  # the last two for values that do not fit their tag
         at = getattr(error, "position", None)
         before = text[:at] if isinstance(at, int) else ""
         where = f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}" if isinstance(at, int) else ""
         reason = " ".join(str(getattr(error, "reason", "") or error).split())
         raise SettingError(f"{path}{where}: the file is not valid YAML: {reason}.") from None
-    except RecursionError:
-        raise SettingError(f"{path}: lists or mappings are nested too deeply to be read.") from None
 
 
 def _explain(error: Any, text: str, line: int, column: int) -> str:

@@ -225,23 +225,25 @@ class FileSettings(Section):
 
 def _is_there(path: Path) -> bool:
     """Whether there is a file, a folder, or something that fits a pattern."""
-    return path.exists() or (glob.has_magic(str(path)) and bool(glob.glob(str(path))))
+    try:
+        return path.exists() or (glob.has_magic(str(path)) and bool(glob.glob(str(path))))
+    except PermissionError:
+        return True  # there it is; whoever reads it says that it cannot
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _existing(path: Path, written: Path | None) -> Path:
     """The path, if something is there; `written` is the relative path that led to it from the YAML file's folder."""
-    try:
-        if _is_there(path):
-            return path
-    except OSError as error:
-        raise ValueError(f"{str(path)!r} cannot be looked at ({error.strerror}).") from None
+    if _is_there(path):
+        return path
     hint = ""
     if written is not None and not written.is_absolute() and _is_there(written):
         hint = (
             f" There is one in the current folder, but paths are relative to the folder of the YAML file: write "
             f"{os.path.relpath(written, _base(path, written))!r}, or an absolute path."
         )
-    elif path.parent.is_dir():
+    elif os.path.isdir(path.parent) and os.access(path.parent, os.R_OK):
         hint = did_you_mean(path.name, sorted(os.listdir(path.parent))[:1000])
     raise ValueError(f"there is no file or folder {str(path)!r}.{hint}")
 
