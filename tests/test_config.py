@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import weft
+from test_golden import GOLDEN, stored
 from weft import plan, registry
 from weft.config import Configuration, from_mapping, load, load_evaluation, schema
 
@@ -1009,3 +1010,58 @@ def test_the_example_runs():
     assert popular["nDCG@10"] < taste["nDCG@10"] and popular["Gini@10"] > taste["Gini@10"]
     assert outcome.comparisons[0].to_frame().filter(metric="nDCG", k=10)["significant"].to_list() == [True]
     assert outcome.warnings == ()
+
+
+# ------------------------------------------------------------------------------------------------- other tools' numbers
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the golden values are not here: {GOLDEN}")
+def test_a_warprec_file_gives_the_numbers_of_warprec(folder):
+    """Stored values of WarpRec 2.2.8 on MovieLens 100K, which it computed in float32; see test_golden.py."""
+    names = {"nDCG", "Recall", "MRR", "MAP", "HitRate", "Precision", "EPC", "EFD", "ARP", "Gini", "ItemCoverage", "ShannonEntropy"}
+    text = f"""
+reader:
+  loading_strategy: split
+  data_type: transaction
+  reading_method: local
+  rating_type: explicit
+  split: {{local_path: {GOLDEN / "ml100k_tlo"}, ext: .csv.gz, sep: ','}}
+models:
+  ProxyRecommender:
+    recommendation_file: {GOLDEN / "ml100k_tlo" / "rec_itemknn.csv.gz"}
+    separator: ','
+    header: true
+evaluation:
+  top_k: [10, 100]
+  metrics: [{", ".join(sorted(names))}]
+  profile: warprec
+"""
+    (result,) = plan.run(load(written(folder, text)))
+    theirs = stored("ml100k_tlo/itemknn/rating")["warprec"]
+    for name in names:
+        for k in (10, 100):
+            assert result[f"{name}@{k}"] == pytest.approx(theirs[f"{name}@{k}"], rel=2e-6), name
+
+
+@pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the golden values are not here: {GOLDEN}")
+@pytest.mark.parametrize(
+    ("tool", "profile", "names"),
+    [
+        ("pytrec_eval", "trec_eval", {"ndcg_cut_{}": "nDCG", "map_cut_{}": "MAP", "P_{}": "Precision", "recall_{}": "Recall"}),
+        ("ranx", "ranx", {"ndcg@{}": "nDCG", "map@{}": "MAP", "mrr@{}": "MRR", "f1@{}": "F1"}),
+    ],
+)
+def test_a_configuration_gives_the_numbers_of_other_tools(tool, profile, names):
+    configuration = from_mapping(
+        {
+            "data": {"truth": "test.csv.gz"},
+            "models": {model: f"rec_{model}.csv.gz" for model in ("itemknn", "pop")},
+            "evaluation": {"metrics": list(names.values()), "top_k": [5, 10, 100], "profile": profile},
+        },
+        folder=GOLDEN / "ml100k_tlo",
+    )
+    for result in plan.run(configuration):
+        theirs = stored(f"ml100k_tlo/{result.name}/rating")[tool]
+        for key, name in names.items():
+            for k in (5, 10, 100):
+                assert result[f"{name}@{k}"] == pytest.approx(theirs[key.format(k)], abs=1e-9)
