@@ -524,6 +524,12 @@ output: there
         load(path, {"models": {"a": "../home/als.csv"}, "evaluation": {"top_k": [0]}, "data": {"truth": "gone.csv"}})
     assert "evaluation.top_k[0]: got 0" in str(caught.value) and "run.yaml" not in str(caught.value)
     assert "there is no file or folder 'gone.csv'" in str(caught.value)
+    path.write_text("evaluation: {per_user: false}")
+    assert load(path, {"evaluation": {"save_per_user": True}}).evaluation.save_per_user
+    path.write_text("evaluation: [5]")
+    with pytest.raises(weft.WeftError, match=r"1:13: evaluation: got a list, expected a mapping"):
+        load(path, {"evaluation": {"metrics": ["nDCG@5"]}})
+    path.write_text(text)
     assert list(load(path, flags | {"models": {"m": str(folder / "pop.csv")}}).models) == ["m"]
 
 

@@ -60,17 +60,21 @@ def _copied(values: Any) -> Any:
     return [_copied(value) for value in values] if isinstance(values, (list, tuple)) else values
 
 
+# What a key of the file gives way to: flags that say the same in another way.
+_SAME = {"complex_metrics": "metrics", "per_user": "save_per_user"}
+
+
 def _override(document: Document, overrides: Mapping[str, Any]) -> None:
     for section, given in overrides.items():
         if given is None:
             continue
         ours = document.values.get(section)
-        if section in ("evaluation", "data") and isinstance(given, Mapping) and isinstance(ours, (dict, type(None))):
+        if section in ("evaluation", "data") and isinstance(given, Mapping):
+            if not isinstance(ours, (dict, type(None))):
+                continue  # refused for its shape
             replaced = {key: value for key, value in given.items() if value is not None}
-            merged = {**(ours or {}), **_copied(replaced)}
-            if section == "evaluation" and "metrics" in replaced and "complex_metrics" not in replaced:
-                merged.pop("complex_metrics", None)
-            document.values[section] = merged
+            kept = {key: value for key, value in (ours or {}).items() if _SAME.get(key, key) not in replaced}
+            document.values[section] = kept | _copied(replaced)
             document.given |= {(section, key) for key in replaced}
         else:
             document.values[section] = _copied(given)
@@ -104,7 +108,7 @@ def _build(document: Document, folder: Path) -> Configuration:
     configuration = _validate(document, folder, also_here=is_warprec)
     check(document, drops_unfit=is_warprec)
     document.refuse()
-    if configuration is None or is_warprec:  # metrics may have been left out
+    if is_warprec:  # metrics may have been left out
         configuration = _validate(document, folder, also_here=is_warprec)
     document.refuse()
     assert configuration is not None
