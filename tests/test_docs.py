@@ -1,10 +1,13 @@
-"""The generated pages are what the registry says today, and links between documents lead somewhere."""
+"""The generated pages are what the registry says today, YAML blocks load, and links between documents lead somewhere."""
 
 import re
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
+from weft import registry
+from weft.config import load
 from weft.profiles import PROFILES
 from weft.registry import all_metrics
 from weft.report.definitions import LIKED, LISTS, RATED, facts, side_by_side, words
@@ -42,6 +45,46 @@ def test_links_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
+
+
+YAML_BLOCKS = [
+    pytest.param(block, id=f"{document.name}-{number}")
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", document.read_text(encoding="utf-8"), re.M | re.S), start=1)
+    if "runs-on:" not in block  # a workflow of a CI server
+]
+
+
+@pytest.mark.parametrize("block", YAML_BLOCKS)
+def test_a_yaml_block_loads(block, tmp_path):
+    """In a folder with all the files that it names."""
+    for path in paths_in(YAML(typ="safe").load(block)):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "my_metrics.py").write_text(
+        "import weft\n@weft.register\nclass FirstHalf(weft.UserAverageTopKMetric):\n    higher_is_better = True\n"
+    )
+    (tmp_path / "block.yaml").write_text(block, encoding="utf-8")
+    before = dict(registry._classes)
+    try:
+        configuration = load(tmp_path / "block.yaml")
+    finally:
+        registry._classes.clear()
+        registry._classes.update(before)
+        registry.canonical.cache_clear()
+    assert configuration.evaluation.all_metrics
+
+
+def paths_in(document):
+    for section in ("data", "models"):
+        for file in document.get(section, {}).values():
+            yield file.get("path", file.get("recommendation_file")) if isinstance(file, dict) else file
+    if "reader" in document:
+        yield from (f"{document['reader']['split']['local_path']}/{part}.tsv" for part in ("train", "test"))
+
+
+def test_there_are_yaml_blocks():
+    assert len(YAML_BLOCKS) >= 8
 
 
 def test_the_definitions_differ_where_tools_differ():

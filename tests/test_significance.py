@@ -10,7 +10,7 @@ from scipy import stats
 
 import weft
 from weft.result import MetricValue, Result
-from weft.significance.tests import adjust, paired_test
+from weft.significance.tests import adjust, paired_test, unpaired_test
 
 
 def result(name, values, users=None, metric="MRR@5"):
@@ -45,6 +45,26 @@ def test_paired_t_and_wilcoxon_equal_scipy(pair):
         200,
         0,
     )
+
+
+def test_kruskal_and_mann_whitney_equal_scipy_and_say_that_they_do_not_pair(pair):
+    a, b = pair
+    comparison = weft.compare([result("a", a), result("b", b)], tests=["kruskal", "mann_whitney"], correction="none")
+    expected = stats.kruskal(a, b), stats.mannwhitneyu(a, b)
+    assert [row["statistic"] for row in comparison.rows] == pytest.approx([test.statistic for test in expected], rel=1e-12)
+    assert [row["p_value"] for row in comparison.rows] == pytest.approx([test.pvalue for test in expected], rel=1e-12)
+    assert [row["test"] for row in comparison.rows] == ["kruskal", "mann_whitney"]
+    (note,) = comparison.notes
+    assert note.startswith("kruskal and mann_whitney take the users of two models for independent samples")
+    assert weft.compare([result("a", a), result("b", b)]).notes == ()
+
+
+@pytest.mark.parametrize("test", ["kruskal", "mann_whitney"])
+def test_unpaired_tests_that_are_undefined(test):
+    same, one = np.full(5, 0.5), np.array([0.5])
+    for of_a, of_b in ((same, same), (one, one + 1), (one[:0], one[:0])):
+        assert unpaired_test(test, of_a, of_b) == pytest.approx((math.nan, math.nan), nan_ok=True)
+    assert unpaired_test(test, same, same + 1)[1] < 0.05
 
 
 def test_users_are_paired_by_id_and_undefined_ones_left_out():

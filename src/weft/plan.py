@@ -1,33 +1,105 @@
-"""A configuration, carried out: every model evaluated on the same data."""
+"""A configuration, carried out: every model evaluated on the same data, and the models compared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from weft.config import Configuration
+from weft.config import Configuration, FileSettings
 from weft.data.files import read_table
+from weft.errors import InputError, SettingError
 from weft.result import Result
 from weft.run import evaluate
+from weft.significance import Comparison, compare
 
 
-def run(configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False) -> Iterator[Result]:
-    """The result of each model, as soon as it is there. `begin` is told what starts."""
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run found. Iterating gives the results.
+
+    `comparisons` has one entry for each correction that `stat_significance` asks for; `warnings` are those of the configuration
+    and of the run.
+    """
+
+    results: tuple[Result, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+
+def run(configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False) -> Outcome:
+    """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for each model."""
+    found = list(results(configuration, begin, progress=progress))
+    comparisons, warnings = _compare(configuration, found, begin)
+    if not configuration.evaluation.save_per_user:  # they were kept for the tests
+        found = [replace(result, per_user=None) for result in found]
+    return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings))
+
+
+def results(
+    configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False
+) -> Iterator[Result]:
+    """The result of each model, as soon as it is there; with values per user if they are to be saved or tested."""
+    _refuse_incomplete(configuration)
+    assert configuration.data is not None
     begin("reading the data")
-    data = {
-        name: read_table(settings.file(), name)
-        for name in type(configuration.data).model_fields
-        if (settings := getattr(configuration.data, name)) is not None
-    }
+    given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
+    data: dict[str, Any] = {name: _table(file, name) for name, file in given.items() if file is not None}
     truth = data.pop("truth")
-    settings = configuration.evaluation.model_dump(exclude={"save_per_user", "duplicates", "gates"})
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
-        yield evaluate(
-            read_table(file.file(), name),
+        result = evaluate(
+            read_table(file.file(), f"models.{name}"),
             truth,
             **data,
-            **settings,
-            per_user=configuration.evaluation.save_per_user,
+            **configuration.evaluation.settings(),
             progress=progress,
             name=name,
         )
+        yield replace(result, provenance={**result.provenance, "configuration": configuration.plain(name)})
+
+
+def _refuse_incomplete(configuration: Configuration) -> None:
+    """A configuration may be loaded without data and models, but not carried out."""
+    if configuration.data is None:
+        raise SettingError("the configuration has no data; add 'data:' with 'truth: FILE', or give --truth FILE.")
+    if not configuration.models:
+        raise SettingError(
+            "the configuration has no model to evaluate; add 'models:' with 'NAME: FILE' for each, or give --recs NAME=FILE."
+        )
+    if not configuration.evaluation.all_metrics:
+        raise SettingError("the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or give --metrics.")
+
+
+def _table(file: FileSettings, name: str) -> Any:
+    """What the file holds, read once for all models."""
+    table: Any = read_table(file.file(), name)
+    if file.ratings:
+        return table
+    if hasattr(table, "drop"):
+        return table.drop("rating", strict=False)
+    return replace(table, columns={role: column for role, column in table.columns.items() if role != "rating"})
+
+
+def _compare(
+    configuration: Configuration, found: list[Result], begin: Callable[[str], None]
+) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
+    wanted = configuration.evaluation.stat_significance
+    if wanted is None or not wanted.tests:
+        return (), ()
+    if len(found) < 2:
+        return (), ("evaluation.stat_significance: was not carried out, because it compares models and there is only one.",)
+    begin("comparing the models")
+    try:
+        return tuple(
+            compare(found, tests=wanted.tests, correction=correction, alpha=wanted.corrections.alpha)
+            for correction in wanted.corrections.chosen
+        ), ()
+    except InputError as error:  # the results are worth having without
+        return (), (f"evaluation.stat_significance: was not carried out: {error}",)

@@ -15,7 +15,7 @@ from weft.names import parse, split_cell
 from weft.registry import canonical
 from weft.result import Z95, Result
 from weft.significance.pareto import Front, fronts
-from weft.significance.tests import CORRECTIONS, TESTS, adjust, paired_test
+from weft.significance.tests import CORRECTIONS, TESTS, UNPAIRED, adjust, paired_test, unpaired_test
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +55,8 @@ def compare(
 ) -> Comparison:
     """Compare models over the users that they share.
 
-    The results must have kept their values per user (`per_user=True`). p-values are adjusted per test over all pairs of models and
+    The results must have kept their values per user (`per_user=True`). `tests`: `"paired_t"` and `"wilcoxon"` pair the values of
+    each user; `"kruskal"` and `"mann_whitney"` ignore the pairing. p-values are adjusted per test over all pairs of models and
     all metrics of the comparison; `significant` says whether the adjusted one is below `alpha`. Where all results have a
     Hypervolume of the model's values, `fronts` tells who lies on the Pareto front of its parts, and the hypervolume of the front.
 
@@ -71,6 +72,11 @@ def compare(
     if not 0 < alpha < 1:
         raise SettingError(f"alpha={alpha!r}; it must lie between 0 and 1.")
     columns, notes = _shared_columns(named, metrics)
+    if unpaired := [test for test in tests if test in UNPAIRED]:
+        notes.append(
+            f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two models for independent samples, "
+            "although they are the same users; paired_t and wilcoxon pair them"
+        )
     rows: list[dict[str, Any]] = []
     for (name_a, a), (name_b, b) in itertools.combinations(named.items(), 2):
         pairs = _pair(name_a, a, name_b, b, columns)
@@ -81,7 +87,10 @@ def compare(
             spec = parse(column)
             head = {"model_a": name_a, "model_b": name_b, "metric": str(spec.at(None)), "k": spec.k}
             for test in tests:
-                statistic, p_value = paired_test(test, (of_a - of_b)[defined])
+                if test in UNPAIRED:
+                    statistic, p_value = unpaired_test(test, of_a[defined], of_b[defined])
+                else:
+                    statistic, p_value = paired_test(test, (of_a - of_b)[defined])
                 rows.append({**head, "test": test, "statistic": statistic, "p_value": p_value, **row})
     finished = [row for test in tests for row in _adjusted([row for row in rows if row["test"] == test], correction, alpha)]
     return Comparison(tuple(finished), named, correction, alpha, tuple(notes), fronts(named))

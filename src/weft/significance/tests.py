@@ -1,4 +1,4 @@
-"""Tests on paired differences, and what many tests at once do to their p-values."""
+"""Tests between two models' values per user, and what many tests at once do to their p-values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-TESTS = ("paired_t", "wilcoxon")
+UNPAIRED = ("kruskal", "mann_whitney")  # these take the users of two models for two independent samples
+TESTS = ("paired_t", "wilcoxon", *UNPAIRED)
 CORRECTIONS = ("none", "bonferroni", "holm", "fdr")
 Floats = NDArray[np.float64]
 
@@ -27,6 +28,19 @@ def paired_test(name: str, differences: Floats) -> tuple[float, float]:
         outcome = stats.ttest_1samp(differences, 0.0)
     else:
         outcome = stats.wilcoxon(differences)
+    return float(outcome.statistic), float(outcome.pvalue)
+
+
+def unpaired_test(name: str, of_a: Floats, of_b: Floats) -> tuple[float, float]:
+    """Statistic and two-sided p-value of the hypothesis that both samples come from one distribution.
+
+    NaN, NaN where the test is undefined: fewer than two users, or one value everywhere.
+    """
+    from scipy import stats
+
+    if len(of_a) < 2 or np.ptp(np.concatenate([of_a, of_b])) == 0:
+        return math.nan, math.nan
+    outcome = stats.kruskal(of_a, of_b) if name == "kruskal" else stats.mannwhitneyu(of_a, of_b)
     return float(outcome.statistic), float(outcome.pvalue)
 
 

@@ -1,0 +1,494 @@
+"""The typed models of a configuration. Their descriptions are those of the JSON Schema."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+
+from weft.config.document import show
+from weft.errors import SettingError, did_you_mean
+from weft.names import Spec
+
+if TYPE_CHECKING:
+    from weft.data.files import File
+
+# ------------------------------------------------------------------------------------------------------- kinds of values
+
+_TRUE_FALSE = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def _whole(value: Any, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        hint = f" Write [{value}] for a list." if isinstance(value, str) and "," in value else ""
+        raise ValueError(f"got {show(value)}, expected a whole number from {least} up.{hint}")
+    return value
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"got {show(value)}, expected a number.")
+    return float(value)
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str) and value.casefold() in _TRUE_FALSE:
+        return _TRUE_FALSE[value.casefold()]
+    if not isinstance(value, bool):
+        raise ValueError(f"got {show(value)}, expected true or false.")
+    return value
+
+
+def _text(value: Any, *, what: str = "a text") -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"got {show(value)}, expected {what}.")
+    return value
+
+
+def _separator(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"got {show(value)}, expected what stands between columns, such as ',' or '\\t'.")
+    return value.replace("\\t", "\t")  # in single quotes YAML keeps the backslash
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _choice(value: Any, *, allowed: Callable[[], tuple[str, ...]]) -> str:
+    options = allowed()
+    for option in options:
+        if isinstance(value, str) and option.casefold() == value.casefold():
+            return option
+    raise ValueError(f"got {show(value)}, expected one of {', '.join(options)}.{did_you_mean(str(value), options)}")
+
+
+def _profiles() -> tuple[str, ...]:
+    from weft.profiles import PROFILES
+
+    return tuple(PROFILES)
+
+
+def _tie_rules() -> tuple[str, ...]:
+    from weft.ranking import TIE_RULES
+
+    return TIE_RULES
+
+
+def _empty_users() -> tuple[str, ...]:
+    from weft.metrics.base import EMPTY_USERS
+
+    return EMPTY_USERS
+
+
+def _missing_lists() -> tuple[str, ...]:
+    from weft.run import MISSING_LISTS
+
+    return MISSING_LISTS
+
+
+FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec")
+# What can be chosen for a key, where the code that carries it out says so.
+CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
+    "profile": _profiles,
+    "ties": _tie_rules,
+    "empty_users": _empty_users,
+    "missing_lists": _missing_lists,
+    "duplicates": lambda: ("error", "keep-best"),
+    "format": lambda: FORMATS,
+    "ids": lambda: ("auto", "string", "integer"),
+    "negative_sampling": lambda: ("uniform", "popularity"),
+}
+ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label", "group", "cluster", "feature")
+
+
+def _role(value: Any) -> str:
+    if value not in ROLES:
+        raise ValueError(f"there is no role {value!r}.{did_you_mean(str(value), ROLES)} Roles: {', '.join(ROLES)}.")
+    return str(value)
+
+
+def _column(value: Any) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or (isinstance(value, int) and value < 0):
+        raise ValueError(f"got {show(value)}, expected the name of a column, or its position from 0.")
+    return value
+
+
+def _is_columns(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"got {show(value)}, expected a mapping of roles to columns, such as {{user: visitor, item: sku}}.")
+    return value
+
+
+def _share(value: Any) -> float:
+    if not 0 < _real(value) < 1:
+        raise ValueError(f"got {show(value)}, expected a number between 0 and 1.")
+    return float(value)
+
+
+Role = Annotated[str, BeforeValidator(_role)]
+Column = Annotated[str | int, BeforeValidator(_column)]
+Bool = Annotated[bool, BeforeValidator(_truth)]
+Number = Annotated[float, BeforeValidator(_real)]
+Text = Annotated[str, BeforeValidator(_text)]
+Metric = Annotated[str, BeforeValidator(partial(_text, what="the name of a metric, such as nDCG or nDCG@10"))]
+Cutoff = Annotated[int, BeforeValidator(partial(_whole, least=1)), Field(json_schema_extra={"minimum": 1})]
+Seed = Annotated[int, BeforeValidator(partial(_whole, least=0)), Field(json_schema_extra={"minimum": 0})]
+
+
+def _one_of(key: str) -> Any:
+    return BeforeValidator(partial(_choice, allowed=CHOICES[key]))
+
+
+class Section(BaseModel):
+    """A mapping of the configuration; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_mapping(cls, given: Any) -> Any:
+        if not isinstance(given, (Mapping, cls)):
+            raise ValueError(f"got {show(given)}, expected {cls._expected()}.")
+        return given
+
+    @classmethod
+    def _expected(cls) -> str:
+        return f"a mapping with {', '.join(cls.model_fields)}"
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+class FileSettings(Section):
+    """A file, or a folder of parts, and what cannot be told from it. A path alone will do."""
+
+    path: Path = Field(
+        description="A file, a folder of parts, or a pattern such as recs/*.csv; relative to the folder of the YAML file."
+    )
+    format: Annotated[str, _one_of("format")] | None = Field(
+        default=None, description="The format, where the name of the file does not tell."
+    )
+    separator: Annotated[str, BeforeValidator(_separator)] | None = Field(
+        default=None, description="What stands between the columns of a text file, such as ',' or '\\t'."
+    )
+    header: Bool | None = Field(default=None, description="Whether the first row of a text file names the columns.")
+    columns: Annotated[dict[Role, Column], BeforeValidator(_is_columns)] = Field(
+        default_factory=dict,
+        description="Which column plays which role, by name or by position from 0: {user: visitor, item: sku}.",
+    )
+    ids: Annotated[str, _one_of("ids")] = Field(
+        default="auto", description="What ids are: 'string', 'integer', or 'auto': as they are written."
+    )
+    ratings: Bool = Field(default=True, description="Whether ratings are read; without them every row of truth or train counts 1.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_path(cls, given: Any) -> Any:
+        return {"path": given} if isinstance(given, (str, Path)) else given
+
+    @classmethod
+    def _expected(cls) -> str:
+        return "a path, or a mapping with path, format, separator, header, columns"
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _find(cls, given: Any, info: ValidationInfo) -> Path:
+        if isinstance(given, Path):  # not from the file: relative to where we are
+            return _existing(given, None)
+        text = _text(given, what="the path of a file")
+        folder: Path = (info.context or {}).get("folder", Path())
+        path = folder / Path(text).expanduser()
+        if not _is_there(path) and (info.context or {}).get("also_here") and _is_there(Path(text)):
+            return Path(text)  # where WarpRec looks
+        return _existing(path, Path(text) if folder != Path() else None)
+
+    def file(self) -> File:
+        """What the readers understand."""
+        from weft.data.files import File
+
+        kind: dict[str, Any] = {} if self.ids == "auto" else {"ids": self.ids}
+        return File(self.path, self.format, self.separator, self.header, self.columns, **kind)
+
+    def plain(self) -> dict[str, Any] | str:
+        """As it could stand in a YAML file in any folder."""
+        rest = self.model_dump(exclude={"path"}, exclude_defaults=True)
+        path = str(self.path.absolute())
+        return {"path": path, **rest} if rest else path
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, a folder, or something that fits a pattern."""
+    try:
+        return path.exists() or (glob.has_magic(str(path)) and bool(glob.glob(str(path))))
+    except PermissionError:
+        return True  # there it is; whoever reads it says that it cannot
+    except (OSError, ValueError):  # no name that a file can have
+        return False
+
+
+def _existing(path: Path, written: Path | None) -> Path:
+    """The path, if something is there; `written` is the relative path that led to it from the YAML file's folder."""
+    if _is_there(path):
+        return path
+    hint = ""
+    if written is not None and not written.is_absolute() and _is_there(written):
+        hint = (
+            f" There is one in the current folder, but paths are relative to the folder of the YAML file: write "
+            f"{os.path.relpath(written, _base(path, written))!r}, or an absolute path."
+        )
+    elif os.path.isdir(path.parent) and os.access(path.parent, os.R_OK):
+        hint = did_you_mean(path.name, sorted(os.listdir(path.parent))[:1000])
+    raise ValueError(f"there is no file or folder {str(path)!r}.{hint}")
+
+
+def _base(path: Path, written: Path) -> Path:
+    """The folder that `written` was relative to."""
+    for _ in written.parts:
+        path = path.parent
+    return path
+
+
+class Data(Section):
+    """What all models are evaluated on."""
+
+    truth: FileSettings = Field(description="What the users really wanted: user, item, and a rating if there is one.")
+    train: FileSettings | None = Field(
+        default=None, description="What the models were trained on: for masking, popularity, novelty and train bias."
+    )
+    items: FileSettings | None = Field(
+        default=None, description="The catalogue, if it is not what train, truth and lists mention: a column of item ids."
+    )
+    user_groups: FileSettings | None = Field(default=None, description="A label per user: user, label.")
+    item_clusters: FileSettings | None = Field(default=None, description="A label per item: item, label.")
+    item_features: FileSettings | None = Field(
+        default=None, description="The features of each item: item, feature; one row per feature."
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- evaluation
+
+
+class ComplexMetric(Section):
+    """A metric with parameters."""
+
+    name: Metric = Field(description="The name of the metric, such as F1.")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="Its parameters, such as {metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _is_params(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError(f"got {show(given)}, expected a mapping of parameters, such as {{beta: 0.5}}.")
+        return dict(given)
+
+    def spec(self) -> Spec:
+        """The metric under the one grammar of names."""
+        from weft.names import parse
+
+        named = parse(self.name)
+        return Spec(named.name, (*named.params, *((key, _parameter(key, value)) for key, value in self.params.items())), named.k)
+
+
+def _parameter(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        raise SettingError(f"the parameter {key!r} is a mapping, expected a value or a list.")
+    return tuple(_parameter(key, one) for one in value) if isinstance(value, (list, tuple)) else value
+
+
+class Corrections(Section):
+    """What many tests at once do to their p-values. Several may be chosen: each gives a comparison."""
+
+    bonferroni: Bool | None = Field(default=None, description="Bonferroni: p times the number of tests.")
+    holm_bonferroni: Bool | None = Field(default=None, description="Holm's step-down correction, the default.")
+    fdr: Bool | None = Field(default=None, description="Benjamini and Hochberg's control of the false discovery rate.")
+    alpha: Annotated[float, BeforeValidator(_share)] = Field(
+        default=0.05, description="The level of significance, between 0 and 1."
+    )
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The names that `weft.compare` knows; Holm if nothing is said, none if all are refused."""
+        asked = {"bonferroni": self.bonferroni, "holm": self.holm_bonferroni, "fdr": self.fdr}
+        if all(value is None for value in asked.values()):
+            return ("holm",)
+        return tuple(name for name, value in asked.items() if value) or ("none",)
+
+
+class Significance(Section):
+    """Tests between every two models, user by user."""
+
+    paired_t_test: Bool = Field(default=False, description="The paired t-test.")
+    wilcoxon_test: Bool = Field(default=False, description="Wilcoxon's signed-rank test.")
+    kruskal_test: Bool = Field(
+        default=False, description="The Kruskal-Wallis test, which ignores that both models have the same users."
+    )
+    whitney_u_test: Bool = Field(
+        default=False, description="The Mann-Whitney U test, which ignores that both models have the same users."
+    )
+    corrections: Corrections = Field(default_factory=lambda: Corrections(), description="Corrections for many tests at once.")
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The names that `weft.compare` knows."""
+        asked = {
+            "paired_t": self.paired_t_test,
+            "wilcoxon": self.wilcoxon_test,
+            "kruskal": self.kruskal_test,
+            "mann_whitney": self.whitney_u_test,
+        }
+        return tuple(name for name, value in asked.items() if value)
+
+
+class Evaluation(Section):
+    """How the models are evaluated."""
+
+    metrics: Annotated[list[Metric], BeforeValidator(_listed)] = Field(
+        default_factory=list, description="The metrics: one name or a list, in any case, such as nDCG, nDCG@10 or 'F1(beta=0.5)'."
+    )
+    complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(_listed)] = Field(
+        default_factory=list, description="Metrics with parameters: a list of {name, params}."
+    )
+    top_k: Annotated[list[Cutoff], BeforeValidator(_listed)] = Field(
+        default_factory=list, description="The cut-offs: one number or a list."
+    )
+    profile: Annotated[str, _one_of("profile")] | None = Field(
+        default=None, description="Another tool's definitions, so that its numbers come out."
+    )
+    strategy: Literal["full"] = Field(
+        default="full", description="'full' ranks all items. (Sampled evaluation is not in this version.)"
+    )
+    num_negatives: Cutoff | None = Field(
+        default=None, description="How many negatives sampled evaluation draws; not read under 'full'."
+    )
+    negative_sampling: Annotated[str, _one_of("negative_sampling")] | None = Field(
+        default=None, description="How sampled evaluation draws negatives; not read under 'full'."
+    )
+    relevance_threshold: Number | None = Field(
+        default=None, description="From which rating on an item is relevant; without it, above 0."
+    )
+    mask_seen: bool | Literal["auto"] = Field(
+        default="auto",
+        description="Whether items of train are removed from their user's list: true, false, or auto (keep, count and warn).",
+    )
+    ties: Annotated[str, _one_of("ties")] | None = Field(default=None, description="Who comes first among equal scores.")
+    seed: Seed = Field(default=0, description="The seed of everything random.")
+    empty_users: Annotated[str, _one_of("empty_users")] | None = Field(
+        default=None, description="Users of the truth without a relevant item: leave them out, or count 0."
+    )
+    missing_lists: Annotated[str, _one_of("missing_lists")] | None = Field(
+        default=None, description="Users of the truth without a list: count 0, or leave them out."
+    )
+    duplicates: Annotated[str, _one_of("duplicates")] = Field(
+        default="error", description="An item that stands twice in a user's list: an error, or the best place counts."
+    )
+    save_per_user: Bool = Field(default=False, description="Keep and write a value per user, metric and cut-off.")
+    gates: Annotated[list[Text], BeforeValidator(_listed)] = Field(
+        default_factory=list, description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'."
+    )
+    stat_significance: Significance | None = Field(default=None, description="Tests between every two models.")
+    custom_modules: Annotated[list[Text], BeforeValidator(_listed)] = Field(
+        default_factory=list,
+        description="Python modules, or .py files, with metrics of your own; they are run when the configuration is loaded.",
+    )
+    batch_size: Cutoff | None = Field(default=None, description="Users at once; never changes what comes out.")
+    device: Text | None = Field(default=None, description="Where to compute, such as cpu or cuda:0; never changes what comes out.")
+
+    @field_validator("strategy", mode="before")
+    @classmethod
+    def _full(cls, given: Any) -> Any:
+        if isinstance(given, str) and given.casefold() == "sampled":
+            raise ValueError(
+                "got 'sampled', but sampled evaluation is not in this version. Write 'strategy: full' (all items are ranked), "
+                "or remove the key."
+            )
+        if not isinstance(given, str) or given.casefold() != "full":
+            raise ValueError(f"got {show(given)}, expected full.{did_you_mean(str(given), ['full', 'sampled'])}")
+        return "full"
+
+    @field_validator("mask_seen", mode="before")
+    @classmethod
+    def _masking(cls, given: Any) -> Any:
+        if isinstance(given, str) and given.casefold() == "auto":
+            return "auto"
+        try:
+            return _truth(given)
+        except ValueError:
+            raise ValueError(f"got {show(given)}, expected true, false or auto.") from None
+
+    @property
+    def all_metrics(self) -> list[str]:
+        """Every metric that is asked for, by name."""
+        return list(dict.fromkeys([*self.metrics, *(str(metric.spec()) for metric in self.complex_metrics)]))
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The significance tests that are asked for."""
+        return () if self.stat_significance is None else self.stat_significance.tests
+
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores, truth, **section.settings())`."""
+        same = ("profile", "relevance_threshold", "mask_seen", "ties", "seed", "empty_users", "missing_lists", "duplicates")
+        given = self.model_dump(include={*same, "batch_size", "device"}, exclude_defaults=True)
+        if self.save_per_user or self.tests:
+            given["per_user"] = True
+        return {"metrics": self.all_metrics, **({"top_k": self.top_k} if self.top_k else {}), **given}
+
+
+class Configuration(Section):
+    """A whole run: data, models, and how they are evaluated."""
+
+    evaluation: Evaluation = Field(
+        default_factory=lambda: Evaluation(), description="How the models are evaluated: metrics, cut-offs, who counts how."
+    )
+    data: Data | None = Field(default=None, description="What all models are evaluated on.")
+    models: dict[str, FileSettings] = Field(
+        default_factory=dict, description="The recommendation lists of each model, by its name: {als: als.parquet, pop: pop.csv}."
+    )
+    output: Path | None = Field(default=None, description="The folder for the results; relative to the folder of the YAML file.")
+    _warnings: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know: keys that have no meaning here, and what was read in their place."""
+        return self._warnings
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            raise ValueError(f"got {show(given)}, expected a name and a file for each model, such as {{als: als.parquet}}.")
+        return given
+
+    @field_validator("output", mode="before")
+    @classmethod
+    def _folder(cls, given: Any, info: ValidationInfo) -> Path:
+        if isinstance(given, Path):
+            return given
+        folder: Path = (info.context or {}).get("folder", Path())
+        return folder / Path(_text(given, what="the path of a folder")).expanduser()
+
+    def plain(self, *models: str) -> dict[str, Any]:
+        """Plain JSON from which `from_mapping` makes this configuration again, of some models or all of them."""
+        evaluation = self.evaluation.model_dump(mode="json", exclude_defaults=True, exclude={"custom_modules"})
+        if self.evaluation.custom_modules:
+            evaluation["custom_modules"] = list(self.evaluation.custom_modules)
+        plain: dict[str, Any] = {"evaluation": evaluation}
+        if self.data is not None:
+            files = {name: getattr(self.data, name) for name in type(self.data).model_fields}
+            plain["data"] = {name: file.plain() for name, file in files.items() if file is not None}
+        chosen = models or tuple(self.models)
+        return plain | {"models": {name: self.models[name].plain() for name in chosen}}
