@@ -23,10 +23,11 @@ class FileSettings(_Section):
     separator: str | None = None
     header: bool | None = None
     columns: dict[str, str | int] = {}
+    ids: str = "auto"
 
     def file(self) -> File:
         """What the readers understand."""
-        return File(self.path, self.format, self.separator, self.header, self.columns)
+        return File(self.path, self.format, self.separator, self.header, self.columns, self.ids)
 
 
 class Data(_Section):
@@ -76,10 +77,21 @@ class Configuration(_Section):
 
 def load(path: str | Path) -> Configuration:
     """Read a YAML file. Paths in it are relative to its folder."""
+    path = Path(path)
+    return from_mapping(read(path), folder=path.parent)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The plain values of a YAML file, before they are checked."""
     from ruamel.yaml import YAML
 
-    path = Path(path)
-    return from_mapping(YAML(typ="safe").load(path), folder=path.parent)
+    try:
+        given = YAML(typ="safe").load(path)
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read ({error.strerror}); expected a YAML file.") from None
+    if not isinstance(given, dict):
+        raise SettingError(f"{path}: expected sections such as 'evaluation:', 'data:' and 'models:'.")
+    return given
 
 
 def from_mapping(given: dict[str, Any], *, folder: Path = Path()) -> Configuration:

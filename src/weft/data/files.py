@@ -25,6 +25,7 @@ class File:
     separator: str | None = None
     header: bool | None = None
     columns: Mapping[str, str | int] = field(default_factory=dict)
+    ids: str = "auto"
 
 
 def is_file(given: Any) -> bool:

@@ -15,7 +15,6 @@ from weft.report.tables import Line, lines
 from weft.result import Z95, MetricValue, Result
 from weft.significance import Comparison
 
-
 _TITLE = "95 % confidence intervals over users; * best"
 _NAME = 24  # columns that a long name may be folded to
 
