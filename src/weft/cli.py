@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -194,10 +195,11 @@ def _show_results(console: Console, results: Sequence[Result], said: Callable[[s
     """On what, the table, and what to know about it. `said` words a note."""
     from rich.text import Text
 
-    from weft.report.terminal import counts_line, note_lines, results_tables
+    from weft.report.terminal import LEGEND, counts_line, note_lines, results_tables
 
     console.print(Text(counts_line(results)))
     console.print()
+    console.print(LEGEND, style="italic")
     for table in results_tables(results, console.width):
         console.print(table)
     for note in note_lines(results):
@@ -395,6 +397,8 @@ def evaluate(
     }
     chosen = one_of("--format", format, FORMATS)
     reading = _Reading(separator, no_header, ids, column or [])
+    given = {name for name, value in {**settings, **files, "models": recs}.items() if value is not None}
+    names = _KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
         flags = _mapping(files, _named_files(recs), settings, reading, Path() if config is None else Path.cwd())
         if config is None and not (recs and truth):
@@ -407,16 +411,15 @@ def evaluate(
             raise SettingError("--per-user writes a table beside each result; say where with --out DIR.")
         if out is not None:
             _check_folder(out)
-        _evaluate(config, flags, gate or [], chosen, out)
+        _evaluate(config, flags, gate or [], chosen, out, partial(_in_flags, names=names))
     except WeftError as error:
-        if config is None:
-            raise type(error)(_in_flags(str(error))) from None
-        raise
+        raise type(error)(_in_flags(str(error), names)) from error
 
 
-def _evaluate(config: Path | None, flags: dict[str, Any], gate_texts: list[str], chosen: str, out: Path | None) -> None:
-    """Everything after the flags were read."""
-    said = _in_flags if config is None else str
+def _evaluate(
+    config: Path | None, flags: dict[str, Any], gate_texts: list[str], chosen: str, out: Path | None, said: Callable[[str], str]
+) -> None:
+    """Everything after the flags were read. `said` words what Weft says."""
     console = _console(stderr=chosen != "table")
     configuration = _configure(config, flags)
     with _steps(len(configuration.models) + 2) as step:
@@ -467,8 +470,7 @@ def _show_gates(console: Console, outcomes: Sequence[Outcome], notes: Sequence[s
         console.print(Text(f"gate {outcome}", style="" if outcome.passed else "bold red"), soft_wrap=True)
     for note in notes:
         console.print(Text(f"gate warning: {note}", style="yellow"), soft_wrap=True)
-    failed = sum(not outcome.passed for outcome in outcomes)
-    console.print(f"{failed} of {len(outcomes)} gates failed." if failed else f"All {len(outcomes)} gates passed.")
+    console.print(f"{sum(outcome.passed for outcome in outcomes)} of {len(outcomes)} passed.")
 
 
 def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configuration:
@@ -640,23 +642,20 @@ def _check_folder(folder: Path) -> None:
 
 
 # Messages speak as Python does (`top_k=[10]`), and those of a configuration by its keys (`evaluation.top_k`).
-_KEYWORDS = (
+_KEYWORDS = {
     *("metrics", "top_k", "relevance_threshold", "mask_seen", "ties", "seed", "profile", "empty_users", "missing_lists"),
-    *("duplicates", "batch_size", "device", "per_user", *(name for name in _ROLES if name != "recs")),
-)
+    *("duplicates", "batch_size", "device", "per_user", "save_per_user", "models", *_ROLES),
+} - {"recs"}
 _SAID_TWICE = re.compile(r"\w+= \((?:[^()]*; )?(--[\w-]+ FILE) on the command line\)")
-_KEY = re.compile(r"\b(?:evaluation|data)\.(\w+)(?:\[\d+\]|\.path\b)?(?=[\s:.,;]|\Z)")
-_MODEL_KEY = re.compile(r"\bmodels\.(\S+?)(?:\.path)?(?=:\s|\Z)")
-_KEYWORD = re.compile(rf"\b({'|'.join(_KEYWORDS)})=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|-?[\w.]*\w)?")
 
 
-def _in_flags(message: str) -> str:
-    """A message in the words of the command line."""
+def _in_flags(message: str, names: Collection[str] = _KEYWORDS) -> str:
+    """A message in the words of the command line, as far as it is about settings of these names."""
 
     def flag(name: str) -> str:
-        return "--" + {"save_per_user": "per_user"}.get(name, name).replace("_", "-")
+        return "--" + {"save_per_user": "per_user", "models": "recs"}.get(name, name).replace("_", "-")
 
-    def replace(found: re.Match[str]) -> str:
+    def with_value(found: re.Match[str]) -> str:
         name, value = found[1], found[2]
         if name in _ROLES:
             return f"{flag(name)} FILE"
@@ -665,10 +664,15 @@ def _in_flags(message: str) -> str:
         plain = re.sub(r"['\"\[\]]", "", value or "").replace(", ", ",")
         return f"{flag(name)} {plain}".strip()
 
+    known = "|".join(sorted(names)) or "(?!)"
+    compound = "|".join(sorted(name for name in names if "_" in name)) or "(?!)"
     message = _SAID_TWICE.sub(r"\1", message)
-    message = _MODEL_KEY.sub(r"--recs \1", message)
-    message = _KEY.sub(lambda found: flag(found[1]), message)
-    return _KEYWORD.sub(replace, message)
+    # Keys of a configuration, where a line starts with one; then `name=value`; then names that can be no ordinary word.
+    message = re.sub(rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=:)", lambda found: flag(found[1]), message, flags=re.MULTILINE)
+    if "models" in names:
+        message = re.sub(r"^models\.([^:\s]*?)(\.\w+)?(?=:)", r"--recs \1", message, flags=re.MULTILINE)
+    message = re.sub(rf"(?<![\w/.-])({known})=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|-?[\w.]*\w)?(?![\w/])", with_value, message)
+    return re.sub(rf"(?<![\w/.'\"=-])({compound})(?![\w/.'\"=-])", lambda found: flag(found[1]), message)
 
 
 @app.command()
@@ -698,7 +702,7 @@ def compare(
     from weft.errors import one_of
 
     chosen = one_of("--format", format, FORMATS)
-    from weft.report.tables import FRAME_FORMATS
+    from weft.report.tables import COMPARISON_FORMATS
     from weft.report.terminal import comparison_tables
     from weft.result import load_result
     from weft.significance import compare as compare_results
@@ -715,7 +719,7 @@ def compare(
         for table in comparison_tables(comparison):
             console.print(table)
     else:
-        sys.stdout.write(FRAME_FORMATS[chosen](comparison.to_frame()))
+        sys.stdout.write(COMPARISON_FORMATS[chosen](comparison))
     for name, front in comparison.fronts.items():
         console.print(f"{name}: {', '.join(front.models)} on the Pareto front, hypervolume {front.hypervolume:.4f}", markup=False)
     for note in comparison.notes:

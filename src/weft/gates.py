@@ -241,8 +241,9 @@ def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path)
 
 
 def _another_definition(name: str, baseline: Result) -> str:
-    word = re.match(r"\w+", name)
-    alike = [other for other in baseline if word and re.match(rf"{word[0]}\b", other)]
+    wanted = parse_name(split_cell(name)[0])
+    others = [parse_name(value.plain_name) for value in baseline.values]
+    alike = any((other.name, other.k) == (wanted.name, wanted.k) for other in others)
     return " Other parameters make another metric: evaluate both in the same way." if alike else ""
 
 

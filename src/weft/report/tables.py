@@ -17,6 +17,8 @@ from weft.result import Z95, MetricValue, Result, Writer, write_whole
 if TYPE_CHECKING:
     import polars as pl
 
+    from weft.significance import Comparison
+
 SUMMARY = ("model", "metric", "k", "value", "std_error", "ci_low", "ci_high", "users", "higher_is_better")
 
 
@@ -104,57 +106,64 @@ def _grid(
     return ["model", *(escape(line.name) for line in every)], rows
 
 
-# ------------------------------------------------------------------------------------------------------------ any frame
+# ----------------------------------------------------------------------------------------------------------- comparisons
+
+# What a reader looks for, of the many columns of a comparison.
+_READ = ("model_a", "model_b", "metric", "test", "mean_a", "mean_b", "difference", "ci_low", "ci_high", "p_adjusted", "significant")
 
 
-def frame_to_csv(frame: pl.DataFrame) -> str:
-    """A frame as CSV. Undefined is NaN, what does not apply is empty."""
-    return frame.write_csv()
+def comparison_to_csv(comparison: Comparison) -> str:
+    """All columns of the comparison as CSV. Undefined is NaN, what does not apply is empty."""
+    return comparison.to_frame().write_csv()
 
 
-def frame_to_json(frame: pl.DataFrame) -> str:
-    """A list with one object per row. Undefined is null."""
+def comparison_to_json(comparison: Comparison) -> str:
+    """A list with one object per pair of models, metric and test. Undefined is null."""
 
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    rows = [{name: plain(value) for name, value in row.items()} for row in frame.iter_rows(named=True)]
+    rows = [{name: plain(value) for name, value in row.items()} for row in comparison.rows]
     return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def frame_to_markdown(frame: pl.DataFrame) -> str:
-    """A frame as a pipe table."""
-    return _pipes([escape_markdown(name) for name in frame.columns], _cells(frame, escape_markdown))
+def comparison_to_markdown(comparison: Comparison) -> str:
+    """A pipe table of the means, their difference with its interval, and the adjusted p-value."""
+    return _pipes([escape_markdown(name) for name in _READ], _comparison_cells(comparison, escape_markdown))
 
 
-def frame_to_latex(frame: pl.DataFrame) -> str:
-    """A frame as a `tabular` for the package booktabs."""
-    return _tabular([escape_latex(name) for name in frame.columns], _cells(frame, escape_latex))
+def comparison_to_latex(comparison: Comparison) -> str:
+    """The same as a `tabular` for the package booktabs."""
+    note = f"% p adjusted by {comparison.correction}, significant at {comparison.alpha:g}; 95 % confidence intervals."
+    return _tabular([escape_latex(name) for name in _READ], _comparison_cells(comparison, escape_latex), note)
 
 
-def _cells(frame: pl.DataFrame, escape: Callable[[str], str]) -> list[list[str]]:
-    def text(value: Any) -> str:
+def _comparison_cells(comparison: Comparison, escape: Callable[[str], str]) -> list[list[str]]:
+    def text(name: str, value: Any) -> str:
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
         if isinstance(value, bool):
             return "yes" if value else "no"
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
+        if isinstance(value, float):
+            return f"{value:.2g}" if name == "p_adjusted" else f"{value:.4f}"
+        return str(value)
 
-    return [[escape(text(value)) for value in row] for row in frame.rows()]
+    rows = [dict(row) | {"metric": row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"} for row in comparison.rows]
+    return [[escape(text(name, row[name])) for name in _READ] for row in rows]
 
 
-# What `--format` offers, for results and for any other frame.
+# What `--format` offers.
 RESULT_FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {
     "json": to_json,
     "csv": to_csv,
     "markdown": to_markdown,
     "latex": to_latex,
 }
-FRAME_FORMATS: dict[str, Callable[[pl.DataFrame], str]] = {
-    "json": frame_to_json,
-    "csv": frame_to_csv,
-    "markdown": frame_to_markdown,
-    "latex": frame_to_latex,
+COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "json": comparison_to_json,
+    "csv": comparison_to_csv,
+    "markdown": comparison_to_markdown,
+    "latex": comparison_to_latex,
 }
 
 

@@ -15,7 +15,7 @@ from weft.report.tables import Line, lines
 from weft.result import Z95, MetricValue, Result
 from weft.significance import Comparison
 
-_TITLE = "95 % confidence intervals over users; * best"
+LEGEND = "95 % confidence intervals over users; * best"
 _NAME = 24  # columns that a long name may be folded to
 
 
@@ -36,12 +36,12 @@ def results_tables(results: Sequence[Result], width: int) -> list[Table]:
             left = room
         tables[-1].append(line)
         left -= needed
-    return [_turned(results, part, _TITLE if number == 0 else None) for number, part in enumerate(tables)]
+    return [_turned(results, part) for part in tables]
 
 
 def results_table(results: Sequence[Result]) -> Table:
     """Metrics down, models across: value ± half of the 95 % interval, the best value of each row marked with a star."""
-    table = _empty_table(_TITLE)
+    table = Table()
     table.add_column("metric", overflow="fold")
     for result in results:
         numbers = max((_width(value) for value in result.values), default=1)
@@ -56,8 +56,8 @@ def results_table(results: Sequence[Result]) -> Table:
     return table
 
 
-def _turned(results: Sequence[Result], part: Sequence[Line], title: str | None) -> Table:
-    table = _empty_table(title)
+def _turned(results: Sequence[Result], part: Sequence[Line]) -> Table:
+    table = Table()
     table.add_column("model", overflow="fold")
     for line in part:
         numbers = max(map(_width, line.values))  # names are folded, numbers are not
@@ -65,10 +65,6 @@ def _turned(results: Sequence[Result], part: Sequence[Line], title: str | None) 
     for at, result in enumerate(results):
         table.add_row(Text(result.name), *(_cell(line.values[at], line.is_best(line.values[at])) for line in part))
     return table
-
-
-def _empty_table(title: str | None) -> Table:
-    return Table(title=title, title_style="italic", title_justify="left", caption_justify="left")
 
 
 def counts_line(results: Sequence[Result]) -> str:
