@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.gates import Outcome
     from weft.metrics.base import BaseMetric
     from weft.result import Result
+    from weft.significance import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
 _debug = False
@@ -115,7 +116,7 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def _steps(total: int) -> Iterator[Callable[[str], None]]:
+def _steps(total: int | None) -> Iterator[Callable[[str], None]]:
     """A function to tell what begins, shown as a progress bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what: None
@@ -400,17 +401,13 @@ def evaluate(
     given = {name for name, value in {**settings, **files, "models": recs}.items() if value is not None}
     names = _KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
-        flags = _mapping(files, _named_files(recs), settings, reading, Path() if config is None else Path.cwd())
+        flags = _mapping(files, _named_files(recs), settings, reading)
         if config is None and not (recs and truth):
             lacking = " and ".join(flag for flag, given in (("--recs", recs), ("--truth", truth)) if not given)
             raise SettingError(
                 f"{lacking} must be given, or a configuration: weft evaluate --recs als.csv --truth test.csv -m nDCG -k 10, or "
                 "weft evaluate config.yaml. weft evaluate --help tells more."
             )
-        if per_user and out is None:
-            raise SettingError("--per-user writes a table beside each result; say where with --out DIR.")
-        if out is not None:
-            _check_folder(out)
         _evaluate(config, flags, gate or [], chosen, out, partial(_in_flags, names=names))
     except WeftError as error:
         raise type(error)(_in_flags(str(error), names)) from error
@@ -420,12 +417,21 @@ def _evaluate(
     config: Path | None, flags: dict[str, Any], gate_texts: list[str], chosen: str, out: Path | None, said: Callable[[str], str]
 ) -> None:
     """Everything after the flags were read. `said` words what Weft says."""
+    from weft.errors import SettingError
+
     console = _console(stderr=chosen != "table")
-    configuration = _configure(config, flags)
-    with _steps(len(configuration.models) + 2) as step:
+    with _steps(None) as step:
         step("loading torch")
         from weft import gates, plan
+        from weft.config import from_mapping, load
         from weft.report.tables import RESULT_FORMATS, save_all
+
+        configuration = from_mapping(flags) if config is None else load(config, flags)
+        out = out if out is not None else getattr(configuration, "output", None)
+        if out is not None:
+            _check_folder(out)
+        elif configuration.evaluation.save_per_user:
+            raise SettingError("--per-user (save_per_user) writes a table beside each result; say where with --out DIR.")
 
         given = [gates.parse(text) for text in gate_texts]
         given_in_file = [gates.parse(text) for text in configuration.evaluation.gates]
@@ -434,7 +440,10 @@ def _evaluate(
         folder = Path() if config is None else config.parent
         ready = gates.ready(given_in_file, models=models, profile=profile, folder=folder)
         ready += gates.ready(given, models=models, profile=profile)
-        results = list(plan.run(configuration, step))
+        run = plan.run(configuration, step)
+        results = list(run)
+    for warning in getattr(run, "warnings", ()):
+        print(f"warning: {said(warning)}", file=sys.stderr)
     files = [] if out is None else save_all(results, out)
     if chosen == "table":
         _show_results(console, results, said)
@@ -442,6 +451,9 @@ def _evaluate(
         _tell(console, results, said)
         sys.stdout.write(RESULT_FORMATS[chosen](results))
         sys.stdout.flush()
+    for comparison in getattr(run, "comparisons", ()):
+        console.print()
+        _show_comparison(console, comparison)
     if files:
         more = " (and values per user beside them)" if any(result.per_user is not None for result in results) else ""
         console.print(f"\nWritten: {', '.join(map(str, files))}{more}", soft_wrap=True, markup=False)
@@ -480,24 +492,6 @@ def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configu
     return configuration.model_copy(update={"evaluation": wanted})
 
 
-def _configure(path: Path | None, flags: dict[str, Any]) -> Configuration:
-    """The file, if there is one, with the flags over it. A flag replaces what the file says of the same thing."""
-    from weft import config
-
-    if path is None:
-        return config.from_mapping(flags)
-    given = config.read(path)
-    for section, values in flags.items():
-        if section == "models":
-            given[section] = values
-            continue
-        merged = given.get(section)
-        given[section] = {**(merged if isinstance(merged, dict) else {}), **values}
-    if "metrics" in flags.get("evaluation", {}):
-        given["evaluation"].pop("complex_metrics", None)
-    return config.from_mapping(given, folder=path.parent)
-
-
 # ----------------------------------------------------------------------------------------- flags to a configuration
 
 # Which columns each kind of file has.
@@ -508,7 +502,7 @@ _ROLES = {
     "items": ("item",),
     "user_groups": ("user", "label"),
     "item_clusters": ("item", "label"),
-    "item_features": ("item", "feature"),
+    "item_features": ("item", "label"),
 }
 _NOT_TEXT = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
 _ENDINGS = re.compile(rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}))+\Z", re.IGNORECASE)
@@ -518,7 +512,7 @@ class _Reading:
     """How the files of a run are read, as far as the flags say; each file takes what fits it."""
 
     def __init__(self, separator: str | None, no_header: bool, ids: str | None, columns: Sequence[str]) -> None:
-        self.separator = {"tab": "\t", r"\t": "\t", "space": " "}.get(separator or "", separator)
+        self.separator = {"tab": "\t", r"\t": "\t"}.get(separator or "", separator)
         self.no_header = no_header
         self.ids = ids
         self.columns: dict[str, dict[str, str | int]] = {name: {} for name in _ROLES}
@@ -562,14 +556,12 @@ class _Reading:
         return {name: value for name, value in settings.items() if value is not None}
 
 
-def _mapping(
-    files: dict[str, Path | None], models: dict[str, Path], settings: dict[str, Any], reading: _Reading, folder: Path
-) -> dict[str, Any]:
-    """What the flags say, in the shape of a configuration. Their paths start at `folder`, those of a file at its own."""
-    data = {name: reading.file(name, folder / path) for name, path in files.items() if path is not None}
+def _mapping(files: dict[str, Path | None], models: dict[str, Path], settings: dict[str, Any], reading: _Reading) -> dict[str, Any]:
+    """What the flags say, in the shape of a configuration."""
+    data = {name: reading.file(name, path) for name, path in files.items() if path is not None}
     sections = {
         "data": data,
-        "models": {name: reading.file("recs", folder / path) for name, path in models.items()},
+        "models": {name: reading.file("recs", path) for name, path in models.items()},
         "evaluation": {name: value for name, value in settings.items() if value is not None},
     }
     return {name: values for name, values in sections.items() if values}
@@ -703,7 +695,6 @@ def compare(
 
     chosen = one_of("--format", format, FORMATS)
     from weft.report.tables import COMPARISON_FORMATS
-    from weft.report.terminal import comparison_tables
     from weft.result import load_result
     from weft.significance import compare as compare_results
 
@@ -716,10 +707,22 @@ def compare(
         alpha=alpha,
     )
     if chosen == "table":
-        for table in comparison_tables(comparison):
-            console.print(table)
-    else:
-        sys.stdout.write(COMPARISON_FORMATS[chosen](comparison))
+        _show_comparison(console, comparison)
+        return
+    sys.stdout.write(COMPARISON_FORMATS[chosen](comparison))
+    _tell_comparison(console, comparison)
+
+
+def _show_comparison(console: Console, comparison: Comparison) -> None:
+    from weft.report.terminal import comparison_tables
+
+    for table in comparison_tables(comparison):
+        console.print(table)
+    _tell_comparison(console, comparison)
+
+
+def _tell_comparison(console: Console, comparison: Comparison) -> None:
+    """What stands around the tables."""
     for name, front in comparison.fronts.items():
         console.print(f"{name}: {', '.join(front.models)} on the Pareto front, hypervolume {front.hypervolume:.4f}", markup=False)
     for note in comparison.notes:
@@ -770,9 +773,9 @@ def schema(
     """
     import json
 
-    from weft.config import Configuration
+    from weft import config
 
-    text = json.dumps(Configuration.model_json_schema(), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(config.schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         sys.stdout.write(text)
         return

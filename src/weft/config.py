@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,23 +76,26 @@ class Configuration(_Section):
         return models
 
 
-def load(path: str | Path) -> Configuration:
-    """Read a YAML file. Paths in it are relative to its folder."""
-    path = Path(path)
-    return from_mapping(read(path), folder=path.parent)
+def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Configuration:
+    """Read a YAML file. Paths in it are relative to its folder.
 
-
-def read(path: Path) -> dict[str, Any]:
-    """The plain values of a YAML file, before they are checked."""
+    `overrides` has the same sections and wins over the file: `evaluation` and `data` key by key, `models` as a whole.
+    """
     from ruamel.yaml import YAML
 
+    path = Path(path)
     try:
         given = YAML(typ="safe").load(path)
     except OSError as error:
         raise SettingError(f"{path}: cannot be read ({error.strerror}); expected a YAML file.") from None
-    if not isinstance(given, dict):
-        raise SettingError(f"{path}: expected sections such as 'evaluation:', 'data:' and 'models:'.")
-    return given
+    for section, values in (overrides or {}).items():
+        given[section] = values if section == "models" else {**given.get(section, {}), **values}
+    return from_mapping(given, folder=path.parent)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of configuration files."""
+    return Configuration.model_json_schema()
 
 
 def from_mapping(given: dict[str, Any], *, folder: Path = Path()) -> Configuration:
