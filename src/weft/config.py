@@ -28,7 +28,7 @@ class FileSettings(_Section):
 
     def file(self) -> File:
         """What the readers understand."""
-        return File(self.path, self.format, self.separator, self.header, self.columns, self.ids)
+        return File(self.path, self.format, self.separator, self.header, self.columns)
 
 
 class Data(_Section):

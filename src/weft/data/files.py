@@ -25,7 +25,6 @@ class File:
     separator: str | None = None
     header: bool | None = None
     columns: Mapping[str, str | int] = field(default_factory=dict)
-    ids: str = "auto"
 
 
 def is_file(given: Any) -> bool:
