@@ -312,16 +312,24 @@ def test_without_per_user_no_parquet_is_written(folder, call):
     assert sorted(path.name for path in (folder / "results").iterdir()) == ["good.json", "poor.json", "summary.csv"]
 
 
-def test_a_name_does_not_lead_out_of_the_folder(folder, call):
-    (folder / "run.yaml").write_text(
-        "evaluation: {metrics: [MRR], top_k: [1]}\n"
-        f"data: {{truth: {{path: {folder}/test.csv}}}}\n"
-        f"models: {{'../x': {{path: {folder}/good.csv}}, 'a/b': {{path: {folder}/poor.csv}}}}\n"
+def test_a_name_makes_a_safe_file(folder, call):
+    call(
+        "evaluate",
+        "--recs",
+        "..: x=good.csv",
+        "--recs",
+        "_ x=poor.csv",
+        "--truth",
+        "test.csv",
+        "-m",
+        "MRR@1",
+        "--out",
+        "deep/out",
+        cwd=folder,
     )
-    call("evaluate", "run.yaml", "--out", "results/deep", cwd=folder)
-    assert sorted(path.name for path in (folder / "results" / "deep").iterdir()) == ["_x.json", "a_b.json", "summary.csv"]
-    assert list((folder / "results").iterdir()) == [folder / "results" / "deep"]
-    assert weft.load_result(folder / "results" / "deep" / "_x.json").name == "../x"
+    assert sorted(path.name for path in (folder / "deep" / "out").iterdir()) == ["_x-2.json", "_x.json", "summary.csv"]
+    assert list((folder / "deep").iterdir()) == [folder / "deep" / "out"]
+    assert weft.load_result(folder / "deep" / "out" / "_x.json").name == "..: x"
 
 
 def test_if_the_second_model_fails_nothing_of_the_first_is_left(folder, call):
@@ -360,12 +368,12 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         (["evaluate", "--recs", "good.csv"], "--truth must be given"),
         (["evaluate", "--truth", "test.csv"], "--recs must be given"),
         (NO_METRICS, "--metrics"),
-        (NO_CUTOFF, "--top-k 10,20"),
+        (NO_CUTOFF, "--top-k"),
         ([*NO_CUTOFF, "-k", "0"], "--top-k"),
         ([*NO_CUTOFF, "-k", "5,x"], "--top-k 5,x: 'x' is not a whole number"),
         ([*BRIEF, "-m", "nDGC"], "Did you mean 'nDCG'?"),
         ([*BRIEF, "-m", "nDCG(gian=linear)"], "has no parameter 'gian'"),
-        ([*BRIEF, "-m", "EPC"], "--train FILE"),
+        ([*BRIEF, "-m", "EPC"], "--train"),
         ([*BRIEF, "-m", "GAUC"], "needs the scores of all items"),
         ([*BRIEF, "--ties", "indx"], "Did you mean 'index'?"),
         ([*BRIEF, "--ties", "indx"], "--ties"),
@@ -373,7 +381,7 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--empty-users", "zer"], "Did you mean 'zero'?"),
         ([*BRIEF, "--batch-size", "0"], "--batch-size"),
         ([*BRIEF, "--device", "abacus"], "--device"),
-        ([*BRIEF, "--mask-seen"], "--mask-seen needs --train FILE"),
+        ([*BRIEF, "--mask-seen"], "--train"),
         ([*BRIEF, "--recs", "other/good.csv"], "there is a model 'good' already, good.csv; give each its own name"),
         ([*BRIEF, "--recs", "good="], "expected a path after '='"),
         ([*BRIEF, "--column", "usr=1"], "Did you mean 'user'?"),
@@ -396,7 +404,9 @@ def test_what_cannot_be_meant_is_said_in_the_words_of_the_command_line(folder, c
     files = sorted(folder.iterdir())
     done = call(*arguments, cwd=folder, code=2)
     assert message in done.stderr and done.stderr.startswith("error: ") and done.stdout == ""
-    assert not re.search(r"Traceback|\b(top_k|mask_seen|batch_size|empty_users|ties)=|pydantic|evaluation\.", done.stderr)
+    assert not re.search(
+        r"Traceback|\b(top_k|mask_seen|batch_size|empty_users|ties)=|pydantic|(evaluation|data)\.[a-z]", done.stderr
+    )
     assert sorted(folder.iterdir()) == files
 
 
@@ -414,6 +424,9 @@ def test_usage_errors_exit_with_2(folder, call):
         ("evaluation.top_k[0]: got 0", "--top-k: got 0"),
         ("data.truth.path: there is no file", "--truth: there is no file"),
         ("models.als.path: there is no file", "--recs als: there is no file"),
+        ("write 'nDCG@10', or add evaluation.top_k.", "write 'nDCG@10', or add --top-k."),
+        ("needs train; add data.train: FILE.", "needs train; add --train FILE."),
+        ("data.items.csv has no rows", "data.items.csv has no rows"),
         ("parts/train=1/a.csv: row 3", "parts/train=1/a.csv: row 3"),
         ("left out (missing_lists='skip')", "left out (--missing-lists skip)"),
         ("kept; mask_seen=True removes them", "kept; --mask-seen removes them"),

@@ -659,8 +659,11 @@ def _in_flags(message: str, names: Collection[str] = _KEYWORDS) -> str:
     known = "|".join(sorted(names)) or "(?!)"
     compound = "|".join(sorted(name for name in names if "_" in name)) or "(?!)"
     message = _SAID_TWICE.sub(r"\1", message)
-    # Keys of a configuration, where a line starts with one; then `name=value`; then names that can be no ordinary word.
-    message = re.sub(rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=:)", lambda found: flag(found[1]), message, flags=re.MULTILINE)
+    # Keys of a configuration, first with what lies below them at the start of a line; then `name=value`; then names that can be no
+    # ordinary word.
+    message = re.sub(rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=: )", lambda found: flag(found[1]), message, flags=re.MULTILINE)
+    key = rf"(?<![\w/.-])(?:evaluation|data)\.({known})(?:: (FILE))?(?![\w/-]|\.\w)"
+    message = re.sub(key, lambda found: " ".join(filter(None, (flag(found[1]), found[2]))), message)
     if "models" in names:
         message = re.sub(r"^models\.([^:\s]*?)(\.\w+)?(?=:)", r"--recs \1", message, flags=re.MULTILINE)
     message = re.sub(rf"(?<![\w/.-])({known})=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|-?[\w.]*\w)?(?![\w/])", with_value, message)
