@@ -318,7 +318,7 @@ def test_a_name_makes_a_safe_file(folder, call):
         "--recs",
         "..: x=good.csv",
         "--recs",
-        "_ x=poor.csv",
+        "! x=poor.csv",
         "--truth",
         "test.csv",
         "-m",
