@@ -22,6 +22,7 @@ from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
 from weft import cli, plan, profiles
 from weft.errors import InputError
+from weft.flags import in_flags
 from weft.names import print_cell, split_cell
 from weft.ranking import TIE_RULES
 from weft.registry import all_metrics
@@ -427,6 +428,12 @@ def test_usage_errors_exit_with_2(folder, call):
         ("write 'nDCG@10', or add evaluation.top_k.", "write 'nDCG@10', or add --top-k."),
         ("needs train; add data.train: FILE.", "needs train; add --train FILE."),
         ("data.items.csv has no rows", "data.items.csv has no rows"),
+        ("models.v1.2 (a.csv) holds", "--recs v1.2 (a.csv) holds"),
+        ("separated by ';': separator=';'.", "separated by ';': --separator ';'."),
+        ("Say which: header=True with columns=; or header=False.", "Say which: --header with --column; or --no-header."),
+        ("such as columns={'user': 'visitor', 'item': 0}.", "such as --column user=visitor --column item=0."),
+        ("Read both as strings: weft.File(path, ids='string').", "Read both as strings: --ids string."),
+        ("labels: weft.File(path, columns={'label': ...}).", "labels: --column label=NAME."),
         ("parts/train=1/a.csv: row 3", "parts/train=1/a.csv: row 3"),
         ("left out (missing_lists='skip')", "left out (--missing-lists skip)"),
         ("kept; mask_seen=True removes them", "kept; --mask-seen removes them"),
@@ -435,8 +442,8 @@ def test_usage_errors_exit_with_2(folder, call):
     ],
 )
 def test_messages_in_the_words_of_the_command_line(message, expected):
-    assert cli._in_flags(message) == expected
-    assert cli._in_flags(message, {"device"}) == message
+    assert in_flags(message) == expected
+    assert in_flags(message, {"device"}) == message  # of a file, whose own keys it names
 
 
 # --------------------------------------------------------------------------------------------------------------- gates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from weft.flags import KEYWORDS, Reading, in_flags, mapping, named_files, numbers, split_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -329,9 +331,15 @@ def evaluate(
     separator: Annotated[
         str | None, typer.Option(metavar="SIGN", help="Between columns of text files; tab for a tab.", rich_help_panel=_READING)
     ] = None,
-    no_header: Annotated[
-        bool, typer.Option("--no-header", help="Text files start with data.", show_default=False, rich_help_panel=_READING)
-    ] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first row of text files names the columns; found if not said.",
+            show_default=False,
+            rich_help_panel=_READING,
+        ),
+    ] = None,
     ids: Annotated[
         str | None,
         typer.Option(help="Read ids as string or integer.", autocompletion=_offer("string", "integer"), rich_help_panel=_READING),
@@ -374,8 +382,8 @@ def evaluate(
     from weft.errors import SettingError, WeftError, one_of
 
     settings = {
-        "top_k": _numbers(top_k),
-        "metrics": None if metrics is None else [name for given in metrics for name in _split(given)],
+        "top_k": numbers(top_k),
+        "metrics": None if metrics is None else [name for given in metrics for name in split_names(given)],
         "relevance_threshold": relevance_threshold,
         "mask_seen": mask_seen,
         "ties": ties,
@@ -397,20 +405,20 @@ def evaluate(
         "item_features": item_features,
     }
     chosen = one_of("--format", format, FORMATS)
-    reading = _Reading(separator, no_header, ids, column or [])
-    given = {name for name, value in {**settings, **files, "models": recs}.items() if value is not None}
-    names = _KEYWORDS if config is None else given  # a file is spoken of by its own keys
+    reading = Reading(separator, header, ids, column or [])
+    given = {name for name, value in {**settings, **files, **reading.given(), "models": recs}.items() if value is not None}
+    names = KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
-        flags = _mapping(files, _named_files(recs), settings, reading)
+        flags = mapping(files, named_files(recs), settings, reading)
         if config is None and not (recs and truth):
             lacking = " and ".join(flag for flag, given in (("--recs", recs), ("--truth", truth)) if not given)
             raise SettingError(
                 f"{lacking} must be given, or a configuration: weft evaluate --recs als.csv --truth test.csv -m nDCG -k 10, or "
                 "weft evaluate config.yaml. weft evaluate --help tells more."
             )
-        _evaluate(config, flags, gate or [], chosen, out, partial(_in_flags, names=names))
+        _evaluate(config, flags, gate or [], chosen, out, partial(in_flags, names=names))
     except WeftError as error:
-        raise type(error)(_in_flags(str(error), names)) from error
+        raise type(error)(in_flags(str(error), names)) from error
 
 
 def _evaluate(
@@ -464,6 +472,17 @@ def _evaluate(
             raise typer.Exit(FAILED_GATE)
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is computed."""
+    from weft.errors import InputError
+
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"--out {folder}: {there} is a file; give a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--out {folder}: no permission to write to {there}.")
+
+
 def _tell(console: Console, results: Sequence[Result], said: Callable[[str], str]) -> None:
     """What stands around the table, where the table itself is printed elsewhere."""
     from rich.text import Text
@@ -490,184 +509,6 @@ def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configu
     evaluation = configuration.evaluation
     wanted = evaluation.model_copy(update={"metrics": [*evaluation.metrics, *names]})
     return configuration.model_copy(update={"evaluation": wanted})
-
-
-# ----------------------------------------------------------------------------------------- flags to a configuration
-
-# Which columns each kind of file has.
-_ROLES = {
-    "recs": ("user", "item", "score", "rank"),
-    "truth": ("user", "item", "rating", "timestamp"),
-    "train": ("user", "item", "rating", "timestamp"),
-    "items": ("item",),
-    "user_groups": ("user", "label"),
-    "item_clusters": ("item", "label"),
-    "item_features": ("item", "label"),
-}
-_NOT_TEXT = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
-_ENDINGS = re.compile(rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}))+\Z", re.IGNORECASE)
-
-
-class _Reading:
-    """How the files of a run are read, as far as the flags say; each file takes what fits it."""
-
-    def __init__(self, separator: str | None, no_header: bool, ids: str | None, columns: Sequence[str]) -> None:
-        self.separator = {"tab": "\t", r"\t": "\t"}.get(separator or "", separator)
-        self.no_header = no_header
-        self.ids = ids
-        self.columns: dict[str, dict[str, str | int]] = {name: {} for name in _ROLES}
-        for given in columns:
-            self._add(given)
-
-    def _add(self, given: str) -> None:
-        from weft.errors import SettingError, did_you_mean
-
-        left, sign, name = given.partition("=")
-        file, dot, role = left.strip().rpartition(".")
-        files = [file.replace("-", "_")] if dot else [kind for kind, roles in _ROLES.items() if role in roles]
-        known = sorted({role for roles in _ROLES.values() for role in roles})
-        if not sign or not name.strip():
-            raise SettingError(f"--column {given}: expected ROLE=NAME, such as user=visitor, or truth.item=sku for one file.")
-        if dot and files[0] not in _ROLES:
-            raise SettingError(
-                f"--column {given}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose one of {', '.join(_ROLES)}."
-            )
-        if role not in (_ROLES[files[0]] if dot else known):
-            offered = _ROLES[files[0]] if dot else known
-            raise SettingError(
-                f"--column {given}: there is no role {role!r}.{did_you_mean(role, offered)} Choose one of {', '.join(offered)}."
-            )
-        number = name.strip()
-        for kind in files:
-            if role in self.columns[kind]:
-                raise SettingError(f"--column {given}: the column of {role} is given twice; keep one.")
-            self.columns[kind][role] = int(number) if number.isdecimal() else name
-
-    def file(self, kind: str, path: Path) -> dict[str, Any]:
-        """A file of this kind as the configuration has it."""
-        is_text = not any(suffix.lower() in _NOT_TEXT for suffix in path.suffixes[-2:])
-        settings = {
-            "path": str(path),
-            "separator": self.separator if is_text else None,
-            "header": False if self.no_header and is_text else None,
-            "ids": self.ids,
-            "columns": self.columns[kind] or None,
-        }
-        return {name: value for name, value in settings.items() if value is not None}
-
-
-def _mapping(files: dict[str, Path | None], models: dict[str, Path], settings: dict[str, Any], reading: _Reading) -> dict[str, Any]:
-    """What the flags say, in the shape of a configuration."""
-    data = {name: reading.file(name, path) for name, path in files.items() if path is not None}
-    sections = {
-        "data": data,
-        "models": {name: reading.file("recs", path) for name, path in models.items()},
-        "evaluation": {name: value for name, value in settings.items() if value is not None},
-    }
-    return {name: values for name, values in sections.items() if values}
-
-
-def _named_files(given: Sequence[str] | None) -> dict[str, Path]:
-    """`NAME=PATH`, or a path, whose stem is the name."""
-    from weft.errors import SettingError
-
-    named: dict[str, Path] = {}
-    for text in given or []:
-        name, sign, place = text.partition("=")
-        if not sign or "/" in name or os.sep in name:  # a path that has the sign in it
-            name, place = "", text
-        path = Path(place)
-        if not place.strip():
-            raise SettingError(f"--recs {text}: expected a path after '='.")
-        if not name:
-            name = re.sub(
-                rf"(\.(gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}|csv|tsv|txt|inter|run))+\Z", "", path.name
-            )
-        if name in named:
-            raise SettingError(
-                f"--recs {text}: there is a model {name!r} already, {named[name]}; give each its own name, as in "
-                f"--recs {name}_2={path}."
-            )
-        named[name] = path
-    return named
-
-
-def _split(text: str) -> list[str]:
-    """Names between commas that are neither in parentheses nor in brackets nor in quotes."""
-    parts, depth, quote = [""], 0, ""
-    for sign in text:
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        else:
-            depth += (sign in "([") - (sign in ")]")
-        if sign == "," and depth <= 0 and not quote:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _numbers(given: Sequence[str] | None) -> list[int] | None:
-    from weft.errors import SettingError
-
-    if given is None:
-        return None
-    numbers = []
-    for part in (part.strip() for text in given for part in text.strip("[] ").split(",")):
-        if not re.fullmatch(r"[-+]?\d+", part):
-            raise SettingError(f"--top-k {','.join(given)}: {part!r} is not a whole number; write for example --top-k 10,20.")
-        numbers.append(int(part))
-    return numbers
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written to before anything is computed."""
-    from weft.errors import InputError
-
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise InputError(f"--out {folder}: {there} is a file; give a folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"--out {folder}: no permission to write to {there}.")
-
-
-# Messages speak as Python does (`top_k=[10]`), and those of a configuration by its keys (`evaluation.top_k`).
-_KEYWORDS = {
-    *("metrics", "top_k", "relevance_threshold", "mask_seen", "ties", "seed", "profile", "empty_users", "missing_lists"),
-    *("duplicates", "batch_size", "device", "per_user", "save_per_user", "models", *_ROLES),
-} - {"recs"}
-_SAID_TWICE = re.compile(r"\w+= \((?:[^()]*; )?(--[\w-]+ FILE) on the command line\)")
-
-
-def _in_flags(message: str, names: Collection[str] = _KEYWORDS) -> str:
-    """A message in the words of the command line, as far as it is about settings of these names."""
-
-    def flag(name: str) -> str:
-        return "--" + {"save_per_user": "per_user", "models": "recs"}.get(name, name).replace("_", "-")
-
-    def with_value(found: re.Match[str]) -> str:
-        name, value = found[1], found[2]
-        if name in _ROLES:
-            return f"{flag(name)} FILE"
-        if value in ("True", "False") and name in ("mask_seen", "per_user"):
-            return {"mask_seenTrue": "--mask-seen", "mask_seenFalse": "--keep-seen"}.get(name + value, flag(name))
-        plain = re.sub(r"['\"\[\]]", "", value or "").replace(", ", ",")
-        return f"{flag(name)} {plain}".strip()
-
-    known = "|".join(sorted(names)) or "(?!)"
-    compound = "|".join(sorted(name for name in names if "_" in name)) or "(?!)"
-    message = _SAID_TWICE.sub(r"\1", message)
-    # Keys of a configuration, first with what lies below them at the start of a line; then `name=value`; then names that can be no
-    # ordinary word.
-    message = re.sub(rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=: )", lambda found: flag(found[1]), message, flags=re.MULTILINE)
-    key = rf"(?<![\w/.-])(?:evaluation|data)\.({known})(?:: (FILE))?(?![\w/-]|\.\w)"
-    message = re.sub(key, lambda found: " ".join(filter(None, (flag(found[1]), found[2]))), message)
-    if "models" in names:
-        message = re.sub(r"^models\.([^:\s]*?)(\.\w+)?(?=:)", r"--recs \1", message, flags=re.MULTILINE)
-    message = re.sub(rf"(?<![\w/.-])({known})=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|-?[\w.]*\w)?(?![\w/])", with_value, message)
-    return re.sub(rf"(?<![\w/.'\"=-])({compound})(?![\w/.'\"=-])", lambda found: flag(found[1]), message)
 
 
 @app.command()
