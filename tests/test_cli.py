@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,7 +23,7 @@ from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
 from weft import cli, plan, profiles
 from weft.errors import InputError
-from weft.flags import in_flags
+from weft.flags import in_flags, named_files
 from weft.names import print_cell, split_cell
 from weft.ranking import TIE_RULES
 from weft.registry import all_metrics
@@ -237,6 +238,22 @@ def test_names_of_models_come_from_their_files(folder, call):
         "evaluate", "--recs", "als.v2.csv", "--recs", "./knn.csv.gz", "--truth", "test.csv", "-m", "MRR@1", "-f", "csv", cwd=folder
     )
     assert [model for model, _ in printed_values(done)] == ["als.v2", "knn"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "path"),
+    [
+        ("als.csv", "als", "als.csv"),
+        ("x=a=b.csv", "x", "a=b.csv"),
+        ("runs/seed=1/als.CSV.gz", "als", "runs/seed=1/als.CSV.gz"),
+        ("parts/als/", "als", "parts/als"),
+        ("v1.2.jsonl", "v1.2", "v1.2.jsonl"),
+        ("bm25.run", "bm25", "bm25.run"),
+    ],
+)
+def test_a_model_is_named_or_takes_the_name_of_its_file(given, name, path):
+    assert named_files([given]) == {name: Path(path)}
+    assert len(named_files(["."])) == 1 and "" not in named_files(["."])
 
 
 def test_metrics_are_split_outside_of_brackets(folder, call):

@@ -440,7 +440,6 @@ def _evaluate(
             _check_folder(out)
         elif configuration.evaluation.save_per_user:
             raise SettingError("--per-user (save_per_user) writes a table beside each result; say where with --out DIR.")
-
         given = [gates.parse(text) for text in gate_texts]
         given_in_file = [gates.parse(text) for text in configuration.evaluation.gates]
         configuration = _with_metrics(configuration, [gate.plain_metric for gate in (*given_in_file, *given)])

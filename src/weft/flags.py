@@ -97,9 +97,7 @@ def named_files(given: Sequence[str] | None) -> dict[str, Path]:
         if not place.strip():
             raise SettingError(f"--recs {text}: expected a path after '='.")
         if not name:
-            name = re.sub(
-                rf"(\.(gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}|csv|tsv|txt|inter|run))+\Z", "", path.name
-            )
+            name = _ENDINGS.sub("", path.name) or path.resolve().name or "model"
         if name in named:
             raise SettingError(
                 f"--recs {text}: there is a model {name!r} already, {named[name]}; give each its own name, as in "
