@@ -33,6 +33,7 @@ STATIONS = [
     "config",
     "plan",
     "check",
+    "flags",
     "cli",
     "__main__",
 ]

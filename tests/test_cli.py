@@ -1,31 +1,68 @@
-"""The command line as a user meets it: a new process, an empty folder."""
+"""The command line as a user meets it: a folder with files, words in, text, files and an exit code out.
 
+Most tests call it in this process, which spares each the seconds that torch takes to load; what only a process shows starts one.
+"""
+
+import csv
+import io
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import weft
+from test_golden import DATA, stored
+from test_golden import pytestmark as needs_golden
+from weft import cli, plan, profiles
+from weft.errors import InputError
+from weft.flags import in_flags, named_files
+from weft.names import print_cell, split_cell
+from weft.ranking import TIE_RULES
+from weft.registry import all_metrics
 
 
-def run(*arguments, cwd, check=True):
+def start(*arguments, cwd, check=True):
+    """A process."""
     done = subprocess.run([sys.executable, "-m", "weft", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120)
     if check:
         assert done.returncode == 0, done.stderr
     return done
 
 
+@pytest.fixture
+def call(monkeypatch):
+    """The same in this process."""
+
+    def run(*arguments, cwd, code=0):
+        monkeypatch.chdir(cwd)
+        monkeypatch.setenv("COLUMNS", "80")
+        done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], prog_name="weft")
+        assert done.exit_code == code, done.output
+        return done
+
+    return run
+
+
+# ------------------------------------------------------------------------------------------------------ demo, compare
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    return folder, run("demo", cwd=folder)
+    return folder, start("demo", cwd=folder)
 
 
 def test_demo_prints_a_table_and_writes_results(demo):
     folder, done = demo
-    for word in ("popularity", "item_knn", "factors", "nDCG@10", "GAUC", "±", "95 % confidence intervals"):
+    for word in ("popularity", "item_knn", "factors", "nDCG@10", "GAUC", "±", "95 % confidence intervals", "is masked"):
         assert word in done.stdout
     assert done.stderr == ""  # no progress bar where nobody watches
     results = {path.stem: weft.load_result(path) for path in (folder / "weft-demo").glob("*.json")}
@@ -38,37 +75,49 @@ def test_demo_prints_a_table_and_writes_results(demo):
     assert any("equal scores" in note for note in results["popularity"].notes)
 
 
-def test_demo_is_deterministic(demo, tmp_path):
+def test_demo_is_deterministic(demo, tmp_path, call):
     folder, _ = demo
-    run("demo", "--out", "again", cwd=tmp_path)
+    call("demo", "--out", "again", cwd=tmp_path)
     for name in ("popularity", "item_knn", "factors"):
         first, second = (json.loads((where / f"{name}.json").read_text()) for where in (folder / "weft-demo", tmp_path / "again"))
         assert first == second
 
 
-def test_the_next_two_commands_work(demo):
+def test_the_next_two_commands_work(demo, call):
     folder, done = demo
     lines = [line.strip() for line in done.stdout.splitlines()]
     commands = [line.split() for line in lines[lines.index("Next, try:") + 1 :]]
     assert [command[:2] for command in commands] == [["weft", "compare"], ["weft", "metrics"]]
-    comparison, explanation = (run(*command[1:], cwd=folder).stdout for command in commands)
+    comparison, explanation = (call(*command[1:], cwd=folder).stdout for command in commands)
     assert "item_knn against factors" in comparison and "nDCG@10" in comparison and "*" in comparison
     assert "trec_eval" in explanation and "0.4258" in explanation and "0.5639" in explanation
 
 
-def test_tables_fit_80_columns(demo):
+def test_tables_fit_80_columns(demo, call):
     folder, done = demo
-    compared = run("compare", "weft-demo/item_knn.json", "weft-demo/factors.json", cwd=folder)
+    compared = call("compare", "weft-demo/item_knn.json", "weft-demo/factors.json", cwd=folder)
     for line in [*done.stdout.splitlines(), *compared.stdout.splitlines()]:
         assert len(line) <= 80 or line.startswith("Written"), line
 
 
-def test_compare_takes_metrics_tests_and_corrections(demo):
+def test_compare_takes_metrics_tests_and_corrections(demo, call):
     folder, _ = demo
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
-    done = run("compare", *files, "-m", "ndcg@10", "-t", "wilcoxon", "--correction", "fdr", cwd=folder)
+    done = call("compare", *files, "-m", "ndcg@10", "-t", "wilcoxon", "--correction", "fdr", cwd=folder)
     assert done.stdout.count("nDCG@10") == 3 and "Recall" not in done.stdout
     assert "wilcoxon, p adjusted by fdr" in done.stdout.replace("\n", " ")
+
+
+def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
+    folder, _ = demo
+    files = ["weft-demo/item_knn.json", "weft-demo/factors.json"]
+    printed = {form: call("compare", *files, "-f", form, cwd=folder) for form in ("json", "csv", "markdown", "latex")}
+    rows = json.loads(printed["json"].stdout)
+    table = pl.read_csv(printed["csv"].stdout.encode())
+    assert table["difference"].to_list() == [row["difference"] for row in rows] and table.columns == list(rows[0])
+    assert printed["markdown"].stdout.count("\n") == len(rows) + 2 and printed["latex"].stdout.count("item\\_knn") == len(rows)
+    for done in printed.values():
+        assert "not compared" in done.stderr and "not compared" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -79,49 +128,585 @@ def test_compare_takes_metrics_tests_and_corrections(demo):
         (["compare", "weft-demo/factors.json"], "at least two results"),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-m", "nDCG@7"], "not every result has it"),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--correction", "hol"], "Did you mean 'holm'?"),
+        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "html"], "--format='html' is not known"),
         (["demo", "--out", "weft-demo/factors.json"], "cannot be written"),
     ],
 )
-def test_a_users_error_is_one_message_and_exit_code_2(demo, arguments, message):
+def test_a_users_error_is_one_message_and_exit_code_2(demo, call, arguments, message):
     folder, _ = demo
-    done = run(*arguments, cwd=folder, check=False)
-    assert done.returncode == 2
+    done = call(*arguments, cwd=folder, code=2)
     assert message in done.stderr and "Traceback" not in done.stderr
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith("error: ") and done.stdout == ""
 
 
-def test_debug_shows_the_traceback(tmp_path):
-    done = run("--debug", "metrics", "nDGC", cwd=tmp_path, check=False)
-    assert done.returncode != 0 and "Traceback" in done.stderr
+# ------------------------------------------------------------------------------------------------------------ evaluate
+
+TRUTH = "user,item,rating\nann,tea,5\nann,rye,2\nbob,oat,4\ncat,tea,3\n"
+TRAIN = "user,item\nann,oat\nbob,tea\ncat,rye\n"
+GOOD = "user,item,score\nann,tea,0.9\nann,oat,0.5\nbob,oat,0.8\nbob,rye,0.1\ncat,tea,0.7\n"
+POOR = "user,item,score\nann,oat,0.9\nann,rye,0.5\nbob,rye,0.8\ncat,oat,0.7\ncat,tea,0.3\n"
+FLAGS = ("evaluate", "--recs", "good.csv", "--recs", "poor=poor.csv", "--truth", "test.csv")
+BRIEF = (*FLAGS, "-m", "nDCG,Recall", "-k", "1,2")
 
 
-def test_version_help_and_list(tmp_path):
-    assert run("--version", cwd=tmp_path).stdout.startswith("weft 0.")
-    assert "weft demo" in run("--help", cwd=tmp_path).stdout
-    listed = run("metrics", cwd=tmp_path).stdout
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in {"test.csv": TRUTH, "train.csv": TRAIN, "good.csv": GOOD, "poor.csv": POOR}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "items.csv").write_text("item\ntea\nrye\noat\nfig\n")
+    return tmp_path
+
+
+def in_python(folder, name, **settings):
+    """What `weft.evaluate` says to the same files."""
+    read = {file: pl.read_csv(folder / f"{file}.csv") for file in ("test", name)}
+    return weft.evaluate(read[name], read["test"], **{"metrics": ["nDCG", "Recall"], "top_k": [1, 2], **settings})
+
+
+def printed_values(done):
+    """{(model, metric@k): value} of the CSV on standard output."""
+    values = {}
+    for row in csv.DictReader(io.StringIO(done.stdout)):
+        metric, labels = split_cell(row["metric"])
+        values[row["model"], metric + (f"@{row['k']}" if row["k"] else "") + print_cell(labels)] = float(row["value"])
+    return values
+
+
+def test_flags_only(folder, call):
+    done = call(*BRIEF, cwd=folder)
+    assert "3 evaluated users, 3 items, 4 relevant interactions." in done.stdout and done.stderr == ""
+    for name in ("good", "poor"):
+        expected = in_python(folder, name)
+        for value in expected.values:
+            assert re.search(rf"{value.value:.4f}[* ] ± {1.959964 * value.std_error:.4f}", done.stdout)
+    assert "*" in done.stdout and "fewer than 2 recommended items" in done.stdout
+
+
+def test_every_setting_reaches_the_evaluation(folder, call):
+    flags = ["--train", "train.csv", "--items", "items.csv", "--mask-seen", "--relevance-threshold", "3", "--ties", "random"]
+    flags += ["--seed", "7", "--empty-users", "zero", "--missing-lists", "skip", "--batch-size", "2", "--device", "cpu"]
+    done = call(*BRIEF, *flags, "--format", "json", cwd=folder)
+    good, poor = json.loads(done.stdout)
+    train, items = pl.read_csv(folder / "train.csv"), ["tea", "rye", "oat", "fig"]
+    how = {"relevance_threshold": 3, "ties": "random", "seed": 7, "empty_users": "zero", "missing_lists": "skip"}
+    for got, name in ((good, "good"), (poor, "poor")):
+        expected = in_python(folder, name, train=train, items=items, mask_seen=True, **how)
+        assert got["values"] == expected.to_dict()["values"] and got["name"] == name
+        assert got["settings"] == expected.to_dict()["settings"] and got["counts"] == expected.counts
+    kept = call(*BRIEF, "--train", "train.csv", "--keep-seen", "-f", "json", cwd=folder)
+    assert [one["settings"]["mask_seen"] for one in json.loads(kept.stdout)] == [False, False]
+
+
+def test_labels_and_features_are_read(folder, call):
+    (folder / "groups.csv").write_text("user,group\nann,F\nbob,M\ncat,F\n")
+    (folder / "clusters.csv").write_text("item,cluster\ntea,hot\nrye,bread\noat,bread\n")
+    (folder / "features.csv").write_text("item,feature\ntea,leaf\ntea,hot\nrye,grain\noat,grain\n")
+    files = ["--user-groups", "groups.csv", "--item-clusters", "clusters.csv", "--item-features", "features.csv"]
+    done = call(*FLAGS, *files, "-m", "UserMADRanking,REO,SRecall", "-k", "2", "-f", "csv", cwd=folder)
+    got = printed_values(done)
+    expected = in_python(
+        folder,
+        "good",
+        metrics=["UserMADRanking", "REO", "SRecall"],
+        top_k=2,
+        user_groups={"ann": "F", "bob": "M", "cat": "F"},
+        item_clusters={"tea": "hot", "rye": "bread", "oat": "bread"},
+        item_features={"tea": ["leaf", "hot"], "rye": ["grain"], "oat": ["grain"]},
+    )
+    assert {name: got["good", name] for name in expected} == pytest.approx({name: expected[name] for name in expected})
+
+
+def test_a_yaml_file_and_flags_that_replace_it(folder, call):
+    (folder / "conf").mkdir()
+    (folder / "conf" / "run.yaml").write_text(
+        "evaluation: {metrics: [Recall], top_k: [1], ties: random}\n"
+        f"data: {{truth: {{path: {folder}/test.csv}}}}\n"
+        f"models: {{good: {{path: {folder}/good.csv}}}}\n"
+    )
+    alone = printed_values(call("evaluate", "conf/run.yaml", "-f", "csv", cwd=folder))
+    assert set(alone) == {("good", "Recall@1")}
+    changed = call("evaluate", "conf/run.yaml", "-m", "nDCG", "-k", "2", "--recs", "other=poor.csv", "--format", "json", cwd=folder)
+    (only,) = json.loads(changed.stdout)
+    assert only["name"] == "other" and [value["name"] for value in only["values"]] == ["nDCG@2"]
+    assert only["settings"]["ties"] == "random"
+
+
+def test_names_of_models_come_from_their_files(folder, call):
+    for file in ("als.v2.csv", "knn.csv.gz"):
+        pl.read_csv(folder / "good.csv").write_csv(folder / file, **({"compression": "gzip"} if file.endswith("gz") else {}))
+    done = call(
+        "evaluate", "--recs", "als.v2.csv", "--recs", "./knn.csv.gz", "--truth", "test.csv", "-m", "MRR@1", "-f", "csv", cwd=folder
+    )
+    assert [model for model, _ in printed_values(done)] == ["als.v2", "knn"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "path"),
+    [
+        ("als.csv", "als", "als.csv"),
+        ("x=a=b.csv", "x", "a=b.csv"),
+        ("runs/seed=1/als.CSV.gz", "als", "runs/seed=1/als.CSV.gz"),
+        ("parts/als/", "als", "parts/als"),
+        ("v1.2.jsonl", "v1.2", "v1.2.jsonl"),
+        ("bm25.run", "bm25", "bm25.run"),
+    ],
+)
+def test_a_model_is_named_or_takes_the_name_of_its_file(given, name, path):
+    assert named_files([given]) == {name: Path(path)}
+    assert len(named_files(["."])) == 1 and "" not in named_files(["."])
+
+
+def test_metrics_are_split_outside_of_brackets(folder, call):
+    names = "ndcg, F1(metric_name_1=Precision, beta=0.5),EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@2"
+    done = call(*FLAGS, "--metrics", names, "--metrics", "MRR", "--top-k", "2", "--top-k", "1", "-f", "json", cwd=folder)
+    assert [value["name"] for value in json.loads(done.stdout)[0]["values"]] == [
+        *("nDCG@2", "nDCG@1", "F1(beta=0.5)@2", "F1(beta=0.5)@1"),
+        *("EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@2", "MRR@2", "MRR@1"),
+    ]
+
+
+def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
+    seen = {}
+    original = plan.run
+
+    def watch(configuration, *rest, **more):
+        seen.update({name: getattr(configuration.data, name) for name in ("truth", "train", "user_groups")})
+        seen.update(configuration.models)
+        return original(configuration, *rest, **more)
+
+    monkeypatch.setattr(plan, "run", watch)
+    for name in ("test", "train", "good"):
+        text = (folder / f"{name}.csv").read_text().replace(",", ";")
+        (folder / f"{name}.csv").write_text(text)
+    pl.read_csv(folder / "poor.csv").write_parquet(folder / "poor.parquet")
+    (folder / "groups.csv").write_text("user;group\nann;F\nbob;M\n")
+    options = ["--separator", ";", "--ids", "string", "--column", "user=user", "--column", "truth.item=item", "--column", "score=2"]
+    call(
+        *("evaluate", "--recs", "good.csv", "--recs", "poor.parquet", "--truth", "test.csv", "--train", "train.csv"),
+        *("--user-groups", "groups.csv", "-m", "MRR@1", *options),
+        cwd=folder,
+    )
+    assert {name: file.separator for name, file in seen.items()} == {
+        **dict.fromkeys(("truth", "train", "user_groups", "good"), ";"),
+        "poor": None,
+    }
+    assert {file.ids for file in seen.values()} == {"string"} and {file.header for file in seen.values()} == {None}
+    assert dict(seen["truth"].columns) == {"user": "user", "item": "item"} and dict(seen["user_groups"].columns) == {"user": "user"}
+    assert dict(seen["good"].columns) == {"user": "user", "score": 2} and dict(seen["train"].columns) == {"user": "user"}
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "markdown", "latex"])
+def test_a_format_is_alone_on_standard_output(folder, call, form):
+    done = call(*BRIEF, "--out", "results", "--gate", "Recall@2 >= 0", "-f", form, cwd=folder)
+    for words in ("3 evaluated users", "Written: results", "gate passed", "fewer than 2"):
+        assert words in done.stderr and words not in (done.stdout if form != "json" else "")
+    starts = {"json": "[\n", "csv": "model,metric,k,value,", "markdown": "| metric", "latex": "%"}
+    assert done.stdout.startswith(starts[form])
+    if form == "csv":
+        assert done.stdout == (folder / "results" / "summary.csv").read_text()
+    if form == "json":
+        assert [one["name"] for one in json.loads(done.stdout)] == ["good", "poor"]
+
+
+def test_out_writes_results_and_a_summary(folder, call):
+    done = call(*BRIEF, "--out", "new/results", "--per-user", cwd=folder)
+    assert "Written: new/results/good.json, new/results/poor.json, new/results/summary.csv" in done.stdout
+    out = folder / "new" / "results"
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        ["good.json", "good.per_user.parquet", "poor.json", "poor.per_user.parquet", "summary.csv"]
+    )
+    for name in ("good", "poor"):
+        loaded, expected = weft.load_result(out / f"{name}.json"), in_python(folder, name, per_user=True)
+        assert {metric: loaded[metric] for metric in loaded} == {metric: expected[metric] for metric in expected}
+        assert loaded.per_user.equals(expected.per_user)
+    rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))
+    assert [(row["model"], row["metric"], row["k"]) for row in rows[:2]] == [("good", "nDCG", "1"), ("good", "nDCG", "2")]
+    compared = call("compare", "new/results/good.json", "new/results/poor.json", cwd=folder)
+    assert "good against poor" in compared.stdout
+
+
+def test_without_per_user_no_parquet_is_written(folder, call):
+    call(*BRIEF, "--out", "results", cwd=folder)
+    assert sorted(path.name for path in (folder / "results").iterdir()) == ["good.json", "poor.json", "summary.csv"]
+
+
+def test_a_name_makes_a_safe_file(folder, call):
+    call(
+        "evaluate",
+        "--recs",
+        "..: x=good.csv",
+        "--recs",
+        "! x=poor.csv",
+        "--truth",
+        "test.csv",
+        "-m",
+        "MRR@1",
+        "--out",
+        "deep/out",
+        cwd=folder,
+    )
+    assert sorted(path.name for path in (folder / "deep" / "out").iterdir()) == ["_x-2.json", "_x.json", "summary.csv"]
+    assert list((folder / "deep").iterdir()) == [folder / "deep" / "out"]
+    assert weft.load_result(folder / "deep" / "out" / "_x.json").name == "..: x"
+
+
+def test_if_the_second_model_fails_nothing_of_the_first_is_left(folder, call):
+    (folder / "poor.csv").write_text("user,item,score\nann,tea,0.9\nann,tea,0.5\n")
+    before = sorted(folder.iterdir())
+    done = call(*BRIEF, "--out", "results/deep", cwd=folder, code=2)
+    assert done.stderr.startswith("error: ") and done.stdout == "" and sorted(folder.iterdir()) == before
+
+
+def test_results_of_an_earlier_run_survive_one_that_fails(folder, call):
+    call(*BRIEF, "--out", "results", cwd=folder)
+    before = {path.name: path.read_bytes() for path in (folder / "results").iterdir()}
+    (folder / "good.csv").write_text(POOR)
+    (folder / "results" / "poor.json").unlink()
+    (folder / "results" / "poor.json").mkdir()
+    done = call(*BRIEF, "--out", "results", cwd=folder, code=2)
+    assert "poor.json: cannot be written" in done.stderr
+    after = {path.name: path.read_bytes() for path in (folder / "results").iterdir() if path.is_file()}
+    assert after == {name: text for name, text in before.items() if name != "poor.json"}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_folder_without_permission_is_refused_before_anything_is_computed(folder, call):
+    (folder / "locked").mkdir(mode=0o500)
+    done = call(*BRIEF, "--out", "locked/results", cwd=folder, code=2)
+    assert "no permission to write" in done.stderr and done.stdout == ""
+
+
+NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate"], "--recs and --truth must be given, or a configuration"),
+        (["evaluate", "--recs", "good.csv"], "--truth must be given"),
+        (["evaluate", "--truth", "test.csv"], "--recs must be given"),
+        (NO_METRICS, "--metrics"),
+        (NO_CUTOFF, "--top-k"),
+        ([*NO_CUTOFF, "-k", "0"], "--top-k"),
+        ([*NO_CUTOFF, "-k", "5,x"], "--top-k 5,x: 'x' is not a whole number"),
+        ([*BRIEF, "-m", "nDGC"], "Did you mean 'nDCG'?"),
+        ([*BRIEF, "-m", "nDCG(gian=linear)"], "has no parameter 'gian'"),
+        ([*BRIEF, "-m", "EPC"], "--train"),
+        ([*BRIEF, "-m", "GAUC"], "needs the scores of all items"),
+        ([*BRIEF, "--ties", "indx"], "Did you mean 'index'?"),
+        ([*BRIEF, "--ties", "indx"], "--ties"),
+        ([*BRIEF, "--profile", "trec"], "Did you mean 'trec_eval'?"),
+        ([*BRIEF, "--empty-users", "zer"], "Did you mean 'zero'?"),
+        ([*BRIEF, "--batch-size", "0"], "--batch-size"),
+        ([*BRIEF, "--device", "abacus"], "--device"),
+        ([*BRIEF, "--mask-seen"], "--train"),
+        ([*BRIEF, "--recs", "other/good.csv"], "there is a model 'good' already, good.csv; give each its own name"),
+        ([*BRIEF, "--recs", "good="], "expected a path after '='"),
+        ([*BRIEF, "--column", "usr=1"], "Did you mean 'user'?"),
+        ([*BRIEF, "--column", "truht.user=1"], "Did you mean 'truth'?"),
+        ([*BRIEF, "--column", "items.user=1"], "Choose one of item."),
+        ([*BRIEF, "--column", "user"], "expected ROLE=NAME"),
+        ([*BRIEF, "--column", "user=a", "--column", "truth.user=b"], "given twice"),
+        ([*BRIEF, "--per-user"], "say where with --out DIR"),
+        ([*BRIEF, "--out", "good.csv"], "good.csv is a file; give a folder"),
+        ([*BRIEF, "--out", "good.csv/deep"], "good.csv is a file; give a folder"),
+        ([*BRIEF, "--format", "yaml"], "--format='yaml' is not known"),
+        ([*BRIEF, "--gate", "nDCG@10"], "has no operator"),
+        ([*BRIEF, "--gate", "nDCG > 0.1"], "needs a cut-off"),
+        ([*BRIEF, "--gate", "nDCG@1 > none.json"], "none.json: there is no such file"),
+        ([*BRIEF, "--gate", "god: nDCG@1 > 0"], "Did you mean 'good'?"),
+        (["evaluate", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_in_the_words_of_the_command_line(folder, call, monkeypatch, arguments, message):
+    files = sorted(folder.iterdir())
+    done = call(*arguments, cwd=folder, code=2)
+    assert message in done.stderr and done.stderr.startswith("error: ") and done.stdout == ""
+    assert not re.search(
+        r"Traceback|\b(top_k|mask_seen|batch_size|empty_users|ties)=|pydantic|(evaluation|data)\.[a-z]", done.stderr
+    )
+    assert sorted(folder.iterdir()) == files
+
+
+def test_usage_errors_exit_with_2(folder, call):
+    assert "No such option" in call(*BRIEF, "--tie", "index", cwd=folder, code=2).stderr
+    assert "--seed" in call(*BRIEF, "--seed", "x", cwd=folder, code=2).stderr
+    assert "No such command" in call("evalaute", cwd=folder, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("data.csv: cannot be read", "data.csv: cannot be read"),
+        ("train.csv: row 3", "train.csv: row 3"),
+        ("evaluation.top_k[0]: got 0", "--top-k: got 0"),
+        ("data.truth.path: there is no file", "--truth: there is no file"),
+        ("models.als.path: there is no file", "--recs als: there is no file"),
+        ("write 'nDCG@10', or add evaluation.top_k.", "write 'nDCG@10', or add --top-k."),
+        ("needs train; add data.train: FILE.", "needs train; add --train FILE."),
+        ("data.items.csv has no rows", "data.items.csv has no rows"),
+        ("models.v1.2 (a.csv) holds", "--recs v1.2 (a.csv) holds"),
+        ("separated by ';': separator=';'.", "separated by ';': --separator ';'."),
+        ("Say which: header=True with columns=; or header=False.", "Say which: --header with --column; or --no-header."),
+        ("such as columns={'user': 'visitor', 'item': 0}.", "such as --column user=visitor --column item=0."),
+        ("Read both as strings: weft.File(path, ids='string').", "Read both as strings: --ids string."),
+        ("labels: weft.File(path, columns={'label': ...}).", "labels: --column label=NAME."),
+        ("parts/train=1/a.csv: row 3", "parts/train=1/a.csv: row 3"),
+        ("left out (missing_lists='skip')", "left out (--missing-lists skip)"),
+        ("kept; mask_seen=True removes them", "kept; --mask-seen removes them"),
+        ("give relevance_threshold= to say", "give --relevance-threshold to say"),
+        ("give item ids as items=[...].", "give item ids as --items FILE."),
+    ],
+)
+def test_messages_in_the_words_of_the_command_line(message, expected):
+    assert in_flags(message) == expected
+    assert in_flags(message, {"device"}) == message  # of a file, whose own keys it names
+
+
+# --------------------------------------------------------------------------------------------------------------- gates
+
+
+def test_gates_decide_the_exit_code(folder, call):
+    passed = call(*BRIEF, "--gate", "good: nDCG@2 >= 0.5", "--gate", "recall@2 > 0.1", cwd=folder)
+    assert passed.stdout.count("gate passed") == 3 and "3 of 3 passed." in passed.stdout
+    failed = call(*BRIEF, "--gate", "nDCG@2 >= 0.9", "--out", "results", cwd=folder, code=1)
+    assert "gate FAILED  poor: nDCG@2" in failed.stdout and "difference -" in failed.stdout
+    assert (folder / "results" / "poor.json").exists()  # a failed gate is a result too
+
+
+def test_a_gate_brings_its_metric(folder, call):
+    done = call(*FLAGS, "--gate", "MRR@2 >= 0.1", "-f", "csv", cwd=folder)
+    assert set(printed_values(done)) == {("good", "MRR@2"), ("poor", "MRR@2")}
+    same = call(*BRIEF, "--gate", "ndcg(gain=exponential)@2 >= 0", "-f", "csv", cwd=folder)
+    assert len(printed_values(same)) == 8
+
+
+def test_gates_against_a_baseline(folder, call):
+    call(*BRIEF, "--out", "base", cwd=folder)
+    good = ("evaluate", "--recs", "good.csv", "--truth", "test.csv", "-m", "nDCG@2")
+    call(*good, "--gate", "nDCG@2 > base/poor.json", "--gate", "nDCG@2 == base/good.json", cwd=folder)
+    call(*good, "--gate", "nDCG@2 > base/good.json", cwd=folder, code=1)
+    assert "(base/good.json - 0.01)" in call(*good, "--gate", "nDCG@2 >= base/good.json - 0.01", cwd=folder).stdout
+    (folder / "test.csv").write_text(TRUTH + "dan,oat,1\n")
+    assert "another truth" in call(*good, "--gate", "nDCG@2 > base/poor.json", "-f", "csv", cwd=folder).stderr
+
+
+def test_a_baseline_is_checked_before_anything_is_read(folder, call):
+    (folder / "test.csv").write_text("nothing that can be read")
+    (folder / "base.json").write_text("{}")
+    assert "not a Weft result" in call(*BRIEF, "--gate", "nDCG@2 > base.json", cwd=folder, code=2).stderr
+
+
+def test_gates_of_a_file_are_relative_to_it_and_stay(folder, call):
+    call(*BRIEF, "--out", "conf/base", cwd=folder)
+    (folder / "conf" / "run.yaml").write_text(
+        "evaluation: {metrics: [Recall], top_k: [2], gates: ['Recall@2 >= base/poor.json']}\n"
+        f"data: {{truth: {{path: {folder}/test.csv}}}}\n"
+        f"models: {{good: {{path: {folder}/good.csv}}}}\n"
+    )
+    done = call("evaluate", "conf/run.yaml", "--gate", "nDCG@2 > conf/base/good.json", cwd=folder, code=1)
+    assert done.stdout.count("gate passed") == 1 and done.stdout.count("gate FAILED") == 1
+
+
+def test_an_undefined_value_fails_the_gate(folder, call):
+    (folder / "test.csv").write_text("user,item,rating\nann,tea,0\n")
+    done = call(*BRIEF, "--gate", "nDCG@2 <= 1", cwd=folder, code=1)
+    assert "the value is undefined, which passes no gate" in done.stdout
+
+
+# -------------------------------------------------------------------------------------------------------- golden values
+
+PROFILES = [
+    ("trec_eval", "bin", "trec_eval_10.0-rc3", {"nDCG": "ndcg_cut_{k}", "MAP": "map_cut_{k}", "Precision": "P_{k}"}, 5e-5),
+    ("trec_eval", "rating", "pytrec_eval", {"nDCG": "ndcg_cut_{k}", "MAP": "map_cut_{k}", "Recall": "recall_{k}"}, 1e-9),
+    ("ranx", "rating", "ranx", {"nDCG": "ndcg@{k}", "MAP": "map@{k}", "MRR": "mrr@{k}", "F1": "f1@{k}"}, 1e-9),
+    ("rectools", "bin", "rectools", {"nDCG": "NDCG@{k}", "MAP": "MAP@{k}", "Recall": "Recall@{k}"}, 1e-9),
+]
+
+
+@needs_golden
+@pytest.mark.parametrize(("profile", "relevance", "tool", "names", "tolerance"), PROFILES)
+def test_movielens_under_another_tools_profile(tmp_path, call, profile, relevance, tool, names, tolerance):
+    """The files as they lie there; the stored values of the tools, none of which was computed with Weft."""
+    cutoffs = (5, 10, 20)
+    truth = DATA / "test.csv.gz"
+    if relevance == "bin":  # every row counts 1
+        pl.read_csv(truth).select("user", "item").write_csv(tmp_path / "truth.csv")
+        truth = tmp_path / "truth.csv"
+    done = call(
+        *("evaluate", "--recs", f"itemknn={DATA}/rec_itemknn.csv.gz", "--truth", truth, "--profile", profile),
+        *("--metrics", ",".join(names), "--top-k", ",".join(map(str, cutoffs)), "--format", "csv"),
+        cwd=tmp_path,
+    )
+    values = stored(f"ml100k_tlo/itemknn/{relevance}")[tool]
+    wanted = {(name, k): values[theirs.format(k=k)] for name, theirs in names.items() for k in cutoffs}
+    rows = csv.DictReader(io.StringIO(done.stdout))
+    got = {(re.match(r"\w+", row["metric"])[0], int(row["k"])): float(row["value"]) for row in rows}
+    assert got == pytest.approx(wanted, rel=0, abs=tolerance)
+
+
+# ------------------------------------------------------------------------------------------------ schema, metrics, help
+
+
+def test_schema(tmp_path, call):
+    schema = json.loads(call("schema", cwd=tmp_path).stdout)
+    assert {"data", "models", "evaluation"} <= set(schema["properties"])
+    assert call("schema", "--out", "deep/weft.json", cwd=tmp_path).stdout == "Written: deep/weft.json\n"
+    assert json.loads((tmp_path / "deep" / "weft.json").read_text()) == schema
+
+
+def test_version_help_and_list(tmp_path, call):
+    assert call("--version", cwd=tmp_path).stdout.startswith("weft 0.")
+    assert "weft demo" in call("--help", cwd=tmp_path).stdout
+    listed = call("metrics", cwd=tmp_path).stdout
     assert "nDCG@k" in listed and "GAUC" in listed and "higher" in listed and "closer to 1" in listed
 
 
-def test_a_metric_is_explained(tmp_path):
-    told = run("metrics", "ndcg", cwd=tmp_path).stdout
+@pytest.mark.parametrize("command", ["evaluate", "compare", "metrics", "schema"])
+def test_help_teaches_by_example(tmp_path, call, command):
+    told = call(command, "--help", cwd=tmp_path).stdout
+    examples = [line.strip() for line in told.splitlines() if line.startswith(f" weft {command}")]
+    assert len(examples) >= (1 if command == "schema" else 3)
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_a_metric_is_explained(tmp_path, call):
+    told = call("metrics", "ndcg", cwd=tmp_path).stdout
     assert (
         "2^r - 1" in told and "Järvelin" in told and "parameter  gain = 'exponential'" in told and "scores and truth only" in told
     )
-    assert "needs      train, user_groups, item_clusters" in run("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
-    assert "parameter  metric_names must be given" in run("metrics", "Hypervolume", cwd=tmp_path).stdout
+    assert "needs      train, user_groups, item_clusters" in call("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
+    assert "parameter  metric_names must be given" in call("metrics", "Hypervolume", cwd=tmp_path).stdout
 
 
-def test_a_metric_under_every_definition(tmp_path):
-    shown = run("metrics", "nDCG", "--profiles", cwd=tmp_path).stdout
+def test_a_metric_under_every_definition(tmp_path, call):
+    shown = call("metrics", "nDCG", "--profiles", cwd=tmp_path).stdout
     for words in ("nDCG(gain=exponential_shifted)", "rectools", "0.2983", "0.5067", "0.4249"):
         assert words in shown
-    gini = run("metrics", "Gini", "--profiles", cwd=tmp_path).stdout
+    gini = call("metrics", "Gini", "--profiles", cwd=tmp_path).stdout
     assert "1 - Gini" in gini and "not covered by: trec_eval, ranx" in gini
-    assert "rectools" in run("metrics", "--profiles", cwd=tmp_path).stdout
+    assert "rectools" in call("metrics", "--profiles", cwd=tmp_path).stdout
+
+
+# ----------------------------------------------------------------------------------------------------------- completion
+
+
+def test_what_completion_offers_is_what_there_is():
+    assert tuple(profiles.PROFILES) == cli.PROFILES and set(cli.TIES) == set(TIE_RULES)
+    built_in = {metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")}
+    assert set(cli._metric_names()) == built_in
+    assert cli._offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and cli._offer_metrics("MAP,mr") == ["MAP,MRR"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("weft metrics nD", {"nDCG", "nDCGRendle2020"}),
+        ("weft evaluate --profile r", {"ranx", "recbole", "rectools"}),
+        ("weft evaluate --ties p", {"pessimistic"}),
+        ("weft ev", {"evaluate"}),
+    ],
+)
+def test_completion_answers_without_torch(tmp_path, words, offered):
+    code = "import sys, weft.cli\ntry: weft.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    how = {"_WEFT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **how}, capture_output=True, text=True, cwd=tmp_path)
+    assert set(done.stdout.split()) == offered, done.stderr
+    assert not {"torch", "polars", "numpy"} & set(done.stderr.split())
+
+
+def test_completion_can_be_installed(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "--show-completion", "bash"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "_WEFT_COMPLETE=complete_bash" in done.stdout
+
+
+# ------------------------------------------------------------------------------------------------- errors and processes
+
+
+def test_debug_shows_the_traceback_before_or_behind_the_command(folder, call):
+    for arguments in (["--debug", *BRIEF, "--ties", "x"], [*BRIEF, "--ties", "x", "--debug"]):
+        told = call(*arguments, cwd=folder, code=2).stderr
+        assert ("Traceback" in told and told.splitlines()[-1].startswith("error: --ties x is not known")) or "--ties" in told
+    assert "Traceback" not in call(*BRIEF, "--ties", "x", cwd=folder, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyError("surprise"), 3, "error: KeyError: 'surprise'. This is a bug in Weft, not in your files: --debug shows"),
+        (MemoryError(), 3, "error: there is not enough memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 3, "error: there is not enough memory"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (InputError("this is wrong"), 2, "error: this is wrong"),
+    ],
+)
+def test_whatever_happens_is_one_line(folder, call, monkeypatch, error, code, message):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(plan, "run", fail)
+    done = call(*BRIEF, "--out", "results", cwd=folder, code=code)
+    assert done.stderr.startswith(message) and done.stderr.count("\n") == 1 and done.stdout == ""
+    assert not (folder / "results").exists()
+    assert "Traceback" in call(*BRIEF, "--debug", cwd=folder, code=code).stderr
+
+
+def test_a_process_has_the_same_streams_and_exit_codes(folder):
+    done = start(*BRIEF, "-f", "csv", "--gate", "nDCG@2 > 2", cwd=folder, check=False)
+    assert done.returncode == 1 and done.stdout.startswith("model,metric") and "gate FAILED" in done.stderr
+    done = start(*BRIEF, "--ties", "x", cwd=folder, check=False)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_silent(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "metrics"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()  # before anything is printed, as by `| true`
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait() == 141
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there")
+def test_ctrl_c_is_one_line(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import time, weft.cli, weft.registry\n"
+        "def wait(): print('ready', flush=True); time.sleep(60)\n"
+        "weft.registry.all_metrics = wait\n"
+        "import sys; sys.argv = ['weft', 'metrics']; weft.cli.main()\n"
+    )
+    process = subprocess.Popen([sys.executable, "slow.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=30)[1]
+    assert told == "interrupted\n" and process.returncode == 130
+
+
+def watched(arguments, cwd):
+    """What a process shows on a terminal, and its exit code."""
+    pty = pytest.importorskip("pty")
+    terminal, stderr = pty.openpty()
+    process = subprocess.Popen(arguments, cwd=cwd, stdout=subprocess.DEVNULL, stderr=stderr, env={**os.environ, "TERM": "xterm"})
+    os.close(stderr)
+    shown = b""
+    try:
+        while part := os.read(terminal, 4096):
+            shown += part
+    except OSError:  # the other end was closed
+        pass
+    return shown, process.wait()
+
+
+def test_progress_shows_where_somebody_watches(folder):
+    shown, code = watched([sys.executable, "-m", "weft", *BRIEF], folder)
+    assert code == 0 and b"loading torch" in shown
 
 
 def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_second(tmp_path):
-    pty = pytest.importorskip("pty")
     (tmp_path / "slow.py").write_text(
         "import time, torch, weft\n"
         "def model(users):\n"
@@ -129,14 +714,5 @@ def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_
         "    return torch.rand(len(users), 50)\n"
         "weft.evaluate(model, {user: [1] for user in range(20)}, metrics='MRR@5', batch_size=4, progress=True)\n"
     )
-    watched, stderr = pty.openpty()
-    process = subprocess.Popen([sys.executable, "slow.py"], cwd=tmp_path, stderr=stderr, env={**os.environ, "TERM": "xterm"})
-    os.close(stderr)
-    shown = b""
-    try:
-        while part := os.read(watched, 4096):
-            shown += part
-    except OSError:  # the other end was closed
-        pass
-    assert process.wait() == 0
-    assert b"evaluating users" in shown
+    shown, code = watched([sys.executable, "slow.py"], tmp_path)
+    assert code == 0 and b"evaluating users" in shown

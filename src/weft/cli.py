@@ -2,43 +2,123 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from weft.flags import KEYWORDS, Reading, in_flags, mapping, named_files, numbers, split_names
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weft.config import Configuration
+    from weft.gates import Outcome
     from weft.metrics.base import BaseMetric
+    from weft.result import Result
+    from weft.significance import Comparison
+
+FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
+_debug = False
+
+
+# ------------------------------------------------------------------------------------------------- errors, exit codes
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    """Whatever goes wrong in a command is one message on standard error and an exit code; `--debug` adds the traceback."""
+    from weft.errors import WeftError
+
+    try:
+        yield
+        sys.stdout.flush()  # where a closed pipe shows
+    except BrokenPipeError:  # `weft metrics | head -1`: whoever read has read enough
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(CLOSED_PIPE) from None
+    except KeyboardInterrupt:
+        _stop("interrupted", INTERRUPTED)
+    except WeftError as error:
+        _stop(f"error: {error}", USER_ERROR)
+    except Exception as error:
+        if isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code"):
+            raise  # typer's own: usage errors, --help
+        said = " ".join(str(error).split())[:300]
+        if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory|not enough memory", said):
+            _stop(f"error: there is not enough memory. {said} Try a smaller --batch-size; --debug shows where it happened.", BUG)
+        _stop(
+            f"error: {type(error).__name__}: {said}. This is a bug in Weft, not in your files: --debug shows the traceback; "
+            "please report it.",
+            BUG,
+        )
+
+
+def _stop(message: str, code: int) -> None:
+    if _debug:
+        import traceback
+
+        traceback.print_exc()
+    print(message, file=sys.stderr)
+    raise SystemExit(code) from None
+
+
+class _Commands(TyperGroup):
+    """All commands, with readable errors."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with _readable_errors():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="weft",
+    cls=_Commands,
     help="Measures recommender systems: every metric of the field, in one pass over the users.",
     epilog="Start with: weft demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-_debug = False
 
 
 def main() -> None:
-    """The entry point: an error of the user's is one readable message and exit code 2."""
-    from weft.errors import WeftError
+    """The entry point. Exit codes: 0, 1 a failed gate, 2 a user's error, 3 a bug or too little memory, 130 interrupted."""
+    import warnings
 
-    try:
-        app()
-    except WeftError as error:
-        if _debug:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    warnings.showwarning = show  # without the line of Weft's code that said it
+    app(prog_name="weft")
+
+
+def _switch_debug(wanted: bool) -> None:
+    global _debug
+    _debug = _debug or wanted
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """Where to print. A closed pipe is left to `_readable_errors`."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Plain(stderr=stderr)
 
 
 @contextmanager
-def _steps(total: int) -> Iterator[Callable[[str], None]]:
+def _steps(total: int | None) -> Iterator[Callable[[str], None]]:
     """A function to tell what begins, shown as a progress bar on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what: None
@@ -50,6 +130,51 @@ def _steps(total: int) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda what: bar.update(task, description=what, advance=1)
+
+
+# ------------------------------------------------------------------------------------------------------- completion
+
+# Known here again, because the modules that define them wait for torch, and a completion must not.
+PROFILES = ("warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn")
+TIES = ("index", "random", "expected", "pessimistic", "optimistic")
+FORMATS = ("table", "json", "csv", "markdown", "latex")
+
+
+def _offer(*words: str) -> Callable[[str], list[str]]:
+    """Completion by one of some words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def _metric_names() -> list[str]:
+    """The built-in metrics, read from their files: importing them takes seconds."""
+    folder = Path(__file__).with_name("metrics")
+    found = re.compile(r"^@register\nclass (\w+)", re.MULTILINE)
+    return sorted(name for file in folder.glob("*.py") for name in found.findall(file.read_text(encoding="utf-8")))
+
+
+def _offer_metrics(incomplete: str) -> list[str]:
+    """Completion of one metric, or of the last of several between commas."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _metric_names() if name.casefold().startswith(last.casefold())]
+
+
+# --------------------------------------------------------------------------------------------------- what all share
+
+Debug = Annotated[bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="What to print: table, json, csv, markdown or latex. All but a table leaves everything else to standard error.",
+        autocompletion=_offer(*FORMATS),
+        rich_help_panel="Output",
+    ),
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,61 +194,354 @@ def _options(
     _debug = debug
 
 
+def _show_results(console: Console, results: Sequence[Result], said: Callable[[str], str] = str) -> None:
+    """On what, the table, and what to know about it. `said` words a note."""
+    from rich.text import Text
+
+    from weft.report.terminal import LEGEND, counts_line, note_lines, results_tables
+
+    console.print(Text(counts_line(results)))
+    console.print()
+    console.print(LEGEND, style="italic")
+    for table in results_tables(results, console.width):
+        console.print(table)
+    for note in note_lines(results):
+        console.print(Text(said(note), style="dim"))
+
+
+# ---------------------------------------------------------------------------------------------------------- commands
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
+    debug: Debug = False,
 ) -> None:
     """Evaluate three recommenders on the embedded data set, print a table, write the results as JSON.
 
     Needs no files and no network.
     """
-    from rich.console import Console
-
-    console = Console()
     with _steps(6) as step:
         step("loading torch")
         from weft.demo import run as demonstration
-        from weft.report.terminal import results_table
+        from weft.report.tables import save_all
 
         results = demonstration.run(step)
-    files = demonstration.save(results, out)
-    first = results[0]
-    console.print(
-        f"{first.counts['evaluated_users']:,} users, {first.counts['items']:,} items, "
-        f"{first.counts['relevant_items']:,} held-out interactions; what users have seen is masked.\n"
-    )
-    console.print(results_table(results))
-    shared = set.intersection(*(set(result.notes) for result in results))
-    for note in (note for note in first.notes if note in shared):
-        console.print(f"[dim]all: {note}[/dim]", highlight=False)
-    for result in results:
-        for note in (note for note in result.notes if note not in shared):
-            console.print(f"[dim]{result.name}: {note}[/dim]", highlight=False)
-    console.print(f"\nWritten: {', '.join(map(str, files))} (and values per user beside them)", highlight=False, soft_wrap=True)
+    files = save_all(results, out)
+    console = _console()
+    _show_results(console, results)
+    console.print(f"\nWritten: {', '.join(map(str, files))} (and values per user beside them)", soft_wrap=True, markup=False)
     console.print("\nNext, try:")
-    console.print(f"  weft compare {files[1]} {files[2]}", highlight=False, soft_wrap=True)
-    console.print("  weft metrics MAP --profiles", highlight=False)
+    console.print(f"  weft compare {files[1]} {files[2]}", soft_wrap=True, markup=False)
+    console.print("  weft metrics MAP --profiles")
+
+
+_DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
+
+
+@app.command(epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in what was given; 3 for a bug. More: docs/command-line.md")
+def evaluate(
+    config: Annotated[
+        Path | None,
+        typer.Argument(metavar="CONFIG.yaml", help="A configuration; a flag replaces what it says.", show_default=False),
+    ] = None,
+    recs: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", rich_help_panel=_DATA),
+    ] = None,
+    truth: Annotated[Path | None, typer.Option(metavar="PATH", help="What users wanted.", rich_help_panel=_DATA)] = None,
+    train: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="What users had before: seen items, popularity.", rich_help_panel=_DATA)
+    ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="The catalogue. Without it: every item that occurs.", rich_help_panel=_DATA),
+    ] = None,
+    user_groups: Annotated[Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)] = None,
+    item_clusters: Annotated[Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)] = None,
+    item_features: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA)
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics",
+            "-m",
+            metavar="NAMES",
+            help="Such as nDCG,Recall or 'F1(beta=0.5)@5'; may be repeated.",
+            autocompletion=_offer_metrics,
+            rich_help_panel=_COUNTING,
+        ),
+    ] = None,
+    top_k: Annotated[
+        list[str] | None,
+        typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", rich_help_panel=_COUNTING),
+    ] = None,
+    relevance_threshold: Annotated[
+        float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.", rich_help_panel=_COUNTING)
+    ] = None,
+    mask_seen: Annotated[
+        bool | None,
+        typer.Option(
+            "--mask-seen/--keep-seen",
+            help="Remove a user's train items from their list. Lists keep and count them.",
+            show_default=False,
+            rich_help_panel=_COUNTING,
+        ),
+    ] = None,
+    ties: Annotated[
+        str | None,
+        typer.Option(help="Among equal scores: " + ", ".join(TIES) + ".", autocompletion=_offer(*TIES), rich_help_panel=_COUNTING),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_COUNTING)] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="Another tool's definitions: " + ", ".join(PROFILES) + ".",
+            autocompletion=_offer(*PROFILES),
+            rich_help_panel=_COUNTING,
+        ),
+    ] = None,
+    empty_users: Annotated[
+        str | None,
+        typer.Option(
+            help="Users without a relevant item: skip or zero.",
+            autocompletion=_offer("skip", "zero"),
+            rich_help_panel=_COUNTING,
+        ),
+    ] = None,
+    missing_lists: Annotated[
+        str | None,
+        typer.Option(
+            help="Users of the truth without a list: zero or skip.",
+            autocompletion=_offer("zero", "skip"),
+            rich_help_panel=_COUNTING,
+        ),
+    ] = None,
+    duplicates: Annotated[
+        str | None,
+        typer.Option(
+            help="An item twice in a list: error or keep-best.",
+            autocompletion=_offer("error", "keep-best"),
+            rich_help_panel=_COUNTING,
+        ),
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_COUNTING)] = None,
+    device: Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_COUNTING)] = None,
+    separator: Annotated[
+        str | None, typer.Option(metavar="SIGN", help="Between columns of text files; tab for a tab.", rich_help_panel=_READING)
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first row of text files names the columns; found if not said.",
+            show_default=False,
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(help="Read ids as string or integer.", autocompletion=_offer("string", "integer"), rich_help_panel=_READING),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[FILE.]ROLE=NAME",
+            help="Which column is the user, item, score ...: user=visitor, truth.item=sku, user=0 (the first); may be repeated.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write NAME.json per model and summary.csv, together.", rich_help_panel=_OUTPUT),
+    ] = None,
+    per_user: Annotated[
+        bool,
+        typer.Option(
+            "--per-user", help="Write values per user too, for weft compare.", show_default=False, rich_help_panel=_OUTPUT
+        ),
+    ] = False,
+    format: Format = "table",  # noqa: A002
+    gate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Fail unless, such as 'nDCG@10 >= 0.31'; may be repeated.", rich_help_panel=_OUTPUT),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Evaluate recommendation files: a table with intervals, result files, gates for CI.
+
+    With a YAML file, with flags only, or with flags that replace what the file says.
+
+    \b
+    weft evaluate --recs als.csv --truth test.csv -m nDCG,Recall -k 10,20
+    weft evaluate --recs als=a.parquet --recs pop=b.tsv --truth test.csv \\
+      --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
+    weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
+    """
+    from weft.errors import SettingError, WeftError, one_of
+
+    settings = {
+        "top_k": numbers(top_k),
+        "metrics": None if metrics is None else [name for given in metrics for name in split_names(given)],
+        "relevance_threshold": relevance_threshold,
+        "mask_seen": mask_seen,
+        "ties": ties,
+        "seed": seed,
+        "profile": profile,
+        "empty_users": empty_users,
+        "missing_lists": missing_lists,
+        "duplicates": duplicates,
+        "batch_size": batch_size,
+        "device": device,
+        "save_per_user": per_user or None,
+    }
+    files = {
+        "truth": truth,
+        "train": train,
+        "items": items,
+        "user_groups": user_groups,
+        "item_clusters": item_clusters,
+        "item_features": item_features,
+    }
+    chosen = one_of("--format", format, FORMATS)
+    reading = Reading(separator, header, ids, column or [])
+    given = {name for name, value in {**settings, **files, **reading.given(), "models": recs}.items() if value is not None}
+    names = KEYWORDS if config is None else given  # a file is spoken of by its own keys
+    try:
+        flags = mapping(files, named_files(recs), settings, reading)
+        if config is None and not (recs and truth):
+            lacking = " and ".join(flag for flag, given in (("--recs", recs), ("--truth", truth)) if not given)
+            raise SettingError(
+                f"{lacking} must be given, or a configuration: weft evaluate --recs als.csv --truth test.csv -m nDCG -k 10, or "
+                "weft evaluate config.yaml. weft evaluate --help tells more."
+            )
+        _evaluate(config, flags, gate or [], chosen, out, partial(in_flags, names=names))
+    except WeftError as error:
+        raise type(error)(in_flags(str(error), names)) from error
+
+
+def _evaluate(
+    config: Path | None, flags: dict[str, Any], gate_texts: list[str], chosen: str, out: Path | None, said: Callable[[str], str]
+) -> None:
+    """Everything after the flags were read. `said` words what Weft says."""
+    from weft.errors import SettingError
+
+    console = _console(stderr=chosen != "table")
+    with _steps(None) as step:
+        step("loading torch")
+        from weft import gates, plan
+        from weft.config import from_mapping, load
+        from weft.report.tables import RESULT_FORMATS, save_all
+
+        configuration = from_mapping(flags) if config is None else load(config, flags)
+        out = out if out is not None else getattr(configuration, "output", None)
+        if out is not None:
+            _check_folder(out)
+        elif configuration.evaluation.save_per_user:
+            raise SettingError("--per-user (save_per_user) writes a table beside each result; say where with --out DIR.")
+        given = [gates.parse(text) for text in gate_texts]
+        given_in_file = [gates.parse(text) for text in configuration.evaluation.gates]
+        configuration = _with_metrics(configuration, [gate.plain_metric for gate in (*given_in_file, *given)])
+        models, profile = list(configuration.models), configuration.evaluation.profile
+        folder = Path() if config is None else config.parent
+        ready = gates.ready(given_in_file, models=models, profile=profile, folder=folder)
+        ready += gates.ready(given, models=models, profile=profile)
+        run = plan.run(configuration, step)
+        results = list(run)
+    for warning in getattr(run, "warnings", ()):
+        print(f"warning: {said(warning)}", file=sys.stderr)
+    files = [] if out is None else save_all(results, out)
+    if chosen == "table":
+        _show_results(console, results, said)
+    else:
+        _tell(console, results, said)
+        sys.stdout.write(RESULT_FORMATS[chosen](results))
+        sys.stdout.flush()
+    for comparison in getattr(run, "comparisons", ()):
+        console.print()
+        _show_comparison(console, comparison)
+    if files:
+        more = " (and values per user beside them)" if any(result.per_user is not None for result in results) else ""
+        console.print(f"\nWritten: {', '.join(map(str, files))}{more}", soft_wrap=True, markup=False)
+    if ready:
+        outcomes, notes = gates.judge(ready, results)
+        _show_gates(console, outcomes, [said(note) for note in notes])
+        if not all(outcome.passed for outcome in outcomes):
+            raise typer.Exit(FAILED_GATE)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is computed."""
+    from weft.errors import InputError
+
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"--out {folder}: {there} is a file; give a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--out {folder}: no permission to write to {there}.")
+
+
+def _tell(console: Console, results: Sequence[Result], said: Callable[[str], str]) -> None:
+    """What stands around the table, where the table itself is printed elsewhere."""
+    from rich.text import Text
+
+    from weft.report.terminal import counts_line, note_lines
+
+    for line in (counts_line(results), *map(said, note_lines(results))):
+        console.print(Text(line, style="dim"))
+
+
+def _show_gates(console: Console, outcomes: Sequence[Outcome], notes: Sequence[str]) -> None:
+    from rich.text import Text
+
+    console.print()
+    for outcome in outcomes:
+        console.print(Text(f"gate {outcome}", style="" if outcome.passed else "bold red"), soft_wrap=True)
+    for note in notes:
+        console.print(Text(f"gate warning: {note}", style="yellow"), soft_wrap=True)
+    console.print(f"{sum(outcome.passed for outcome in outcomes)} of {len(outcomes)} passed.")
+
+
+def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configuration:
+    """The configuration with the metrics that gates speak of; those that are there already count once."""
+    evaluation = configuration.evaluation
+    wanted = evaluation.model_copy(update={"metrics": [*evaluation.metrics, *names]})
+    return configuration.model_copy(update={"evaluation": wanted})
 
 
 @app.command()
 def compare(
     results: Annotated[list[Path], typer.Argument(help="Result files, two or more, with values per user.", show_default=False)],
     metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Compare this metric only; may be repeated.")] = None,
-    test: Annotated[list[str] | None, typer.Option("--test", "-t", help="paired_t or wilcoxon; may be repeated.")] = None,
-    correction: Annotated[str, typer.Option(help="holm, bonferroni, fdr or none.")] = "holm",
+    test: Annotated[
+        list[str] | None,
+        typer.Option("--test", "-t", help="paired_t or wilcoxon; may be repeated.", autocompletion=_offer("paired_t", "wilcoxon")),
+    ] = None,
+    correction: Annotated[
+        str, typer.Option(help="holm, bonferroni, fdr or none.", autocompletion=_offer("holm", "bonferroni", "fdr", "none"))
+    ] = "holm",
     alpha: Annotated[float, typer.Option(help="The level of significance.")] = 0.05,
+    format: Format = "table",  # noqa: A002
+    debug: Debug = False,
 ) -> None:
     """Compare models user by user: differences with intervals, paired tests, adjusted p-values.
 
-    Example: weft compare weft-demo/item_knn.json weft-demo/factors.json -m nDCG@10
-    """
-    from rich.console import Console
+    The results must have values per user: weft evaluate ... --out DIR --per-user writes them.
 
-    from weft.report.terminal import comparison_tables
+    \b
+    weft compare results/als.json results/pop.json
+    weft compare results/*.json -m nDCG@10 -t wilcoxon --correction fdr
+    weft compare results/als.json results/pop.json --format latex > table.tex
+    """
+    from weft.errors import one_of
+
+    chosen = one_of("--format", format, FORMATS)
+    from weft.report.tables import COMPARISON_FORMATS
     from weft.result import load_result
     from weft.significance import compare as compare_results
 
-    console = Console()
+    console = _console(stderr=chosen != "table")
     comparison = compare_results(
         [load_result(path) for path in results],
         metrics=metric,
@@ -131,26 +549,45 @@ def compare(
         correction=correction,
         alpha=alpha,
     )
+    if chosen == "table":
+        _show_comparison(console, comparison)
+        return
+    sys.stdout.write(COMPARISON_FORMATS[chosen](comparison))
+    _tell_comparison(console, comparison)
+
+
+def _show_comparison(console: Console, comparison: Comparison) -> None:
+    from weft.report.terminal import comparison_tables
+
     for table in comparison_tables(comparison):
         console.print(table)
+    _tell_comparison(console, comparison)
+
+
+def _tell_comparison(console: Console, comparison: Comparison) -> None:
+    """What stands around the tables."""
     for name, front in comparison.fronts.items():
-        console.print(
-            f"{name}: {', '.join(front.models)} on the Pareto front, hypervolume {front.hypervolume:.4f}", highlight=False
-        )
+        console.print(f"{name}: {', '.join(front.models)} on the Pareto front, hypervolume {front.hypervolume:.4f}", markup=False)
     for note in comparison.notes:
-        console.print(f"[dim]{note}[/dim]", highlight=False)
+        console.print(note, style="dim", markup=False)
 
 
 @app.command()
 def metrics(
-    name: Annotated[str | None, typer.Argument(help="A metric to explain.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A metric to explain.", show_default=False, autocompletion=_offer_metrics)
+    ] = None,
     profiles: Annotated[
         bool, typer.Option("--profiles", help="Show the metric as other tools define it, on the same lists.")
     ] = False,
+    debug: Debug = False,
 ) -> None:
     """List the metrics, or explain one.
 
-    Examples: weft metrics nDCG, weft metrics MAP --profiles
+    \b
+    weft metrics
+    weft metrics nDCG
+    weft metrics MAP --profiles
     """
     from weft import registry
 
@@ -162,9 +599,37 @@ def metrics(
         _list_metrics(with_profiles=profiles)
 
 
+@app.command()
+def schema(
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file instead.", show_default=False)] = None,
+    debug: Debug = False,
+) -> None:
+    """Print the JSON Schema of configuration files, so that editors complete and check them.
+
+    \b
+    weft schema --out weft.schema.json
+
+    For editors with the YAML language server, start a configuration with the line
+
+    \b
+    # yaml-language-server: $schema=weft.schema.json
+    """
+    import json
+
+    from weft import config
+
+    text = json.dumps(config.schema(), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    from weft.result import write_whole
+
+    write_whole({out: lambda file: file.write(text.encode())})
+    print(f"Written: {out}")
+
+
 def _list_metrics(*, with_profiles: bool) -> None:
     """Print every metric, by family."""
-    from rich.console import Console
     from rich.table import Table
 
     from weft import profiles, registry
@@ -178,7 +643,7 @@ def _list_metrics(*, with_profiles: bool) -> None:
         known = [tool for tool, found in profiles.definitions(metric.__name__).items() if not isinstance(found, str)]
         last = ", ".join(known) if with_profiles else definitions.words(metric).summary
         table.add_row(definitions.title(metric), metric.family, definitions.better(metric), last)
-    Console().print(table)
+    _console().print(table)
 
 
 def _explain(metric: type[BaseMetric]) -> None:
@@ -197,17 +662,15 @@ def _explain(metric: type[BaseMetric]) -> None:
 
 def _compare_definitions(metric: type[BaseMetric]) -> None:
     """Print a metric under every tool's definition, on the same lists."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from weft.report import definitions
 
-    console = Console()
+    console = _console()
     console.print(
         f"{definitions.title(metric)} as each tool defines it, on the same four lists of up to {definitions.K} items: with every "
         "rating 1, and with ratings of 1 to 5.",
-        highlight=False,
     )
     table = Table()
     table.add_column("tool", no_wrap=True)
@@ -220,7 +683,7 @@ def _compare_definitions(metric: type[BaseMetric]) -> None:
     console.print(table)
     missing = [tool for tool in definitions.tools() if tool not in {row.tool for row in definitions.side_by_side(metric)}]
     if missing:
-        console.print(f"[dim]not covered by: {', '.join(missing)}[/dim]", highlight=False)
+        console.print(f"[dim]not covered by: {', '.join(missing)}[/dim]")
 
 
 if __name__ == "__main__":

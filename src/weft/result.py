@@ -8,6 +8,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 FORMAT = "weft-result"
 VERSION = 1
 Z95 = 1.959964
+Writer = Callable[[IO[bytes]], Any]  # writes a file's content
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,22 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the result as JSON, and the per-user table, if kept, as Parquet beside it. Whole or not at all."""
         path = Path(path)
+        write_whole(self.files(path))
+        return path
+
+    def files(self, path: Path) -> dict[Path, Writer]:
+        """What `save` writes, for `write_whole`: so that the files of several results can be written together."""
         beside = f"{path.stem}.per_user.parquet" if path.suffix == ".json" else f"{path.name}-per_user.parquet"
-        document = {
+        document = self.to_dict() | {"per_user": None if self.per_user is None else beside}
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        files: dict[Path, Writer] = {path: lambda file: file.write(text.encode())}
+        if self.per_user is not None:
+            files = {path.with_name(beside): self.per_user.write_parquet} | files
+        return files
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values for JSON: what `save` writes, without the values per user. Undefined is None."""
+        return {
             "format": FORMAT,
             "version": VERSION,
             "name": self.name,
@@ -156,14 +172,8 @@ class Result:
             "notes": list(self.notes),
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
-            "per_user": None if self.per_user is None else beside,
+            "per_user": None,
         }
-        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        files: dict[Path, Callable[[IO[bytes]], Any]] = {path: lambda file: file.write(text.encode())}
-        if self.per_user is not None:
-            files = {path.with_name(beside): self.per_user.write_parquet} | files
-        _write_whole(files)
-        return path
 
     # ------------------------------------------------------------------------------------------------------- display
 
@@ -285,16 +295,22 @@ def _from_json(row: dict[str, Any]) -> MetricValue:
     )
 
 
-def _write_whole(files: dict[Path, Callable[[IO[bytes]], Any]]) -> None:
-    """Write several files in one folder: all of them, or none. Each goes to a temporary file; then all are moved into place."""
+def write_whole(files: Mapping[Path, Writer]) -> None:
+    """Write several files: all of them, or none. Each goes to a temporary file beside its place; then all are moved there.
+
+    Folders are made as needed. If anything fails, what stood there before is there again, and nothing else.
+    """
     written: dict[Path, Path] = {}
     predecessors: dict[Path, Path] = {}  # where what stood there before waits
     moved: list[Path] = []
+    made: list[Path] = []
     path = next(iter(files))
     try:
         for path, write in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+                folder.mkdir(exist_ok=True)
+                made.append(folder)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
             written[path] = Path(temporary)
             with os.fdopen(handle, "wb") as file:
                 write(file)
@@ -307,6 +323,7 @@ def _write_whole(files: dict[Path, Callable[[IO[bytes]], Any]]) -> None:
                 os.link(path, predecessors[path])
             os.replace(temporary_path, path)
             moved.append(path)
+        made.clear()
     except BaseException as error:
         for place in moved:
             if place in predecessors:
@@ -319,6 +336,9 @@ def _write_whole(files: dict[Path, Callable[[IO[bytes]], Any]]) -> None:
     finally:
         for leftover in (*written.values(), *predecessors.values()):
             leftover.unlink(missing_ok=True)
+        for folder in reversed(made):
+            with suppress(OSError):  # somebody else has put something into it
+                folder.rmdir()
 
 
 def _umask() -> int:

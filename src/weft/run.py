@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.data import Cells, Interactions, ListRows, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build
-from weft.data.interactions import check_threshold
+from weft.data.interactions import check_threshold, digest_by_id
 from weft.data.recommendations import Recommendations, are_lists
 from weft.data.rows import SparseRows
 from weft.data.vocabulary import distinct
@@ -404,7 +404,7 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
     if problem.unmatched:
         notes.append(f"{problem.unmatched:,} rows of train belong to users who are not evaluated")
     inputs = {
-        "truth": problem.truth.fingerprint(),
+        "truth": digest_by_id(problem.truth, problem.users, problem.items),
         "train": problem.train.cells.fingerprint() if problem.train is not None else None,
         "source": problem.source.fingerprint(),
         "source_kind": problem.source.kind,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import SettingError
+
+if TYPE_CHECKING:
+    from weft.data.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,23 @@ class Interactions:
         for part in (self.offsets, items, values):
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()[:16]
+
+
+def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:
+    """A short digest of the cells by their ids: the same whatever numbers stand for them, as other lists bring other catalogues."""
+    keys = _mixed(users.keys_of(cells.users)) ^ items.keys_of(cells.items).view(np.uint64)
+    hashes = _mixed((_mixed(keys) ^ cells.values.astype(np.float64).view(np.uint64)).view(np.int64))
+    # Sums do not depend on the order of the cells; that of a second hash leaves no room for cells that trade places.
+    parts = (len(hashes), hashes.sum(dtype=np.uint64), _mixed(hashes).sum(dtype=np.uint64))
+    return hashlib.sha256(np.array(parts, dtype=np.uint64).tobytes()).hexdigest()[:16]
+
+
+def _mixed(keys: NDArray[Any]) -> NDArray[np.uint64]:
+    """A hash of each number (splitmix64)."""
+    mixed = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def check_threshold(threshold: object) -> float | None:

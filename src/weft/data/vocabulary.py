@@ -118,6 +118,17 @@ class Vocabulary:
         digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self._ids)
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
+    def keys_of(self, codes: Codes) -> Codes:
+        """The key of each of these codes, at the cost of the ids among them."""
+        import polars as pl
+
+        met = np.zeros(self.size, dtype=np.bool_)
+        met[codes] = True
+        keys = np.arange(self.size, dtype=np.int64)
+        if self._ids is not None:
+            keys[met] = Vocabulary(self.kind, 0, self._ids.filter(pl.Series(met))).keys()
+        return keys[codes]
+
 
 def distinct(ids: pl.Series) -> pl.Series:
     """Each id once, in order."""

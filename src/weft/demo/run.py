@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sparse
@@ -61,8 +60,3 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
             name=name,
         )
     step("done")
-
-
-def save(results: list[Result], folder: Path) -> list[Path]:
-    """Write one JSON file per model."""
-    return [result.save(folder / f"{result.name}.json") for result in results]

@@ -7,34 +7,91 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from weft.report.tables import Line, lines
 from weft.result import Z95, MetricValue, Result
 from weft.significance import Comparison
+
+LEGEND = "95 % confidence intervals over users; * best"
+_NAME = 24  # columns that a long name may be folded to
+
+
+def results_tables(results: Sequence[Result], width: int) -> list[Table]:
+    """Metrics down and models across; or, if that is wider than `width`, models down and as many metrics across as fit, in turn."""
+    every = lines(results)
+    longest = max((len(line.name) for line in every), default=0)
+    across = sum(3 + max(8, *(_width(line.values[at]) for line in every)) for at in range(len(results)))
+    if len(results) == 1 or across + 4 + min(longest, _NAME) <= width:
+        return [results_table(results)]
+    room = width - min(max(cell_len(result.name) for result in results), _NAME) - 4
+    tables: list[list[Line]] = []
+    left = 0
+    for line in every:
+        needed = 3 + max(min(len(line.name), _NAME), *map(_width, line.values))
+        if needed > left:
+            tables.append([])
+            left = room
+        tables[-1].append(line)
+        left -= needed
+    return [_turned(results, part) for part in tables]
 
 
 def results_table(results: Sequence[Result]) -> Table:
     """Metrics down, models across: value ± half of the 95 % interval, the best value of each row marked with a star."""
-    table = Table(
-        title="95 % confidence intervals over users; * best", title_style="italic", title_justify="left", caption_justify="left"
-    )
+    table = Table()
     table.add_column("metric", overflow="fold")
     for result in results:
-        table.add_column(Text(result.name), justify="right", no_wrap=True)
-    names = list(dict.fromkeys(name for result in results for name in result))
+        numbers = max((_width(value) for value in result.values), default=1)
+        table.add_column(Text(result.name), justify="right", overflow="fold", min_width=numbers)
     group = None
-    for name in names:
-        values = [result.entry(name) if name in result else None for result in results]
-        metric = next(value.metric for value in values if value is not None)
+    for line in lines(results):
+        metric = next(value.metric for value in line.values if value is not None)
         if group is not None and metric != group:
             table.add_section()
         group = metric
-        best = _best([value for value in values if value is not None])
-        table.add_row(
-            Text(name), *(_cell(value, value is not None and best is not None and value.merit == best) for value in values)
-        )
+        table.add_row(Text(line.name), *(_cell(value, line.is_best(value)) for value in line.values))
     return table
+
+
+def _turned(results: Sequence[Result], part: Sequence[Line]) -> Table:
+    table = Table()
+    table.add_column("model", overflow="fold")
+    for line in part:
+        numbers = max(map(_width, line.values))  # names are folded, numbers are not
+        table.add_column(Text(line.name), justify="right", overflow="fold", min_width=numbers, max_width=max(_NAME, numbers))
+    for at, result in enumerate(results):
+        table.add_row(Text(result.name), *(_cell(line.values[at], line.is_best(line.values[at])) for line in part))
+    return table
+
+
+def counts_line(results: Sequence[Result]) -> str:
+    """On how many users and items the models were evaluated."""
+
+    def told(count: str, one: str, many: str) -> str:
+        numbers = sorted({result.counts.get(count, 0) for result in results})
+        among = f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+        return f"{among} {one if numbers == [1] else many}"
+
+    parts = [
+        told("evaluated_users", "evaluated user", "evaluated users"),
+        told("items", "item", "items"),
+        told("relevant_items", "relevant interaction", "relevant interactions"),
+    ]
+    masks = {result.settings.get("mask_seen") for result in results}
+    return ", ".join(parts) + ("; what users have seen is masked" if masks == {True} else "") + "."
+
+
+def note_lines(results: Sequence[Result]) -> list[str]:
+    """What to know about the numbers: first of all models, then of each."""
+    shared = set.intersection(*(set(result.notes) for result in results))
+    said = []
+    if len({result.counts.get("items") for result in results}) > 1:
+        said.append("the models have different catalogues, which moves what counts items: give one as --items")
+    said += [f"all: {note}" if len(results) > 1 else note for note in results[0].notes if note in shared]
+    return said + [f"{result.name}: {note}" for result in results for note in result.notes if note not in shared]
 
 
 def comparison_tables(comparison: Comparison) -> list[Table]:
@@ -64,18 +121,23 @@ def _grouped(comparison: Comparison) -> dict[tuple[str, str, str], dict[str, Map
     return groups
 
 
-def _best(values: Sequence[MetricValue]) -> float | None:
-    """The merit of the best of several values; None where there is nothing to choose."""
-    merits = {value.merit for value in values if value.merit is not None and not math.isnan(value.value)}
-    return max(merits) if len(merits) > 1 else None
-
-
 def _cell(value: MetricValue | None, best: bool) -> Text:
     if value is None:
         return Text("-", style="dim")
-    margin = "" if math.isnan(value.std_error) else f" ± {Z95 * value.std_error:.4f}"
-    star = "*" if best else " "
-    return Text(f"{value.value:.4f}{star}", style="bold" if best else "").append(margin, style="not bold dim")
+    return Text(_number(value) + ("*" if best else " "), style="bold" if best else "").append(_margin(value), style="not bold dim")
+
+
+def _number(value: MetricValue) -> str:
+    return f"{value.value:.4f}"
+
+
+def _margin(value: MetricValue) -> str:
+    return "" if math.isnan(value.std_error) else f" ± {Z95 * value.std_error:.4f}"
+
+
+def _width(value: MetricValue | None) -> int:
+    """How wide a cell is."""
+    return 1 if value is None else len(_number(value)) + 1 + len(_margin(value))
 
 
 def _winner(results: Mapping[str, Result], name: str, row: Mapping[str, Any]) -> str:
