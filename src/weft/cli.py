@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -221,6 +221,112 @@ def _compare_definitions(metric: type[BaseMetric]) -> None:
     missing = [tool for tool in definitions.tools() if tool not in {row.tool for row in definitions.side_by_side(metric)}]
     if missing:
         console.print(f"[dim]not covered by: {', '.join(missing)}[/dim]", highlight=False)
+
+
+@app.command(epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something given cannot be read.")
+def check(
+    recs: Annotated[
+        list[str], typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", show_default=False)
+    ],
+    truth: Annotated[Path, typer.Option(metavar="PATH", help="What users wanted.", show_default=False)],
+    train: Annotated[Path | None, typer.Option(metavar="PATH", help="What users had before.")] = None,
+    items: Annotated[Path | None, typer.Option(metavar="PATH", help="The catalogue.")] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("--metrics", "-m", metavar="NAMES", help="What to watch; may be repeated.", show_default="nDCG,Recall"),
+    ] = None,
+    top_k: Annotated[
+        list[str] | None,
+        typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", show_default="10"),
+    ] = None,
+    relevance_threshold: Annotated[
+        float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Another tool's definitions, such as trec_eval.")] = None,
+    format: Annotated[str, typer.Option("--format", "-f", help="table or json.")] = "table",  # noqa: A002
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+) -> None:
+    """Say everything suspicious about files, and how far each of it moves the metrics.
+
+    Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties, scores that are no numbers or all
+    the same, leaks in time and more: each with a count, the first rows, and the metrics with it treated the other way.
+
+    \b
+    weft check --recs knn.csv --truth test.csv --train train.csv
+    weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG,MAP -k 10,20
+    """
+    from weft.errors import one_of
+
+    chosen = one_of("--format", format, ("table", "json"))
+    models, cutoffs = _named_files(recs), _numbers(top_k) or [10]
+    names = [name for given in metrics or ["nDCG,Recall"] for name in _split(given)]
+    with _steps(len(models) + 6) as step:
+        step("loading torch")
+        from weft.checks import check_models
+
+        checked = check_models(
+            models,
+            truth,
+            train=train,
+            items=items,
+            metrics=names,
+            top_k=cutoffs,
+            relevance_threshold=relevance_threshold,
+            profile=profile,
+            begin=step,
+        )
+    print(checked.to_json() if chosen == "json" else checked)
+    if checked.of("error") or (strict and checked.of("warning")):
+        raise typer.Exit(1)
+
+
+def _named_files(given: Sequence[str]) -> dict[str, Path]:
+    """`NAME=PATH`, or a path, whose stem is the name."""
+    from weft.errors import SettingError
+
+    named: dict[str, Path] = {}
+    for text in given:
+        name, sign, place = text.partition("=")
+        if not sign or "/" in name:  # a path that has the sign in it
+            name, place = "", text
+        if not place.strip():
+            raise SettingError(f"--recs {text}: expected a path after '='.")
+        name = name or Path(place).name.partition(".")[0]
+        if name in named:
+            raise SettingError(
+                f"--recs {text}: there is a model {name!r} already; give each its own name, as in --recs {name}_2={place}."
+            )
+        named[name] = Path(place)
+    return named
+
+
+def _split(text: str) -> list[str]:
+    """Names between commas that are neither in parentheses nor in brackets nor in quotes."""
+    parts, depth, quote = [""], 0, ""
+    for sign in text:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        else:
+            depth += (sign in "([") - (sign in ")]")
+        if sign == "," and depth <= 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _numbers(given: Sequence[str] | None) -> list[int] | None:
+    from weft.errors import SettingError
+
+    if given is None:
+        return None
+    parts = [part.strip() for text in given for part in text.split(",")]
+    wrong = next((part for part in parts if not part.lstrip("+-").isdecimal()), None)
+    if wrong is not None:
+        raise SettingError(f"--top-k {','.join(given)}: {wrong!r} is not a whole number; write for example --top-k 10,20.")
+    return [int(part) for part in parts]
 
 
 if __name__ == "__main__":
