@@ -53,7 +53,7 @@ def id_types(given: Inputs) -> Found | None:
             text, numbers = (
                 [name for name, column in columns.items() if (column.dtype == pl.String) == is_text] for is_text in (True, False)
             )
-            told.append(f"{kind} ids are text in {in_words(text)}, but integers in {in_words(numbers)}")
+            told.append(f"the {kind} ids are text in {in_words(text)}, but integers in {in_words(numbers)}")
             examples += [{"where": names[0], kind: columns[names[0]][0]} for names in (text, numbers)]
     if not told:
         return None
@@ -61,7 +61,7 @@ def id_types(given: Inputs) -> Found | None:
         "id-types",
         "error",
         "ids",
-        f"{in_words(told)}: 1 and '1' are different ids, and nothing would match.".capitalize(),
+        f"T{in_words(told)[1:]}; 1 and '1' are different ids, and nothing would match.",
         len(told),
         tuple(examples),
         (Treatment("ids converted to text"),),

@@ -97,7 +97,7 @@ class Trial:
             for model in models
             for treatment in one.treatments
             if (treated := self._values_after(model, treatment)) is not None
-            for metric, value in self._values[model].items
+            for metric, value in self._values[model].items()
             if metric in treated
         )
         remark = one.remark or ("" if effects else "no user would be left to evaluate without what was found")
