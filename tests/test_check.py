@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import weft
@@ -340,14 +342,13 @@ def test_users_without_a_list():
 
 def test_a_profile_that_leaves_users_without_a_list_out_is_treated_the_other_way():
     lists = LISTS.filter(pl.col("user") != "u4")
-    with_profile = next(tool for tool in ("trec_eval", "ranx", "rectools", "recbole", "sklearn", "torchmetrics", "warprec"))
-    checked = check(lists, profile=with_profile)
+    checked = check(lists, profile="trec_eval")
     (finding,) = [finding for finding in checked.findings if finding.kind == "users-without-list"]
-    result = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile=with_profile)
+    result = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile="trec_eval")
     assert before(finding) == {value.name: value.value for value in result.values}
-    other = "zero" if result.settings["missing_lists"] == "skip" else "skip"
-    changed = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile=with_profile, missing_lists=other)
-    assert treated(finding, f"missing_lists={other!r}") == {value.name: value.value for value in changed.values}
+    assert result.settings["missing_lists"] == "skip"
+    changed = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile="trec_eval", missing_lists="zero")
+    assert treated(finding, "missing_lists='zero'") == {value.name: value.value for value in changed.values}
 
 
 def test_users_without_truth():
@@ -482,6 +483,22 @@ def test_lists_that_are_all_short_are_compared_at_their_own_length():
     }
 
 
+def test_lists_that_are_all_short_under_a_profile_and_with_a_metric_without_a_name():
+    checked = weft.check(LISTS, TRUTH, metrics=["MAP"], top_k=10, profile="trec_eval")
+    at_4 = weft.evaluate(LISTS, TRUTH, metrics=["MAP"], top_k=4, profile="trec_eval")
+    assert treated(checked.findings[0], "cut-off 4") == {"MAP(normalizer=relevant)@10": at_4["MAP@4"]}
+
+    class Nameless(weft.UserAverageTopKMetric):
+        """A metric that is not registered."""
+
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            return top_k_rel.sum(dim=1).double()
+
+    checked = weft.check(LISTS, TRUTH, metrics=[Nameless(k=10), "Recall@10"])
+    assert list(checked.values["lists"]) == ["Nameless@10", "Recall@10"]
+    assert list(treated(checked.findings[0], "cut-off 4")) == ["Recall@10"]
+
+
 def test_lists_of_very_different_lengths():
     more = pl.DataFrame({"user": ["u0"] * 4, "item": ["i5", "i9", "i10", "i11"], "score": [0.1, 0.05, 0.04, 0.03]})
     finding = only(check(pl.concat([LISTS, more])), "uneven-lists", "note")
@@ -557,6 +574,20 @@ def test_empty_tables():
     assert set(map(math.isnan, check(truth=TRUTH.head(0)).values["lists"].values())) == {True}
 
 
+def test_scores_that_float64_cannot_tell_apart():
+    lists = LISTS.with_columns(score=pl.Series([2**60 + 3, 2**60 + 2, 7, 5] * 6))
+    with pytest.raises(InputError, match="cannot tell apart"):
+        evaluate(lists)
+    checked = check(lists)
+    assert checked.kinds == ("scores-beyond-precision", "ties") and checked.findings[0].count == 12
+    assert treated(checked.findings[0], "scores rounded to float64") == evaluate(lists.with_columns(pl.col("score").cast(float)))
+
+
+def test_times_of_two_kinds_are_not_compared():
+    truth, train = TRUTH.with_columns(timestamp=pl.lit(5)), TRAIN.with_columns(timestamp=pl.lit("2020-01-01"))
+    assert only(check(truth=truth, train=train), "timestamps-of-two-kinds", "note", "train").effects == ()
+
+
 # ----------------------------------------------------------------------------------------------------------- models, settings
 
 
@@ -575,7 +606,7 @@ def test_several_models_share_what_is_found_in_truth():
 def test_bad_settings_and_sources_are_errors():
     with pytest.raises(MissingInput, match="GAUC needs the scores of all items"):
         weft.check(LISTS, TRUTH, metrics="GAUC")
-    with pytest.raises(InputError, match="weft.check reads recommendation lists"):
+    with pytest.raises(InputError, match=r"weft\.check reads recommendation lists"):
         weft.check(np.zeros((2, 3)), TRUTH)
     with pytest.raises(SettingError, match="cannot be called 'truth'"):
         check(name="truth")
@@ -593,6 +624,45 @@ def test_everything_is_frozen():
         checked.findings = ()
     with pytest.raises(AttributeError):
         checked.findings[0].kind = "other"
+
+
+IDS = st.sampled_from(["a", "b", "c", "A"])
+SCORES = st.sampled_from([0.0, 0.5, 1.0, 2.0, -1.0, float("nan"), float("inf"), None])
+ROUGH = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), IDS, SCORES, st.integers(0, 4)), max_size=10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ROUGH,
+    ROUGH,
+    st.none() | ROUGH,
+    st.none() | st.lists(IDS, min_size=1),
+    st.sampled_from(["score", "rank", "both", "none"]),
+    st.booleans(),
+)
+def test_an_error_is_found_exactly_where_evaluate_refuses(lists, truth, train, items, order, numbers):
+    """Whatever the data: the values are those of weft.evaluate where it gives some, and where it refuses there is an error."""
+
+    def frame(rows, *columns):
+        table = pl.DataFrame(rows, schema={"user": str, "item": str, "score": float, "rank": int}, orient="row")
+        return table.select("user", "item", *columns)
+
+    columns = {"score": ["score"], "rank": ["rank"], "both": ["score", "rank"], "none": []}[order]
+    rated = pl.col("score").alias("rating")
+    tables = frame(lists, *columns), frame(truth, rated)
+    if numbers:
+        tables = tables[0], tables[1].with_columns(user=pl.col("user").replace_strict({"a": 1, "b": 2, "c": 3}, default=None))
+    others = {"train": None if train is None else frame(train, rated), "items": items}
+    checked = weft.check(*tables, **others, metrics=METRICS, top_k=2)
+    try:
+        result = weft.evaluate(*tables, **others, metrics=METRICS, top_k=2)
+    except InputError:
+        assert checked.refused == ("lists",) and checked.of("error")
+    else:
+        assert checked.refused == () and not checked.of("error")
+        for name, value in checked.values["lists"].items():
+            assert value == result[name] or (math.isnan(value) and math.isnan(result[name]))
+    assert str(checked) and json.loads(checked.to_json())["refused"] == list(checked.refused)
 
 
 # --------------------------------------------------------------------------------------------------------------- command line

@@ -172,7 +172,21 @@ def _unless_empty(data: Inputs, truth: Table) -> Inputs | None:
 def _time(data: Inputs, train: Table) -> Iterator[Found]:
     """Train that is later than truth, where both tell the time in the same way."""
     frames = (train.frame, data.truth.frame)
-    if not all("timestamp" in frame.columns for frame in frames) or len({frame["timestamp"].dtype for frame in frames}) > 1:
+    if not all("timestamp" in frame.columns for frame in frames):
+        return
+    kinds = [str(frame["timestamp"].dtype) for frame in frames]
+    if kinds[0] != kinds[1]:
+        yield Found(
+            "timestamps-of-two-kinds",
+            "note",
+            "train",
+            f"Timestamps are {kinds[0]} in train and {kinds[1]} in truth, so that nobody can tell which is later.",
+            len(train.frame),
+            (),
+            (),
+            "Write the time in the same way in both files.",
+            remark="times cannot be compared",
+        )
         return
     begins = data.truth.frame.group_by("user").agg(begins=pl.col("timestamp").min())
     late = train.frame.join(begins, on="user", how="inner", maintain_order="left").filter(pl.col("timestamp") > pl.col("begins"))

@@ -78,12 +78,13 @@ def _columns(given: Inputs, kind: str) -> dict[str, pl.Series]:
 
 
 def of_one_type(given: Inputs) -> Inputs:
-    """Every id as text where some are."""
+    """Every id as text where some are, else as a number."""
     for kind in KINDS:
-        if any(column.dtype == pl.String for column in _columns(given, kind).values()):
-            items = given.items
-            given = given.map(lambda table, kind=kind: table.retyped(kind))  # type: ignore[misc]
-            given = replace(given, items=items.cast(pl.String) if kind == "item" and items is not None else items)
+        is_text = any(column.dtype == pl.String for column in _columns(given, kind).values())
+        dtype = pl.String if is_text else pl.Int64
+        items = given.items
+        given = given.map(lambda table, kind=kind, dtype=dtype: table.retyped(kind, dtype))  # type: ignore[misc]
+        given = replace(given, items=items.cast(dtype) if kind == "item" and items is not None else items)
     return given
 
 

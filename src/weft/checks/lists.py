@@ -8,6 +8,8 @@ import polars as pl
 
 from weft.checks.tables import SHOWN, Table
 from weft.checks.trials import Found, Treatment
+from weft.names import parse
+from weft.registry import all_metrics
 from weft.result import Result
 
 # From how many users on it is odd that half of them have one list.
@@ -58,11 +60,7 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
         if len(short) == len(lengths):
             # Nobody would be left, so the metrics are taken where the longest list ends.
             end = int(most)
-            names = {
-                value.name: f"{value.metric}@{min(value.k, end)}" if value.k else value.metric
-                for value in baseline.values
-                if not value.cell
-            }
+            names = _cut_off(baseline, end)
             settings = {"metrics": list(dict.fromkeys(names.values())), "top_k": []}
             treatment = Treatment(f"cut-off {end}", lambda data: data if end and names else None, settings, names)
         yield Found(
@@ -95,6 +93,16 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
             ),
             "Nothing for metrics at a cut-off; those that read whole lists favour long ones.",
         )
+
+
+def _cut_off(baseline: Result, end: int) -> dict[str, str]:
+    """For each metric that can be asked for by name, the same with its cut-off where the lists end, if it was behind that."""
+    known = {metric.__name__ for metric in all_metrics()}
+    return {
+        value.name: value.metric if value.k is None else f"{value.metric}@{min(value.k, end)}"
+        for value in baseline.values
+        if not value.cell and parse(value.metric).name in known
+    }
 
 
 def _ranks(table: Table) -> Iterator[Found]:
@@ -256,7 +264,7 @@ def _same_lists(table: Table, depth: int) -> Iterator[Found]:
             "same-lists",
             "warning",
             table.where,
-            f"{whom} {len(lists):,} users have the same first {min(depth, len(items))} items.",
+            f"{whom} {len(lists):,} users have the same first {f'{len(items)} items' if len(items) > 1 else 'item'}.",
             count,
             tuple({"item": item} for item in items[:SHOWN]),
             (),

@@ -125,6 +125,17 @@ def refused_lists(table: Table) -> Iterator[Found]:
             tuple(ways),
             f"Find out why the model has no {column} there; leave these rows out, or give them a number.",
         )
+    if count := len(table.imprecise):
+        yield Found(
+            "scores-beyond-precision",
+            "error",
+            table.where,
+            f"{count:,} of {table.rows:,} scores are whole numbers beyond 2**53, which float64 cannot tell apart.",
+            count,
+            table.examples(table.imprecise),
+            (Treatment("scores rounded to float64"),),
+            "Scale the scores down, or give ranks.",
+        )
     again = frame.filter(repeated(PAIR))
     if count := len(again):
         yield Found(

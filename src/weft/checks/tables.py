@@ -39,6 +39,7 @@ class Table:
     width: int | None = None  # the columns of a matrix, which are all items
     nameless: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows without a user or an item
     fractional: tuple[str, ...] = ()  # "user", "item": whose ids came as 1.0, 2.0
+    imprecise: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows with scores that float64 cannot tell apart
 
     @cached_property
     def users(self) -> pl.Series:
@@ -67,10 +68,10 @@ class Table:
             everyone = everyone.to_frame("user").join(chosen, on="user", how=how, maintain_order="left")["user"]
         return replace(self, frame=self.frame.join(chosen, on="user", how=how, maintain_order="left"), everyone=everyone)
 
-    def retyped(self, kind: str) -> Table:
-        """With the ids of users or items as text."""
-        everyone = self.everyone.cast(pl.String) if self.everyone is not None and kind == "user" else self.everyone
-        return replace(self, frame=self.frame.with_columns(pl.col(kind).cast(pl.String)), everyone=everyone)
+    def retyped(self, kind: str, dtype: Any) -> Table:
+        """With the ids of users or items as text, or, where there are none, of any type."""
+        everyone = self.everyone.cast(dtype) if self.everyone is not None and kind == "user" else self.everyone
+        return replace(self, frame=self.frame.with_columns(pl.col(kind).cast(dtype)), everyone=everyone)
 
     def renamed(self, kind: str, names: pl.DataFrame) -> Table:
         """With some users or items under another name: `names` has the columns `old` and `new`."""
@@ -160,6 +161,9 @@ def _from_columns(columns: list[str], column: Callable[[str], Any], where: str, 
     if "rating" in wanted:
         rows = rows if "rating" in numbers else rows.with_columns(rating=pl.lit(1.0))
         rows = rows.with_columns(_times(columns, column))
+    imprecise = np.zeros(len(named), dtype=np.bool_)
+    if (name := find_column(columns, "score", where) if "score" in wanted else None) is not None:
+        imprecise = _imprecise(column(name))
     ids, fractional = {}, []
     for kind in PAIR:
         part = _chosen(raw[kind], named)
@@ -169,7 +173,8 @@ def _from_columns(columns: list[str], column: Callable[[str], Any], where: str, 
         ids[kind] = id_series(part, kind, where)
     lost = rows.filter(~named).with_columns(pl.Series(kind, _texts(_chosen(raw[kind], ~named)), dtype=pl.String) for kind in PAIR)
     frame = rows.filter(named).with_columns(**ids)
-    return Table(where, frame, rows=len(rows), nameless=lost, fractional=tuple(fractional))
+    beyond = frame.filter(imprecise[named])
+    return Table(where, frame, rows=len(rows), nameless=lost, fractional=tuple(fractional), imprecise=beyond)
 
 
 def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) -> Table:
@@ -227,6 +232,14 @@ def _texts(ids: Any) -> list[str | None]:
 
 def _is_float(ids: pl.Series | Any) -> bool:
     return bool(ids.dtype.is_float()) if isinstance(ids, pl.Series) else ids.dtype.kind == "f"
+
+
+def _imprecise(scores: Any) -> Any:
+    """Which scores are whole numbers that float64 would round."""
+    numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
+    if not numbers.dtype.is_integer():
+        return np.zeros(len(numbers), dtype=np.bool_)
+    return ((numbers > 2**53) | (numbers < -(2**53))).fill_null(False).to_numpy()
 
 
 def _whole(ids: Any, kind: str, where: str) -> pl.Series:

@@ -111,7 +111,8 @@ class Trial:
             data = self._whole if treatment.change is None else treatment.change(self._whole)
             self._done[key] = None
             if data is not None:
-                result = evaluate_model(data, model, {**self._settings, **treatment.settings})
+                # A treatment may bring back rows of items that the repaired data do not have.
+                result = evaluate_model(data.with_whole_catalogue(), model, {**self._settings, **treatment.settings})
                 names = treatment.names or {value.name: value.name for value in result.values}
                 self._done[key] = {asked: result[name] for asked, name in names.items()}
         return self._done[key]
