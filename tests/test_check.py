@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import weft
+import weft.checks
 from weft.checks import check_models
 from weft.cli import app
 from weft.errors import InputError, MissingInput, SettingError
@@ -727,6 +729,31 @@ def test_a_new_process_has_the_exit_codes(folder):
         done = start(*arguments)
         assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr
         assert done.stderr.startswith("error: ") and message in done.stderr
+
+
+# --------------------------------------------------------------------------------------------------------------------- docs
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    example, shown = (re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("python", "text"))
+    exec(compile(example, "docs/check.md", "exec"), {})
+    assert capsys.readouterr().out == shown
+    command = re.search(r"^weft check (.*)$", PAGE, re.MULTILINE)[1]
+    assert run(*command.split()).stdout == shown
+
+
+def test_the_page_lists_every_finding():
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(weft.checks.__file__).parent.glob("*.py"))
+    kinds = set(re.findall(r'Found\(\s*f?"([\w{}-]+)"', source)) - {"not-finite-{column}s"} | {
+        "not-finite-scores",
+        "not-finite-ranks",
+    }
+    listed = re.findall(r"^\| (`.*?) \| (?:error|warning|note) \|", PAGE, re.MULTILINE)
+    assert len(kinds) > 35 and kinds == {kind for row in listed for kind in re.findall(r"`([\w-]+)`", row)}
 
 
 # ---------------------------------------------------------------------------------------------------------------- real data

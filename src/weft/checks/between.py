@@ -11,7 +11,7 @@ import polars as pl
 from weft.checks.ids import nothing_in_common, spelling
 from weft.checks.lists import placed
 from weft.checks.tables import PAIR, Table
-from weft.checks.trials import KINDS, Found, Inputs, Treatment, first_ids
+from weft.checks.trials import KINDS, Found, Inputs, Treatment, first_ids, many
 from weft.profiles import choose, find_profile
 
 
@@ -133,8 +133,8 @@ def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
             "cold-items-in-truth",
             "note",
             "truth",
-            f"{len(cold):,} of {len(truth.items):,} items ({len(rows):,} rows) are not in train: most models cannot recommend "
-            f"them.{never}",
+            f"{len(cold):,} of {len(truth.items):,} items ({many(len(rows), 'row')}) are not in train: most models cannot "
+            f"recommend them.{never}",
             len(cold),
             truth.examples(rows),
             (
@@ -196,8 +196,8 @@ def _time(data: Inputs, train: Table) -> Iterator[Found]:
             "train-after-truth",
             "warning",
             "train",
-            f"{len(late):,} of {train.rows:,} rows are later than the first truth row of their user ({len(users):,} users): the "
-            "model may have learned from the future of those it is tested on.",
+            f"{len(late):,} of {train.rows:,} rows are later than the first truth row of their user ({many(len(users), 'user')}): "
+            "the model may have learned from the future of those it is tested on.",
             len(late),
             train.examples(late),
             (Treatment("these users left out", lambda data: data.of_users(users, keep=False)),),
@@ -289,7 +289,8 @@ def _seen(table: Table, train: Table) -> Iterator[Found]:
             "seen-in-lists",
             "warning",
             table.where,
-            f"{len(seen):,} of {table.rows:,} recommended items are in their user's train ({seen['user'].n_unique():,} users).",
+            f"{len(seen):,} of {table.rows:,} recommended items are in their user's train "
+            f"({many(seen['user'].n_unique(), 'user')}).",
             len(seen),
             table.examples(seen),
             (Treatment("mask_seen=True", settings={"mask_seen": True}),),

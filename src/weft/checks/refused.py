@@ -9,7 +9,7 @@ import polars as pl
 
 from weft.checks.repairs import finite, repair_lists, repair_train, repair_truth, repeated
 from weft.checks.tables import PAIR, Table
-from weft.checks.trials import Found, Inputs, Treatment, first_ids
+from weft.checks.trials import Found, Inputs, Treatment, first_ids, many
 
 
 def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
@@ -142,7 +142,7 @@ def refused_lists(table: Table) -> Iterator[Found]:
             "duplicates-in-lists",
             "error",
             table.where,
-            f"{count:,} of {table.rows:,} rows repeat an item in the list of {again['user'].n_unique():,} users.",
+            f"{count:,} of {table.rows:,} rows repeat an item in their list ({many(again['user'].n_unique(), 'user')}).",
             count,
             table.examples(again),
             (
@@ -194,8 +194,8 @@ def outside_catalogue(whole: Inputs) -> Iterator[Found]:
                 "items-outside-catalogue",
                 "error",
                 name,
-                f"{count:,} of {table.rows:,} rows name one of {rows['item'].n_unique():,} items that are not in the catalogue of "
-                f"{whole.items.n_unique():,}.",
+                f"{count:,} of {table.rows:,} rows ({many(rows['item'].n_unique(), 'item')}) are not in the catalogue of "
+                f"{whole.items.n_unique():,} items.",
                 count,
                 table.examples(rows),
                 (

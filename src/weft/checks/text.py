@@ -15,7 +15,7 @@ _INDENT = "    "
 
 def render(checked: Checked) -> str:
     """The inputs, then each finding in a block of its own, the worst first."""
-    blocks = [_inputs(checked), *(_block(finding) for finding in checked.findings), _summary(checked)]
+    blocks = [_inputs(checked), *(_block(finding, checked.refused) for finding in checked.findings), _summary(checked)]
     return "\n\n".join(blocks)
 
 
@@ -27,14 +27,14 @@ def _inputs(checked: Checked) -> str:
     return "\n".join([lines[0], *(f"{line}  {one.path or ''}".rstrip() for line, one in zip(lines[1:], checked.inputs))])
 
 
-def _block(finding: Finding) -> str:
+def _block(finding: Finding, refused: Sequence[str]) -> str:
     lines = [f"{finding.severity}: {finding.kind} in {finding.where}".replace(" in ids", "")]
     lines += _wrapped(finding.message)
     lines += [_cut(f"{_INDENT}  {_example(example)}") for example in finding.examples]
     hidden = finding.count - len(finding.examples)
     if finding.examples and hidden > 0 and finding.kind not in _COUNTS_NO_EXAMPLES:
         lines.append(f"{_INDENT}  ... and {hidden:,} more")
-    lines += [_INDENT + line for line in _effects(finding)]
+    lines += [_INDENT + line for line in _effects(finding, refused)]
     if finding.remark:
         lines += _wrapped(f"Effect: none to show, {finding.remark}.")
     lines += _wrapped(f"Fix: {finding.fix}")
@@ -69,14 +69,15 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value) and value.is_integer()
 
 
-def _effects(finding: Finding) -> list[str]:
-    """A table for each model: what comes out as it is, and under each treatment."""
+def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
+    """A table for each model: what comes out as it is, or with errors repaired, and under each treatment."""
     lines = []
     models = list(dict.fromkeys(effect.model for effect in finding.effects))
     for model in models:
         own = {(effect.metric, effect.treatment): effect for effect in finding.effects if effect.model == model}
         treatments = list(dict.fromkeys(treatment for _, treatment in own))
-        rows = [(model if len(models) > 1 else "", "as it is", *treatments)]
+        first = "as it is" if finding.severity == "error" or model not in refused else "errors repaired"
+        rows = [(model if len(models) > 1 else "", first, *treatments)]
         for metric in dict.fromkeys(metric for metric, _ in own):
             effects = [own[metric, treatment] for treatment in treatments]
             before = "refused" if effects[0].value is None else _number(effects[0].value)

@@ -135,6 +135,11 @@ def first_ids(kind: str, ids: pl.Series) -> tuple[dict[str, Any], ...]:
     return tuple({kind: value} for value in ids.head(SHOWN))
 
 
+def many(count: int, noun: str) -> str:
+    """`1 user`, `2 users`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def in_words(parts: list[str]) -> str:
     """`a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
