@@ -387,6 +387,12 @@ def test_cold_items_and_users():
     finding = only(checked, "cold-items-in-truth", "note", "truth")
     assert finding.count == 1 and [example["user"] for example in finding.examples] == ["u1", "u5"]
     assert treated(finding, "their rows removed from truth") == evaluate(truth=TRUTH.filter(pl.col("item") != "i3"))
+    nowhere = check(LISTS.filter(pl.col("item") != "i3"), train=TRAIN.filter(pl.col("item") != "i3"))
+    assert nowhere.kinds == ("cold-items-in-truth", "unknown-items-in-truth")
+    finding = nowhere.findings[1]
+    assert (finding.where, finding.count, len(finding.examples)) == ("lists", 1, 2)
+    rest = pl.col("item") != "i3"
+    assert treated(finding, "their rows removed from truth") == evaluate(LISTS.filter(rest), TRUTH.filter(rest))
     odd = pl.concat([TRAIN.filter(pl.col("user") != "u2"), pl.DataFrame({"user": ["u0"], "item": ["i11"]})])
     finding = only(check(train=odd), "users-without-train", "note", "truth")
     assert finding.examples == ({"user": "u2"},)
@@ -605,6 +611,19 @@ def test_several_models_share_what_is_found_in_truth():
     assert alone.refused == ("b",)
 
 
+def test_what_is_odd_about_one_model_moves_no_number_of_another():
+    """The type of b's ids, or an item that only b has, must not reach a."""
+    numbers = LISTS.with_columns(pl.col("user").str.slice(1).cast(pl.Int64))
+    stranger = pl.concat([LISTS, pl.DataFrame({"user": ["u0"], "item": ["zz"], "score": [0.95]})])
+    settings = {"items": ITEMS, "metrics": ["Gini", "nDCG"], "top_k": K}
+    expected = weft.evaluate(LISTS, TRUTH, **settings)
+    for odd, kind in ((numbers, "id-types"), (stranger, "items-outside-catalogue")):
+        checked = check_models({"a": LISTS, "b": odd}, TRUTH, **settings)
+        assert checked.refused == ("b",) and {finding.kind for finding in checked.of("error")} == {kind}
+        assert checked.values["a"] == {name: expected[name] for name in ("Gini@3", "nDCG@3")}
+        assert {effect.model for finding in checked.of("error") for effect in finding.effects} == {"b"}
+
+
 def test_bad_settings_and_sources_are_errors():
     with pytest.raises(MissingInput, match="GAUC needs the scores of all items"):
         weft.check(LISTS, TRUTH, metrics="GAUC")
@@ -699,6 +718,17 @@ def test_the_command_says_it_with_lines_and_exit_codes(folder):
     assert all(len(line) <= 80 for part in (clean, warned, wrong) for line in part.output.splitlines())
 
 
+def test_what_is_printed_fits_80_columns_with_several_models_and_long_names(folder):
+    pl.concat([TRUTH.with_columns(rating=pl.lit(1.0)), pl.DataFrame({"user": ["u1"], "item": ["i0"], "rating": [-1.0]})]).write_csv(
+        "test.csv"
+    )
+    done = run("--recs", "a=knn.csv", "--recs", "b=few.csv", *BASIC, "-m", "MAP(normalizer=relevant),nDCG(gain=linear, ideal=k)")
+    assert done.exit_code == 1 and done.stdout.count("counted as rated 0, not relevant") == 2
+    assert all(len(line) <= 80 for line in done.output.splitlines())
+    assert re.search(r"^    b +as it is +counted as rated 0", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +errors repaired  missing_lists='skip'$", done.stdout, re.MULTILINE)
+
+
 def test_json_holds_everything(folder):
     told = json.loads(run("--recs", "few.csv", *BASIC, "-m", "nDCG,Recall@2", "-m", "MRR", "--format", "json").stdout)
     (finding,) = told["findings"]
@@ -776,6 +806,7 @@ def test_what_is_awkward_in_the_edge_data_is_found():
         "short-lists",
         "users-without-truth",
         "cold-items-in-truth",
+        "unknown-items-in-truth",
         "train-overlaps-truth-in-time",
     }
     assert [found[kind].count for kind in ("users-without-list", "short-lists", "users-without-truth")] == [94, 95, 95]
@@ -791,7 +822,13 @@ def test_popularity_has_ties_where_the_rank_is_left_out():
     truth = pl.read_csv(data / "test.csv.gz")
     checked = weft.check(lists.drop("rank"), truth, train=data / "train.csv.gz", relevance_threshold=4, metrics="nDCG", top_k=10)
     found = {finding.kind: finding for finding in checked.findings}
-    assert set(found) == {"ties", "users-without-relevant-items", "cold-items-in-truth", "train-overlaps-truth-in-time"}
+    assert set(found) == {
+        "ties",
+        "users-without-relevant-items",
+        "cold-items-in-truth",
+        "unknown-items-in-truth",
+        "train-overlaps-truth-in-time",
+    }
     assert found["users-without-relevant-items"].count == 39 and found["cold-items-in-truth"].count == 70
     low, high = (effect for effect in found["ties"].effects)
     assert low.treated < low.value < high.treated

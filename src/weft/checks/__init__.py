@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import SettingError
+
+if TYPE_CHECKING:
+    from weft.checks.tables import Table
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -156,39 +159,43 @@ def check_models(
     from weft.data.interactions import check_threshold
     from weft.evaluator import as_cutoffs
 
-    taken = [name for name in sources if name in ("truth", "train", "items")]
+    taken = [name for name in sources if name in ("truth", "train", "items", "ids")]
     if taken or not sources:
         raise SettingError(
             f"a model cannot be called {taken[0]!r}; give it another name." if taken else "there is nothing to check."
         )
     begin("reading the data")
-    given = trials.Inputs(
-        lists={name: tables.read(source, name, tables.LISTS) for name, source in sources.items()},
-        truth=tables.read(truth, "truth", tables.INTERACTIONS),
-        train=None if train is None else tables.read(train, "train", tables.INTERACTIONS),
-        items=None if items is None else tables.read_items(items),
-    )
+    lists = {name: tables.read(source, name, tables.LISTS) for name, source in sources.items()}
+    read_truth = tables.read(truth, "truth", tables.INTERACTIONS)
+    read_train = None if train is None else tables.read(train, "train", tables.INTERACTIONS)
+    catalogue = None if items is None else tables.read_items(items)
     settings = {
         "metrics": metrics,
         "top_k": as_cutoffs(top_k),
         "relevance_threshold": check_threshold(relevance_threshold),
         "profile": profile,
     }
-    found, values, refused = search.find(given, settings, begin)
-    ordered = sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
-    return Checked(tuple(ordered), _describe(given), values, refused)
+    # One model after the other, so that nothing odd about one changes the numbers of another.
+    found: dict[tuple[str, str, str], Finding] = {}
+    values: dict[str, Mapping[str, float]] = {}
+    refused = []
+    for name, table in lists.items():
+        findings, values[name], is_refused = search.find(trials.Inputs(table, read_truth, read_train, catalogue), settings, begin)
+        refused += [name] if is_refused else []
+        for one in findings:
+            key = (one.kind, one.where, one.message)
+            found[key] = replace(found[key], effects=found[key].effects + one.effects) if key in found else one
+    ordered = sorted(found.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+    described = [_describe(table) for table in (*lists.values(), read_truth, read_train) if table is not None]
+    if catalogue is not None:
+        described.append(Input("items", None, len(catalogue), None, catalogue.n_unique()))
+    return Checked(tuple(ordered), tuple(described), values, tuple(refused))
 
 
-def _describe(given: Any) -> tuple[Input, ...]:
-    """What each input holds."""
-    named = {**given.lists, "truth": given.truth, **({} if given.train is None else {"train": given.train})}
-    told = [
-        Input(name, None if table.file is None else str(table.file.path), table.rows, len(table.users), len(table.items))
-        for name, table in named.items()
-    ]
-    if given.items is not None:
-        told.append(Input("items", None, len(given.items), None, given.items.n_unique()))
-    return tuple(told)
+def _describe(table: Table) -> Input:
+    """What a table holds."""
+    path = None if table.file is None else str(table.file.path)
+    return Input(table.where, path, table.rows, len(table.users), len(table.items))
 
 
 def _plain(value: Any) -> Any:

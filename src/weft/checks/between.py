@@ -25,12 +25,13 @@ def between_tables(data: Inputs, settings: Mapping[str, Any], cutoffs: list[int]
     if data.train is not None:
         yield from _train_and_truth(data, data.train)
         yield from _time(data, data.train)
-    for table in data.lists.values():
-        yield from _lists_and_truth(data, table, threshold, counts["missing_lists"])
-        if data.train is not None:
-            yield from _seen(table, data.train)
-        if data.items is not None:
-            yield from _never_recommended(data.items, table, cutoffs)
+    table = data.lists
+    yield from _lists_and_truth(data, table, threshold, counts["missing_lists"])
+    if data.train is not None:
+        yield from _seen(table, data.train)
+        yield from _nowhere(data, data.train)
+    if data.items is not None:
+        yield from _never_recommended(data.items.unique(maintain_order=True), table, cutoffs)
 
 
 def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterator[Found]:
@@ -126,26 +127,18 @@ def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
     cold = truth.items.to_frame("item").join(train.items.to_frame("item"), on="item", how="anti", maintain_order="left")["item"]
     if len(cold):
         rows = truth.frame.join(cold.to_frame("item"), on="item", how="semi", maintain_order="left")
-        listed = pl.concat([table.items for table in data.lists.values()]).unique()
-        unlisted = int((~cold.is_in(listed.implode())).sum())
-        never = "" if not unlisted else " No list has one." if unlisted == len(cold) else f" {unlisted:,} of them are in no list."
         yield Found(
             "cold-items-in-truth",
             "note",
             "truth",
             f"{len(cold):,} of {len(truth.items):,} items ({many(len(rows), 'row')}) are not in train: most models cannot "
-            f"recommend them.{never}",
+            "recommend them.",
             len(cold),
             truth.examples(rows),
             (
                 Treatment(
                     "their rows removed from truth",
-                    lambda data: _unless_empty(
-                        data,
-                        data.truth.with_frame(
-                            data.truth.frame.join(cold.to_frame("item"), on="item", how="anti", maintain_order="left")
-                        ),
-                    ),
+                    lambda data: _without_items(data, cold),
                 ),
             ),
             "Nothing, if new items are part of the task; say so beside the numbers.",
@@ -163,6 +156,12 @@ def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
             (Treatment("users without train left out", lambda data: data.of_users(new, keep=False)),),
             "Nothing, if new users are part of the task.",
         )
+
+
+def _without_items(data: Inputs, items: pl.Series) -> Inputs | None:
+    """The data without the truth about some items."""
+    rest = data.truth.frame.join(items.to_frame("item"), on="item", how="anti", maintain_order="left")
+    return _unless_empty(data, data.truth.with_frame(rest))
 
 
 def _unless_empty(data: Inputs, truth: Table) -> Inputs | None:
@@ -264,7 +263,7 @@ def _lists_and_truth(data: Inputs, table: Table, threshold: float | None, missin
             "lists, such as coverage.",
             len(others),
             first_ids("user", others),
-            (Treatment("their lists left out", lambda data: data.with_lists(table.of_users(users, keep=True))),),
+            (Treatment("their lists left out", lambda data: replace(data, lists=table.of_users(users, keep=True))),),
             "Nothing, if coverage is to be that of all lists.",
         )
     relevant = truth.frame.filter(pl.col("rating") > 0 if threshold is None else pl.col("rating") >= threshold)
@@ -295,6 +294,27 @@ def _seen(table: Table, train: Table) -> Iterator[Found]:
             table.examples(seen),
             (Treatment("mask_seen=True", settings={"mask_seen": True}),),
             "mask_seen=True (--mask-seen) removes them and closes the lists up; or make the lists without them.",
+        )
+
+
+def _nowhere(data: Inputs, train: Table) -> Iterator[Found]:
+    """Items of the truth that neither train nor the lists know."""
+    items = data.truth.items.to_frame("item")
+    for table in (train, data.lists):
+        items = items.join(table.items.to_frame("item"), on="item", how="anti", maintain_order="left")
+    unknown = items["item"]
+    if len(unknown) and len(unknown) < len(data.truth.items):
+        rows = data.truth.frame.join(items, on="item", how="semi", maintain_order="left")
+        yield Found(
+            "unknown-items-in-truth",
+            "note",
+            data.lists.where,
+            f"{len(unknown):,} of the {len(data.truth.items):,} items of the truth ({many(len(rows), 'row')}) are neither in "
+            "train nor in any list: nobody could hit them.",
+            len(unknown),
+            data.truth.examples(rows),
+            (Treatment("their rows removed from truth", lambda data: _without_items(data, unknown)),),
+            "Nothing, if these are new items; else look whether they are called by another id.",
         )
 
 

@@ -127,7 +127,7 @@ def _spellings(data: Inputs) -> tuple[dict[tuple[str, str], pl.DataFrame], Calla
                     table = table.renamed(kind, names[table.where, kind])
             return table
 
-        return given.map(change).with_whole_catalogue()
+        return given.map(change)
 
     return names, spell
 

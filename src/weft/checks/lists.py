@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -86,8 +87,8 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
             (
                 Treatment(
                     f"all lists cut at {least:g}",
-                    lambda data: data.with_lists(
-                        table.with_frame(placed(table).filter(pl.col("place") <= least).drop("place").sort("row"))
+                    lambda data: replace(
+                        data, lists=table.with_frame(placed(table).filter(pl.col("place") <= least).drop("place").sort("row"))
                     ),
                 ),
             ),
@@ -150,7 +151,7 @@ def _ranks(table: Table) -> Iterator[Found]:
                 "both are ranked by rank.",
                 count,
                 table.examples(wrong),
-                (Treatment("ranked by score", lambda data: data.with_lists(table.with_frame(table.frame.drop("rank")))),),
+                (Treatment("ranked by score", lambda data: replace(data, lists=table.with_frame(table.frame.drop("rank")))),),
                 "Leave out the column that does not tell the order (a score may also be a distance, the lowest first).",
             )
 
@@ -207,7 +208,7 @@ def _scores(table: Table, cutoffs: list[int]) -> Iterator[Found]:
             (
                 Treatment(
                     "the lowest score first",
-                    lambda data: data.with_lists(table.with_frame(table.frame.with_columns(-pl.col("score")))),
+                    lambda data: replace(data, lists=table.with_frame(table.frame.with_columns(-pl.col("score")))),
                 ),
             ),
             "Give the negative of a distance as the score, or a rank.",

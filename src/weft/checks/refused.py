@@ -111,9 +111,9 @@ def refused_lists(table: Table) -> Iterator[Found]:
         ways = [Treatment("rows dropped")]
         if column == "score":
             ways.append(
-                Treatment("ranked last", lambda data: data.with_lists(repair_lists(table, not_finite="last")))
+                Treatment("ranked last", lambda data: replace(data, lists=repair_lists(table, not_finite="last")))
                 if "rank" not in frame.columns
-                else Treatment("kept at their rank", lambda data: data.with_lists(repair_lists(table, not_finite="last")))
+                else Treatment("kept at their rank", lambda data: replace(data, lists=repair_lists(table, not_finite="last")))
             )
         yield Found(
             f"not-finite-{column}s",
@@ -147,7 +147,7 @@ def refused_lists(table: Table) -> Iterator[Found]:
             table.examples(again),
             (
                 Treatment("keep-best"),
-                Treatment("keep-worst", lambda data: data.with_lists(repair_lists(table, duplicates="worst"))),
+                Treatment("keep-worst", lambda data: replace(data, lists=repair_lists(table, duplicates="worst"))),
             ),
             "duplicates='keep-best' (--duplicates keep-best) goes on with the best of each; look for a join that doubles rows.",
         )
@@ -164,7 +164,9 @@ def refused_lists(table: Table) -> Iterator[Found]:
                 table.examples(twice),
                 (
                     Treatment(f"equal ranks by {by}"),
-                    Treatment("equal ranks in reverse", lambda data: data.with_lists(repair_lists(table, equal_ranks="reverse"))),
+                    Treatment(
+                        "equal ranks in reverse", lambda data: replace(data, lists=repair_lists(table, equal_ranks="reverse"))
+                    ),
                 ),
                 "Give each item of a list a rank of its own, or give scores instead of ranks.",
             )

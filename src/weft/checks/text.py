@@ -62,11 +62,9 @@ def _example(example: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else f"{value:.0f}" if _is_whole(value) else repr(value)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value) and value.is_integer()
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.0f}" if value.is_integer() else f"{value:g}"
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
@@ -77,13 +75,22 @@ def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
         own = {(effect.metric, effect.treatment): effect for effect in finding.effects if effect.model == model}
         treatments = list(dict.fromkeys(treatment for _, treatment in own))
         first = "as it is" if finding.severity == "error" or model not in refused else "errors repaired"
-        rows = [(model if len(models) > 1 else "", first, *treatments)]
-        for metric in dict.fromkeys(metric for metric, _ in own):
-            effects = [own[metric, treatment] for treatment in treatments]
-            before = "refused" if effects[0].value is None else _number(effects[0].value)
-            rows.append((metric, before, *(f"{_number(effect.treated)}{_moved(effect)}" for effect in effects)))
-        lines += _table(rows)
+        head = (model if len(models) > 1 else "", first)
+        table = _effect_table(head, own, treatments)
+        if max(map(len, table)) > _WIDTH - len(_INDENT):  # side by side is too wide
+            table = [line for treatment in treatments for line in _effect_table(head, own, [treatment])]
+        lines += table
     return lines
+
+
+def _effect_table(head: tuple[str, str], own: Mapping[tuple[str, str], Effect], treatments: Sequence[str]) -> list[str]:
+    """Metrics down, treatments across."""
+    rows = [(*head, *treatments)]
+    for metric in dict.fromkeys(metric for metric, _ in own):
+        effects = [own[metric, treatment] for treatment in treatments]
+        before = "refused" if effects[0].value is None else _number(effects[0].value)
+        rows.append((metric, before, *(f"{_number(effect.treated)}{_moved(effect)}" for effect in effects)))
+    return _table(rows)
 
 
 def _moved(effect: Effect) -> str:
