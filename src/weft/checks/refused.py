@@ -52,7 +52,7 @@ def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
             ),
             "Give relevance_threshold (--relevance-threshold), or remove these rows.",
         )
-    again = frame.filter(repeated(PAIR))
+    again = truth.repetitions
     if count := len(again):
         yield Found(
             "duplicates-in-truth",
@@ -88,7 +88,7 @@ def refused_train(train: Table) -> Iterator[Found]:
             ),
             "Give each row a rating, or leave the column out: train says what was seen.",
         )
-    again = train.frame.filter(repeated(PAIR))
+    again = train.repetitions
     if count := len(again):
         yield Found(
             "duplicates-in-train",
@@ -136,7 +136,7 @@ def refused_lists(table: Table) -> Iterator[Found]:
             (Treatment("scores rounded to float64"),),
             "Scale the scores down, or give ranks.",
         )
-    again = frame.filter(repeated(PAIR))
+    again = table.repetitions
     if count := len(again):
         yield Found(
             "duplicates-in-lists",

@@ -32,12 +32,14 @@ def repair_lists(table: Table, *, not_finite: str = "drop", duplicates: str = "b
         else:
             lowest = pl.col("score").filter(finite("score")).min().fill_null(0.0)
             frame = frame.with_columns(pl.when(finite("score")).then("score").otherwise(lowest - 1))
-    frame = once_each(frame, "rank" if "rank" in frame.columns else "score" if "score" in frame.columns else "row", duplicates)
+    if len(table.repetitions):
+        by = next(column for column in ("rank", "score", "row") if column in frame.columns)
+        frame = _once_each(frame, by, duplicates)
     if "rank" in frame.columns and frame.select(repeated(["user", "rank"]).any()).item():
-        by = {"user": False, "rank": False, **({"score": True} if "score" in frame.columns else {}), "row": False}
+        order = {"user": False, "rank": False, **({"score": True} if "score" in frame.columns else {}), "row": False}
         if equal_ranks == "reverse":
-            by = {name: falls if name in ("user", "rank") else not falls for name, falls in by.items()}
-        ordered = frame.sort(list(by), descending=list(by.values()))
+            order = {name: falls if name in ("user", "rank") else not falls for name, falls in order.items()}
+        ordered = frame.sort(list(order), descending=list(order.values()))
         ranks = pl.int_range(1, pl.len() + 1).over("user").cast(pl.Float64)
         frame = ordered.with_columns(rank=ranks).sort("row")
     return table.with_frame(frame)
@@ -51,7 +53,7 @@ def repair_truth(table: Table, *, threshold: float | None, duplicates: str = "be
     frame = table.frame.filter(finite("rating"))
     if threshold is None:
         frame = frame.filter(pl.col("rating") >= 0) if negative == "drop" else frame.with_columns(pl.col("rating").clip(0.0))
-    return table.with_frame(once_each(frame, "rating", duplicates))
+    return table.with_frame(_once_each(frame, "rating", duplicates) if len(table.repetitions) else frame)
 
 
 def repair_train(table: Table) -> Table:
@@ -59,10 +61,8 @@ def repair_train(table: Table) -> Table:
     return table.with_frame(table.frame.with_columns(pl.when(finite("rating")).then("rating").otherwise(1.0)))
 
 
-def once_each(frame: pl.DataFrame, by: str, which: str) -> pl.DataFrame:
+def _once_each(frame: pl.DataFrame, by: str, which: str) -> pl.DataFrame:
     """Each (user, item) once: the "best" or the "worst", by the lowest rank or row, or the highest score or rating."""
-    if not frame.select(repeated(PAIR).any()).item():
-        return frame
     falling = by in ("score", "rating")
     ordered = frame.sort(by, "row", descending=[falling if which == "best" else not falling, which != "best"])
     return ordered.unique(PAIR, keep="first", maintain_order=True).sort("row")

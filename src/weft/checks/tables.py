@@ -51,6 +51,11 @@ class Table:
         """Each item once."""
         return self.frame["item"].unique(maintain_order=True)
 
+    @cached_property
+    def repetitions(self) -> pl.DataFrame:
+        """The rows that repeat the user and item of an earlier one."""
+        return self.frame.filter(pl.struct(PAIR).is_first_distinct().not_())
+
     def ids(self, kind: str) -> pl.Series:
         """Each user, or each item, once."""
         return self.users if kind == "user" else self.items
