@@ -32,7 +32,7 @@ STATIONS = [
     "gates",
     "config",
     "plan",
-    "check",
+    "checks",
     "flags",
     "cli",
     "__main__",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import weft.metrics as metrics
     import weft.testing as testing
     from weft.blocks import MetricBlock
+    from weft.checks import check
     from weft.errors import WeftError
     from weft.evaluator import Evaluator
     from weft.metrics.base import BaseMetric, TopKMetric
@@ -36,6 +37,7 @@ _HOMES = {
     "TopKMetric": "weft.metrics.base",
     "UserAverageTopKMetric": "weft.metrics.means",
     "WeftError": "weft.errors",
+    "check": "weft.checks",
     "compare": "weft.significance",
     "errors": "",
     "evaluate": "weft.run",
@@ -60,6 +62,7 @@ __all__ = [
     "TopKMetric",
     "UserAverageTopKMetric",
     "WeftError",
+    "check",
     "compare",
     "errors",
     "evaluate",

@@ -686,5 +686,62 @@ def _compare_definitions(metric: type[BaseMetric]) -> None:
         console.print(f"[dim]not covered by: {', '.join(missing)}[/dim]")
 
 
+@app.command(epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something given cannot be read.")
+def check(
+    recs: Annotated[
+        list[str], typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", show_default=False)
+    ],
+    truth: Annotated[Path, typer.Option(metavar="PATH", help="What users wanted.", show_default=False)],
+    train: Annotated[Path | None, typer.Option(metavar="PATH", help="What users had before.")] = None,
+    items: Annotated[Path | None, typer.Option(metavar="PATH", help="The catalogue.")] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("--metrics", "-m", metavar="NAMES", help="What to watch; may be repeated.", show_default="nDCG,Recall"),
+    ] = None,
+    top_k: Annotated[
+        list[str] | None,
+        typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", show_default="10"),
+    ] = None,
+    relevance_threshold: Annotated[
+        float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Another tool's definitions, such as trec_eval.")] = None,
+    format: Annotated[str, typer.Option("--format", "-f", help="table or json.")] = "table",  # noqa: A002
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+) -> None:
+    """Say everything suspicious about files, and how far each of it moves the metrics.
+
+    Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties, scores that are no numbers or all
+    the same, leaks in time and more: each with a count, the first rows, and the metrics with it treated the other way.
+
+    \b
+    weft check --recs knn.csv --truth test.csv --train train.csv
+    weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG,MAP -k 10,20
+    """
+    from weft.errors import one_of
+
+    chosen = one_of("--format", format, ("table", "json"))
+    models, cutoffs = named_files(recs), numbers(top_k) or [10]
+    names = [name for given in metrics or ["nDCG,Recall"] for name in split_names(given)]
+    with _steps(len(models) + 6) as step:
+        step("loading torch")
+        from weft.checks import check_models
+
+        checked = check_models(
+            models,
+            truth,
+            train=train,
+            items=items,
+            metrics=names,
+            top_k=cutoffs,
+            relevance_threshold=relevance_threshold,
+            profile=profile,
+            begin=step,
+        )
+    print(checked.to_json() if chosen == "json" else checked)
+    if checked.of("error") or (strict and checked.of("warning")):
+        raise typer.Exit(1)
+
+
 if __name__ == "__main__":
     main()
