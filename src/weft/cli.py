@@ -176,6 +176,17 @@ Format = Annotated[
     ),
 ]
 
+ShortFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="What to print: table or json.",
+        autocompletion=_offer("table", "json"),
+        rich_help_panel="Output",
+    ),
+]
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -237,49 +248,90 @@ def demo(
 
 
 _DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
+# What several commands take.
+Config = Annotated[
+    Path | None,
+    typer.Argument(metavar="CONFIG.yaml", help="A configuration; a flag replaces what it says.", show_default=False),
+]
+Recs = Annotated[
+    list[str] | None,
+    typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", rich_help_panel=_DATA),
+]
+Truth = Annotated[Path | None, typer.Option(metavar="PATH", help="What users wanted.", rich_help_panel=_DATA)]
+Train = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="What users had before: seen items, popularity.", rich_help_panel=_DATA)
+]
+Items = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="The catalogue. Without it: every item that occurs.", rich_help_panel=_DATA),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics",
+        "-m",
+        metavar="NAMES",
+        help="Such as nDCG,Recall or 'F1(beta=0.5)@5'; may be repeated.",
+        autocompletion=_offer_metrics,
+        rich_help_panel=_COUNTING,
+    ),
+]
+TopK = Annotated[
+    list[str] | None,
+    typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", rich_help_panel=_COUNTING),
+]
+Threshold = Annotated[
+    float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.", rich_help_panel=_COUNTING)
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        help="Another tool's definitions: " + ", ".join(PROFILES) + ".",
+        autocompletion=_offer(*PROFILES),
+        rich_help_panel=_COUNTING,
+    ),
+]
+Separator = Annotated[
+    str | None, typer.Option(metavar="SIGN", help="Between columns of text files; tab for a tab.", rich_help_panel=_READING)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first row of text files names the columns; found if not said.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Ids = Annotated[
+    str | None,
+    typer.Option(help="Read ids as string or integer.", autocompletion=_offer("string", "integer"), rich_help_panel=_READING),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[FILE.]ROLE=NAME",
+        help="Which column is the user, item, score ...: user=visitor, truth.item=sku, user=0 (the first); may be repeated.",
+        rich_help_panel=_READING,
+    ),
+]
 
 
 @app.command(epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in what was given; 3 for a bug. More: docs/command-line.md")
 def evaluate(
-    config: Annotated[
-        Path | None,
-        typer.Argument(metavar="CONFIG.yaml", help="A configuration; a flag replaces what it says.", show_default=False),
-    ] = None,
-    recs: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", rich_help_panel=_DATA),
-    ] = None,
-    truth: Annotated[Path | None, typer.Option(metavar="PATH", help="What users wanted.", rich_help_panel=_DATA)] = None,
-    train: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="What users had before: seen items, popularity.", rich_help_panel=_DATA)
-    ] = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="The catalogue. Without it: every item that occurs.", rich_help_panel=_DATA),
-    ] = None,
+    config: Config = None,
+    recs: Recs = None,
+    truth: Truth = None,
+    train: Train = None,
+    items: Items = None,
     user_groups: Annotated[Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)] = None,
     item_clusters: Annotated[Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)] = None,
     item_features: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA)
     ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics",
-            "-m",
-            metavar="NAMES",
-            help="Such as nDCG,Recall or 'F1(beta=0.5)@5'; may be repeated.",
-            autocompletion=_offer_metrics,
-            rich_help_panel=_COUNTING,
-        ),
-    ] = None,
-    top_k: Annotated[
-        list[str] | None,
-        typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", rich_help_panel=_COUNTING),
-    ] = None,
-    relevance_threshold: Annotated[
-        float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.", rich_help_panel=_COUNTING)
-    ] = None,
+    metrics: Metrics = None,
+    top_k: TopK = None,
+    relevance_threshold: Threshold = None,
     mask_seen: Annotated[
         bool | None,
         typer.Option(
@@ -294,14 +346,7 @@ def evaluate(
         typer.Option(help="Among equal scores: " + ", ".join(TIES) + ".", autocompletion=_offer(*TIES), rich_help_panel=_COUNTING),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_COUNTING)] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Another tool's definitions: " + ", ".join(PROFILES) + ".",
-            autocompletion=_offer(*PROFILES),
-            rich_help_panel=_COUNTING,
-        ),
-    ] = None,
+    profile: Profile = None,
     empty_users: Annotated[
         str | None,
         typer.Option(
@@ -328,30 +373,10 @@ def evaluate(
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_COUNTING)] = None,
     device: Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_COUNTING)] = None,
-    separator: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="Between columns of text files; tab for a tab.", rich_help_panel=_READING)
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first row of text files names the columns; found if not said.",
-            show_default=False,
-            rich_help_panel=_READING,
-        ),
-    ] = None,
-    ids: Annotated[
-        str | None,
-        typer.Option(help="Read ids as string or integer.", autocompletion=_offer("string", "integer"), rich_help_panel=_READING),
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[FILE.]ROLE=NAME",
-            help="Which column is the user, item, score ...: user=visitor, truth.item=sku, user=0 (the first); may be repeated.",
-            rich_help_panel=_READING,
-        ),
-    ] = None,
+    separator: Separator = None,
+    header: Header = None,
+    ids: Ids = None,
+    column: Columns = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write NAME.json per model and summary.csv, together.", rich_help_panel=_OUTPUT),
@@ -379,7 +404,7 @@ def evaluate(
       --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
     weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
     """
-    from weft.errors import SettingError, WeftError, one_of
+    from weft.errors import one_of
 
     settings = {
         "top_k": numbers(top_k),
@@ -406,17 +431,33 @@ def evaluate(
     }
     chosen = one_of("--format", format, FORMATS)
     reading = Reading(separator, header, ids, column or [])
+    with _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
+        _evaluate(config, flags, gate or [], chosen, out, said)
+
+
+@contextmanager
+def _in_flags(
+    command: str,
+    config: Path | None,
+    files: dict[str, Path | None],
+    recs: list[str] | None,
+    settings: dict[str, Any],
+    reading: Reading,
+) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
+    """What the flags say, in the shape of a configuration, and how to word a message; errors are worded so, too."""
+    from weft.errors import SettingError, WeftError
+
     given = {name for name, value in {**settings, **files, **reading.given(), "models": recs}.items() if value is not None}
     names = KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
         flags = mapping(files, named_files(recs), settings, reading)
-        if config is None and not (recs and truth):
-            lacking = " and ".join(flag for flag, given in (("--recs", recs), ("--truth", truth)) if not given)
+        lacking = [flag for flag, value in (("--recs", recs), ("--truth", files["truth"])) if not value]
+        if config is None and lacking:
             raise SettingError(
-                f"{lacking} must be given, or a configuration: weft evaluate --recs als.csv --truth test.csv -m nDCG -k 10, or "
-                "weft evaluate config.yaml. weft evaluate --help tells more."
+                f"{' and '.join(lacking)} must be given, or a configuration: {command} --recs als.csv --truth test.csv -m nDCG "
+                f"-k 10, or {command} config.yaml. {command} --help tells more."
             )
-        _evaluate(config, flags, gate or [], chosen, out, partial(in_flags, names=names))
+        yield flags, partial(in_flags, names=names)
     except WeftError as error:
         raise type(error)(in_flags(str(error), names)) from error
 
@@ -435,7 +476,7 @@ def _evaluate(
         from weft.report.tables import RESULT_FORMATS, save_all
 
         configuration = from_mapping(flags) if config is None else load(config, flags)
-        out = out if out is not None else getattr(configuration, "output", None)
+        out = out if out is not None else configuration.output
         if out is not None:
             _check_folder(out)
         elif configuration.evaluation.save_per_user:
@@ -449,7 +490,7 @@ def _evaluate(
         ready += gates.ready(given, models=models, profile=profile)
         run = plan.run(configuration, step)
         results = list(run)
-    for warning in getattr(run, "warnings", ()):
+    for warning in run.warnings:
         print(f"warning: {said(warning)}", file=sys.stderr)
     files = [] if out is None else save_all(results, out)
     if chosen == "table":
@@ -458,7 +499,7 @@ def _evaluate(
         _tell(console, results, said)
         sys.stdout.write(RESULT_FORMATS[chosen](results))
         sys.stdout.flush()
-    for comparison in getattr(run, "comparisons", ()):
+    for comparison in run.comparisons:
         console.print()
         _show_comparison(console, comparison)
     if files:
@@ -688,26 +729,22 @@ def _compare_definitions(metric: type[BaseMetric]) -> None:
 
 @app.command(epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something given cannot be read.")
 def check(
-    recs: Annotated[
-        list[str], typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", show_default=False)
-    ],
-    truth: Annotated[Path, typer.Option(metavar="PATH", help="What users wanted.", show_default=False)],
-    train: Annotated[Path | None, typer.Option(metavar="PATH", help="What users had before.")] = None,
-    items: Annotated[Path | None, typer.Option(metavar="PATH", help="The catalogue.")] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option("--metrics", "-m", metavar="NAMES", help="What to watch; may be repeated.", show_default="nDCG,Recall"),
-    ] = None,
-    top_k: Annotated[
-        list[str] | None,
-        typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", show_default="10"),
-    ] = None,
-    relevance_threshold: Annotated[
-        float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.")
-    ] = None,
-    profile: Annotated[str | None, typer.Option(help="Another tool's definitions, such as trec_eval.")] = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="table or json.")] = "table",  # noqa: A002
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.")] = False,
+    config: Config = None,
+    recs: Recs = None,
+    truth: Truth = None,
+    train: Train = None,
+    items: Items = None,
+    metrics: Metrics = None,
+    top_k: TopK = None,
+    relevance_threshold: Threshold = None,
+    profile: Profile = None,
+    separator: Separator = None,
+    header: Header = None,
+    ids: Ids = None,
+    column: Columns = None,
+    format: ShortFormat = "table",  # noqa: A002
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.", rich_help_panel=_OUTPUT)] = False,
+    debug: Debug = False,
 ) -> None:
     """Say everything suspicious about files, and how far each of it moves the metrics.
 
@@ -717,27 +754,27 @@ def check(
     \b
     weft check --recs knn.csv --truth test.csv --train train.csv
     weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG,MAP -k 10,20
+    weft check config.yaml --strict
     """
     from weft.errors import one_of
 
+    settings = {
+        "top_k": numbers(top_k),
+        "metrics": None if metrics is None else [name for given in metrics for name in split_names(given)],
+        "relevance_threshold": relevance_threshold,
+        "profile": profile,
+    }
     chosen = one_of("--format", format, ("table", "json"))
-    models, cutoffs = named_files(recs), numbers(top_k) or [10]
-    names = [name for given in metrics or ["nDCG,Recall"] for name in split_names(given)]
-    with _steps(len(models) + 6) as step:
+    files = {"truth": truth, "train": train, "items": items}
+    with (
+        _in_flags(config, files, recs, settings, Reading(separator, header, ids, column or [])) as (flags, _),
+        _steps(None) as step,
+    ):
         step("loading torch")
-        from weft.checks import check_models
+        from weft.checks import check_configuration
+        from weft.config import from_mapping, load
 
-        checked = check_models(
-            models,
-            truth,
-            train=train,
-            items=items,
-            metrics=names,
-            top_k=cutoffs,
-            relevance_threshold=relevance_threshold,
-            profile=profile,
-            begin=step,
-        )
+        checked = check_configuration(from_mapping(flags) if config is None else load(config, flags), step)
     print(checked.to_json() if chosen == "json" else checked)
     if checked.of("error") or (strict and checked.of("warning")):
         raise typer.Exit(1)

@@ -46,7 +46,7 @@ def results(
     configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False
 ) -> Iterator[Result]:
     """The result of each model, as soon as it is there; with values per user if they are to be saved or tested."""
-    _refuse_incomplete(configuration)
+    refuse_incomplete(configuration)
     assert configuration.data is not None
     begin("reading the data")
     given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
@@ -65,7 +65,7 @@ def results(
         yield replace(result, provenance={**result.provenance, "configuration": configuration.plain(name)})
 
 
-def _refuse_incomplete(configuration: Configuration) -> None:
+def refuse_incomplete(configuration: Configuration) -> None:
     """A configuration may be loaded without data and models, but not carried out."""
     if configuration.data is None:
         raise SettingError("the configuration has no data; add 'data:' with 'truth: FILE', or give --truth FILE.")

@@ -12,6 +12,7 @@ from weft.errors import SettingError
 
 if TYPE_CHECKING:
     from weft.checks.tables import Table
+    from weft.config import Configuration
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -190,6 +191,31 @@ def check_models(
     if catalogue is not None:
         described.append(Input("items", None, len(catalogue), None, catalogue.n_unique()))
     return Checked(tuple(ordered), tuple(described), values, tuple(refused))
+
+
+def check_configuration(configuration: Configuration, begin: Callable[[str], None] = lambda what: None) -> Checked:
+    """The same for the files and metrics of a configuration; without metrics, nDCG and Recall at 10."""
+    from weft.plan import refuse_incomplete
+
+    evaluation = configuration.evaluation
+    if not evaluation.all_metrics:
+        updated = {"metrics": ["nDCG", "Recall"], "top_k": evaluation.top_k or [10]}
+        evaluation = evaluation.model_copy(update=updated)
+        configuration = configuration.model_copy(update={"evaluation": evaluation})
+    refuse_incomplete(configuration)
+    data = configuration.data
+    assert data is not None
+    return check_models(
+        {name: file.file() for name, file in configuration.models.items()},
+        data.truth.file(),
+        train=None if data.train is None else data.train.file(),
+        items=None if data.items is None else data.items.file(),
+        metrics=evaluation.all_metrics,
+        top_k=evaluation.top_k,
+        relevance_threshold=evaluation.relevance_threshold,
+        profile=evaluation.profile,
+        begin=begin,
+    )
 
 
 def _describe(table: Table) -> Input:
