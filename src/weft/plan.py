@@ -10,7 +10,9 @@ from weft.result import Result
 from weft.run import evaluate
 
 
-def run(configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False) -> Iterator[Result]:
+def run(
+    configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False
+) -> Iterator[Result]:
     """The result of each model, as soon as it is there. `begin` is told what starts."""
     begin("reading the data")
     data = {

@@ -14,7 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.cells import COLUMNS, Cells, find_column, is_frame, open_frame, read_ids, read_numbers
+from weft.data.cells import Cells, is_frame, open_frame, read_ids, read_numbers
+from weft.data.files import Table, is_file, read_table
+from weft.data.roles import COLUMNS, find_column, look_for
 from weft.data.rows import InRows, float_type
 from weft.data.sorting import Numbers, portions, sort_lists, together
 from weft.data.vocabulary import Vocabulary, id_series
@@ -280,15 +282,17 @@ class ListRows(InRows):
 
 def are_lists(given: Any) -> bool:
     """Whether this is read as recommendation lists."""
-    return isinstance(given, Mapping) or is_frame(given)
+    return isinstance(given, Mapping) or is_frame(given) or is_file(given)
 
 
 def read_lists(given: Any, where: str = "source") -> NamedLists:
     """Lists in any of the accepted forms. `where` names them in messages."""
     if isinstance(given, Mapping):
         return _from_dict(given, where)
+    if is_file(given):
+        return _from_table(read_table(given, where, use="lists"))
     columns, column = open_frame(given, where)
-    if not {name.casefold() for name in columns} & {*COLUMNS["user"], *COLUMNS["item"]}:
+    if not any(look_for(columns, role, where) for role in ("user", "item")):
         raise InputError(
             f"{where} is a {type(given).__name__} with the columns {columns}. It is read as recommendation lists: expected the "
             "columns 'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] are given as an array: "
@@ -299,12 +303,7 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
     read = {find_column(columns, role, where) for role in ("user", "item", "score", "rank")}
     unread = tuple(name for name in columns if name not in read)
     if score is None and rank is None:
-        for name in unread:
-            if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
-                raise InputError(
-                    f"{where} has neither a column of scores nor one of ranks, but one named {name!r}.{hint} Rename it, or drop it "
-                    "if the rows of each user stand best first."
-                )
+        _refuse_near_names(unread, where)
     values, what = np.zeros(len(users)), ""
     if score is not None:
         values, what = read_numbers(column(score), score, where, "score"), "score"
@@ -315,6 +314,29 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
         ranks = read_numbers(column(rank), rank, where, "rank")
         Cells(where, users, items, ranks, what="rank")  # finite, or an error that shows the rows
     return NamedLists(cells, ranks, unread)
+
+
+def _refuse_near_names(unread: tuple[str, ...], where: str) -> None:
+    """Lists with neither scores nor ranks: refuse a column whose name is nearly that of one."""
+    for name in unread:
+        if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
+            raise InputError(
+                f"{where} has neither a column of scores nor one of ranks, but one named {name!r}.{hint} Rename it, or drop it "
+                "if the rows of each user stand best first."
+            )
+
+
+def _from_table(table: Table) -> NamedLists:
+    score, rank = (table.columns.get(role) for role in ("score", "rank"))
+    if score is None and rank is None:
+        _refuse_near_names(table.unread, table.where)
+    values = np.zeros(len(table)) if score is None else score.to_numpy()
+    users, items, what = table.columns["user"], table.columns["item"], "" if score is None else "score"
+    cells = Cells(table.where, users, items, values, everyone=table.everyone, what=what, table=table)
+    ranks = None if rank is None else rank.to_numpy()
+    if ranks is not None:
+        Cells(table.where, users, items, ranks, what="rank", table=table)  # finite, or an error that shows the rows
+    return NamedLists(cells, ranks, table.unread)
 
 
 def _refuse_large(scores: Any, name: str, where: str) -> None:
