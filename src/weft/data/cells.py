@@ -37,6 +37,7 @@ class Cells:
     everyone: pl.Series | None = None  # users that are named, with cells or without; None: those with cells
     what: str = "rating"  # what the values are; "" where they say nothing
     table: Table | None = None  # the file that they were read from
+    rows: NDArray[np.int64] | None = None  # which of its rows these are; None: all
 
     def __post_init__(self) -> None:
         bad = ~np.isfinite(self.values)
@@ -49,7 +50,8 @@ class Cells:
         """The first of the chosen cells, one per line."""
         rows = np.flatnonzero(which)
         shown = rows[:SHOWN].tolist()
-        places = [f"row {row}" for row in shown] if self.table is None else self.table.places(shown)
+        given = shown if self.rows is None else self.rows[shown].tolist()
+        places = [f"row {row}" for row in given] if self.table is None else self.table.places(given)
         lines = [
             f"  {place}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}"
             + (f", {self.what} {self.values[row]:g}" if self.what else "")
@@ -58,6 +60,18 @@ class Cells:
         if len(rows) > SHOWN:
             lines.append(f"  ... {len(rows):,} rows in all")
         return "\n".join(lines)
+
+    def keep(self, rows: NDArray[np.bool_]) -> Cells:
+        """Only the chosen cells, which keep their rows in messages. Every user stays."""
+        chosen = np.flatnonzero(rows)
+        return replace(
+            self,
+            users=self.users.filter(rows),
+            items=self.items.filter(rows),
+            values=self.values[chosen],
+            everyone=self.users.unique() if self.everyone is None else self.everyone,
+            rows=chosen if self.rows is None else self.rows[chosen],
+        )
 
     def named(self, items: Vocabulary) -> Cells:
         """The same under ids: the rows and columns of a matrix by their numbers, or its columns as `items` names them."""
@@ -91,9 +105,9 @@ class Cells:
             )
         return user_codes, item_codes
 
-    def encode_items(self, items: Vocabulary) -> NDArray[np.int64]:
+    def encode_items(self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
         """The code of each item. Items outside the vocabulary are an error."""
-        codes = items.encode(self.items, self.where)
+        codes = items.encode(self.items, self.where, dtype=dtype)
         outside = codes < 0
         if outside.any():
             raise InputError(

@@ -125,6 +125,7 @@ class Table:
     columns: Mapping[str, pl.Series]
     roles: Mapping[str, str]  # the file's name of each column
     unread: tuple[str, ...] = ()  # columns that play no role
+    width: int = 0  # how many columns the file has
     notes: tuple[str, ...] = ()
     everyone: pl.Series | None = None  # users that are named, with rows or without; None: those with rows
 
@@ -174,7 +175,7 @@ def read_table(given: str | Path | File | Table, where: str, *, use: str | None 
     if layouts[0].kind == "qrels" and (negative := int((columns["rating"] < 0).sum())):
         notes.append(f"{file.path.name}: {negative:,} negative judgements count as 0, as in trec_eval")
         columns["rating"] = columns["rating"].clip(lower_bound=0)
-    return Table(where, file, columns, roles, unread, tuple(notes), everyone)
+    return Table(where, file, columns, roles, unread, len(layouts[0].names), tuple(notes), everyone)
 
 
 def _layout(part: Part, file: File) -> Layout:

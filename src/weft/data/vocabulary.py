@@ -46,15 +46,15 @@ class Vocabulary:
         return cls(kind, len(everything), everything, origin=origin)
 
     @classmethod
-    def of(cls, kind: str, ids: Any) -> Vocabulary:
+    def of(cls, kind: str, ids: Any, *, where: str | None = None) -> Vocabulary:
         """The given ids, in the given order; each id once."""
-        series = id_series(ids, kind, f"{kind}s=")
+        series = id_series(ids, kind, where or f"{kind}s=")
         repeated = series.filter(series.is_duplicated())
         if len(repeated):
             raise InputError(
-                f"{kind}s= holds the id {repeated[0]!r} {(series == repeated[0]).sum()} times; each {kind} id must occur once."
+                f"{where or f'{kind}s='} holds the id {repeated[0]!r} {(series == repeated[0]).sum()} times; each {kind} id must occur once."
             )
-        return cls(kind, len(series), series)
+        return cls(kind, len(series), series, origin=where)
 
     @property
     def is_numbers(self) -> bool:
@@ -68,12 +68,12 @@ class Vocabulary:
 
         return pl.int_range(self.size, dtype=pl.Int64, eager=True) if self._ids is None else self._ids
 
-    def encode(self, ids: pl.Series, where: str) -> Codes:
-        """The code of each id, -1 for an id that is not here. `where` names the data in messages."""
+    def encode(self, ids: pl.Series, where: str, *, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
+        """The code of each id, -1 for an id that is not here. `where` names the data in messages, `dtype` must hold the codes."""
         import polars as pl
 
         if len(ids) == 0 or (self.size == 0 and not self.is_numbers):
-            return np.full(len(ids), -1, dtype=np.int64)
+            return np.full(len(ids), -1, dtype=dtype)
         own = self.ids
         if own.dtype.is_integer() != ids.dtype.is_integer():
             if self._ids is None:
@@ -88,14 +88,14 @@ class Vocabulary:
                 "weft.File(path, ids='string')."
             )
         if isinstance(ids.dtype, pl.Enum):  # strings that are codes already
-            return _look_up(self.encode(ids.dtype.categories, where), ids.to_physical().to_numpy())
+            return _look_up(self.encode(ids.dtype.categories, where, dtype=dtype), ids.to_physical().to_numpy())
         if self._ids is None:
             codes = ids.to_numpy().astype(np.int64)
-            return np.where((codes >= 0) & (codes < self.size), codes, -1)
+            return np.where((codes >= 0) & (codes < self.size), codes, -1).astype(dtype, copy=False)
         if own.dtype.is_integer() and (span := _span(own, self.size + len(ids))) is not None:
             # Whole numbers that lie close together are looked up in a table, which is many times faster than a join.
             low, high = span
-            places: Codes = np.full(high - low + 1, -1, dtype=np.int64)
+            places = np.full(high - low + 1, -1, dtype=dtype)
             places[own.to_numpy() - low] = np.arange(self.size)
             wanted = ids.to_numpy()
             if ids.min() >= low and ids.max() <= high:  # type: ignore[operator]
@@ -105,7 +105,7 @@ class Vocabulary:
         ids = ids.cast(own.dtype)
         table = pl.DataFrame({"id": own, "code": np.arange(self.size, dtype=np.int64)})
         found = pl.DataFrame({"id": ids}).join(table, on="id", how="left", maintain_order="left")
-        return found["code"].fill_null(-1).to_numpy()
+        return found["code"].fill_null(-1).to_numpy().astype(dtype, copy=False)
 
     def extend(self, ids: pl.Series) -> Vocabulary:
         """The same vocabulary with further ids behind its own."""
@@ -113,6 +113,14 @@ class Vocabulary:
 
         ids = ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
         return Vocabulary(self.kind, self.size + len(ids), pl.concat([self.ids, ids]) if self.size else ids, origin=self.origin)
+
+    def by_text_descending(self) -> Vocabulary:
+        """The same ids with the last first, in the order of their text."""
+        import polars as pl
+
+        return Vocabulary(
+            self.kind, self.size, self.ids.gather(self.ids.cast(pl.String).arg_sort(descending=True)), origin=self.origin
+        )
 
     def keys(self) -> Codes:
         """A number for each id that depends on the id alone, for hashing: not on its place or on the machine."""
@@ -145,11 +153,11 @@ def distinct(ids: pl.Series) -> pl.Series:
 _AT_ONCE = 1 << 20
 
 
-def _look_up(table: Codes, places: NDArray[Any], low: int = 0) -> Codes:
+def _look_up(table: NDArray[Any], places: NDArray[Any], low: int = 0) -> NDArray[Any]:
     """What stands at each place of a table that starts at `low`."""
     if places.dtype == np.int64 and not low:
         return np.take(table, places)
-    found = np.empty(len(places), dtype=np.int64)
+    found = np.empty(len(places), dtype=table.dtype)
     for start in range(0, len(places), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
         found[some] = table[places[some].astype(np.int64) - low if low else places[some]]
