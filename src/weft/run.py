@@ -260,7 +260,8 @@ def _pose(
     named = source.named.cells if isinstance(source, RecommendationLists) else None
     cells = [some.table for some in (named, truth_cells, train_cells) if some is not None]
     tables = tuple(table for table in (*cells, users, items, *labels.values()) if isinstance(table, Table))
-    lists, probed, notes = None, 0, []
+    lists, probed = None, 0
+    notes: list[str] = []
     items_in_order = True  # whether the caller knows which item comes first
     if isinstance(source, RecommendationLists):
         if users is not None:
@@ -271,7 +272,7 @@ def _pose(
         item_ids = _catalogue(source, items, truth_cells, train_cells, order.last_id_first)
         truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
         user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
-        _refuse_strangers(source.named.cells, user_ids, truth_cells)
+        notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
         lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
     else:
         user_ids, item_ids, probed = _rows_and_columns(source, users, items, truth_cells, batch_size)
@@ -355,7 +356,8 @@ def _catalogue(
     lists = source.named.cells
     listed = Vocabulary.found("item", [lists.items], origin=lists.where)
     for cells in given:
-        listed.encode(cells.items.head(1), cells.where)  # refuses ids of another type
+        if listed.ids.dtype.is_integer() != cells.items.dtype.is_integer():
+            listed.encode(cells.items, cells.where)  # refuses ids of another type
     met = [distinct(cells.items) for cells in given]
     if lists.table is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
         raise InputError(
@@ -371,14 +373,14 @@ def _some(ids: pl.Series) -> str:
     return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
 
 
-def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> None:
-    """Lists and truth that have no user in common are not about the same users: an error instead of zeros."""
+def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator[str]:
+    """Lists and truth that have no user in common are hardly about the same users: an error for files, else a note."""
     everyone = _named_users(truth)
     if users.size and len(everyone) and (users.encode(everyone, truth.where) < 0).all():
-        raise InputError(
-            f"{lists.where} and {truth.where} have no user in common: the lists have {_some(users.ids)}, the truth {_some(everyone)}. "
-            "Write the ids of both alike, and check that both files are of the same data."
-        )
+        what = f"{lists.where} and {truth.where} have no user in common: the lists have {_some(users.ids)}, the truth {_some(everyone)}"
+        if lists.table is not None or truth.table is not None:
+            raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
+        yield what
 
 
 def _overlap(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:

@@ -43,6 +43,7 @@ _USES = {
     "item_clusters": ("item", "label"),
     "item_features": ("item", "label"),
 }
+_ONLY_IDS = ("items", "users")
 _ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label")
 _SEPARATORS = {
     "tab": "\t",
@@ -129,6 +130,11 @@ class Table:
     notes: tuple[str, ...] = ()
     everyone: pl.Series | None = None  # users that are named, with rows or without; None: those with rows
 
+    @property
+    def only_ids(self) -> bool:
+        """Whether it is a list of ids."""
+        return len(self.columns) == 1
+
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
@@ -137,7 +143,7 @@ class Table:
         wanted, found = set(map(int, rows)), dict[int, str]()
         try:
             with open_parts(self.file.path, self.where) as parts:
-                layouts = [_layout(part, self.file) for part in parts]
+                layouts = [_layout(part, self.file, self.only_ids) for part in parts]
                 for row, (part, place) in enumerate(_places(parts, layouts, self.roles)):
                     if row in wanted:
                         found[row] = place if len(parts) == 1 else f"{part.path.name}, {place}"
@@ -165,7 +171,7 @@ def read_table(given: str | Path | File | Table, where: str, *, use: str | None 
     use = use or (where if where in _USES else "lists")
     where = f"{where} ({file.path})"
     with open_parts(file.path, where) as parts:
-        layouts = [_layout(part, file) for part in parts]
+        layouts = [_layout(part, file, use in _ONLY_IDS) for part in parts]
         _check_parts(parts, layouts)
         roles, unread = _roles(layouts[0], file, use, where)
         notes = list(_notes(layouts[0], roles, file))
@@ -178,9 +184,9 @@ def read_table(given: str | Path | File | Table, where: str, *, use: str | None 
     return Table(where, file, columns, roles, unread, len(layouts[0].names), tuple(notes), everyone)
 
 
-def _layout(part: Part, file: File) -> Layout:
+def _layout(part: Part, file: File, only_ids: bool) -> Layout:
     named = tuple(name for name in file.columns.values() if isinstance(name, str))
-    return recognise(part, format=file.format, separator=file.separator, header=file.header, named=named)
+    return recognise(part, format=file.format, separator=file.separator, header=file.header, named=named, only_ids=only_ids)
 
 
 def _check_parts(parts: list[Part], layouts: list[Layout]) -> None:
@@ -237,7 +243,7 @@ def _find_roles(roles: dict[str, str], names: list[str], layout: Layout, use: st
     for role in wanted:
         if role in roles or role == "label":
             continue
-        if role in NEEDED and layout.format == "text" and len(names) == 1 and use not in ("items", "users"):
+        if role in NEEDED and layout.format == "text" and len(names) == 1 and use not in _ONLY_IDS:
             raise InputError(
                 f"{where} has one column, {names[0]!r}; expected {', '.join(wanted)}. If the columns are separated by something "
                 "unusual, say by what: separator=."
@@ -370,7 +376,7 @@ def _read_text(parts: list[Part], layouts: list[Layout], roles: dict[str, str], 
                 raise
             as_text = True  # numbers that polars does not read in one go, such as those with spaces around them
             continue
-        if found.pop("extra").any():
+        if found.pop("extra").any() and not is_plain(layout.separator):
             _explain(parts, layouts, roles, file)
         wrong = [role for role in types if found[role].null_count() and types[role] in _WIDER]
         if not wrong:
@@ -420,8 +426,8 @@ def _scan_text(part: Part, layout: Layout, reals: Sequence[int]) -> pl.LazyFrame
         scan = pl.scan_csv(
             part.plain, has_header=False, skip_rows=layout.first, separator=layout.separator, schema=schema, glob=False
         )
-        # The last column is read, too: only then polars refuses rows that go on behind it.
-        return scan.with_columns(extra=pl.col(str(width - 1)).is_null() & False)
+        # All columns are asked for: only then polars refuses rows that go on behind the last.
+        return scan.with_columns(extra=pl.any_horizontal(pl.all().is_null()))
     scan = pl.scan_csv(
         part.plain,
         has_header=False,
@@ -636,8 +642,8 @@ def _places(parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]) 
             for line, _ in json_rows(part):
                 yield part, f"line {line}"
         elif layout.format == "parquet":
-            for row in range(pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()):
-                yield part, f"row {row}"
+            for number in range(pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()):
+                yield part, f"row {number}"
 
 
 def _explain(parts: list[Part], layouts: list[Layout], roles: dict[str, str], file: File) -> None:

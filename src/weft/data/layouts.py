@@ -54,8 +54,13 @@ class Layout:
     types: Mapping[str, Any] = field(default_factory=dict)  # of columns that have one
 
 
-def recognise(part: Part, *, format: str | None, separator: str | None, header: bool | None, named: tuple[str, ...]) -> Layout:
-    """The layout of a part; what is given is not looked for. `named` are columns that the caller names."""
+def recognise(
+    part: Part, *, format: str | None, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
+) -> Layout:
+    """The layout of a part; what is given is not looked for. `named` are columns that the caller names.
+
+    `only_ids`: it may hold an id per line and nothing else, so that spaces separate nothing.
+    """
     head = part.head()
     found = format or _format(part, head)
     if found == "parquet":
@@ -64,8 +69,8 @@ def recognise(part: Part, *, format: str | None, separator: str | None, header: 
         raise InputError(f"{part.path} is a Parquet file, but format={format!r} was given.")
     text = _text(part, head)
     if found in ("jsonl", "json") or (format is None and text.lstrip().startswith("{") and separator is None):
-        return _json(part, text, format)
-    return _delimited(part, text, found, separator, header, named)
+        return _json(part, text, format or (found if found == "jsonl" else None))
+    return _delimited(part, text, found, separator, header, named, only_ids)
 
 
 def _format(part: Part, head: bytes) -> str:
@@ -119,7 +124,7 @@ def _json(part: Part, text: str, format: str | None) -> Layout:
             first = json.loads(lines[0])
             nested = isinstance(first, dict) and len(first) > 0 and all(isinstance(row, dict) for row in first.values())
         except json.JSONDecodeError:
-            first, nested = None, format == "json" or len(lines) == 1 or lines[0].count(":") < 2 or lines[0].strip() == "{"
+            nested = True  # an object over several lines
         if format == "json" or nested:
             return Layout("json", ("query", "document", "value"))
     rows = list(islice(_objects(part, iter(enumerate(lines, start=1))), _SAMPLE))
@@ -153,7 +158,9 @@ def json_rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
 # ------------------------------------------------------------------------------------------------------------------- text
 
 
-def _delimited(part: Part, text: str, format: str, separator: str | None, header: bool | None, named: tuple[str, ...]) -> Layout:
+def _delimited(
+    part: Part, text: str, format: str, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
+) -> Layout:
     before = len(text) - len(text.lstrip("\r\n"))
     first = text[:before].count("\n")  # empty lines at the start
     if not text.strip():
@@ -165,11 +172,15 @@ def _delimited(part: Part, text: str, format: str, separator: str | None, header
             f"relevance' (qrels), got {_short(text[before:].splitlines()[0])}."
         )
     if trec:
-        names = TREC_RUN if trec == "run" else TREC_QRELS
-        return Layout("text", names, SPACES, False, first, tuple(_split(text[before:], SPACES)), trec)
-    chosen = separator or ("\t" if format in ("tsv", "recbole") else _separator(text[before:]))
+        fields: tuple[str, ...] = TREC_RUN if trec == "run" else TREC_QRELS
+        return Layout("text", fields, SPACES, False, first, tuple(_split(text[before:], SPACES)), trec)
+    chosen = separator or ("\t" if format in ("tsv", "recbole") else _separator(text[before:], only_ids))
     rows = _split(text[before:], chosen)
-    if (better := _separator(text[before:])) != chosen and len(rows[0]) == 1 and len(_split(text[before:], better)[0]) > 1:
+    if (
+        (better := _separator(text[before:], only_ids)) != chosen
+        and len(rows[0]) == 1
+        and len(_split(text[before:], better)[0]) > 1
+    ):
         if separator is not None:
             raise InputError(
                 f"{part.path} has one column when it is split at {_name(chosen)}: {_short(rows[0][0])}. It looks as if it were "
@@ -179,7 +190,11 @@ def _delimited(part: Part, text: str, format: str, separator: str | None, header
     has_header = _has_header(part, rows, named) if header is None else header
     names = _unique(part, rows[0]) if has_header else tuple(f"column {number}" for number in range(len(rows[0])))
     sample = rows[1:] if has_header else rows
-    return Layout("text", names, chosen, has_header, first + has_header, tuple(sample))
+    first += has_header
+    lines = text.splitlines()
+    while first < len(lines) and not lines[first].strip():
+        first += 1  # empty lines below the header
+    return Layout("text", names, chosen, has_header, first, tuple(sample))
 
 
 def _name(separator: str) -> str:
@@ -213,14 +228,17 @@ def _split(text: str, separator: str) -> list[list[str]]:
     return list(islice((row for _, row in rows if row), _SAMPLE)) or [[""]]
 
 
-def _separator(text: str) -> str:
-    """The separator that splits all rows into equally many fields, or else the first row into most."""
-    widths = {separator: [len(row) for row in _split(text, separator)] for separator in _SEPARATORS}
-    for separator, found in widths.items():
-        if found[0] > 1 and len(set(found)) == 1:
-            return separator
-    most = max(_SEPARATORS[:-1], key=lambda separator: widths[separator][0])
-    return most if widths[most][0] > 1 else ","
+def _separator(text: str, only_ids: bool) -> str:
+    """The separator that splits all rows into equally many fields; or else the first row into known names, or into most fields."""
+    candidates = _SEPARATORS[:-1] if only_ids else _SEPARATORS
+    rows = {separator: _split(text, separator) for separator in candidates}
+    for separator, found in rows.items():
+        if len(found[0]) > 1 and len({len(row) for row in found}) == 1:
+            loose = separator == "\t" and any(field != field.strip() for row in found for field in row)
+            return SPACES if loose and [len(row) for row in rows.get(SPACES, ())] == [len(row) for row in found] else separator
+    names = {separator: len(KNOWN & set(map(fold, found[0]))) for separator, found in rows.items()}
+    most = max(candidates, key=lambda separator: (names[separator] > 1, separator != SPACES and len(rows[separator][0])))
+    return most if len(rows[most][0]) > 1 and (most != SPACES or names[most] > 1) else ","
 
 
 def _trec(rows: list[list[str]]) -> str:
