@@ -219,7 +219,7 @@ def test_columns_can_be_named(tmp_path):
     LISTS.rename({"user": "who", "item": "what", "score": "how much"}).write_csv(path)
     for columns in ({"user": "who", "item": "what", "score": "how much"}, {"user": 0, "item": 1, "score": 2}):
         assert numbers(weft.File(path, columns=columns)) == EXPECTED
-    with pytest.raises(InputError, match="no column 'wat' for the item; it has .*'what'.*Did you mean 'what'"):
+    with pytest.raises(InputError, match=r"no column 'wat' for the item; it has .*'what'.*Did you mean 'what'"):
         read_table(weft.File(path, columns={"user": "who", "item": "wat"}), "source")
     with pytest.raises(InputError, match="3 columns, numbered from 0; columns= wants number 7"):
         read_table(weft.File(path, columns={"user": 7, "item": 1}), "source")
@@ -230,7 +230,7 @@ def test_rows_without_scores_or_ranks_keep_their_order(tmp_path):
     LISTS.select("user", "item").write_csv(path)
     assert numbers(path) == EXPECTED
     LISTS.rename({"score": "scroe"}).write_csv(path)
-    with pytest.raises(InputError, match="neither a column of scores .* named 'scroe'. Did you mean 'score'"):
+    with pytest.raises(InputError, match=r"neither a column of scores .* named 'scroe'. Did you mean 'score'"):
         weft.evaluate(path, TRUTH, **METRICS)
 
 
@@ -255,7 +255,7 @@ def test_headerless_files_go_by_position(tmp_path):
 def test_ranks_are_not_taken_for_scores(tmp_path):
     path = tmp_path / "lists.csv"
     path.write_text("1,10,1\n1,11,2\n1,12,3\n2,10,1\n2,11,2\n")
-    with pytest.raises(InputError, match="counts 1, 2, 3.*like ranks"):
+    with pytest.raises(InputError, match=r"counts 1, 2, 3.*like ranks"):
         read_table(path, "source")
     table = read_table(weft.File(path, columns={"user": 0, "item": 1, "rank": 2}), "source")
     assert table.columns["rank"].to_list() == [1, 2, 3, 1, 2]
@@ -298,7 +298,7 @@ def test_settings_of_a_file_are_checked():
 @pytest.mark.parametrize("separator", [",", " "])
 def test_ids_of_text_are_kept_as_they_are(given, kept, seen_first, separator, tmp_path):
     path, filler = tmp_path / "t.csv", [] if seen_first else ["5"] * 1000
-    path.write_text("user,item\n".replace(",", separator) + "".join(f"{id}{separator}{id}\n" for id in [*filler, *given]))
+    path.write_text("user,item\n".replace(",", separator) + "".join(f"{one}{separator}{one}\n" for one in [*filler, *given]))
     table = read_table(path, "truth")
     wanted = [*([5] * len(filler) if isinstance(kept[0], int) else filler), *kept]
     assert table.columns["user"].to_list() == table.columns["item"].to_list() == wanted
@@ -375,8 +375,8 @@ def test_duplicates_of_dicts_and_ranks():
     assert kept["MRR@2"] == 0.5 and kept["NumRetrieved@4"] == 2 and kept.counts["duplicates_dropped"] == 2
     ranked = pl.DataFrame({"user": [1, 1, 1], "item": [5, 6, 5], "rank": [3, 2, 1]})
     assert weft.evaluate(ranked, {1: [5]}, metrics="MRR@1", duplicates="keep-best")["MRR@1"] == 1
-    with pytest.raises(InputError, match="(?s)one rank to several items.*row 2: user 1, item 6"):
-        tied = pl.DataFrame({"user": [1, 1, 1], "item": [5, 5, 6], "rank": [1, 2, 1]})
+    tied = pl.DataFrame({"user": [1, 1, 1], "item": [5, 5, 6], "rank": [1, 2, 1]})
+    with pytest.raises(InputError, match=r"(?s)one rank to several items.*row 2: user 1, item 6"):
         weft.evaluate(tied, {1: [5]}, metrics="MRR@1", duplicates="keep-best")
     with pytest.raises(SettingError, match="duplicates='best'"):
         weft.evaluate(TWICE, {"a": ["x"]}, metrics="MRR@1", duplicates="best")
@@ -570,7 +570,7 @@ def test_broken_parquet(tmp_path):
     whole = path.read_bytes()
     for end in (3, 50, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:end])
-        with pytest.raises(InputError, match="a.parquet"):
+        with pytest.raises(InputError, match=r"a.parquet"):
             weft.evaluate(path, TRUTH, **METRICS)
 
 

@@ -45,7 +45,7 @@ _BATCH_POSITIONS = 1 << 19
 
 @dataclass(frozen=True)
 class _Order:
-    """How lists are put in order: whether an item may stand in one twice, and whether the last id comes first among equal scores."""
+    """How lists are put in order: whether an item may stand in one twice, and whether the last id goes first in a tie."""
 
     keep_best: bool
     last_id_first: bool
@@ -108,8 +108,8 @@ def evaluate(
     truth, train
         A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item: rating}}`, or a path.
 
-        Wherever data is given as a frame, a path will do, or `weft.File` where the file does not tell how to read it: CSV, TSV, Parquet,
-        JSON Lines, TREC and others, packed or not, a file or a folder of parts.
+        Wherever data is given as a frame, a path will do, or `weft.File` where the file does not tell how to read it: CSV, TSV,
+        Parquet, JSON Lines, TREC and others, packed or not, a file or a folder of parts.
     metrics, top_k
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs for names without one.
     users, items
@@ -361,8 +361,8 @@ def _catalogue(
     met = [distinct(cells.items) for cells in given]
     if lists.table is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
         raise InputError(
-            f"{lists.where} and {truth.where} have no item in common: the lists have {_some(listed.ids)}, the truth {_some(met[0])}. "
-            "Write the ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
+            f"{lists.where} and {truth.where} have no item in common: the lists have {_some(listed.ids)}, the truth {_some(met[0])}"
+            ". Write the ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
         )
     found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
     return found.by_text_descending() if last_id_first else found
@@ -377,7 +377,7 @@ def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator
     """Lists and truth that have no user in common are hardly about the same users: an error for files, else a note."""
     everyone = _named_users(truth)
     if users.size and len(everyone) and (users.encode(everyone, truth.where) < 0).all():
-        what = f"{lists.where} and {truth.where} have no user in common: the lists have {_some(users.ids)}, the truth {_some(everyone)}"
+        what = f"{lists.where} and {truth.where} have no user in common: one has {_some(users.ids)}, the other {_some(everyone)}"
         if lists.table is not None or truth.table is not None:
             raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
         yield what

@@ -1,7 +1,7 @@
 """Files of interactions, recommendation lists and labels: how to read them, and where in them a row stands.
 
-Polars reads them in streams, and only the columns that play a role. String ids become codes while they are read, so that a row takes
-four bytes for each id, whatever its length.
+Polars reads them in streams, and only the columns that play a role are kept. String ids become codes while they are read, so that a
+row takes four bytes for each id, whatever its length.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from weft.data.faults import IDS, explain, explain_number, places
 from weft.data.layouts import (
     FORMATS,
     INTEGER,
@@ -20,9 +21,7 @@ from weft.data.layouts import (
     Layout,
     broken_parquet,
     is_plain,
-    json_rows,
     recognise,
-    split_lines,
 )
 from weft.data.parts import Part, open_parts
 from weft.data.roles import COLUMNS, NEEDED, find_column, look_for
@@ -31,7 +30,7 @@ from weft.errors import InputError, SettingError, did_you_mean, one_of
 if TYPE_CHECKING:
     import polars as pl
 
-IDS = ("auto", "string", "integer")
+ID_TYPES = ("auto", "string", "integer")
 # The roles that columns play in each kind of data, in the order of columns without names. Behind them may stand whatever else.
 _USES = {
     "lists": ("user", "item", "score"),
@@ -72,8 +71,8 @@ class File:
         What plays a role: `{"user": "visitor", "item": "sku"}`, or by position, from 0: `{"user": 0, "item": 2}`. The roles are
         user, item, score, rating, rank, label.
     ids
-        `"string"` or `"integer"` for what ids are. `"auto"` takes them as they are; in text they are integers if all of a column are
-        written as one writes integers (007 is not).
+        `"string"` or `"integer"` for what ids are. `"auto"` takes them as they are; in text they are integers if all of a column
+        are written as one writes integers (007 is not).
 
     >>> import weft
     >>> weft.File("clicks.csv", columns={"user": "visitor"}).ids
@@ -94,7 +93,7 @@ class File:
         if not isinstance(self.path, (str, Path)) or not str(self.path):
             raise SettingError(f"path={self.path!r}; expected the path of a file, a folder or a pattern.")
         settle("path", Path(self.path))
-        settle("ids", one_of("ids", self.ids, IDS))
+        settle("ids", one_of("ids", self.ids, ID_TYPES))
         if self.format is not None:
             settle("format", one_of("format", self.format, FORMATS))
         if self.separator is not None:
@@ -144,7 +143,7 @@ class Table:
         try:
             with open_parts(self.file.path, self.where) as parts:
                 layouts = [_layout(part, self.file, self.only_ids) for part in parts]
-                for row, (part, place) in enumerate(_places(parts, layouts, self.roles)):
+                for row, (part, place) in enumerate(places(parts, layouts, self.roles)):
                     if row in wanted:
                         found[row] = place if len(parts) == 1 else f"{part.path.name}, {place}"
                         if len(found) == len(wanted):
@@ -186,7 +185,7 @@ def read_table(given: str | Path | File | Table, where: str, *, use: str | None 
 
 def _layout(part: Part, file: File, only_ids: bool) -> Layout:
     named = tuple(name for name in file.columns.values() if isinstance(name, str))
-    return recognise(part, format=file.format, separator=file.separator, header=file.header, named=named, only_ids=only_ids)
+    return recognise(part, form=file.format, separator=file.separator, header=file.header, named=named, only_ids=only_ids)
 
 
 def _check_parts(parts: list[Part], layouts: list[Layout]) -> None:
@@ -229,7 +228,7 @@ def _roles(layout: Layout, file: File, use: str, where: str) -> tuple[dict[str, 
     for role in wanted:
         if role in (*NEEDED, "label") and role not in roles:
             raise InputError(
-                f"{where}: columns= says nothing about the {role}; expected {', '.join(map(repr, wanted))} for a file without header."
+                f"{where}: columns= does not name the {role}; expected {', '.join(map(repr, wanted))} in a file without header."
             )
     known = {name for role in COLUMNS if (name := look_for(names, role, where))} if use != "lists" else {*roles.values()}
     return roles, tuple(name for name in names if name not in known and name not in roles.values())
@@ -307,8 +306,6 @@ def _notes(layout: Layout, roles: dict[str, str], file: File) -> Iterator[str]:
 
 # --------------------------------------------------------------------------------------------------------------- reading
 
-_IDS = ("user", "item")
-
 
 def _read(
     parts: list[Part], layouts: list[Layout], roles: dict[str, str], file: File, where: str
@@ -322,7 +319,7 @@ def _read(
             return _read_text(parts, layouts, roles, file, where), None
         return _read_typed(parts, layouts, roles, file, where), None
     except (pl.exceptions.PolarsError, OSError) as error:
-        _explain(parts, layouts, roles, file)
+        explain(parts, layouts, roles, file.ids)
         reason = str(error).partition("\n")[0]
         if layouts[0].format == "parquet":
             raise broken_parquet(parts[0], error) from None
@@ -353,10 +350,10 @@ def _read_text(parts: list[Part], layouts: list[Layout], roles: dict[str, str], 
 
     layout = layouts[0]
     place = {role: layout.names.index(name) for role, name in roles.items()}
-    numbers = [role for role in roles if role not in (*_IDS, "label")]
-    types = {role: _likely(layout.sample, place[role], file.ids) for role in roles if role in _IDS}
+    numbers = [role for role in roles if role not in (*IDS, "label")]
+    types = {role: _likely(layout.sample, place[role], file.ids) for role in roles if role in IDS}
     if not layout.sample and all(_is_over(part, layout) for part, layout in zip(parts, layouts)):
-        return {role: pl.Series(dtype=pl.Int64 if role in _IDS else pl.Float64) for role in roles}
+        return {role: pl.Series(dtype=pl.Int64 if role in IDS else pl.Float64) for role in roles}
     as_text = not is_plain(layout.separator)
     while True:
         reals = () if as_text else tuple(place[role] for role in numbers)
@@ -377,13 +374,13 @@ def _read_text(parts: list[Part], layouts: list[Layout], roles: dict[str, str], 
             as_text = True  # numbers that polars does not read in one go, such as those with spaces around them
             continue
         if found.pop("extra").any() and not is_plain(layout.separator):
-            _explain(parts, layouts, roles, file)
+            explain(parts, layouts, roles, file.ids)
         wrong = [role for role in types if found[role].null_count() and types[role] in _WIDER]
         if not wrong:
             break
         types.update((role, _WIDER[types[role]]) for role in wrong)
     if any(found[role].null_count() for role in found if role != "label"):
-        _explain(parts, layouts, roles, file)
+        explain(parts, layouts, roles, file.ids)
         raise InputError(f"{where} has rows without {' or '.join(role for role in found if found[role].null_count())}.")
     if "label" in found:
         found["label"] = _label_column(found["label"])
@@ -404,20 +401,20 @@ def _likely(sample: Sequence[Any], place: int, option: str) -> str:
     return "short" if all(len(value) < 10 for value in met) else "long"
 
 
-def _as_type(column: pl.Expr, type: str, scan: pl.LazyFrame) -> pl.Expr:
+def _as_type(column: pl.Expr, kind: str, scan: pl.LazyFrame) -> pl.Expr:
     import polars as pl
 
-    if type == "string":
+    if kind == "string":
         return column.cast(_coded(scan, column))
-    if type == "integer":
+    if kind == "integer":
         return column.str.strip_chars().cast(pl.Int64, strict=False)
     # Besides integers as one writes them, polars reads 007, +7 and -0 as integers.
     other = (column.str.starts_with("0") & (column.str.len_bytes() > 1)) | column.str.contains(r"^(\+|-0)")
-    return pl.when(~other).then(column.cast(pl.Int32 if type == "short" else pl.Int64, strict=False))
+    return pl.when(~other).then(column.cast(pl.Int32 if kind == "short" else pl.Int64, strict=False))
 
 
 def _scan_text(part: Part, layout: Layout, reals: Sequence[int]) -> pl.LazyFrame:
-    """Columns "0", "1", ... as text or, where they hold numbers, as such; and "extra", whether a row has more fields than there are names."""
+    """Columns "0", "1", ... as text or, where they hold numbers, as such; "extra": whether a row has fields behind the last."""
     import polars as pl
 
     width = len(layout.names)
@@ -468,14 +465,12 @@ def _read_typed(parts: list[Part], layouts: list[Layout], roles: dict[str, str],
 
     types = [_types(part, layout, roles) for part, layout in zip(parts, layouts)]
     for part, of in zip(parts, types):
-        for role, type in of.items():
-            _refuse_type(role, roles[role], type, part)
+        for role, dtype in of.items():
+            _refuse_type(role, roles[role], dtype, part)
     strings = {
-        role
-        for role in roles
-        if role in _IDS and (file.ids == "string" or (file.ids == "auto" and not types[0][role].is_integer()))
+        role for role in roles if role in IDS and (file.ids == "string" or (file.ids == "auto" and not types[0][role].is_integer()))
     }
-    mixed = next((role for role in _IDS if role in roles and len({of[role].is_integer() for of in types}) > 1), None)
+    mixed = next((role for role in IDS if role in roles and len({of[role].is_integer() for of in types}) > 1), None)
     if mixed and file.ids == "auto":
         other = next(number for number, of in enumerate(types) if of[mixed].is_integer() != types[0][mixed].is_integer())
         raise InputError(
@@ -492,9 +487,9 @@ def _read_typed(parts: list[Part], layouts: list[Layout], roles: dict[str, str],
                 column.cast(pl.String)
                 if role in strings
                 else column.cast(pl.String).cast(pl.Int64, strict=False)
-                if role in _IDS and not of[role].is_integer()
+                if role in IDS and not of[role].is_integer()
                 else column.cast(pl.Int32 if narrow else pl.Int64)
-                if role in _IDS
+                if role in IDS
                 else column
                 if role == "label"
                 else column.cast(pl.Float64)
@@ -512,9 +507,9 @@ def _read_typed(parts: list[Part], layouts: list[Layout], roles: dict[str, str],
             narrow = False
     for role in found:
         if role != "label" and found[role].null_count():
-            _explain(parts, layouts, roles, file)
+            explain(parts, layouts, roles, file.ids)
             row = int(found[role].is_null().arg_true()[0])
-            raise InputError(f"{where} has no {role}{' id' * (role in _IDS)} in row {row}; every row needs one.")
+            raise InputError(f"{where} has no {role}{' id' * (role in IDS)} in row {row}; every row needs one.")
     return found
 
 
@@ -527,7 +522,7 @@ def _types(part: Part, layout: Layout, roles: dict[str, str]) -> dict[str, Any]:
     types: dict[str, Any] = {}
     for role, name in roles.items():
         met = layout.types[name]
-        if role not in (*_IDS, "label"):
+        if role not in (*IDS, "label"):
             types[role] = pl.Float64() if met <= {int, float, bool} else pl.String()
         elif met <= {int}:
             types[role] = pl.Int64()
@@ -552,20 +547,20 @@ def _scan_json(part: Part, roles: dict[str, str], types: dict[str, Any]) -> pl.L
     return pl.scan_ndjson(part.plain, schema={roles[role]: types[role] for role in roles})
 
 
-def _kind(type: Any) -> str:
-    return "integers" if type.is_integer() else "strings"
+def _kind(dtype: Any) -> str:
+    return "integers" if dtype.is_integer() else "strings"
 
 
-def _refuse_type(role: str, name: str, type: Any, part: Part) -> None:
+def _refuse_type(role: str, name: str, dtype: Any, part: Part) -> None:
     import polars as pl
 
     if role == "label":
         return
-    if role in _IDS:
-        if not (type.is_integer() or type in (pl.String, pl.Categorical) or isinstance(type, pl.Enum)):
-            raise InputError(f"{part.path}: the column {name!r} holds {type}; {role} ids are integers or strings.")
-    elif not (type.is_numeric() or type == pl.Boolean):
-        _explain_number(part, role, name, type)
+    if role in IDS:
+        if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)):
+            raise InputError(f"{part.path}: the column {name!r} holds {dtype}; {role} ids are integers or strings.")
+    elif not (dtype.is_numeric() or dtype == pl.Boolean):
+        explain_number(part, role, name, dtype)
 
 
 def _read_json(parts: list[Part], roles: dict[str, str], file: File, where: str) -> tuple[dict[str, pl.Series], pl.Series]:
@@ -614,138 +609,3 @@ def _as_integers(ids: pl.Series, role: str, where: str) -> pl.Series:
     if numbers.null_count():
         raise InputError(f"{where} has the {role} id {ids.filter(numbers.is_null())[0]!r}, which is no integer, but ids='integer'.")
     return numbers
-
-
-# -------------------------------------------------------------------------------------------------------- explaining errors
-
-
-def _text_rows(part: Part, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a part with the lines on which they start, without header and empty lines."""
-    last = 0
-    for line, row in split_lines((text for _, text in part.lines()), layout.separator):
-        start, last = last + 1, line
-        if row and start > layout.first:
-            yield start, row
-
-
-def _places(parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]) -> Iterator[tuple[Part, str]]:
-    """Where each row of a table stands, in the order of the table."""
-    import polars as pl
-
-    for part, layout in zip(parts, layouts):
-        if layout.format == "text":
-            ids = [layout.names.index(name) for role, name in roles.items() if role in _IDS]
-            for line, row in _text_rows(part, layout):
-                if any(len(row) > place and row[place] for place in ids):
-                    yield part, f"line {line}"
-        elif layout.format == "jsonl":
-            for line, _ in json_rows(part):
-                yield part, f"line {line}"
-        elif layout.format == "parquet":
-            for number in range(pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()):
-                yield part, f"row {number}"
-
-
-def _explain(parts: list[Part], layouts: list[Layout], roles: dict[str, str], file: File) -> None:
-    """Look for what is wrong row by row, and say it with its line. Nothing is said where nothing is found."""
-    for part, layout in zip(parts, layouts):
-        if layout.format == "text":
-            _explain_text(part, layout, roles, file)
-        elif layout.format == "jsonl":
-            _explain_json(part, layout, roles)
-        elif layout.format == "parquet":
-            _explain_parquet(part, roles, file)
-
-
-def _explain_text(part: Part, layout: Layout, roles: dict[str, str], file: File) -> None:
-    width = len(layout.names)
-    places = {role: layout.names.index(name) for role, name in roles.items()}
-    for line, row in _text_rows(part, layout):
-        at = f"{part.path}, line {line}:"
-        if len(row) != width and (len(row) > width or any(len(row) <= place for place in places.values())):
-            shown = ", ".join(map(repr, row[:6])) + (", ..." if len(row) > 6 else "")
-            raise InputError(
-                f"{at} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the {'header' if layout.header else 'first line'} has "
-                f"{width}. Repair the line; a value that holds the separator {layout.separator!r} must stand in quotes."
-            )
-        if not any(row[place] for role, place in places.items() if role in _IDS):
-            continue
-        for role, place in places.items():
-            value = row[place]
-            if role == "label":
-                continue
-            if value == "":
-                raise InputError(f"{at} there is no {role}{' id' * (role in _IDS)}; every row needs one.")
-            if role not in _IDS and not _is_real(value):
-                hint = " Decimals are written with a point." if _is_real(value.replace(",", ".")) else ""
-                raise InputError(f"{at} the {role} (column {roles[role]!r}) is {value!r}; expected a number.{hint}")
-            if role in _IDS and file.ids == "integer" and not _is_whole(value):
-                raise InputError(f"{at} the {role} id is {value!r}, which is no integer, but ids='integer'.")
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        return -(2**63) <= int(text) < 2**63
-    except ValueError:
-        return False
-
-
-def _is_real(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _explain_json(part: Part, layout: Layout, roles: dict[str, str]) -> None:
-    for line, row in json_rows(part):
-        at = f"{part.path}, line {line}:"
-        for role, name in roles.items():
-            value = row.get(name)
-            if role == "label":
-                continue
-            if value is None:
-                raise InputError(f"{at} there is no {role}{' id' * (role in _IDS)} ({name!r}); every row needs one.")
-            if role in _IDS:
-                kinds = layout.types[name]
-                if type(value) not in (int, str) or type(value) not in kinds:
-                    expected = "an integer" if kinds == {int} else "a string"
-                    raise InputError(f"{at} the {role} id is {value!r}; expected {expected}, as in the lines before.")
-            elif isinstance(value, str) or not isinstance(value, (int, float)):
-                raise InputError(f"{at} the {role} ({name!r}) is {value!r}; expected a number.")
-
-
-def _explain_number(part: Part, role: str, name: str, type: Any) -> NoReturn:
-    """Say which value of a column is no number."""
-    import polars as pl
-
-    if part.head()[:1] == b"{":
-        for line, row in json_rows(part):
-            if isinstance(row.get(name), str) or not isinstance(row.get(name), (int, float, type_of_none)):
-                raise InputError(f"{part.path}, line {line}: the {role} ({name!r}) is {row.get(name)!r}; expected a number.")
-    shown = pl.scan_parquet(part.plain, glob=False).select(name).head(1).collect().to_series() if type == pl.String else None
-    example = f" (row 0: {shown[0]!r})" if shown is not None and len(shown) else ""
-    raise InputError(f"{part.path}: the column {name!r} holds {type}{example}; a {role} must be a number.")
-
-
-type_of_none = type(None)
-
-
-def _explain_parquet(part: Part, roles: dict[str, str], file: File) -> None:
-    import polars as pl
-
-    for role, name in roles.items():
-        if role == "label":
-            continue
-        missing = pl.scan_parquet(part.plain, glob=False).select(pl.col(name).is_null().arg_true().head(1)).collect().to_series()
-        if len(missing):
-            raise InputError(
-                f"{part.path}, row {missing[0]}: there is no {role}{' id' * (role in _IDS)} (column {name!r}); every row needs one."
-            )
-        if role in _IDS and file.ids == "integer":
-            text = pl.col(name).cast(pl.String)
-            wrong = pl.scan_parquet(part.plain, glob=False).select(text).filter(text.cast(pl.Int64, strict=False).is_null()).head(1)
-            found = wrong.collect().to_series()
-            if len(found):
-                raise InputError(f"{part.path}: the {role} id {found[0]!r} is no integer, but ids='integer'.")

@@ -55,21 +55,21 @@ class Layout:
 
 
 def recognise(
-    part: Part, *, format: str | None, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
+    part: Part, *, form: str | None, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
 ) -> Layout:
     """The layout of a part; what is given is not looked for. `named` are columns that the caller names.
 
     `only_ids`: it may hold an id per line and nothing else, so that spaces separate nothing.
     """
     head = part.head()
-    found = format or _format(part, head)
+    found = form or _format(part, head)
     if found == "parquet":
         return _parquet(part)
     if head.startswith(b"PAR1"):
-        raise InputError(f"{part.path} is a Parquet file, but format={format!r} was given.")
+        raise InputError(f"{part.path} is a Parquet file, but format={form!r} was given.")
     text = _text(part, head)
-    if found in ("jsonl", "json") or (format is None and text.lstrip().startswith("{") and separator is None):
-        return _json(part, text, format or (found if found == "jsonl" else None))
+    if found in ("jsonl", "json") or (form is None and text.lstrip().startswith("{") and separator is None):
+        return _json(part, text, form or (found if found == "jsonl" else None))
     return _delimited(part, text, found, separator, header, named, only_ids)
 
 
@@ -113,19 +113,19 @@ def broken_parquet(part: Part, error: Exception) -> InputError:
 # ------------------------------------------------------------------------------------------------------------------- JSON
 
 
-def _json(part: Part, text: str, format: str | None) -> Layout:
+def _json(part: Part, text: str, form: str | None) -> Layout:
     if text.lstrip().startswith("["):
         raise InputError(f"{part.path} is one JSON array; write JSON Lines instead: one object per line.")
     lines = [line for line in islice(io.StringIO(text), _SAMPLE) if line.strip()]
     if not lines:
         raise InputError(f"{part.path} is empty.")
-    if format != "jsonl":
+    if form != "jsonl":
         try:
             first = json.loads(lines[0])
             nested = isinstance(first, dict) and len(first) > 0 and all(isinstance(row, dict) for row in first.values())
         except json.JSONDecodeError:
             nested = True  # an object over several lines
-        if format == "json" or nested:
+        if form == "json" or nested:
             return Layout("json", ("query", "document", "value"))
     rows = list(islice(_objects(part, iter(enumerate(lines, start=1))), _SAMPLE))
     names = tuple(dict.fromkeys(name for row in rows for name in row))
@@ -159,14 +159,14 @@ def json_rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _delimited(
-    part: Part, text: str, format: str, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
+    part: Part, text: str, form: str, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
 ) -> Layout:
     before = len(text) - len(text.lstrip("\r\n"))
     first = text[:before].count("\n")  # empty lines at the start
     if not text.strip():
         raise InputError(f"{part.path} is empty.")
     trec = separator is None and header is not True and _trec(_split(text[before:], SPACES))
-    if format == "trec" and not trec:
+    if form == "trec" and not trec:
         raise InputError(
             f"{part.path} is not a TREC file: expected lines 'query Q0 document rank score tag' (a run) or 'query 0 document "
             f"relevance' (qrels), got {_short(text[before:].splitlines()[0])}."
@@ -174,7 +174,7 @@ def _delimited(
     if trec:
         fields: tuple[str, ...] = TREC_RUN if trec == "run" else TREC_QRELS
         return Layout("text", fields, SPACES, False, first, tuple(_split(text[before:], SPACES)), trec)
-    chosen = separator or ("\t" if format in ("tsv", "recbole") else _separator(text[before:], only_ids))
+    chosen = separator or ("\t" if form in ("tsv", "recbole") else _separator(text[before:], only_ids))
     rows = _split(text[before:], chosen)
     if (
         (better := _separator(text[before:], only_ids)) != chosen
@@ -273,8 +273,8 @@ def _has_header(part: Part, rows: list[list[str]], named: tuple[str, ...]) -> bo
         if value in column:
             return False  # the same id again
     raise InputError(
-        f"{part.path}: the first line, {first}, may be the names of columns or the first row. Say which: header=True with columns= for "
-        "unknown names, such as columns={'user': 'visitor', 'item': 'sku'}; or header=False."
+        f"{part.path}: the first line, {first}, may be the names of columns or the first row. Say which: header=True with columns= "
+        "for unknown names, such as columns={'user': 'visitor', 'item': 'sku'}; or header=False."
     )
 
 

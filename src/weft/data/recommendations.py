@@ -130,8 +130,8 @@ class NamedLists:
 class Recommendations:
     """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
 
-    To find a cell: `places [cells]` are positions in the list, by ascending item. `certain`: the order is given, so that equal scores
-    are no ties. `dropped`: how many cells repeated an item of their list.
+    To find a cell: `places [cells]` are positions in the list, by ascending item. `certain`: the order is given, so that equal
+    scores are no ties. `dropped`: how many cells repeated an item of their list.
     """
 
     offsets: Numbers
@@ -156,7 +156,7 @@ class Recommendations:
         return ListRows(moved(offsets), moved(items), scores, moved(keys), moved(places), self.num_items, self.certain)
 
     def _find(self, start: int, stop: int, items: Numbers) -> tuple[Numbers, Numbers]:
-        """For some users, whose items these are: the places in a flattened `[users, items]` matrix, ascending, and the cells there."""
+        """For users with these items: the places in a flattened `[users, items]` matrix, ascending, and the cells there."""
         first = self.offsets[start]
         offsets, lengths = self.offsets[start:stop] - first, np.diff(self.offsets[start : stop + 1])
         places = np.repeat(offsets, lengths)

@@ -6,7 +6,7 @@ import re
 
 from weft.errors import InputError, did_you_mean
 
-# Names that are understood, first the one that messages recommend. Case, `_`, `-`, spaces and dots make no difference: userId is user_id.
+# Names that are understood, first the one that messages recommend. Case, `_`, `-`, spaces and dots make no difference.
 COLUMNS = {
     "user": (
         "user",

@@ -52,7 +52,8 @@ class Vocabulary:
         repeated = series.filter(series.is_duplicated())
         if len(repeated):
             raise InputError(
-                f"{where or f'{kind}s='} holds the id {repeated[0]!r} {(series == repeated[0]).sum()} times; each {kind} id must occur once."
+                f"{where or f'{kind}s='} holds the id {repeated[0]!r} {(series == repeated[0]).sum()} times; each {kind} id must "
+                "occur once."
             )
         return cls(kind, len(series), series, origin=where)
 
@@ -146,7 +147,7 @@ def distinct(ids: pl.Series) -> pl.Series:
         met[ids.to_numpy() - low if low else ids.to_numpy()] = True
         return pl.Series(np.flatnonzero(met) + low, dtype=pl.Int64)
     ids = ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
-    return ids.unique(maintain_order=True).sort()  # in polars 2.1, text is three times as fast with the order as without
+    return ids.unique(maintain_order=True).sort()  # in polars 2.1 faster than without the order
 
 
 # Ids that are looked up at once: NumPy widens the codes that it takes as places.
