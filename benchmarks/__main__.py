@@ -170,9 +170,7 @@ def show_lists(given: argparse.Namespace) -> None:
 
 def show_files(given: argparse.Namespace) -> None:
     """Files of many rows, from disk to numbers."""
-    print(
-        f"{files.USERS * files.LENGTH:,} rows of lists, {files.USERS * files.RELEVANT:,} of truth; six metrics, five cut-offs.\n"
-    )
+    print(f"{files.USERS * files.LENGTH:,} rows of lists, {files.USERS * files.RELEVANT:,} of truth; six metrics, five cut-offs.\n")
     rows = (
         [r.case, f"{r.megabytes:,.0f} MB", f"{r.ratio:.1f}", f"{r.peak:.2f} GiB", f"{r.peak_of_reading:.2f} GiB"]
         for r in files.compare()

@@ -83,6 +83,12 @@ SUFFIXES = {
 LAYOUTS = (*SEPARATORS, "parquet", "jsonl", "spaces", "::", "recbole", "trec", "ranx")
 
 
+def zstd(data):
+    """A frame of Zstandard with one block, which is not compressed (RFC 8878): Python has no writer before 3.14."""
+    size = len(data)
+    return b"\x28\xb5\x2f\xfd" + b"\xa0" + size.to_bytes(4, "little") + (size << 3 | 1).to_bytes(3, "little") + data
+
+
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
@@ -103,10 +109,9 @@ def test_every_layout_gives_the_same(layout, packer, tmp_path):
 
 
 def test_zstandard(tmp_path):
-    path = tmp_path / "lists.csv.zst"
-    LISTS.lazy().sink_csv(path, compression="zstd")
-    assert path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
-    assert numbers(path) == EXPECTED
+    for name, text in (("lists.csv.zst", LISTS.write_csv()), ("lists.jsonl.zst", LISTS.write_ndjson())):
+        (tmp_path / name).write_bytes(zstd(text.encode()))
+        assert numbers(tmp_path / name) == EXPECTED
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -19,13 +19,15 @@ from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
 from weft.data.roles import COLUMNS, find_column, look_for
 from weft.data.rows import InRows, float_type
-from weft.data.sorting import Numbers, portions, sort_lists, together
+from weft.data.sorting import Numbers, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
 
+# Rows whose order is not worth a thought.
+_FEW_ROWS = 16
 # Cells that a fingerprint looks at.
 _SAMPLE = 1 << 16
 
@@ -49,28 +51,28 @@ class NamedLists:
         return "rank" if self.ranks is not None else "score" if self.has_scores else "rows"
 
     @cached_property
-    def runs(self) -> tuple[pl.Series, Numbers]:
-        """Who each stretch of rows of one user belongs to, and where it starts; all rows of a user are often one."""
+    def runs(self) -> tuple[pl.Series, Numbers] | None:
+        """Who each stretch of rows of one user belongs to, and where it starts; None where rows are in no such order."""
         users = self.cells.users
-        starts = np.flatnonzero((users != users.shift()).fill_null(True).to_numpy())
+        is_first = (users != users.shift()).fill_null(True)
+        if is_first.sum() > max(_FEW_ROWS, len(users) // 2):
+            return None
+        starts = np.flatnonzero(is_first.to_numpy())
         return users.gather(starts), starts
 
     @property
     def users(self) -> pl.Series:
         """The users of the lists, empty lists included; they may repeat."""
-        return self.runs[0] if self.cells.everyone is None else self.cells.everyone
+        if self.cells.everyone is not None:
+            return self.cells.everyone
+        return self.cells.users if self.runs is None else self.runs[0]
 
     def arrange(self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False) -> Recommendations:
         """The lists as rows of the first `users`, best first. A rank twice in a list is an error.
 
         So is an item, unless `keep_best`: then its best place counts, and the result says how many others were dropped.
         """
-        owners, starts = self.runs
-        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
-        offsets = np.zeros(users.size + 1, dtype=np.int64)
-        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
-        rows = None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
-        del codes, starts, lengths, owners
+        offsets, rows = self._by_user(users)
         listed = self.cells.encode_items(items, dtype=np.int32 if items.size < 1 << 31 else np.int64)
         scores, merit = self.cells.values, self._merit()
         if rows is not None:
@@ -105,6 +107,18 @@ class NamedLists:
         return Recommendations(
             offsets, listed, scores if self.has_scores else None, places, items.size, certain=self.order != "score"
         )
+
+    def _by_user(self, users: Vocabulary) -> tuple[Numbers, Numbers | None]:
+        """Where the rows of each user start, and which they are; None: those from there on."""
+        offsets = np.zeros(users.size + 1, dtype=np.int64)
+        if self.runs is None:
+            codes = users.encode(self.cells.users, self.cells.where)
+            offsets[1:] = np.cumsum(np.bincount(codes, minlength=users.size))
+            return offsets, sorted_keys(codes, users.size)[1]
+        owners, starts = self.runs
+        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
+        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
+        return offsets, None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
 
     def _merit(self) -> NDArray[np.float64] | None:
         """What ranks the cells of a list, the highest first; None: nothing but their order."""
