@@ -1,4 +1,4 @@
-"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists peers] [--sizes S M L]`."""
+"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files peers] [--sizes S M L]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, memory, peers, ready_lists
+from benchmarks import cases, files, memory, peers, ready_lists
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES
 
@@ -31,6 +31,7 @@ def main() -> None:
         "memory": show_memory,
         "import": show_import,
         "lists": show_lists,
+        "files": show_files,
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
@@ -165,6 +166,16 @@ def show_lists(given: argparse.Namespace) -> None:
         ["tool", "metrics", "values equal", "tool / Weft"],
         ([f"{r.tool} {r.version}", len(r.names), r.equal, r.tool_to_weft] for r in rows),
     )
+
+
+def show_files(given: argparse.Namespace) -> None:
+    """Files of many rows, from disk to numbers."""
+    print(f"{files.USERS * files.LENGTH:,} rows of lists, {files.USERS * files.RELEVANT:,} of truth; six metrics, five cut-offs.\n")
+    rows = (
+        [r.case, f"{r.megabytes:,.0f} MB", f"{r.ratio:.1f}", f"{r.peak:.2f} GiB", f"{r.peak_of_reading:.2f} GiB"]
+        for r in files.compare()
+    )
+    _table(["", "file", "time / polars reads it", "peak memory", "peak when polars reads it"], rows)
 
 
 def show_peers(given: argparse.Namespace) -> None:

@@ -718,6 +718,18 @@ def test_the_command_says_it_with_lines_and_exit_codes(folder):
     assert all(len(line) <= 80 for part in (clean, warned, wrong) for line in part.output.splitlines())
 
 
+def test_files_with_nothing_in_common_are_refused(folder):
+    TRUTH.with_columns(user="other " + pl.col("user")).write_csv("others.csv")
+    with pytest.raises(InputError, match="no user in common"):
+        weft.evaluate("knn.csv", "others.csv", metrics="MRR@3")
+    done = run("--recs", "knn.csv", "--truth", "others.csv", "-k", "3")
+    assert done.exit_code == 1 and "error: nothing-in-common in knn" in done.stdout and "weft evaluate refuses: knn." in done.stdout
+    TRUTH.with_columns(item="other " + pl.col("item")).write_csv("others.csv")
+    with pytest.raises(InputError, match="no item in common"):
+        weft.evaluate("knn.csv", "others.csv", metrics="MRR@3")
+    assert run("--recs", "knn.csv", "--truth", "others.csv", "-k", "3").exit_code == 1
+
+
 def test_what_is_printed_fits_80_columns_with_several_models_and_long_names(folder):
     pl.concat([TRUTH.with_columns(rating=pl.lit(1.0)), pl.DataFrame({"user": ["u1"], "item": ["i0"], "rating": [-1.0]})]).write_csv(
         "test.csv"
@@ -741,7 +753,7 @@ def test_json_holds_everything(folder):
     Path("nan.csv").write_text("user,item,score\nu0,i0,NaN\n" + LISTS.write_csv(include_header=False))
     told = json.loads(run("--recs", "nan.csv", *BASIC, "--format", "json").stdout)
     finding = next(finding for finding in told["findings"] if finding["kind"] == "not-finite-scores")
-    assert finding["examples"][0] == {"file": "nan.csv", "line": 2, "user": "u0", "item": "i0", "score": "nan"}
+    assert finding["examples"][0] == {"file": "nan.csv", "place": "line 2", "user": "u0", "item": "i0", "score": "nan"}
     assert finding["effects"][0]["value"] is None and finding["effects"][0]["change"] is None
 
 

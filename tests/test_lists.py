@@ -711,7 +711,7 @@ REFUSED = {
         ["MAE, UserMADRating need scores", "'score'"],
     ),
     "MAE with ranks alone": ({"source": frame(rank=[1, 2, 1]), "metrics": "MAE"}, MissingInput, ["MAE needs scores"]),
-    "a series": ({"source": pl.Series([1])}, InputError, ["cannot evaluate a Series", "recommendation lists as a frame"]),
+    "a series": ({"source": pl.Series([1])}, InputError, ["cannot evaluate a Series", "recommendation lists as a file or a frame"]),
 }
 
 

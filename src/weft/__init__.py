@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import weft.testing as testing
     from weft.blocks import MetricBlock
     from weft.checks import check
+    from weft.data.files import File
     from weft.errors import WeftError
     from weft.evaluator import Evaluator
     from weft.metrics.base import BaseMetric, TopKMetric
@@ -28,6 +29,7 @@ _HOMES = {
     "Comparison": "weft.significance",
     "Evaluator": "weft.evaluator",
     "Factors": "weft.sources",
+    "File": "weft.data.files",
     "HR": "weft.metrics.single_target",
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.blocks",
@@ -56,6 +58,7 @@ __all__ = [
     "Comparison",
     "Evaluator",
     "Factors",
+    "File",
     "MetricBlock",
     "RatingMetric",
     "Result",

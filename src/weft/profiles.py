@@ -26,6 +26,7 @@ class Profile:
     settings: Mapping[str, str] = field(default_factory=dict)  # of the run, where they differ from DEFAULTS
     left_out: Mapping[str, str] = field(default_factory=dict)  # metrics that the tool has and that are not reproduced, and why
     notes: tuple[str, ...] = ()  # what to know before comparing
+    last_id_first: bool = False  # equal scores rank by id, descending as text
 
 
 # How a run counts, if neither the caller nor a profile says otherwise.
@@ -122,9 +123,11 @@ PROFILES = {
             notes=(
                 "P, recall, success, recip_rank, map_cut, ndcg_cut and set_F are meant; recip_rank and set_F are not cut: give a "
                 "k that holds the whole list. Uncut ndcg is nDCG(gain=linear, ideal=full).",
-                "Tied scores rank by document id, descending as text; give items= in that order to get the same lists.",
+                "Tied scores rank by document id, descending as text. So they do here in recommendation lists, unless items= gives "
+                "an order or ties= a rule; with a score matrix, give items= in that order.",
                 "With -c users without a list count 0: missing_lists='zero'.",
             ),
+            last_id_first=True,
         ),
         Profile(
             "ranx",

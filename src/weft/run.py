@@ -15,6 +15,7 @@ from torch import Tensor
 
 from weft.data import Cells, Interactions, ListRows, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build
+from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import check_threshold, digest_by_id
 from weft.data.recommendations import Recommendations, are_lists
 from weft.data.rows import SparseRows
@@ -34,11 +35,20 @@ if TYPE_CHECKING:
     from weft.metrics.base import BaseMetric
 
 MISSING_LISTS = ("zero", "skip")
+DUPLICATES = ("error", "keep-best")
 # The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
 _BATCH_BYTES = 1 << 26
 _BATCH_USERS = 1024
 # Positions of lists in one batch: what is computed for each of them should stay in the processor's cache.
 _BATCH_POSITIONS = 1 << 19
+
+
+@dataclass(frozen=True)
+class _Order:
+    """How lists are put in order: whether an item may stand in one twice, and whether the last id goes first in a tie."""
+
+    keep_best: bool
+    last_id_first: bool
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,9 @@ class _Problem:
     probed: int  # users whom the model was asked for already
     lists: Recommendations | None = None
     seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
+    dropped: int | None = None  # items that stood in a list already; None where that is an error
+    tables: tuple[Table, ...] = ()  # the files that were read
+    notes: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -78,6 +91,7 @@ def evaluate(
     per_user: bool = False,
     empty_users: str | None = None,
     missing_lists: str | None = None,
+    duplicates: str = "error",
     profile: str | None = None,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
@@ -90,9 +104,12 @@ def evaluate(
         Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`.
         Or recommendation lists: a polars or pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the
         best first, or `{user: {item: score}}`. Scored lists are ranked by score and the tie rule, lists with ranks by rank, others
-        as they stand.
+        as they stand. Or the path of a file of such lists.
     truth, train
-        A frame (user, item, rating), a sparse or dense `[users, items]` matrix, or `{user: {item: rating}}`.
+        A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item: rating}}`, or a path.
+
+        Wherever data is given as a frame, a path will do, or `weft.File` where the file does not tell how to read it: CSV, TSV,
+        Parquet, JSON Lines, TREC and others, packed or not, a file or a folder of parts.
     metrics, top_k
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs for names without one.
     users, items
@@ -113,6 +130,8 @@ def evaluate(
     empty_users, missing_lists
         Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the truth without scores or a list:
         `"zero"` (default) or `"skip"`.
+    duplicates
+        An item twice in a recommendation list: `"error"`, or `"keep-best"` for its best place; the result counts the others.
     profile
         Another tool's definitions, so that its numbers come out: `"warprec"`, `"elliot"`, `"trec_eval"`, `"ranx"`, `"recbole"`,
         `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets parameters, ties and how users count, where the caller does not.
@@ -138,6 +157,9 @@ def evaluate(
     masks = decide_masking(mask_seen, train is not None)
     has_lists = isinstance(source, RecommendationLists) or are_lists(source)
     masks = masks and not (has_lists and mask_seen == "auto")
+    duplicates = one_of("duplicates", duplicates, DUPLICATES)
+    if duplicates == "keep-best" and not has_lists:
+        raise SettingError("duplicates='keep-best' is about recommendation lists; scores have one place for each user and item.")
     metrics = [metric if tool is None else adopt(metric, tool) for metric in as_list(metrics)]
     labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
     labels = {name: given for name, given in labels.items() if given is not None}
@@ -153,9 +175,10 @@ def evaluate(
         _refuse(
             wanted, "reads_scores", "scores, which these lists do not have; add a column 'score', or give {user: {item: score}}"
         )
-    problem = _pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold)
+    order = _Order(duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None)
+    problem = _pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order)
     if problem.lists is not None and problem.train is not None and mask_seen is not False:
-        problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows).keys))
+        problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)))
     evaluator = Evaluator(
         metrics,
         top_k,
@@ -227,11 +250,18 @@ def _pose(
     labels: dict[str, Any],
     batch_size: int | None,
     threshold: float | None,
+    order: _Order,
 ) -> _Problem:
     """Number the users and items, and put truth and train into rows."""
     truth_cells = read_cells(truth, "truth")
     train_cells = None if train is None else read_cells(train, "train")
+    labels = {name: read_table(given, name) if is_file(given) else given for name, given in labels.items()}
+    users, items = (read_table(given, name) if is_file(given) else given for name, given in (("users", users), ("items", items)))
+    named = source.named.cells if isinstance(source, RecommendationLists) else None
+    cells = [some.table for some in (named, truth_cells, train_cells) if some is not None]
+    tables = tuple(table for table in (*cells, users, items, *labels.values()) if isinstance(table, Table))
     lists, probed = None, 0
+    notes: list[str] = []
     items_in_order = True  # whether the caller knows which item comes first
     if isinstance(source, RecommendationLists):
         if users is not None:
@@ -239,10 +269,11 @@ def _pose(
         items_in_order = items is not None or any(
             cells is not None and cells.shape is not None for cells in (truth_cells, train_cells)
         )
-        item_ids = _catalogue(source, items, truth_cells, train_cells)
+        item_ids = _catalogue(source, items, truth_cells, train_cells, order.last_id_first)
         truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
-        user_ids = Vocabulary.found("user", [source.named.users], origin="source")
-        lists = source.arrange(user_ids, item_ids)
+        user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
+        notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
+        lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
     else:
         user_ids, item_ids, probed = _rows_and_columns(source, users, items, truth_cells, batch_size)
     num_rows = user_ids.size
@@ -262,6 +293,8 @@ def _pose(
         judged = np.zeros(user_ids.size, dtype=np.bool_)
         judged[user_ids.encode(everyone, "truth")] = True
     _refuse_negative(truth_cells, threshold)
+    if lists is not None and not _overlap(lists.items, item_codes, item_ids.size):
+        notes.append("no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?")
     size = (user_ids.size, item_ids.size)
     rows = build(truth_cells, user_codes, item_codes, size)
     read_train, all_users, unmatched = None, user_ids, 0
@@ -275,7 +308,23 @@ def _pose(
         else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
         for name, given in labels.items()
     }
-    return _Problem(source, user_ids, item_ids, num_rows, rows, judged, read_train, read, unmatched, probed, lists)
+    dropped = lists.dropped if lists is not None and order.keep_best else None
+    return _Problem(
+        source,
+        user_ids,
+        item_ids,
+        num_rows,
+        rows,
+        judged,
+        read_train,
+        read,
+        unmatched,
+        probed,
+        lists,
+        dropped=dropped,
+        tables=tables,
+        notes=tuple(notes),
+    )
 
 
 def _rows_and_columns(
@@ -294,18 +343,61 @@ def _rows_and_columns(
     return (user_ids, item_ids, 0) if item_ids is not None else (user_ids, *_columns_of_model(source, user_ids, batch_size))
 
 
-def _catalogue(source: RecommendationLists, items: Any, truth: Cells, train: Cells | None) -> Vocabulary:
+def _catalogue(
+    source: RecommendationLists, items: Any, truth: Cells, train: Cells | None, last_id_first: bool = False
+) -> Vocabulary:
     """The items that lists are about: those given, or the columns of a matrix, or every item that occurs."""
     if items is not None:
-        return Vocabulary.of("item", items)
+        return _given_ids("item", items)
     given = [cells for cells in (truth, train) if cells is not None]
     for cells in given:
         if cells.shape is not None:
             return Vocabulary.numbers("item", cells.shape[1], origin=cells.where)
-    listed = Vocabulary.found("item", [source.named.cells.items], origin="source")
+    lists = source.named.cells
+    listed = Vocabulary.found("item", [lists.items], origin=lists.where)
     for cells in given:
-        listed.encode(cells.items.head(1), cells.where)  # refuses ids of another type
-    return Vocabulary.found("item", [listed.ids, *(cells.items for cells in given)], origin="source")
+        if listed.ids.dtype.is_integer() != cells.items.dtype.is_integer():
+            listed.encode(cells.items, cells.where)  # refuses ids of another type
+    met = [distinct(cells.items) for cells in given]
+    if lists.table is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
+        raise InputError(
+            f"{lists.where} and {truth.where} have no item in common: the lists have {_some(listed.ids)}, the truth {_some(met[0])}"
+            ". Write the ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
+        )
+    found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
+    return found.by_text_descending() if last_id_first else found
+
+
+def _some(ids: pl.Series) -> str:
+    """A few ids, for a message."""
+    return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
+
+
+def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator[str]:
+    """Lists and truth that have no user in common are hardly about the same users: an error for files, else a note."""
+    everyone = _named_users(truth)
+    if users.size and len(everyone) and (users.encode(everyone, truth.where) < 0).all():
+        what = f"{lists.where} and {truth.where} have no user in common: one has {_some(users.ids)}, the other {_some(everyone)}"
+        if lists.table is not None or truth.table is not None:
+            raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
+        yield what
+
+
+def _overlap(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
+    """Whether an item of the truth stands in a list; nothing of either is no reason to say otherwise."""
+    if not len(listed) or not len(relevant):
+        return True
+    wanted = np.zeros(num_items, dtype=np.bool_)
+    wanted[relevant] = True
+    return any(wanted[listed[start : start + _BATCH_POSITIONS]].any() for start in range(0, len(listed), _BATCH_POSITIONS))
+
+
+def _given_ids(kind: str, ids: Any) -> Vocabulary:
+    """Ids as the caller gives them; of a table with more than ids, each once."""
+    if not isinstance(ids, Table):
+        return Vocabulary.of(kind, ids)
+    column = ids.columns[kind]
+    return Vocabulary.of(kind, column if ids.width == 1 else column.unique(maintain_order=True), where=ids.where)
 
 
 def _named_users(cells: Cells) -> pl.Series:
@@ -317,7 +409,7 @@ def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
     """The given ids, which must fit the scores; or row and column numbers; None if neither is known."""
     if ids is None:
         return None if size is None else Vocabulary.numbers(kind, size)
-    vocabulary = Vocabulary.of(kind, ids)
+    vocabulary = _given_ids(kind, ids)
     if size is not None and vocabulary.size != size:
         what = "rows" if kind == "user" else "columns"
         raise InputError(f"{kind}s= has {vocabulary.size} ids, but the scores have {size} {what}; expected one id for each.")
@@ -392,7 +484,8 @@ def _device(given: Any) -> torch.device:
 
 def _label(result: Result, problem: _Problem, name: str | None, masks: bool, missing_lists: str) -> Result:
     """The result with the caller's ids, and what it should say of the data."""
-    notes = []
+    notes = [note for table in problem.tables for note in table.notes]
+    notes += problem.notes
     missing = problem.users.size - problem.num_rows
     if missing and missing_lists == "skip":
         what = "scores" if problem.lists is None else "list"
@@ -409,23 +502,32 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
         "source": problem.source.fingerprint(),
         "source_kind": problem.source.kind,
     }
+    files = {table.where.partition(" (")[0]: str(table.file.path) for table in problem.tables}
     per_user = result.per_user
     if per_user is not None:
         per_user = per_user.with_columns(problem.users.ids.gather(per_user["user"].to_numpy()).alias("user"))
     return replace(
         result,
-        name=name or problem.source.kind,
+        name=name or _own_name(problem.source),
         counts={
             **result.counts,
             "train_repetitions": collapsed,
             "train_rows_unmatched": problem.unmatched,
             **({} if problem.seen_in_lists is None else {"seen_in_lists": problem.seen_in_lists}),
+            **({} if problem.dropped is None else {"duplicates_dropped": problem.dropped}),
         },
         notes=(*notes, *result.notes),
         settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
-        provenance={**result.provenance, "fingerprint": inputs},
+        provenance={**result.provenance, "fingerprint": inputs, **({"files": files} if files else {})},
         per_user=per_user,
     )
+
+
+def _own_name(source: Source | RecommendationLists) -> str:
+    """What to call a model that has no name: after its file, or what it is."""
+    if isinstance(source, RecommendationLists) and source.named.cells.table is not None:
+        return source.named.cells.table.file.path.name.partition(".")[0] or source.kind
+    return source.kind
 
 
 def _notes_of_lists(problem: _Problem, masks: bool) -> Iterator[str]:
@@ -438,6 +540,8 @@ def _notes_of_lists(problem: _Problem, masks: bool) -> Iterator[str]:
     if named.order == "rows" and named.unread:
         unread = ", ".join(map(repr, named.unread))
         yield f"the lists have neither scores nor ranks: rows are taken best first (columns that were not read: {unread})"
+    if problem.dropped:
+        yield f"{problem.dropped:,} rows repeat an item of their list; its best place is kept"
     if problem.seen_in_lists:
         kept = "and are removed" if masks else "and are kept; mask_seen=True removes them"
         yield f"{problem.seen_in_lists:,} recommended items are in their user's train {kept}"

@@ -220,7 +220,7 @@ def check_configuration(configuration: Configuration, begin: Callable[[str], Non
 
 def _describe(table: Table) -> Input:
     """What a table holds."""
-    path = None if table.file is None else str(table.file.path)
+    path = None if table.file is None else str(table.file.file.path)
     return Input(table.where, path, table.rows, len(table.users), len(table.items))
 
 

@@ -234,7 +234,8 @@ def _lists_and_truth(data: Inputs, table: Table, threshold: float | None, missin
         yield Found("empty", "warning", name, "There is no recommendation.", 0, (), (), "Give the model's lists.", remark)
         return
     for kind in KINDS:
-        if (found := nothing_in_common(kind, name, "truth", table.ids(kind), truth.ids(kind))) is not None:
+        severity = "error" if _refuses_strangers(data, kind) else "warning"
+        if (found := nothing_in_common(kind, name, "truth", table.ids(kind), truth.ids(kind), severity)) is not None:
             yield found
             return
     users, listed = truth.users, table.users
@@ -279,6 +280,14 @@ def _lists_and_truth(data: Inputs, table: Table, threshold: float | None, missin
             "Look whether both files number users and items in the same way, and whether the lists are of these users.",
             remark="every metric of hits is 0 however it is treated",
         )
+
+
+def _refuses_strangers(data: Inputs, kind: str) -> bool:
+    """Whether `weft.evaluate` refuses lists and truth without a user, or an item, in common: it does for files."""
+    if kind == "user":
+        return data.lists.file is not None or data.truth.file is not None
+    in_train = data.train is not None and data.lists.items.is_in(data.train.items.implode()).any()
+    return data.lists.file is not None and data.items is None and not in_train
 
 
 def _seen(table: Table, train: Table) -> Iterator[Found]:

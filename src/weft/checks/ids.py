@@ -150,13 +150,15 @@ def spelling(data: Inputs) -> Iterator[Found]:
         )
 
 
-def nothing_in_common(kind: str, one: str, other: str, first: pl.Series, second: pl.Series) -> Found | None:
+def nothing_in_common(
+    kind: str, one: str, other: str, first: pl.Series, second: pl.Series, severity: str = "warning"
+) -> Found | None:
     """Two tables that share no user or no item."""
     if not len(first) or not len(second) or first.is_in(second.implode()).any():
         return None
     return Found(
         "nothing-in-common",
-        "warning",
+        severity,
         one,
         f"Not one of its {len(first):,} {kind}s is among the {len(second):,} of {other}.",
         len(first),

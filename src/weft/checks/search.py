@@ -38,13 +38,13 @@ def find(given: Inputs, settings: Mapping[str, Any], begin: Callable[[str], None
         given.items,
     )
     found += outside_catalogue(whole)
-    refused = any(one.severity == "error" for one in found)
     begin(f"evaluating {name}")
     baseline = evaluate_tables(whole, settings)
     cutoffs = sorted({value.k for value in baseline.values if value.k is not None})
     begin(f"comparing {name} with the truth")
     found += between_tables(whole, settings, cutoffs)
     found += within_lists(whole.lists, cutoffs, baseline)
+    refused = any(one.severity == "error" for one in found)
     values = {value.name: value.value for value in baseline.values}
     trial = Trial(whole, settings, values)
     findings = []

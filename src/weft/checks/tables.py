@@ -6,20 +6,21 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from weft.data.cells import COLUMNS, find_column, is_frame, open_frame, read_cells, read_numbers
-from weft.data.files import File, is_file, read_table
+from weft.data.cells import is_frame, open_frame, read_cells, read_numbers
+from weft.data.files import Table as FileTable
+from weft.data.files import is_file, read_table
+from weft.data.roles import find_column
 from weft.data.vocabulary import id_series
 from weft.errors import InputError
 
 SHOWN = 5  # examples of a finding
 PAIR = ["user", "item"]
-_TIMES = ("timestamp", "time", "ts", "datetime", "date")
+
 # What a table may tell beside its user and item.
 LISTS, INTERACTIONS = ("score", "rank"), ("rating",)
 
@@ -34,7 +35,7 @@ class Table:
     where: str
     frame: pl.DataFrame
     everyone: pl.Series | None = None
-    file: File | None = None
+    file: FileTable | None = None
     rows: int = 0  # that were given
     width: int | None = None  # the columns of a matrix, which are all items
     nameless: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows without a user or an item
@@ -102,28 +103,20 @@ class Table:
         return rows
 
     def examples(self, frame: pl.DataFrame) -> tuple[dict[str, Any], ...]:
-        """The first of some rows, each with the place where it stands."""
+        """The first of some rows, each with its place: the line of a text file, or the number of the row."""
         known = [name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns]
-        return tuple(
-            {**self._place(row.pop("row")), **row} for row in frame.head(SHOWN).select("row", *known).iter_rows(named=True)
-        )
-
-    def _place(self, row: int) -> dict[str, Any]:
-        """Where a row stands: the line of a text file, or the number of the row, from 0."""
+        shown = list(frame.head(SHOWN).select("row", *known).iter_rows(named=True))
+        numbers = [row.pop("row") for row in shown]
         if self.file is None:
-            return {"row": row}
-        path = Path(self.file.path)
-        if not path.is_file() or not {".csv", ".tsv", ".txt"} & set(path.suffixes):
-            return {"file": str(path), "row": row}
-        return {"file": str(path), "line": row + (1 if self.file.header is False else 2)}
+            return tuple({"row": number, **row} for number, row in zip(numbers, shown))
+        path, places = str(self.file.file.path), self.file.places(numbers)
+        return tuple({"file": path, "place": place, **row} for place, row in zip(places, shown))
 
 
 def read(given: Any, where: str, columns: tuple[str, ...]) -> Table:
     """Lists, truth or train from whatever `weft.evaluate` takes. `columns` are those to look for beside user and item."""
-    file = None
     if is_file(given):
-        file = given if isinstance(given, File) else File(Path(given))
-        given = read_table(given, where)
+        return _from_file(read_table(given, where, use="lists" if columns == LISTS else "timed"), where, columns)
     if is_frame(given):
         table = _from_columns(*open_frame(given, where), where, columns)
     elif isinstance(given, Mapping):
@@ -140,13 +133,29 @@ def read(given: Any, where: str, columns: tuple[str, ...]) -> Table:
         frame = pl.DataFrame({"user": cells.users, "item": cells.items, "rating": cells.values})
         everyone = pl.int_range(cells.shape[0], dtype=pl.Int64, eager=True)
         table = Table(where, frame.with_row_index("row"), everyone, rows=len(frame), width=cells.shape[1])
-    return replace(table, file=file)
+    return table
+
+
+def _from_file(read: FileTable, where: str, wanted: tuple[str, ...]) -> Table:
+    ids = {kind: _plain_ids(read.columns[kind]) for kind in PAIR}
+    numbers = {role: read.columns[role].cast(pl.Float64) for role in wanted if role in read.columns}
+    frame = pl.DataFrame({**ids, **numbers}).with_row_index("row")
+    if "rating" in wanted:
+        frame = frame if "rating" in numbers else frame.with_columns(rating=pl.lit(1.0))
+        if "timestamp" in read.columns:
+            frame = frame.with_columns(_in_order(read.columns["timestamp"]))
+    everyone = None if read.everyone is None else _plain_ids(read.everyone)
+    return Table(where, frame, everyone, rows=len(frame), file=read)
+
+
+def _plain_ids(ids: pl.Series) -> pl.Series:
+    return ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
 
 
 def read_items(given: Any) -> pl.Series:
     """A catalogue: ids, a frame or a file with a column of items."""
     if is_file(given):
-        given = read_table(given, "items")
+        return _plain_ids(read_table(given, "items").columns["item"])
     if is_frame(given):
         columns, column = open_frame(given, "items")
         name = columns[0] if len(columns) == 1 else str(find_column(columns, "item", "items"))
@@ -165,7 +174,7 @@ def _from_columns(columns: list[str], column: Callable[[str], Any], where: str, 
     rows = pl.DataFrame({"row": np.arange(len(named)), **numbers})
     if "rating" in wanted:
         rows = rows if "rating" in numbers else rows.with_columns(rating=pl.lit(1.0))
-        rows = rows.with_columns(_times(columns, column))
+        rows = rows.with_columns(_times(columns, column, where))
     imprecise = np.zeros(len(named), dtype=np.bool_)
     if (name := find_column(columns, "score", where) if "score" in wanted else None) is not None:
         imprecise = _imprecise(column(name))
@@ -257,14 +266,19 @@ def _whole(ids: Any, kind: str, where: str) -> pl.Series:
     return whole
 
 
-def _times(columns: list[str], column: Callable[[str], Any]) -> list[pl.Series]:
+def _times(columns: list[str], column: Callable[[str], Any], where: str) -> list[pl.Series]:
     """The column of timestamps, if there is one whose order can be told: numbers, dates, or text that begins with a date."""
-    folded = {name.casefold(): name for name in columns}
-    name = next((folded[known] for known in COLUMNS.get("timestamp", _TIMES) if known in folded), None)
+    name = find_column(columns, "timestamp", where)
     if name is None:
         return []
     times = column(name)
-    times = times if isinstance(times, pl.Series) else pl.Series(times, strict=False)
+    return _in_order(times if isinstance(times, pl.Series) else pl.Series(times, strict=False))
+
+
+def _in_order(times: pl.Series) -> list[pl.Series]:
+    """Times in a type whose order is that of time, if there is one."""
+    if times.dtype == pl.String and (numbers := times.cast(pl.Float64, strict=False)).null_count() == times.null_count():
+        times = numbers
     if times.dtype.is_numeric():
         return [times.cast(pl.Float64).fill_nan(None).alias("timestamp")]
     if times.dtype == pl.Date or isinstance(times.dtype, pl.Datetime):

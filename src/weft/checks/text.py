@@ -55,9 +55,9 @@ def _summary(checked: Checked) -> str:
 
 
 def _example(example: Mapping[str, Any]) -> str:
-    told = {name: value for name, value in example.items() if name not in ("file", "line", "row", "where")}
-    place = next((f"{name} {example[name]}: " for name in ("line", "row") if name in example), "")
-    place = f"{example['where']}: " if "where" in example else place
+    told = {name: value for name, value in example.items() if name not in ("file", "place", "row", "where")}
+    place = f"row {example['row']}: " if "row" in example else ""
+    place = next((f"{example[name]}: " for name in ("place", "where") if name in example), place)
     return place + ", ".join(f"{name} {_value(value)}" for name, value in told.items())
 
 

@@ -13,22 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
+from weft.data.roles import NEEDED, find_column
 from weft.data.vocabulary import Vocabulary, id_series
-from weft.errors import InputError, did_you_mean
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Column names that are understood, first the one that messages recommend.
-COLUMNS = {
-    "user": ("user", "user_id", "userid", "uid", "query", "query_id"),
-    "item": ("item", "item_id", "itemid", "iid", "doc", "doc_id"),
-    "rating": ("rating", "relevance", "value", "weight", "score"),
-    "score": ("score", "prediction", "predicted_rating", "pred", "rating", "relevance", "value", "weight"),
-    "rank": ("rank", "ranking", "position"),
-}
-_NEEDED = ("user", "item")
 SHOWN = 5  # offending rows in a message
 
 
@@ -43,6 +36,8 @@ class Cells:
     shape: tuple[int, int] | None = None
     everyone: pl.Series | None = None  # users that are named, with cells or without; None: those with cells
     what: str = "rating"  # what the values are; "" where they say nothing
+    table: Table | None = None  # the file that they were read from
+    rows: NDArray[np.int64] | None = None  # which of its rows these are; None: all
 
     def __post_init__(self) -> None:
         bad = ~np.isfinite(self.values)
@@ -54,14 +49,29 @@ class Cells:
     def show(self, which: NDArray[np.bool_]) -> str:
         """The first of the chosen cells, one per line."""
         rows = np.flatnonzero(which)
+        shown = rows[:SHOWN].tolist()
+        given = shown if self.rows is None else self.rows[shown].tolist()
+        places = [f"row {row}" for row in given] if self.table is None else self.table.places(given)
         lines = [
-            f"  row {row}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}"
+            f"  {place}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}"
             + (f", {self.what} {self.values[row]:g}" if self.what else "")
-            for row in rows[:SHOWN]
+            for place, row in zip(places, shown)
         ]
         if len(rows) > SHOWN:
             lines.append(f"  ... {len(rows):,} rows in all")
         return "\n".join(lines)
+
+    def keep(self, rows: NDArray[np.bool_]) -> Cells:
+        """Only the chosen cells, which keep their rows in messages. Every user stays."""
+        chosen = np.flatnonzero(rows)
+        return replace(
+            self,
+            users=self.users.filter(rows),
+            items=self.items.filter(rows),
+            values=self.values[chosen],
+            everyone=self.users.unique() if self.everyone is None else self.everyone,
+            rows=chosen if self.rows is None else self.rows[chosen],
+        )
 
     def named(self, items: Vocabulary) -> Cells:
         """The same under ids: the rows and columns of a matrix by their numbers, or its columns as `items` names them."""
@@ -95,9 +105,9 @@ class Cells:
             )
         return user_codes, item_codes
 
-    def encode_items(self, items: Vocabulary) -> NDArray[np.int64]:
+    def encode_items(self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
         """The code of each item. Items outside the vocabulary are an error."""
-        codes = items.encode(self.items, self.where)
+        codes = items.encode(self.items, self.where, dtype=dtype)
         outside = codes < 0
         if outside.any():
             raise InputError(
@@ -112,6 +122,8 @@ def read_cells(data: Any, where: str) -> Cells:
     """Truth or train in any of the accepted forms. `where` ("truth", "train") names it in messages."""
     if isinstance(data, Mapping):
         return _from_dict(data, where)
+    if is_file(data):
+        return _from_table(read_table(data, where))
     library, name = type(data).__module__.partition(".")[0], type(data).__name__
     if is_frame(data):
         return _from_columns(*open_frame(data, where), where)
@@ -122,7 +134,7 @@ def read_cells(data: Any, where: str) -> Cells:
     if isinstance(data, np.ndarray):
         return _from_dense(data, where)
     raise InputError(
-        f"{where} is a {name}; expected a polars or pandas frame (user, item, rating), a scipy or torch "
+        f"{where} is a {name}; expected a path, a polars or pandas frame (user, item, rating), a scipy or torch "
         "sparse matrix, a dense [users, items] matrix, or {user: {item: rating}}."
     )
 
@@ -190,6 +202,12 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
     )
 
 
+def _from_table(table: Table) -> Cells:
+    ratings = table.columns.get("rating")
+    values = np.ones(len(table)) if ratings is None else ratings.to_numpy()
+    return Cells(table.where, table.columns["user"], table.columns["item"], values, everyone=table.everyone, table=table)
+
+
 def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> Cells:
     """A frame, by the names of its columns and a way to get one."""
     users, items = read_ids(columns, column, where)
@@ -199,7 +217,7 @@ def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) 
 
 def read_ids(columns: list[str], column: Callable[[str], Any], where: str) -> tuple[pl.Series, pl.Series]:
     """The user and the item of each row of a frame."""
-    users, items = (id_series(column(str(find_column(columns, role, where))), role, where) for role in _NEEDED)
+    users, items = (id_series(column(str(find_column(columns, role, where))), role, where) for role in NEEDED)
     return users, items
 
 
@@ -219,21 +237,6 @@ def _from_pandas(column: Any) -> Any:
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iufb":
         return column.to_numpy()
     return [None if missing else value for value, missing in zip(column.tolist(), column.isna())]
-
-
-def find_column(columns: list[str], role: str, where: str) -> str | None:
-    """The column that plays a role, under any of its names; None where a frame can do without it."""
-    folded = {name.casefold(): name for name in columns}
-    for name in COLUMNS[role]:
-        if name in folded:
-            return folded[name]
-    if role not in _NEEDED:
-        return None
-    hint = next((hint for name in columns if (hint := did_you_mean(name, COLUMNS[role]))), "")
-    raise InputError(
-        f"{where} has the columns {columns}; expected one named {COLUMNS[role][0]!r}"
-        f" (or {', '.join(map(repr, COLUMNS[role][1:]))}).{hint} Rename the column that holds the {role} ids."
-    )
 
 
 def _placed(users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...], where: str) -> Cells:

@@ -13,18 +13,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.cells import COLUMNS, SHOWN, read_cells
+from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
+from weft.data.files import is_file, read_table
 from weft.data.interactions import Interactions
+from weft.data.roles import COLUMNS, look_for
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from weft.data.files import Table
+
 Label = str | int | float | bool
-# Names of the column that holds the labels, where a frame has more than two columns.
-_LABEL_COLUMNS = ("label", "group", "cluster", "feature", "user_group", "item_cluster", "item_feature")
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,8 @@ def _count_present(labels: Given) -> int:
 
 def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDArray[np.int64], Given]:
     """The code of an id (-1: not known here) for each label; an id may have several, and labels may be missing."""
+    if is_file(given):
+        return _from_table(read_table(given, where), ids)
     library, name = type(given).__module__.partition(".")[0], type(given).__name__
     if library == "pandas" and name == "Series":  # its index holds the ids
         return _paired(given.index.tolist(), given.tolist(), where, ids)
@@ -193,7 +197,9 @@ def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDAr
     if not isinstance(labels, (list, tuple, np.ndarray)) and type(labels).__module__.partition(".")[0] != "polars":
         raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
     if in_order == 0 and ids.size:
-        hint = "" if ids.origin == "source" and ids.kind == "user" else f", or {ids.kind}s="  # lists name their users themselves
+        hint = (
+            "" if (ids.origin or "").startswith("source") and ids.kind == "user" else f", or {ids.kind}s="
+        )  # lists name their users themselves
         raise InputError(f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}{hint}.")
     if len(labels) != in_order:
         raise InputError(
@@ -246,18 +252,24 @@ def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.in
     return (owners, features) if stored.all() else (owners[stored], features[stored])
 
 
+def _from_table(table: Table, known: Vocabulary) -> tuple[NDArray[np.int64], Given]:
+    ids, labels = table.columns[known.kind], table.columns["label"]
+    if isinstance(column := _column(labels), list):
+        return _paired(ids.to_list(), labels.to_list(), table.where, known)
+    return known.encode(ids, table.where), column
+
+
 def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.int64], Given]:
     kind = known.kind
     columns = [str(column) for column in frame.columns]
     doubled = [name for name in columns if columns.count(name) > 1]
     if doubled:
         raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
-    folded = {name.casefold(): name for name in columns}
-    id_column = next((folded[name] for name in COLUMNS[kind] if name in folded), None)
+    id_column = look_for(columns, kind, where)
     if id_column is None:
         raise InputError(f"{where} has the columns {columns}; expected one named {COLUMNS[kind][0]!r} with the {kind} ids.")
     others = [name for name in columns if name != id_column]
-    named = [folded[name] for name in _LABEL_COLUMNS if name in folded and folded[name] != id_column]
+    named = [name for name in others if look_for([name], "label", where)]
     if len(others) != 1 and len(named) != 1:
         raise InputError(
             f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. Select two columns, for example "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.cells import COLUMNS, Cells, find_column, is_frame, open_frame, read_ids, read_numbers
+from weft.data.cells import Cells, is_frame, open_frame, read_ids, read_numbers
+from weft.data.files import Table, is_file, read_table
+from weft.data.interactions import Interactions
+from weft.data.roles import COLUMNS, find_column, look_for
 from weft.data.rows import InRows, float_type
-from weft.data.sorting import Numbers, portions, sort_lists, together
+from weft.data.sorting import Numbers, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
 
+# Rows whose order is not worth a thought.
+_FEW_ROWS = 16
 # Cells that a fingerprint looks at.
 _SAMPLE = 1 << 16
 
@@ -46,48 +51,74 @@ class NamedLists:
         return "rank" if self.ranks is not None else "score" if self.has_scores else "rows"
 
     @cached_property
-    def runs(self) -> tuple[pl.Series, Numbers]:
-        """Who each stretch of rows of one user belongs to, and where it starts; all rows of a user are often one."""
+    def runs(self) -> tuple[pl.Series, Numbers] | None:
+        """Who each stretch of rows of one user belongs to, and where it starts; None where rows are in no such order."""
         users = self.cells.users
-        starts = np.flatnonzero((users != users.shift()).fill_null(True).to_numpy())
+        is_first = (users != users.shift()).fill_null(True)
+        if is_first.sum() > max(_FEW_ROWS, len(users) // 2):
+            return None
+        starts = np.flatnonzero(is_first.to_numpy())
         return users.gather(starts), starts
 
     @property
     def users(self) -> pl.Series:
         """The users of the lists, empty lists included; they may repeat."""
-        return self.runs[0] if self.cells.everyone is None else self.cells.everyone
+        if self.cells.everyone is not None:
+            return self.cells.everyone
+        return self.cells.users if self.runs is None else self.runs[0]
 
-    def arrange(self, users: Vocabulary, items: Vocabulary) -> Recommendations:
-        """The lists as rows of the first `users`, best first. An item twice in a list, or a rank, is an error."""
-        owners, starts = self.runs
-        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
-        offsets = np.zeros(users.size + 1, dtype=np.int64)
-        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
-        rows = None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
-        listed = self.cells.encode_items(items)
+    def arrange(self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False) -> Recommendations:
+        """The lists as rows of the first `users`, best first. A rank twice in a list is an error.
+
+        So is an item, unless `keep_best`: then its best place counts, and the result says how many others were dropped.
+        """
+        offsets, rows = self._by_user(users)
+        listed = self.cells.encode_items(items, dtype=np.int32 if items.size < 1 << 31 else np.int64)
         scores, merit = self.cells.values, self._merit()
         if rows is not None:
-            listed, scores, merit = listed[rows], scores[rows], None if merit is None else merit[rows]
-        keys, places, best_items, best_scores = np.empty_like(listed), np.empty_like(listed), listed, scores
+            listed, gathered = listed[rows], scores[rows]
+            merit = None if merit is None else gathered if merit is scores else merit[rows]
+            scores = gathered
+        places, is_own = np.empty_like(listed), rows is not None  # whether the scores may be changed
         twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
         for first, last in portions(offsets):
             start, stop = offsets[first], offsets[last]
             part, own = slice(start, stop), offsets[first : last + 1] - start
             portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
-            np.add(portion.keys, first * items.size, out=keys[part])
-            np.add(portion.places, start, out=places[part])
-            twice["item"].append(portion.repeated() + start)
+            np.subtract(portion.places, np.repeat(own[:-1], np.diff(own)), out=places[part], casting="same_kind")
+            twice["item"].append((portion.worse() if keep_best and len(portion.repeated()) else portion.repeated()) + start)
             if self.order == "rank" and merit is not None:
                 twice["rank"].append(portion.tied(merit[part], own) + start)
             if portion.order is not None:
-                if best_items is listed:
-                    best_items, best_scores = listed.copy(), scores.copy()
-                best_items[part], best_scores[part] = listed[part][portion.order], scores[part][portion.order]
-        self._refuse(rows, twice["item"], "holds the same item twice in a list", "Each item may occur once per user.")
-        self._refuse(rows, twice["rank"], "gives one rank to several items of a list", "The ranks of a user must differ.")
-        return Recommendations(
-            offsets, best_items, best_scores if self.has_scores else None, keys, places, items.size, certain=self.order != "score"
+                if not is_own:
+                    scores, is_own = scores.copy(), True
+                listed[part], scores[part] = listed[part][portion.order], scores[part][portion.order]
+        if keep_best and (worse := self._rows(rows, twice["item"])).any():
+            best = replace(self, cells=self.cells.keep(~worse), ranks=None if self.ranks is None else self.ranks[~worse])
+            return replace(best.arrange(users, items), dropped=int(worse.sum()))
+        self._refuse(
+            self._rows(rows, twice["item"]),
+            "holds the same item twice in a list",
+            "Each item may occur once per user; duplicates='keep-best' keeps the best-ranked one.",
         )
+        self._refuse(
+            self._rows(rows, twice["rank"]), "gives one rank to several items of a list", "The ranks of a user must differ."
+        )
+        return Recommendations(
+            offsets, listed, scores if self.has_scores else None, places, items.size, certain=self.order != "score"
+        )
+
+    def _by_user(self, users: Vocabulary) -> tuple[Numbers, Numbers | None]:
+        """Where the rows of each user start, and which they are; None: those from there on."""
+        offsets = np.zeros(users.size + 1, dtype=np.int64)
+        if self.runs is None:
+            codes = users.encode(self.cells.users, self.cells.where)
+            offsets[1:] = np.cumsum(np.bincount(codes, minlength=users.size))
+            return offsets, sorted_keys(codes, users.size)[1]
+        owners, starts = self.runs
+        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
+        offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
+        return offsets, None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
 
     def _merit(self) -> NDArray[np.float64] | None:
         """What ranks the cells of a list, the highest first; None: nothing but their order."""
@@ -95,12 +126,17 @@ class NamedLists:
             return None
         return self.cells.values if self.ranks is None else -self.ranks
 
-    def _refuse(self, rows: Numbers | None, wrong_cells: list[Numbers], what: str, how: str) -> None:
-        """An error that shows the rows of some cells, if there are any. `rows`: the row of each cell; None: they are the same."""
-        if any(map(len, wrong_cells)):
-            cells = np.concatenate(wrong_cells)
-            wrong = np.zeros(len(self.cells.values), dtype=np.bool_)
-            wrong[cells if rows is None else rows[cells]] = True
+    def _rows(self, rows: Numbers | None, cells: list[Numbers]) -> NDArray[np.bool_]:
+        """The rows of some cells. `rows`: the row of each cell; None: they are the same."""
+        chosen = np.zeros(len(self.cells.values), dtype=np.bool_)
+        if any(map(len, cells)):
+            found = np.concatenate(cells)
+            chosen[found if rows is None else rows[found]] = True
+        return chosen
+
+    def _refuse(self, wrong: NDArray[np.bool_], what: str, how: str) -> None:
+        """An error that shows the wrong rows, if there are any."""
+        if wrong.any():
             raise InputError(f"{self.cells.where} {what}:\n{self.cells.show(wrong)}\n{how}")
 
 
@@ -108,17 +144,17 @@ class NamedLists:
 class Recommendations:
     """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
 
-    To find a cell: `keys [cells]` are its places in a flattened `[users, items]` matrix, ascending, and `places` the cells there.
-    `certain`: the order is given, so that equal scores are no ties.
+    To find a cell: `places [cells]` are positions in the list, by ascending item. `certain`: the order is given, so that equal
+    scores are no ties. `dropped`: how many cells repeated an item of their list.
     """
 
     offsets: Numbers
-    items: Numbers
+    items: NDArray[Any]  # of 32 bits, mostly
     scores: NDArray[np.float64] | None
-    keys: Numbers
-    places: Numbers
+    places: NDArray[Any]
     num_items: int
     certain: bool
+    dropped: int = 0
 
     def rows(self, start: int, stop: int, device: torch.device) -> ListRows:
         """The lists of users `start` to `stop - 1`."""
@@ -128,29 +164,39 @@ class Recommendations:
             return torch.as_tensor(np.require(part, requirements="W")).to(device)
 
         scores = None if self.scores is None else moved(self.scores[first:last]).to(float_type(device))
-        return ListRows(
-            moved(self.offsets[start : stop + 1] - first),
-            moved(self.items[first:last]),
-            scores,
-            moved(self.keys[first:last] - start * self.num_items),
-            moved(self.places[first:last] - first),
-            self.num_items,
-            self.certain,
-        )
+        items = self.items[first:last].astype(np.int64)
+        keys, places = self._find(start, stop, items)
+        offsets = self.offsets[start : stop + 1] - first
+        return ListRows(moved(offsets), moved(items), scores, moved(keys), moved(places), self.num_items, self.certain)
 
-    def count(self, keys: Numbers) -> int:
-        """How many of these cells, places in a flattened `[users, items]` matrix, are listed."""
-        if len(self.keys) == 0:
-            return 0
-        few, many = (keys, self.keys) if len(keys) < len(self.keys) else (self.keys, keys)
-        found = np.minimum(np.searchsorted(many, few), len(many) - 1)
-        return int(np.count_nonzero(many[found] == few))
+    def _find(self, start: int, stop: int, items: Numbers) -> tuple[Numbers, Numbers]:
+        """For users with these items: the places in a flattened `[users, items]` matrix, ascending, and the cells there."""
+        first = self.offsets[start]
+        offsets, lengths = self.offsets[start:stop] - first, np.diff(self.offsets[start : stop + 1])
+        places = np.repeat(offsets, lengths)
+        places += self.places[first : self.offsets[stop]]
+        keys = np.repeat(np.arange(stop - start) * self.num_items, lengths)
+        keys += items[places]
+        return keys, places
+
+    def count(self, cells: Interactions) -> int:
+        """How many of these cells are listed."""
+        found = 0
+        for start, stop in portions(self.offsets):
+            first, last = self.offsets[start], self.offsets[stop]
+            keys, _ = self._find(start, stop, self.items[first:last].astype(np.int64))
+            some = cells.rows(start, stop).keys
+            if len(keys) and len(some):
+                few, many = (some, keys) if len(some) < len(keys) else (keys, some)
+                at = np.minimum(np.searchsorted(many, few), len(many) - 1)
+                found += int(np.count_nonzero(many[at] == few))
+        return found
 
     def fingerprint(self) -> str:
         """A digest of the lengths and of up to 65,536 evenly spread cells."""
         digest = hashlib.blake2b(digest_size=8)
         step = max(1, len(self.items) // _SAMPLE)
-        for part in (self.offsets, self.items[::step], None if self.scores is None else self.scores[::step]):
+        for part in (self.offsets, self.items[::step].astype(np.int64), None if self.scores is None else self.scores[::step]):
             if part is not None:
                 digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
@@ -280,15 +326,17 @@ class ListRows(InRows):
 
 def are_lists(given: Any) -> bool:
     """Whether this is read as recommendation lists."""
-    return isinstance(given, Mapping) or is_frame(given)
+    return isinstance(given, Mapping) or is_frame(given) or is_file(given)
 
 
 def read_lists(given: Any, where: str = "source") -> NamedLists:
     """Lists in any of the accepted forms. `where` names them in messages."""
     if isinstance(given, Mapping):
         return _from_dict(given, where)
+    if is_file(given):
+        return _from_table(read_table(given, where, use="lists"))
     columns, column = open_frame(given, where)
-    if not {name.casefold() for name in columns} & {*COLUMNS["user"], *COLUMNS["item"]}:
+    if not any(look_for(columns, role, where) for role in ("user", "item")):
         raise InputError(
             f"{where} is a {type(given).__name__} with the columns {columns}. It is read as recommendation lists: expected the "
             "columns 'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] are given as an array: "
@@ -299,12 +347,7 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
     read = {find_column(columns, role, where) for role in ("user", "item", "score", "rank")}
     unread = tuple(name for name in columns if name not in read)
     if score is None and rank is None:
-        for name in unread:
-            if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
-                raise InputError(
-                    f"{where} has neither a column of scores nor one of ranks, but one named {name!r}.{hint} Rename it, or drop it "
-                    "if the rows of each user stand best first."
-                )
+        _refuse_near_names(unread, where)
     values, what = np.zeros(len(users)), ""
     if score is not None:
         values, what = read_numbers(column(score), score, where, "score"), "score"
@@ -315,6 +358,29 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
         ranks = read_numbers(column(rank), rank, where, "rank")
         Cells(where, users, items, ranks, what="rank")  # finite, or an error that shows the rows
     return NamedLists(cells, ranks, unread)
+
+
+def _refuse_near_names(unread: tuple[str, ...], where: str) -> None:
+    """Lists with neither scores nor ranks: refuse a column whose name is nearly that of one."""
+    for name in unread:
+        if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
+            raise InputError(
+                f"{where} has neither a column of scores nor one of ranks, but one named {name!r}.{hint} Rename it, or drop it "
+                "if the rows of each user stand best first."
+            )
+
+
+def _from_table(table: Table) -> NamedLists:
+    score, rank = (table.columns.get(role) for role in ("score", "rank"))
+    if score is None and rank is None:
+        _refuse_near_names(table.unread, table.where)
+    values = np.zeros(len(table)) if score is None else score.to_numpy()
+    users, items, what = table.columns["user"], table.columns["item"], "" if score is None else "score"
+    cells = Cells(table.where, users, items, values, everyone=table.everyone, what=what, table=table)
+    ranks = None if rank is None else rank.to_numpy()
+    if ranks is not None:
+        Cells(table.where, users, items, ranks, what="rank", table=table)  # finite, or an error that shows the rows
+    return NamedLists(cells, ranks, table.unread)
 
 
 def _refuse_large(scores: Any, name: str, where: str) -> None:

@@ -38,6 +38,11 @@ class Portion:
         """The cells that hold an item which stands in their list already."""
         return np.compress(self.keys[1:] == self.keys[:-1], self.by_item[1:])
 
+    def worse(self) -> Numbers:
+        """The cells that hold an item which stands further up in their list."""
+        order = np.lexsort((self.places, self.keys))
+        return np.compress(self.keys[1:] == self.keys[:-1], self.by_item[order][1:])
+
     def tied(self, merit: NDArray[np.float64], offsets: Numbers) -> Numbers:
         """The cells that have the merit of the one before them in their list."""
         order = np.arange(len(merit)) if self.order is None else self.order

@@ -55,7 +55,7 @@ def open_source(given: Any) -> Source | RecommendationLists:
     raise InputError(
         f"cannot evaluate a {type(given).__name__}; expected scores as a [users, items] tensor or array, "
         "weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an object with score(users), or "
-        "recommendation lists as a frame (user, item, and a score or a rank) or {user: [items]}."
+        "recommendation lists as a file or a frame (user, item, and a score or a rank) or {user: [items]}."
     )
 
 
