@@ -767,7 +767,7 @@ def check(
     chosen = one_of("--format", format, ("table", "json"))
     files = {"truth": truth, "train": train, "items": items}
     with (
-        _in_flags(config, files, recs, settings, Reading(separator, header, ids, column or [])) as (flags, _),
+        _in_flags("weft check", config, files, recs, settings, Reading(separator, header, ids, column or [])) as (flags, _),
         _steps(None) as step,
     ):
         step("loading torch")

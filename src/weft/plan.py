@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.config import Configuration, FileSettings
-from weft.data.files import read_table
+from weft.data.files import Table, read_table
 from weft.errors import InputError, SettingError
 from weft.result import Result
 from weft.run import evaluate
@@ -55,7 +55,7 @@ def results(
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         result = evaluate(
-            read_table(file.file(), f"models.{name}"),
+            read_table(file.file(), f"models.{name}", use="lists"),
             truth,
             **data,
             **configuration.evaluation.settings(),
@@ -77,13 +77,11 @@ def refuse_incomplete(configuration: Configuration) -> None:
         raise SettingError("the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or give --metrics.")
 
 
-def _table(file: FileSettings, name: str) -> Any:
+def _table(file: FileSettings, name: str) -> Table:
     """What the file holds, read once for all models."""
-    table: Any = read_table(file.file(), name)
+    table = read_table(file.file(), name)
     if file.ratings:
         return table
-    if hasattr(table, "drop"):
-        return table.drop("rating", strict=False)
     return replace(table, columns={role: column for role, column in table.columns.items() if role != "rating"})
 
 

@@ -93,7 +93,25 @@ def _missing_lists() -> tuple[str, ...]:
     return MISSING_LISTS
 
 
-FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec")
+def _formats() -> tuple[str, ...]:
+    from weft.data.layouts import FORMATS
+
+    return FORMATS
+
+
+def _kinds_of_ids() -> tuple[str, ...]:
+    from weft.data.files import ID_TYPES
+
+    return ID_TYPES
+
+
+def roles() -> tuple[str, ...]:
+    """What a column can be."""
+    from weft.data.files import ROLES
+
+    return ROLES
+
+
 # What can be chosen for a key, where the code that carries it out says so.
 CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "profile": _profiles,
@@ -101,16 +119,15 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "empty_users": _empty_users,
     "missing_lists": _missing_lists,
     "duplicates": lambda: ("error", "keep-best"),
-    "format": lambda: FORMATS,
-    "ids": lambda: ("auto", "string", "integer"),
+    "format": _formats,
+    "ids": _kinds_of_ids,
     "negative_sampling": lambda: ("uniform", "popularity"),
 }
-ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label", "group", "cluster", "feature")
 
 
 def _role(value: Any) -> str:
-    if value not in ROLES:
-        raise ValueError(f"there is no role {value!r}.{did_you_mean(str(value), ROLES)} Roles: {', '.join(ROLES)}.")
+    if value not in roles():
+        raise ValueError(f"there is no role {value!r}.{did_you_mean(str(value), roles())} Roles: {', '.join(roles())}.")
     return str(value)
 
 
@@ -213,8 +230,7 @@ class FileSettings(Section):
         """What the readers understand."""
         from weft.data.files import File
 
-        kind: dict[str, Any] = {} if self.ids == "auto" else {"ids": self.ids}
-        return File(self.path, self.format, self.separator, self.header, self.columns, **kind)
+        return File(self.path, self.format, self.separator, self.header, self.columns, self.ids)
 
     def plain(self) -> dict[str, Any] | str:
         """As it could stand in a YAML file in any folder."""

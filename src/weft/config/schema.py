@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.config.models import CHOICES, ROLES, Configuration
+from weft.config.models import CHOICES, Configuration, roles
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -31,7 +31,7 @@ def schema() -> dict[str, Any]:
     del metric["properties"]["name"]["type"]
     file = sections["FileSettings"]
     file["properties"]["columns"] |= {
-        "propertyNames": {"enum": list(ROLES)},
+        "propertyNames": {"enum": list(roles())},
         "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]},
     }
     sections["FileSettings"] = {

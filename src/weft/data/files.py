@@ -45,7 +45,7 @@ _USES = {
 }
 _ONLY_IDS = ("items", "users")
 _AS_THEY_ARE = ("label", "timestamp")  # of whatever type
-_ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label")
+_MAIN_ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label")
 _SEPARATORS = {
     "tab": "\t",
     "\\t": "\t",
@@ -57,6 +57,7 @@ _SEPARATORS = {
     "whitespace": SPACES,
 }
 _SAME = {"score": "rating", "rating": "score", "group": "label", "cluster": "label", "feature": "label"}
+ROLES = tuple(dict.fromkeys((*_MAIN_ROLES, *_SAME)))
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class File:
         if not isinstance(self.columns, Mapping):
             raise SettingError(f"columns={self.columns!r}; expected {{role: column}}, such as {{'user': 'visitor'}}.")
         for role, column in self.columns.items():
-            if role not in (*_ROLES, *_SAME):
-                hint = did_you_mean(str(role), _ROLES)
-                raise SettingError(f"columns= names the role {role!r}. The roles are {', '.join(map(repr, _ROLES))}.{hint}")
+            if role not in ROLES:
+                hint = did_you_mean(str(role), ROLES)
+                raise SettingError(f"columns= names the role {role!r}. The roles are {', '.join(map(repr, _MAIN_ROLES))}.{hint}")
             if isinstance(column, bool) or not isinstance(column, (str, int)) or (isinstance(column, int) and column < 0):
                 raise SettingError(f"columns={{{role!r}: {column!r}}}; expected the name of a column, or its position from 0 on.")
         settle("columns", dict(self.columns))
