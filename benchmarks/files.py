@@ -72,7 +72,7 @@ def make(lists: str, truth: str, ids: str, users: int) -> None:
     # A stride that has no factor in common with the number of items gives each user different items.
     first, stride = generator.integers(0, ITEMS, (users, 1)), generator.choice([7, 11, 13, 17, 19, 23], (users, 1))
     listed = (first + stride * np.arange(LENGTH)) % ITEMS
-    relevant = (first + stride * generator.integers(0, 12, (users, RELEVANT)).cumsum(axis=1)) % ITEMS
+    relevant = (first + stride * generator.integers(0, 24, (users, RELEVANT)).cumsum(axis=1)) % ITEMS
     everyone = generator.permutation(users)
     scores = np.sort(generator.random((users, LENGTH)), axis=1)[:, ::-1]
     recommended = pl.DataFrame({"user": everyone.repeat(LENGTH), "item": listed.ravel(), "score": scores.ravel()})

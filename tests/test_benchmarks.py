@@ -1,8 +1,10 @@
 """The benchmarks run, on small data: what they measure is right, and what they print can be read. No times are tested."""
 
+import json
+
 import pytest
 import torch
-from benchmarks import cases, clock
+from benchmarks import cases, clock, files
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -53,3 +55,14 @@ def test_ratios_are_of_the_same_round(monkeypatch):
     assert found["base"] == clock.Ratio(1, 1, 1) and found["other"] == clock.Ratio(3, 1, 5)
     assert str(found["other"]) == "3 (1-5)"
     assert len(SIX) == 6
+
+
+@pytest.mark.parametrize(("ids", "kind"), [("integer", "parquet"), ("string", "csv"), ("shuffled integer", "parquet")])
+def test_files_are_made_and_evaluated(ids, kind, tmp_path, capsys):
+    lists, truth = (str(tmp_path / f"{name}.{kind}") for name in ("lists", "truth"))
+    files.make(lists, truth, ids, users=30)
+    files.main("evaluate", lists, truth)
+    took = json.loads(capsys.readouterr().out)
+    assert took["gibibytes"] > 0 and took["seconds"] > 0
+    result = weft.evaluate(lists, truth, metrics=files.METRICS, top_k=files.CUTOFFS)
+    assert result.counts["users"] == 30 and 0 < result["Recall@100"] < 1

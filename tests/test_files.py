@@ -579,6 +579,24 @@ def test_broken_parquet(tmp_path):
             weft.evaluate(path, TRUTH, **METRICS)
 
 
+def test_quotes(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text('user\titem\na\t"5 ""inch"" pipe"\nb\t"x\ty"\n')
+    assert read_table(path, "truth").columns["item"].to_list() == ['5 "inch" pipe', "x\ty"]
+    path.write_text('user\titem\na\t5" pipe\nb\tx\n')  # nothing stands in quotes: this is one
+    assert read_table(path, "truth").columns["item"].to_list() == ['5" pipe', "x"]
+    path.write_text('user\titem\na\t"7 pipe"\na\t5" pipe\nb\tx\n')
+    with pytest.raises(InputError, match=r"a.tsv, line 3: a quote is left open"):
+        read_table(path, "truth")
+
+
+def test_integers_that_floats_would_merge_are_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    LISTS.with_columns(score=pl.lit(2**60)).write_parquet(path)
+    with pytest.raises(InputError, match=r"'score' has integers beyond 2\*\*53"):
+        read_table(path, "source")
+
+
 def test_wrong_separators(tmp_path):
     path = tmp_path / "a.csv"
     LISTS.write_csv(path, separator=";")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class _Problem:
     lists: Recommendations | None = None
     seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
     dropped: int | None = None  # items that stood in a list already; None where that is an error
-    tables: tuple[Table, ...] = ()  # the files that were read
+    tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
     notes: tuple[str, ...] = ()
 
 
@@ -258,8 +258,11 @@ def _pose(
     labels = {name: read_table(given, name) if is_file(given) else given for name, given in labels.items()}
     users, items = (read_table(given, name) if is_file(given) else given for name, given in (("users", users), ("items", items)))
     named = source.named.cells if isinstance(source, RecommendationLists) else None
-    cells = [some.table for some in (named, truth_cells, train_cells) if some is not None]
-    tables = tuple(table for table in (*cells, users, items, *labels.values()) if isinstance(table, Table))
+    cells = {"source": named, "truth": truth_cells, "train": train_cells}
+    of_cells = {name: None if some is None else some.table for name, some in cells.items()}
+    tables = {
+        name: table for name, table in {**of_cells, "users": users, "items": items, **labels}.items() if isinstance(table, Table)
+    }
     lists, probed = None, 0
     notes: list[str] = []
     items_in_order = True  # whether the caller knows which item comes first
@@ -484,7 +487,7 @@ def _device(given: Any) -> torch.device:
 
 def _label(result: Result, problem: _Problem, name: str | None, masks: bool, missing_lists: str) -> Result:
     """The result with the caller's ids, and what it should say of the data."""
-    notes = [note for table in problem.tables for note in table.notes]
+    notes = [note for table in problem.tables.values() for note in table.notes]
     notes += problem.notes
     missing = problem.users.size - problem.num_rows
     if missing and missing_lists == "skip":
@@ -502,7 +505,7 @@ def _label(result: Result, problem: _Problem, name: str | None, masks: bool, mis
         "source": problem.source.fingerprint(),
         "source_kind": problem.source.kind,
     }
-    files = {table.where.partition(" (")[0]: str(table.file.path) for table in problem.tables}
+    files = {argument: str(table.file.path) for argument, table in problem.tables.items()}
     per_user = result.per_user
     if per_user is not None:
         per_user = per_user.with_columns(problem.users.ids.gather(per_user["user"].to_numpy()).alias("user"))

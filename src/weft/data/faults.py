@@ -40,6 +40,20 @@ def places(parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]) -
                 yield part, f"row {number}"
 
 
+def has_quoted(part: Part, layout: Layout) -> bool:
+    """Whether a field of a part stands in quotes."""
+    mark = f'{layout.separator}"'
+    return any(line.startswith('"') or mark in line for _, line in part.lines())
+
+
+def refuse_odd_quotes(parts: list[Part]) -> None:
+    """Say on which line quotes do not come in pairs."""
+    for part in parts:
+        for number, line in part.lines():
+            if line.count('"') % 2:
+                raise InputError(f"{part.path}, line {number}: a quote is left open. Inside a field in quotes, a quote is doubled.")
+
+
 def explain(parts: list[Part], layouts: list[Layout], roles: dict[str, str], ids: str) -> None:
     """Look for what is wrong row by row, and say it with its line. Nothing is said where nothing is found."""
     for part, layout in zip(parts, layouts):

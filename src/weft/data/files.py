@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.faults import IDS, explain, explain_number, places
+from weft.data.faults import IDS, explain, explain_number, has_quoted, places, refuse_odd_quotes
 from weft.data.layouts import (
     FORMATS,
     INTEGER,
@@ -326,7 +326,8 @@ def _read(
         reason = str(error).partition("\n")[0]
         if layouts[0].format == "parquet":
             raise broken_parquet(parts[0], error) from None
-        raise InputError(f"{where} cannot be read: {reason}. Quotes inside a field must be doubled.") from None
+        refuse_odd_quotes(parts)
+        raise InputError(f"{where} cannot be read: {reason}.") from None
 
 
 def _collect(scan: pl.LazyFrame, columns: Mapping[str, pl.Expr], keep: pl.Expr | None = None) -> dict[str, pl.Series]:
@@ -357,23 +358,27 @@ def _read_text(parts: list[Part], layouts: list[Layout], roles: dict[str, str], 
     types = {role: _likely(layout.sample, place[role], file.ids) for role in roles if role in IDS}
     if not layout.sample and all(_is_over(part, layout) for part, layout in zip(parts, layouts)):
         return {role: pl.Series(dtype=pl.Int64 if role in IDS else pl.Float64) for role in roles}
-    as_text = not is_plain(layout.separator)
+    as_text, quotes = not is_plain(layout.separator), True
     while True:
         reals = () if as_text else tuple(place[role] for role in numbers)
-        scan = pl.concat([_scan_text(part, layout, reals) for part, layout in zip(parts, layouts)])
+        scan = pl.concat([_scan_text(part, layout, reals, quotes) for part, layout in zip(parts, layouts)])
         ids = {role: pl.col(str(place[role])) for role in types}
-        columns = {role: _as_type(column, types[role], scan) for role, column in ids.items()}
+        columns = {}
         for role in numbers:
             column = pl.col(str(place[role]))
             columns[role] = column.str.strip_chars().cast(pl.Float64, strict=False) if as_text else column
         columns |= {role: pl.col(str(place[role])) for role in _AS_THEY_ARE if role in roles}
         keep = ~pl.all_horizontal(column.is_null() for column in ids.values())  # empty lines
         try:
-            found = _collect(scan, {**columns, "extra": pl.col("extra")}, keep)
+            coded = {role: _as_type(column, types[role], scan) for role, column in ids.items()}
+            found = _collect(scan, {**coded, **columns, "extra": pl.col("extra")}, keep)
         except pl.exceptions.PolarsError:
-            if as_text:
+            if not as_text:
+                as_text = True  # numbers that polars does not read in one go, such as those with spaces around them
+            elif quotes and not any(has_quoted(part, layout) for part in parts):
+                quotes = False  # quotes inside fields, such as inches
+            else:
                 raise
-            as_text = True  # numbers that polars does not read in one go, such as those with spaces around them
             continue
         if found.pop("extra").any() and not is_plain(layout.separator):
             explain(parts, layouts, roles, file.ids)
@@ -415,7 +420,7 @@ def _as_type(column: pl.Expr, kind: str, scan: pl.LazyFrame) -> pl.Expr:
     return pl.when(~other).then(column.cast(pl.Int32 if kind == "short" else pl.Int64, strict=False))
 
 
-def _scan_text(part: Part, layout: Layout, reals: Sequence[int]) -> pl.LazyFrame:
+def _scan_text(part: Part, layout: Layout, reals: Sequence[int], quotes: bool) -> pl.LazyFrame:
     """Columns "0", "1", ... as text or, where they hold numbers, as such; "extra": whether a row has fields behind the last."""
     import polars as pl
 
@@ -423,7 +428,13 @@ def _scan_text(part: Part, layout: Layout, reals: Sequence[int]) -> pl.LazyFrame
     if is_plain(layout.separator):
         schema = {str(number): pl.Float64 if number in reals else pl.String for number in range(width)}
         scan = pl.scan_csv(
-            part.plain, has_header=False, skip_rows=layout.first, separator=layout.separator, schema=schema, glob=False
+            part.plain,
+            has_header=False,
+            skip_rows=layout.first,
+            separator=layout.separator,
+            quote_char='"' if quotes else None,
+            schema=schema,
+            glob=False,
         )
         # All columns are asked for: only then polars refuses rows that go on behind the last.
         return scan.with_columns(extra=pl.any_horizontal(pl.all().is_null()))
@@ -508,6 +519,10 @@ def _read_typed(parts: list[Part], layouts: list[Layout], roles: dict[str, str],
                 raise InputError(f"{where} has ids beyond 63 bits; read them as strings: weft.File(path, ids='string').") from None
             narrow = False
     for role in found:
+        if role not in (*IDS, *_AS_THEY_ARE) and any(of[role].is_integer() for of in types) and (found[role].abs() > 2**53).any():
+            raise InputError(
+                f"{where}: the column {roles[role]!r} has integers beyond 2**53, which float64 cannot tell apart; rescale them."
+            )
         if role not in _AS_THEY_ARE and found[role].null_count():
             explain(parts, layouts, roles, file.ids)
             row = int(found[role].is_null().arg_true()[0])
@@ -601,7 +616,7 @@ def _read_json(parts: list[Part], roles: dict[str, str], file: File, where: str)
 
 
 def _is_integer(text: str) -> bool:
-    return INTEGER.fullmatch(text) is not None and len(text) < 19
+    return INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _as_integers(ids: pl.Series, role: str, where: str) -> pl.Series:
