@@ -616,7 +616,7 @@ def _read_json(parts: list[Part], roles: dict[str, str], file: File, where: str)
 
 
 def _is_integer(text: str) -> bool:
-    return INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+    return len(text) <= 20 and INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _as_integers(ids: pl.Series, role: str, where: str) -> pl.Series:

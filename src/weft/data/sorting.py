@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +55,26 @@ class Portion:
 
 def sort_lists(items: Numbers, merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int) -> Portion:
     """Lists by item, and by merit: the highest first, equal ones by item. Without merit a list keeps its order."""
-    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    keys, by_item = sorted_keys(lists * num_items + items, (len(offsets) - 1) * num_items)
+    keys, by_item = _by_item(items, offsets, num_items)
     if merit is None or _is_falling(merit, items, offsets):
         return Portion(keys, by_item, None)
     return Portion(keys, by_item, by_item[_falling(merit[by_item], offsets)])
+
+
+def _by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, Numbers]:
+    """Places in a flattened `[lists, items]` matrix, ascending, and the cells there."""
+    lengths = np.diff(offsets)
+    length, numbers = int(lengths[0]), np.arange(len(lengths))
+    bits = length.bit_length()
+    if length and num_items.bit_length() + bits < 32 and (lengths == length).all():
+        # Lists of one length, as most are, are the rows of a matrix: short rows of 32 bits are sorted several times as fast.
+        packed = items.reshape(-1, length).astype(np.int32) << bits
+        packed |= np.arange(length, dtype=np.int32)
+        packed.sort(axis=1)
+        keys = (packed >> bits) + numbers[:, None] * num_items
+        cells = (packed & ((1 << bits) - 1)) + numbers[:, None] * length
+        return keys.reshape(-1), cells.reshape(-1)
+    return sorted_keys(np.repeat(numbers, lengths) * num_items + items, len(lengths) * num_items)
 
 
 def portions(offsets: Numbers) -> Iterator[tuple[int, int]]:
