@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.data.sorting import sorted_keys
 from weft.errors import SettingError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Interactions:
         keys = users * num_items
         keys += items
         if np.any(keys[1:] < keys[:-1]):
-            order = np.argsort(keys, kind="stable")
+            order = sorted_keys(keys, num_users * num_items)[1]
             users, items, values = users[order], items[order], values[order]
         offsets = np.zeros(num_users + 1, dtype=np.int64)
         np.cumsum(np.bincount(users, minlength=num_users), out=offsets[1:])
@@ -106,19 +107,22 @@ class Interactions:
 
 def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:
     """A short digest of the cells by their ids: the same whatever numbers stand for them, as other lists bring other catalogues."""
-    keys = _mixed(users.keys_of(cells.users)) ^ items.keys_of(cells.items).view(np.uint64)
-    hashes = _mixed((_mixed(keys) ^ cells.values.astype(np.float64).view(np.uint64)).view(np.int64))
-    # Sums do not depend on the order of the cells; that of a second hash leaves no room for cells that trade places.
-    parts = (len(hashes), hashes.sum(dtype=np.uint64), _mixed(hashes).sum(dtype=np.uint64))
+    hashes = _mixed(users.keys_of(cells.users), items.keys_of(cells.items), cells.values.astype(np.float64).view(np.int64))
+    # Sums do not depend on the order of the cells; that of squares leaves no room for cells that trade places.
+    parts = (len(hashes), hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64))
     return hashlib.sha256(np.array(parts, dtype=np.uint64).tobytes()).hexdigest()[:16]
 
 
-def _mixed(keys: NDArray[Any]) -> NDArray[np.uint64]:
-    """A hash of each number (splitmix64)."""
-    mixed = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+def _mixed(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A hash of the numbers of each row, by multiplication and shifts; in place, because new memory costs more."""
+    mixed = np.full(len(columns[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
+    for column in columns:
+        mixed ^= column.view(np.uint64)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 def check_threshold(threshold: object) -> float | None:

@@ -19,7 +19,7 @@ from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
 from weft.data.roles import COLUMNS, find_column, look_for
 from weft.data.rows import InRows, float_type
-from weft.data.sorting import Numbers, portions, sort_lists, sorted_keys, together
+from weft.data.sorting import Numbers, portions, repetitions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
 
@@ -85,7 +85,7 @@ class NamedLists:
             start, stop = offsets[first], offsets[last]
             part, own = slice(start, stop), offsets[first : last + 1] - start
             portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
-            np.subtract(portion.places, np.repeat(own[:-1], np.diff(own)), out=places[part], casting="same_kind")
+            np.subtract(portion.places, np.repeat(own[:-1], repetitions(own)), out=places[part], casting="same_kind")
             twice["item"].append((portion.worse() if keep_best and len(portion.repeated()) else portion.repeated()) + start)
             if self.order == "rank" and merit is not None:
                 twice["rank"].append(portion.tied(merit[part], own) + start)
@@ -172,7 +172,7 @@ class Recommendations:
     def _find(self, start: int, stop: int, items: Numbers) -> tuple[Numbers, Numbers]:
         """For users with these items: the places in a flattened `[users, items]` matrix, ascending, and the cells there."""
         first = self.offsets[start]
-        offsets, lengths = self.offsets[start:stop] - first, np.diff(self.offsets[start : stop + 1])
+        offsets, lengths = self.offsets[start:stop] - first, repetitions(self.offsets[start : stop + 1])
         places = np.repeat(offsets, lengths)
         places += self.places[first : self.offsets[stop]]
         keys = np.repeat(np.arange(stop - start) * self.num_items, lengths)

@@ -63,10 +63,8 @@ def sort_lists(items: Numbers, merit: NDArray[np.float64] | None, offsets: Numbe
 
 def _by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, Numbers]:
     """Places in a flattened `[lists, items]` matrix, ascending, and the cells there."""
-    lengths = np.diff(offsets)
-    length, numbers = int(lengths[0]), np.arange(len(lengths))
-    bits = length.bit_length()
-    if length and num_items.bit_length() + bits < 32 and (lengths == length).all():
+    length, numbers = repetitions(offsets), np.arange(len(offsets) - 1)
+    if isinstance(length, int) and length and num_items.bit_length() + (bits := length.bit_length()) < 32:
         # Lists of one length, as most are, are the rows of a matrix: short rows of 32 bits are sorted several times as fast.
         packed = items.reshape(-1, length).astype(np.int32) << bits
         packed |= np.arange(length, dtype=np.int32)
@@ -74,7 +72,13 @@ def _by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Num
         keys = (packed >> bits) + numbers[:, None] * num_items
         cells = (packed & ((1 << bits) - 1)) + numbers[:, None] * length
         return keys.reshape(-1), cells.reshape(-1)
-    return sorted_keys(np.repeat(numbers, lengths) * num_items + items, len(lengths) * num_items)
+    return sorted_keys(np.repeat(numbers, length) * num_items + items, len(numbers) * num_items)
+
+
+def repetitions(offsets: Numbers) -> Numbers | int:
+    """How often to repeat what belongs to each list; one number, which is faster, where all are of one length."""
+    lengths = np.diff(offsets)
+    return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else lengths
 
 
 def portions(offsets: Numbers) -> Iterator[tuple[int, int]]:
