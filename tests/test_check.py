@@ -845,3 +845,35 @@ def test_popularity_has_ties_where_the_rank_is_left_out():
     low, high = (effect for effect in found["ties"].effects)
     assert low.treated < low.value < high.treated
     assert "ties" not in weft.check(lists, truth, metrics="nDCG", top_k=10).kinds
+
+
+def test_a_configuration_is_checked_as_it_would_be_evaluated(tmp_path):
+    LISTS.rename({"user": "who"}).write_csv(tmp_path / "lists.csv", separator=";")
+    TRUTH.write_csv(tmp_path / "truth.csv")
+    TRAIN.write_csv(tmp_path / "train.csv")
+    groups = pl.DataFrame({"user": [f"u{user}" for user in range(6)], "label": list("ababab")})
+    groups.write_csv(tmp_path / "groups.csv")
+    (tmp_path / "run.yaml").write_text(
+        "data: {truth: truth.csv, train: train.csv, user_groups: groups.csv}\n"
+        "models: {knn: {path: lists.csv, separator: ';', columns: {user: who}}}\n"
+        "evaluation: {metrics: [nDCG, UserMADRanking], top_k: 3, profile: warprec}\n"
+    )
+    found = json.loads(run(str(tmp_path / "run.yaml"), "--format", "json").stdout)
+    direct = weft.evaluate(
+        LISTS, TRUTH, train=TRAIN, user_groups=groups, metrics=["nDCG", "UserMADRanking"], top_k=3, profile="warprec"
+    )
+    assert found["values"] == {"knn": {value.name: value.value for value in direct.values}}
+
+
+def test_files_are_read_as_the_flags_say(tmp_path):
+    LISTS.rename({"user": "who"}).write_csv(tmp_path / "lists.csv", separator=";")
+    TRUTH.write_csv(tmp_path / "truth.csv", separator=";")
+    given = ["--recs", str(tmp_path / "lists.csv"), "--truth", str(tmp_path / "truth.csv"), "-k", "3"]
+    refused = run(*given)
+    assert refused.exit_code == 2 and "user" in refused.stderr and "--column user=" in refused.stderr
+    found = run(*given, "--separator", ";", "--column", "recs.user=who", "--format", "json")
+    assert json.loads(found.stdout)["values"]["lists"] == evaluate(train=None)
+
+
+def test_what_is_checked_must_be_said():
+    assert "--recs and --truth must be given, or a configuration: weft check --recs" in run().stderr

@@ -4,6 +4,7 @@ Most tests call it in this process, which spares each the seconds that torch tak
 """
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -355,6 +356,50 @@ def test_if_the_second_model_fails_nothing_of_the_first_is_left(folder, call):
     before = sorted(folder.iterdir())
     done = call(*BRIEF, "--out", "results/deep", cwd=folder, code=2)
     assert done.stderr.startswith("error: ") and done.stdout == "" and sorted(folder.iterdir()) == before
+
+
+def parquet(**columns):
+    written = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(written)
+    return written.getvalue()
+
+
+BROKEN = {
+    "a truncated Parquet": ("poor.parquet", parquet(user=["ann"], item=["tea"], score=[0.5])[:-20], "poor.parquet"),
+    "bad UTF-8": ("poor.csv", b"user,item,score\nann,tea,0.9\nbob,caf\xe9,0.4\n", "poor.csv, line 3"),
+    "ragged rows": ("poor.csv", b"user,item,score\nann,tea,0.9\nbob,oat,0.1,7,8\n", "poor.csv, line 3"),
+    "text for a number": ("poor.csv", b"user,item,score\nann,tea,0.9\nbob,oat,high\n", "poor.csv, line 3: the score"),
+    "an empty file": ("poor.csv", b"", "poor.csv"),
+    "a header alone": ("poor.csv", b"user,item,score\n", "poor.csv"),
+    "a missing column": ("poor.csv", b"user,colour,score\nann,red,0.9\n", "poor.csv"),
+    "a wrong separator": ("poor.csv", b"user;item;score\nann;tea;0.9\n", "poor.csv", "--separator", ","),
+    "truncated gzip": ("poor.csv.gz", gzip.compress(GOOD.encode())[:-12], "poor.csv.gz"),
+    "JSON Lines that break off": ("poor.jsonl", b'{"user": "ann", "item": "tea"}\n{"user": "ann", "it', "poor.jsonl, line 2"),
+    "an empty folder": ("poor", None, "poor"),
+    "no file": ("nothing.csv", ..., "nothing.csv"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_file_is_one_message_with_its_place_and_leaves_nothing_behind(folder, call, what):
+    name, content, place, *more = BROKEN[what]
+    if content is None:
+        (folder / name).mkdir()
+    elif content is not ...:
+        (folder / name).write_bytes(content)
+    before = sorted(folder.rglob("*"))
+    models = ("--recs", "good.csv", "--recs", f"broken={name}", "--truth", "test.csv", "-m", "nDCG", "-k", "2")
+    done = call("evaluate", *models, *more, "--out", "results", "--per-user", cwd=folder, code=2)
+    assert done.stdout == "" and done.stderr.startswith("error: ") and place in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and "polars" not in done.stderr.lower()
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_file_without_permission_is_one_message(folder, call):
+    (folder / "poor.csv").chmod(0)
+    assert "poor.csv" in call(*BRIEF, "--out", "results", cwd=folder, code=2).stderr
+    assert not (folder / "results").exists()
 
 
 def test_results_of_an_earlier_run_survive_one_that_fails(folder, call):

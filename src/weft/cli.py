@@ -265,6 +265,9 @@ Items = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="The catalogue. Without it: every item that occurs.", rich_help_panel=_DATA),
 ]
+UserGroups = Annotated[Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)]
+ItemClusters = Annotated[Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)]
+ItemFeatures = Annotated[Path | None, typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA)]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -324,11 +327,9 @@ def evaluate(
     truth: Truth = None,
     train: Train = None,
     items: Items = None,
-    user_groups: Annotated[Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)] = None,
-    item_clusters: Annotated[Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)] = None,
-    item_features: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA)
-    ] = None,
+    user_groups: UserGroups = None,
+    item_clusters: ItemClusters = None,
+    item_features: ItemFeatures = None,
     metrics: Metrics = None,
     top_k: TopK = None,
     relevance_threshold: Threshold = None,
@@ -734,6 +735,9 @@ def check(
     truth: Truth = None,
     train: Train = None,
     items: Items = None,
+    user_groups: UserGroups = None,
+    item_clusters: ItemClusters = None,
+    item_features: ItemFeatures = None,
     metrics: Metrics = None,
     top_k: TopK = None,
     relevance_threshold: Threshold = None,
@@ -765,7 +769,14 @@ def check(
         "profile": profile,
     }
     chosen = one_of("--format", format, ("table", "json"))
-    files = {"truth": truth, "train": train, "items": items}
+    files = {
+        "truth": truth,
+        "train": train,
+        "items": items,
+        "user_groups": user_groups,
+        "item_clusters": item_clusters,
+        "item_features": item_features,
+    }
     with (
         _in_flags("weft check", config, files, recs, settings, Reading(separator, header, ids, column or [])) as (flags, _),
         _steps(None) as step,

@@ -108,6 +108,9 @@ def check(
     *,
     train: Any = None,
     items: Any = None,
+    user_groups: Any = None,
+    item_clusters: Any = None,
+    item_features: Any = None,
     metrics: Any = ("nDCG", "Recall"),
     top_k: Iterable[int] | int | None = (10,),
     relevance_threshold: float | None = None,
@@ -133,6 +136,9 @@ def check(
         truth,
         train=train,
         items=items,
+        user_groups=user_groups,
+        item_clusters=item_clusters,
+        item_features=item_features,
         metrics=metrics,
         top_k=top_k,
         relevance_threshold=relevance_threshold,
@@ -146,6 +152,9 @@ def check_models(
     *,
     train: Any = None,
     items: Any = None,
+    user_groups: Any = None,
+    item_clusters: Any = None,
+    item_features: Any = None,
     metrics: Any = ("nDCG", "Recall"),
     top_k: Iterable[int] | int | None = (10,),
     relevance_threshold: float | None = None,
@@ -157,6 +166,7 @@ def check_models(
     `begin` is told what starts.
     """
     from weft.checks import search, tables, trials
+    from weft.data.files import is_file, read_table
     from weft.data.interactions import check_threshold
     from weft.evaluator import as_cutoffs
 
@@ -170,7 +180,9 @@ def check_models(
     read_truth = tables.read(truth, "truth", tables.INTERACTIONS)
     read_train = None if train is None else tables.read(train, "train", tables.INTERACTIONS)
     catalogue = None if items is None else tables.read_items(items)
+    labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
     settings = {
+        **{name: read_table(given, name) if is_file(given) else given for name, given in labels.items() if given is not None},
         "metrics": metrics,
         "top_k": as_cutoffs(top_k),
         "relevance_threshold": check_threshold(relevance_threshold),
@@ -203,13 +215,13 @@ def check_configuration(configuration: Configuration, begin: Callable[[str], Non
         evaluation = evaluation.model_copy(update=updated)
         configuration = configuration.model_copy(update={"evaluation": evaluation})
     refuse_incomplete(configuration)
-    data = configuration.data
-    assert data is not None
+    assert configuration.data is not None
+    given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
+    data = {name: file.file() for name, file in given.items() if file is not None}
     return check_models(
         {name: file.file() for name, file in configuration.models.items()},
-        data.truth.file(),
-        train=None if data.train is None else data.train.file(),
-        items=None if data.items is None else data.items.file(),
+        data.pop("truth"),
+        **data,
         metrics=evaluation.all_metrics,
         top_k=evaluation.top_k,
         relevance_threshold=evaluation.relevance_threshold,

@@ -110,6 +110,7 @@ def _grid(
 
 # What a reader looks for, of the many columns of a comparison.
 _READ = ("model_a", "model_b", "metric", "test", "mean_a", "mean_b", "difference", "ci_low", "ci_high", "p_adjusted", "significant")
+_WORDS = 4  # how many of them hold words
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
@@ -129,13 +130,13 @@ def comparison_to_json(comparison: Comparison) -> str:
 
 def comparison_to_markdown(comparison: Comparison) -> str:
     """A pipe table of the means, their difference with its interval, and the adjusted p-value."""
-    return _pipes([escape_markdown(name) for name in _READ], _comparison_cells(comparison, escape_markdown))
+    return _pipes([escape_markdown(name) for name in _READ], _comparison_cells(comparison, escape_markdown), words=_WORDS)
 
 
 def comparison_to_latex(comparison: Comparison) -> str:
     """The same as a `tabular` for the package booktabs."""
     note = f"% p adjusted by {comparison.correction}, significant at {comparison.alpha:g}; 95 % confidence intervals."
-    return _tabular([escape_latex(name) for name in _READ], _comparison_cells(comparison, escape_latex), note)
+    return _tabular([escape_latex(name) for name in _READ], _comparison_cells(comparison, escape_latex), note, _WORDS)
 
 
 def _comparison_cells(comparison: Comparison, escape: Callable[[str], str]) -> list[list[str]]:
@@ -200,21 +201,24 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", "".join(" " if unicodedata.category(sign).startswith("C") else sign for sign in text)).strip()
 
 
-def _pipes(head: list[str], rows: list[list[str]]) -> str:
+def _pipes(head: list[str], rows: list[list[str]], words: int = 1) -> str:
+    """A pipe table; the first `words` columns hold words, the others numbers."""
     widths = [max(3, *(len(row[column]) for row in (head, *rows))) for column in range(len(head))]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    rule = ["-" * width if column < words else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
     aligned = [
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))] for row in (head, rule, *rows)
+        [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
+        for row in (head, rule, *rows)
     ]
     return "".join(f"| {' | '.join(row)} |\n" for row in aligned)
 
 
-def _tabular(head: list[str], rows: list[list[str]], note: str = "") -> str:
+def _tabular(head: list[str], rows: list[list[str]], note: str = "", words: int = 1) -> str:
+    """A LaTeX table; the first `words` columns hold words, the others numbers."""
     body = [" & ".join(row) + r" \\" for row in rows]
     text = [
         *((note,) if note else ()),
         r"% \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+        rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(head) - words)}}}",
         r"\toprule",
         " & ".join(head) + r" \\",
         r"\midrule",
