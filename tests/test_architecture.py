@@ -33,6 +33,7 @@ STATIONS = [
     "config",
     "plan",
     "checks",
+    "options",
     "flags",
     "cli",
     "__main__",

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import weft
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft import cli, plan, profiles
+from weft import cli, options, plan, profiles
 from weft.errors import InputError
 from weft.flags import in_flags, named_files
 from weft.names import print_cell, split_cell
@@ -637,10 +637,10 @@ def test_a_metric_under_every_definition(tmp_path, call):
 
 
 def test_what_completion_offers_is_what_there_is():
-    assert tuple(profiles.PROFILES) == cli.PROFILES and set(cli.TIES) == set(TIE_RULES)
+    assert tuple(profiles.PROFILES) == options.PROFILES and set(options.TIES) == set(TIE_RULES)
     built_in = {metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")}
-    assert set(cli._metric_names()) == built_in
-    assert cli._offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and cli._offer_metrics("MAP,mr") == ["MAP,MRR"]
+    assert set(options.metric_names()) == built_in
+    assert options.offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and options.offer_metrics("MAP,mr") == ["MAP,MRR"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from weft import options
 from weft.flags import KEYWORDS, Reading, in_flags, mapping, named_files, numbers, split_names
 
 if TYPE_CHECKING:
@@ -132,60 +133,9 @@ def _steps(total: int | None) -> Iterator[Callable[[str], None]]:
         yield lambda what: bar.update(task, description=what, advance=1)
 
 
-# ------------------------------------------------------------------------------------------------------- completion
-
-# Known here again, because the modules that define them wait for torch, and a completion must not.
-PROFILES = ("warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn")
-TIES = ("index", "random", "expected", "pessimistic", "optimistic")
-FORMATS = ("table", "json", "csv", "markdown", "latex")
-
-
-def _offer(*words: str) -> Callable[[str], list[str]]:
-    """Completion by one of some words."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
-
-    return complete
-
-
-def _metric_names() -> list[str]:
-    """The built-in metrics, read from their files: importing them takes seconds."""
-    folder = Path(__file__).with_name("metrics")
-    found = re.compile(r"^@register\nclass (\w+)", re.MULTILINE)
-    return sorted(name for file in folder.glob("*.py") for name in found.findall(file.read_text(encoding="utf-8")))
-
-
-def _offer_metrics(incomplete: str) -> list[str]:
-    """Completion of one metric, or of the last of several between commas."""
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _metric_names() if name.casefold().startswith(last.casefold())]
-
-
 # --------------------------------------------------------------------------------------------------- what all share
 
 Debug = Annotated[bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        "-f",
-        help="What to print: table, json, csv, markdown or latex. All but a table leaves everything else to standard error.",
-        autocompletion=_offer(*FORMATS),
-        rich_help_panel="Output",
-    ),
-]
-
-ShortFormat = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        "-f",
-        help="What to print: table or json.",
-        autocompletion=_offer("table", "json"),
-        rich_help_panel="Output",
-    ),
-]
 
 
 def _print_version(wanted: bool) -> None:
@@ -247,152 +197,36 @@ def demo(
     console.print("  weft metrics MAP --profiles")
 
 
-_DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
-# What several commands take.
-Config = Annotated[
-    Path | None,
-    typer.Argument(metavar="CONFIG.yaml", help="A configuration; a flag replaces what it says.", show_default=False),
-]
-Recs = Annotated[
-    list[str] | None,
-    typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", rich_help_panel=_DATA),
-]
-Truth = Annotated[Path | None, typer.Option(metavar="PATH", help="What users wanted.", rich_help_panel=_DATA)]
-Train = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="What users had before: seen items, popularity.", rich_help_panel=_DATA)
-]
-Items = Annotated[
-    Path | None,
-    typer.Option(metavar="PATH", help="The catalogue. Without it: every item that occurs.", rich_help_panel=_DATA),
-]
-UserGroups = Annotated[Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)]
-ItemClusters = Annotated[Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)]
-ItemFeatures = Annotated[Path | None, typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA)]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metrics",
-        "-m",
-        metavar="NAMES",
-        help="Such as nDCG,Recall or 'F1(beta=0.5)@5'; may be repeated.",
-        autocompletion=_offer_metrics,
-        rich_help_panel=_COUNTING,
-    ),
-]
-TopK = Annotated[
-    list[str] | None,
-    typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", rich_help_panel=_COUNTING),
-]
-Threshold = Annotated[
-    float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.", rich_help_panel=_COUNTING)
-]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        help="Another tool's definitions: " + ", ".join(PROFILES) + ".",
-        autocompletion=_offer(*PROFILES),
-        rich_help_panel=_COUNTING,
-    ),
-]
-Separator = Annotated[
-    str | None, typer.Option(metavar="SIGN", help="Between columns of text files; tab for a tab.", rich_help_panel=_READING)
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the first row of text files names the columns; found if not said.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
-]
-Ids = Annotated[
-    str | None,
-    typer.Option(help="Read ids as string or integer.", autocompletion=_offer("string", "integer"), rich_help_panel=_READING),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[FILE.]ROLE=NAME",
-        help="Which column is the user, item, score ...: user=visitor, truth.item=sku, user=0 (the first); may be repeated.",
-        rich_help_panel=_READING,
-    ),
-]
-
-
 @app.command(epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in what was given; 3 for a bug. More: docs/command-line.md")
 def evaluate(
-    config: Config = None,
-    recs: Recs = None,
-    truth: Truth = None,
-    train: Train = None,
-    items: Items = None,
-    user_groups: UserGroups = None,
-    item_clusters: ItemClusters = None,
-    item_features: ItemFeatures = None,
-    metrics: Metrics = None,
-    top_k: TopK = None,
-    relevance_threshold: Threshold = None,
-    mask_seen: Annotated[
-        bool | None,
-        typer.Option(
-            "--mask-seen/--keep-seen",
-            help="Remove a user's train items from their list. Lists keep and count them.",
-            show_default=False,
-            rich_help_panel=_COUNTING,
-        ),
-    ] = None,
-    ties: Annotated[
-        str | None,
-        typer.Option(help="Among equal scores: " + ", ".join(TIES) + ".", autocompletion=_offer(*TIES), rich_help_panel=_COUNTING),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_COUNTING)] = None,
-    profile: Profile = None,
-    empty_users: Annotated[
-        str | None,
-        typer.Option(
-            help="Users without a relevant item: skip or zero.",
-            autocompletion=_offer("skip", "zero"),
-            rich_help_panel=_COUNTING,
-        ),
-    ] = None,
-    missing_lists: Annotated[
-        str | None,
-        typer.Option(
-            help="Users of the truth without a list: zero or skip.",
-            autocompletion=_offer("zero", "skip"),
-            rich_help_panel=_COUNTING,
-        ),
-    ] = None,
-    duplicates: Annotated[
-        str | None,
-        typer.Option(
-            help="An item twice in a list: error or keep-best.",
-            autocompletion=_offer("error", "keep-best"),
-            rich_help_panel=_COUNTING,
-        ),
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_COUNTING)] = None,
-    device: Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_COUNTING)] = None,
-    separator: Separator = None,
-    header: Header = None,
-    ids: Ids = None,
-    column: Columns = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write NAME.json per model and summary.csv, together.", rich_help_panel=_OUTPUT),
-    ] = None,
-    per_user: Annotated[
-        bool,
-        typer.Option(
-            "--per-user", help="Write values per user too, for weft compare.", show_default=False, rich_help_panel=_OUTPUT
-        ),
-    ] = False,
-    format: Format = "table",  # noqa: A002
-    gate: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Fail unless, such as 'nDCG@10 >= 0.31'; may be repeated.", rich_help_panel=_OUTPUT),
-    ] = None,
+    config: options.Config = None,
+    recs: options.Recs = None,
+    truth: options.Truth = None,
+    train: options.Train = None,
+    items: options.Items = None,
+    user_groups: options.UserGroups = None,
+    item_clusters: options.ItemClusters = None,
+    item_features: options.ItemFeatures = None,
+    metrics: options.Metrics = None,
+    top_k: options.TopK = None,
+    relevance_threshold: options.Threshold = None,
+    mask_seen: options.MaskSeen = None,
+    ties: options.Ties = None,
+    seed: options.Seed = None,
+    profile: options.Profile = None,
+    empty_users: options.EmptyUsers = None,
+    missing_lists: options.MissingLists = None,
+    duplicates: options.Duplicates = None,
+    batch_size: options.BatchSize = None,
+    device: options.Device = None,
+    separator: options.Separator = None,
+    header: options.Header = None,
+    ids: options.Ids = None,
+    column: options.Columns = None,
+    out: options.Out = None,
+    per_user: options.PerUser = False,
+    format: options.Format = "table",  # noqa: A002
+    gate: options.Gates = None,
     debug: Debug = False,
 ) -> None:
     """Evaluate recommendation files: a table with intervals, result files, gates for CI.
@@ -430,7 +264,7 @@ def evaluate(
         "item_clusters": item_clusters,
         "item_features": item_features,
     }
-    chosen = one_of("--format", format, FORMATS)
+    chosen = one_of("--format", format, options.FORMATS)
     reading = Reading(separator, header, ids, column or [])
     with _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
         _evaluate(config, flags, gate or [], chosen, out, said)
@@ -558,13 +392,15 @@ def compare(
     metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Compare this metric only; may be repeated.")] = None,
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", "-t", help="paired_t or wilcoxon; may be repeated.", autocompletion=_offer("paired_t", "wilcoxon")),
+        typer.Option(
+            "--test", "-t", help="paired_t or wilcoxon; may be repeated.", autocompletion=options.offer("paired_t", "wilcoxon")
+        ),
     ] = None,
     correction: Annotated[
-        str, typer.Option(help="holm, bonferroni, fdr or none.", autocompletion=_offer("holm", "bonferroni", "fdr", "none"))
+        str, typer.Option(help="holm, bonferroni, fdr or none.", autocompletion=options.offer("holm", "bonferroni", "fdr", "none"))
     ] = "holm",
     alpha: Annotated[float, typer.Option(help="The level of significance.")] = 0.05,
-    format: Format = "table",  # noqa: A002
+    format: options.Format = "table",  # noqa: A002
     debug: Debug = False,
 ) -> None:
     """Compare models user by user: differences with intervals, paired tests, adjusted p-values.
@@ -578,7 +414,7 @@ def compare(
     """
     from weft.errors import one_of
 
-    chosen = one_of("--format", format, FORMATS)
+    chosen = one_of("--format", format, options.FORMATS)
     from weft.report.tables import COMPARISON_FORMATS
     from weft.result import load_result
     from weft.significance import compare as compare_results
@@ -617,7 +453,7 @@ def _tell_comparison(console: Console, comparison: Comparison) -> None:
 @app.command()
 def metrics(
     name: Annotated[
-        str | None, typer.Argument(help="A metric to explain.", show_default=False, autocompletion=_offer_metrics)
+        str | None, typer.Argument(help="A metric to explain.", show_default=False, autocompletion=options.offer_metrics)
     ] = None,
     profiles: Annotated[
         bool, typer.Option("--profiles", help="Show the metric as other tools define it, on the same lists.")
@@ -730,30 +566,31 @@ def _compare_definitions(metric: type[BaseMetric]) -> None:
 
 @app.command(epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something given cannot be read.")
 def check(
-    config: Config = None,
-    recs: Recs = None,
-    truth: Truth = None,
-    train: Train = None,
-    items: Items = None,
-    user_groups: UserGroups = None,
-    item_clusters: ItemClusters = None,
-    item_features: ItemFeatures = None,
-    metrics: Metrics = None,
-    top_k: TopK = None,
-    relevance_threshold: Threshold = None,
-    profile: Profile = None,
-    separator: Separator = None,
-    header: Header = None,
-    ids: Ids = None,
-    column: Columns = None,
-    format: ShortFormat = "table",  # noqa: A002
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.", rich_help_panel=_OUTPUT)] = False,
+    config: options.Config = None,
+    recs: options.Recs = None,
+    truth: options.Truth = None,
+    train: options.Train = None,
+    items: options.Items = None,
+    user_groups: options.UserGroups = None,
+    item_clusters: options.ItemClusters = None,
+    item_features: options.ItemFeatures = None,
+    metrics: options.Metrics = None,
+    top_k: options.TopK = None,
+    relevance_threshold: options.Threshold = None,
+    profile: options.Profile = None,
+    separator: options.Separator = None,
+    header: options.Header = None,
+    ids: options.Ids = None,
+    column: options.Columns = None,
+    format: options.ShortFormat = "table",  # noqa: A002
+    strict: options.Strict = False,
     debug: Debug = False,
 ) -> None:
     """Say everything suspicious about files, and how far each of it moves the metrics.
 
     Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties, scores that are no numbers or all
-    the same, leaks in time and more: each with a count, the first rows, and the metrics with it treated the other way.
+    the same, leaks in time and more: each with a count, the first rows, and the metrics (nDCG and Recall at 10 if none are given) with it
+    treated the other way.
 
     \b
     weft check --recs knn.csv --truth test.csv --train train.csv

@@ -271,15 +271,8 @@ class ListRows(InRows):
                 self.items.device
             )
         length = len(self.items) // self.num_rows
-        if self.items.device.type == "cpu" and bool(
-            (self.lengths == length).all()
-        ):  # all of one length: there is nothing to look up
-            shown = (part.view(-1, length)[:, :depth] for part in (self.items, self.scores))
-            items, scores = (
-                part if length >= depth else torch.nn.functional.pad(part, (0, depth - length), value=fill)
-                for part, fill in zip(shown, (-1, -torch.inf))
-            )
-            return items, scores
+        if self.items.device.type == "cpu" and bool((self.lengths == length).all()):  # there is nothing to look up
+            return _fitted(self.items.view(-1, length), depth, -1), _fitted(self.scores.view(-1, length), depth, -torch.inf)
         listed = places < self.lengths[:, None]
         cells = torch.where(listed, self.offsets[:-1, None] + places, 0)
         return torch.where(listed, self.items[cells], -1), torch.where(listed, self.scores[cells], -torch.inf)
@@ -327,6 +320,17 @@ class ListRows(InRows):
 def are_lists(given: Any) -> bool:
     """Whether this is read as recommendation lists."""
     return isinstance(given, Mapping) or is_frame(given) or is_file(given)
+
+
+def _fitted(part: Tensor, width: int, fill: float) -> Tensor:
+    """The first columns, filled up to `width`."""
+    length = part.shape[1]
+    if length >= width:
+        return part[:, :width]
+    fitted = part.new_empty((len(part), width))
+    fitted[:, :length] = part
+    fitted[:, length:] = fill
+    return fitted
 
 
 def read_lists(given: Any, where: str = "source") -> NamedLists:

@@ -46,8 +46,9 @@ class TieRule:
         else:
             values, items = self._by_relevance(scores, depth, relevant)
         missing = depth - values.shape[1]
-        values = torch.nn.functional.pad(values, (0, missing), value=-torch.inf)
-        items = torch.nn.functional.pad(items, (0, missing), value=-1)
+        if missing:
+            values = torch.nn.functional.pad(values, (0, missing), value=-torch.inf)
+            items = torch.nn.functional.pad(items, (0, missing), value=-1)
         return Ranking(torch.where(values > -torch.inf, items, -1), values)
 
     def hash(self, user_keys: Tensor, items: Tensor) -> Tensor:

@@ -1,0 +1,186 @@
+"""The options that commands take, and what a shell offers for them. Light: importing it must not wait for torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# Known here again, because the modules that define them wait for torch, and a completion must not.
+PROFILES = ("warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn")
+TIES = ("index", "random", "expected", "pessimistic", "optimistic")
+FORMATS = ("table", "json", "csv", "markdown", "latex")
+
+
+def offer(*words: str) -> Callable[[str], list[str]]:
+    """Completion by one of some words."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def metric_names() -> list[str]:
+    """The built-in metrics, read from their files: importing them takes seconds."""
+    folder = Path(__file__).with_name("metrics")
+    found = re.compile(r"^@register\nclass (\w+)", re.MULTILINE)
+    return sorted(name for file in folder.glob("*.py") for name in found.findall(file.read_text(encoding="utf-8")))
+
+
+def offer_metrics(incomplete: str) -> list[str]:
+    """Completion of one metric, or of the last of several between commas."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in metric_names() if name.casefold().startswith(last.casefold())]
+
+
+_DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
+# What several commands take.
+Config = Annotated[
+    Path | None,
+    typer.Argument(metavar="CONFIG.yaml", help="A configuration; a flag replaces what it says.", show_default=False),
+]
+Recs = Annotated[
+    list[str] | None,
+    typer.Option(metavar="[NAME=]PATH", help="Recommendations of a model; may be repeated.", rich_help_panel=_DATA),
+]
+Truth = Annotated[Path | None, typer.Option(metavar="PATH", help="What users wanted.", rich_help_panel=_DATA)]
+Train = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="What users had before: seen items, popularity.", rich_help_panel=_DATA)
+]
+Items = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="The catalogue. Without it: every item that occurs.", rich_help_panel=_DATA),
+]
+UserGroups = Annotated[Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)]
+ItemClusters = Annotated[Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)]
+ItemFeatures = Annotated[Path | None, typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA)]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics",
+        "-m",
+        metavar="NAMES",
+        help="Such as nDCG,Recall or 'F1(beta=0.5)@5'; may be repeated.",
+        autocompletion=offer_metrics,
+        rich_help_panel=_COUNTING,
+    ),
+]
+TopK = Annotated[
+    list[str] | None,
+    typer.Option("--top-k", "-k", metavar="10,20", help="Cut-offs of metrics without one.", rich_help_panel=_COUNTING),
+]
+Threshold = Annotated[
+    float | None, typer.Option(metavar="RATING", help="From which rating on an item is relevant.", rich_help_panel=_COUNTING)
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        help="Another tool's definitions: " + ", ".join(PROFILES) + ".",
+        autocompletion=offer(*PROFILES),
+        rich_help_panel=_COUNTING,
+    ),
+]
+Separator = Annotated[
+    str | None, typer.Option(metavar="SIGN", help="Between columns of text files; tab for a tab.", rich_help_panel=_READING)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first row of text files names the columns; found if not said.",
+        show_default=False,
+        rich_help_panel=_READING,
+    ),
+]
+Ids = Annotated[
+    str | None,
+    typer.Option(help="Read ids as string or integer.", autocompletion=offer("string", "integer"), rich_help_panel=_READING),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[FILE.]ROLE=NAME",
+        help="Which column is the user, item, score ...: user=visitor, truth.item=sku, user=0 (the first); may be repeated.",
+        rich_help_panel=_READING,
+    ),
+]
+
+
+MaskSeen = Annotated[
+    bool | None,
+    typer.Option(
+        "--mask-seen/--keep-seen",
+        help="Remove a user's train items from their list. Lists keep and count them.",
+        show_default=False,
+        rich_help_panel=_COUNTING,
+    ),
+]
+Ties = Annotated[
+    str | None,
+    typer.Option(help="Among equal scores: " + ", ".join(TIES) + ".", autocompletion=offer(*TIES), rich_help_panel=_COUNTING),
+]
+Seed = Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_COUNTING)]
+EmptyUsers = Annotated[
+    str | None,
+    typer.Option(
+        help="Users without a relevant item: skip or zero.",
+        autocompletion=offer("skip", "zero"),
+        rich_help_panel=_COUNTING,
+    ),
+]
+MissingLists = Annotated[
+    str | None,
+    typer.Option(
+        help="Users of the truth without a list: zero or skip.",
+        autocompletion=offer("zero", "skip"),
+        rich_help_panel=_COUNTING,
+    ),
+]
+Duplicates = Annotated[
+    str | None,
+    typer.Option(
+        help="An item twice in a list: error or keep-best.",
+        autocompletion=offer("error", "keep-best"),
+        rich_help_panel=_COUNTING,
+    ),
+]
+BatchSize = Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_COUNTING)]
+Device = Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_COUNTING)]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write NAME.json per model and summary.csv, together.", rich_help_panel=_OUTPUT),
+]
+PerUser = Annotated[
+    bool,
+    typer.Option("--per-user", help="Write values per user too, for weft compare.", show_default=False, rich_help_panel=_OUTPUT),
+]
+Gates = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="Fail unless, such as 'nDCG@10 >= 0.31'; may be repeated.", rich_help_panel=_OUTPUT),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings fail the command, too.", rich_help_panel=_OUTPUT)]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="What to print: table, json, csv, markdown or latex. All but a table leaves everything else to standard error.",
+        autocompletion=offer(*FORMATS),
+        rich_help_panel=_OUTPUT,
+    ),
+]
+
+ShortFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="What to print: table or json.",
+        autocompletion=offer("table", "json"),
+        rich_help_panel=_OUTPUT,
+    ),
+]
