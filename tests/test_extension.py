@@ -488,7 +488,7 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
     count(SparseRows, "dense")
     count(weft.blocks, "gain_of")
     for name in ("find_in_lists", "double_ranks", "count_offered"):
-        count(kernels.cpu, name)
+        count(kernels.kernel_for(SCORES.device), name)
     metrics = [
         "ByScores",
         "ByDefaults",

@@ -589,8 +589,8 @@ def check(
     """Say everything suspicious about files, and how far each of it moves the metrics.
 
     Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties, scores that are no numbers or all
-    the same, leaks in time and more: each with a count, the first rows, and the metrics (nDCG and Recall at 10 if none are given) with it
-    treated the other way.
+    the same, leaks in time and more: each with a count, the first rows, and the metrics with it treated the other way (nDCG and
+    Recall at 10, if no metrics are given).
 
     \b
     weft check --recs knn.csv --truth test.csv --train train.csv
