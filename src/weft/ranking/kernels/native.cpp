@@ -60,6 +60,8 @@ template <class Score>
 constexpr Score kLowest = -std::numeric_limits<Score>::infinity();
 
 constexpr int64_t kStep = 32;     // scores that are compared with the bound at once: whole vectors of either type
+constexpr int64_t kFew = 256;     // keys that are placed by counting
+constexpr int kHalvings = 12;
 constexpr int64_t kLayers = 64;   // of a long row, the bound is found from this many scores per lane
 constexpr int64_t kBlock = 2048;  // scores that stay in the first cache while they are compared with all values
 
@@ -70,13 +72,26 @@ INLINE Scores<Score> load(const Score* from) {
     return scores;
 }
 
+// Whole numbers that are ordered as the scores are, and back.
 template <class Score>
-INLINE Key<Score> key_of(Score score, int64_t item) {
+INLINE Bits<Score> order_of(Score score) {
     score += 0;  // -0.0 becomes 0.0
     Bits<Score> bits;
     std::memcpy(&bits, &score, sizeof bits);
-    bits = bits & kSign<Score> ? ~bits : bits | kSign<Score>;
-    return Key<Score>(bits) << kBits<Score> | Bits<Score>(~Bits<Score>(item));
+    return bits & kSign<Score> ? ~bits : bits | kSign<Score>;
+}
+
+template <class Score>
+INLINE Score in_order(Bits<Score> place) {
+    place = place & kSign<Score> ? place & ~kSign<Score> : ~place;
+    Score score;
+    std::memcpy(&score, &place, sizeof score);
+    return score;
+}
+
+template <class Score>
+INLINE Key<Score> key_of(Score score, int64_t item) {
+    return Key<Score>(order_of(score)) << kBits<Score> | Bits<Score>(~Bits<Score>(item));
 }
 
 template <class Score>
@@ -86,11 +101,14 @@ INLINE int64_t item_of(Key<Score> key) {
 
 template <class Score>
 INLINE Score score_of(Key<Score> key) {
-    Bits<Score> bits = Bits<Score>(key >> kBits<Score>);
-    bits = bits & kSign<Score> ? bits & ~kSign<Score> : ~bits;
-    Score score;
-    std::memcpy(&score, &bits, sizeof score);
-    return score;
+    return in_order<Score>(Bits<Score>(key >> kBits<Score>));
+}
+
+template <class Score>
+INLINE int64_t total(Counts<Score> counts) {
+    int64_t sum = 0;
+    for (int64_t j = 0; j < kWidth<Score>; ++j) sum += counts[j];
+    return sum;
 }
 
 // A score that at least k scores of the row reach: what is below it is not among the k best. NaN, below which nothing is, where none
@@ -106,8 +124,16 @@ INLINE Score first_bound(const Score* row, int64_t items, int64_t k, Score* maxi
             const Scores<Score> higher = met > most ? met : most;
             std::memcpy(maxima + lane, &higher, sizeof higher);
         }
-    std::nth_element(maxima, maxima + k - 1, maxima + lanes, std::greater<Score>());
-    return maxima[k - 1];
+    // By halving what lies between the lowest and the highest maximum: near enough, and cheaper than selecting one.
+    Bits<Score> low = order_of(*std::min_element(maxima, maxima + lanes)), high = order_of(*std::max_element(maxima, maxima + lanes));
+    for (int step = 0; step < kHalvings && high - low > 1; ++step) {
+        const Bits<Score> middle = low + (high - low) / 2;
+        const Score wanted = in_order<Score>(middle);
+        Counts<Score> reached = {};
+        for (int64_t lane = 0; lane < lanes; lane += kWidth<Score>) reached -= load(maxima + lane) >= wanted;
+        (total<Score>(reached) >= k ? low : high) = middle;
+    }
+    return in_order<Score>(low);
 }
 
 // Which of kStep scores may be among the best, one bit each: not those below the bound, nor, once k are there, those equal to it.
@@ -124,6 +150,27 @@ INLINE uint32_t candidates(const Score* part, Score bound, bool has_k) {
     std::memcpy(words, &chosen, sizeof words);
     const uint64_t all = words[0] | words[1] | words[2] | words[3];
     return uint32_t(all | all >> 32);
+}
+
+// The k best of a few keys of 64 bits, by counting how many are higher than each: more comparisons than sorting takes, but none of
+// them a branch that a processor could guess wrong. There is room for kStep keys behind them.
+INLINE void place_few(int64_t* keys, int64_t count, int64_t k, int64_t* best) {
+    typedef int64_t Keys __attribute__((vector_size(32)));
+    constexpr int64_t kLowestKey = std::numeric_limits<int64_t>::min();
+    for (int64_t j = 0; j < count; ++j) keys[j] ^= kLowestKey;  // now they are ordered with their sign
+    std::fill(keys + count, keys + count + 4, kLowestKey);
+    for (int64_t i = 0; i < count; i += 4) {
+        Keys higher[4] = {};
+        for (int64_t j = 0; j < count; j += 4) {
+            Keys some;
+            std::memcpy(&some, keys + j, sizeof some);
+            for (int64_t one = 0; one < 4; ++one) higher[one] -= some > keys[i + one];
+        }
+        for (int64_t one = 0; one < 4 && i + one < count; ++one) {
+            const int64_t place = higher[one][0] + higher[one][1] + higher[one][2] + higher[one][3];
+            if (place < k) best[place] = item_of<float>(uint64_t(keys[i + one]));
+        }
+    }
 }
 
 // The k best items of a row. There is room for `room` keys in `found`. A row with NaN begins with one.
@@ -148,9 +195,13 @@ INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxim
         }
         if (count > room - kStep) keep_best();
     }
-    if (count > k) keep_best();
-    std::sort(found, found + k, std::greater<Key<Score>>());
-    for (int64_t place = 0; place < k; ++place) best[place] = item_of<Score>(found[place]);
+    if (sizeof(Score) == 4 && count <= kFew) {
+        place_few(reinterpret_cast<int64_t*>(found), count, k, best);
+    } else {
+        if (count > k) keep_best();
+        std::sort(found, found + k, std::greater<Key<Score>>());
+        for (int64_t place = 0; place < k; ++place) best[place] = item_of<Score>(found[place]);
+    }
     if (bad >= 0) best[0] = bad;
 }
 
@@ -161,13 +212,6 @@ INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64
     std::vector<Key<Score>> found(room);
     for (int64_t row = 0; row < rows; ++row)
         best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, best + row * k);
-}
-
-template <class Score>
-INLINE int64_t total(Counts<Score> counts) {
-    int64_t sum = 0;
-    for (int64_t j = 0; j < kWidth<Score>; ++j) sum += counts[j];
-    return sum;
 }
 
 // How many scores are above each of `many` values plus how many are at least as high. A comparison gives -1 where it holds.
