@@ -25,7 +25,7 @@ def _best_of_tile(scores: Tensor, k: int) -> Tensor:
     num_rows, num_items = scores.shape
     # Reading maxima costs items / size, looking into k blocks k * size: least near the root. Whole vectors are read faster.
     size = max(1, math.isqrt(num_items // k))
-    size = size if size < _VECTORS // 2 else -(-size // _VECTORS) * _VECTORS
+    size = 8 if 5 <= size <= 8 else size if size < _VECTORS // 2 else -(-size // _VECTORS) * _VECTORS
     blocks = num_items // size
     if size < 2 or blocks <= k:
         return _ordered(scores, k)
