@@ -25,22 +25,27 @@ def _best_of_tile(scores: Tensor, k: int) -> Tensor:
     num_rows, num_items = scores.shape
     # Reading maxima costs items / size, looking into k blocks k * size: least near the root. Whole vectors are read faster.
     size = max(1, math.isqrt(num_items // k))
-    size = 8 if 5 <= size <= 8 else size if size < _VECTORS // 2 else -(-size // _VECTORS) * _VECTORS
+    size = size if size < _VECTORS // 2 else -(-size // _VECTORS) * _VECTORS
     blocks = num_items // size
     if size < 2 or blocks <= k:
         return _ordered(scores, k)
     # Contiguous blocks: of two equal maxima the lower block also holds the lower item, so that the k best blocks by
     # (maximum, block) are sure to hold the k best items by (score, item). What is left over at the end always takes part.
-    best = _ordered(scores[:, : blocks * size].view(num_rows, blocks, size).amax(2), k, in_order=False).sort(1).values
+    best = _ordered(scores[:, : blocks * size].view(num_rows, blocks, size).amax(2), k, in_order=False)
+    if scores.dtype == torch.float64:  # whose ties are decided by the place, as ascending items have it
+        best = best.sort(1).values
     inside = torch.arange(size, device=scores.device)
     items = (best[:, :, None] * size + inside).flatten(1)
     rest = torch.arange(blocks * size, num_items, device=scores.device).expand(num_rows, -1)
-    items = torch.cat([items, rest], dim=1)  # ascending, so that the place among them decides a tie as the index does
-    return items.gather(1, _ordered(scores.gather(1, items), k))
+    items = torch.cat([items, rest], dim=1)
+    return items.gather(1, _ordered(scores.gather(1, items), k, items))
 
 
-def _ordered(scores: Tensor, k: int, *, in_order: bool = True) -> Tensor:
-    """The k best places of each row by (score descending, place ascending), NaN and +inf first; or the same in any order."""
+def _ordered(scores: Tensor, k: int, items: Tensor | None = None, *, in_order: bool = True) -> Tensor:
+    """The k best places of each row by (score descending, item ascending), NaN and +inf first; or the same in any order.
+
+    Without `items [rows, scores]`, and in float64, the place decides in the item's stead.
+    """
     if scores.dtype == torch.float64:
         return torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :k]
     # NaN, which may have a sign, counts as +inf, and -0.0 as 0.0. In place: new memory costs more than the arithmetic.
@@ -48,7 +53,7 @@ def _ordered(scores: Tensor, k: int, *, in_order: bool = True) -> Tensor:
     bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)  # now ordered as the scores are
     keys = bits.long()
     keys <<= _INDEX_BITS
-    keys -= torch.arange(scores.shape[1], device=scores.device)
+    keys -= torch.arange(scores.shape[1], device=scores.device) if items is None else items
     return keys.topk(k, dim=1, sorted=in_order).indices
 
 
