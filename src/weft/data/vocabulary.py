@@ -96,10 +96,13 @@ class Vocabulary:
         if own.dtype.is_integer() and (span := _span(own, self.size + len(ids))) is not None:
             # Whole numbers that lie close together are looked up in a table, which is many times faster than a join.
             low, high = span
+            wanted, all_inside = ids.to_numpy(), ids.min() >= low and ids.max() <= high  # type: ignore[operator]
+            if all_inside and high - low + 1 == self.size and own.is_sorted():  # low, low + 1, low + 2, ...
+                codes = wanted - wanted.dtype.type(low) if low else wanted
+                return codes.astype(dtype, copy=codes is wanted)
             places = np.full(high - low + 1, -1, dtype=dtype)
             places[own.to_numpy() - low] = np.arange(self.size)
-            wanted = ids.to_numpy()
-            if ids.min() >= low and ids.max() <= high:  # type: ignore[operator]
+            if all_inside:
                 return _look_up(places, wanted, low)
             inside = (wanted >= low) & (wanted <= high)
             return np.where(inside, places[np.where(inside, wanted, low).astype(np.int64) - low], -1)
