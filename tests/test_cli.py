@@ -28,6 +28,7 @@ from weft.flags import in_flags, named_files
 from weft.names import print_cell, split_cell
 from weft.ranking import TIE_RULES
 from weft.registry import all_metrics
+from weft.significance.tests import TESTS
 
 
 def start(*arguments, cwd, check=True):
@@ -637,7 +638,7 @@ def test_a_metric_under_every_definition(tmp_path, call):
 
 
 def test_what_completion_offers_is_what_there_is():
-    assert tuple(profiles.PROFILES) == options.PROFILES and set(options.TIES) == set(TIE_RULES)
+    assert tuple(profiles.PROFILES) == options.PROFILES and set(options.TIES) == set(TIE_RULES) and options.TESTS == TESTS
     built_in = {metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")}
     assert set(options.metric_names()) == built_in
     assert options.offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and options.offer_metrics("MAP,mr") == ["MAP,MRR"]

@@ -393,7 +393,10 @@ def compare(
     test: Annotated[
         list[str] | None,
         typer.Option(
-            "--test", "-t", help="paired_t or wilcoxon; may be repeated.", autocompletion=options.offer("paired_t", "wilcoxon")
+            "--test",
+            "-t",
+            help=f"{', '.join(options.TESTS[:-1])} or {options.TESTS[-1]}; may be repeated.",
+            autocompletion=options.offer(*options.TESTS),
         ),
     ] = None,
     correction: Annotated[
