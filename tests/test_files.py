@@ -512,7 +512,11 @@ BROKEN = {
     "text by spaces": ("a.txt", b"user item score\nann tea 1\nann rye high\n", ["a.txt, line 3", "'high'", "expected a number"]),
     "a decimal comma": ("a.csv", b"user;item;score\nann;tea;0,5\n", ["a.csv, line 2", "'0,5'", "with a point"]),
     "text as ranks": ("a.csv", b"user,item,rank\nann,tea,first\n", ["a.csv, line 2", "the rank", "'first'"]),
-    "no number": ("a.csv", b"user,item,score\nann,tea,1\nann,rye,\n", ["a.csv, line 3", "there is no score"]),
+    "no number": (
+        "a.csv",
+        b"user,item,score\nann,tea,1\nann,rye,\n",
+        ["a.csv", "scores that are not finite numbers", "line 3: user 'ann', item 'rye'"],
+    ),
     "no id": ("a.csv", b"user,item,score\nann,tea,1\n,rye,1\n", ["a.csv, line 3", "there is no user id"]),
     "no item column": ("a.csv", b"user,itm,score\nann,tea,1\n", ["a.csv", "'itm'", "expected one named 'item'", "columns="]),
     "one column": ("a.csv", b"user\nann\n", ["a.csv", "one column", "separator="]),
@@ -565,7 +569,7 @@ def test_broken_parquet(tmp_path):
         (LISTS.with_columns(score=pl.lit("high")), "'score' holds String .row 0: 'high'.; a score must be a number"),
         (LISTS.with_columns(user=pl.lit(1.5)), "'user' holds Float64; user ids are integers or strings"),
         (LISTS.with_columns(pl.when(pl.col("item") != "oat").then("item").alias("item")), "a.parquet, row 4: there is no item id"),
-        (LISTS.with_columns(pl.when(pl.col("item") != "oat").then("score").alias("score")), "a.parquet, row 4: there is no score"),
+        (LISTS.with_columns(pl.when(pl.col("item") != "oat").then("score").alias("score")), "row 4: user"),
         (LISTS.rename({"user": "visiter"}), "'visiter'.*Did you mean 'visitor'"),
     ):
         frame.write_parquet(path)

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft import options
-from weft.flags import KEYWORDS, Reading, in_flags, mapping, named_files, numbers, split_names
+from weft.flags import KEYWORDS, Reading, in_flags, mapping, named_files, names, numbers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -243,7 +243,7 @@ def evaluate(
 
     settings = {
         "top_k": numbers(top_k),
-        "metrics": None if metrics is None else [name for given in metrics for name in split_names(given)],
+        "metrics": names(metrics),
         "relevance_threshold": relevance_threshold,
         "mask_seen": mask_seen,
         "ties": ties,
@@ -604,7 +604,7 @@ def check(
 
     settings = {
         "top_k": numbers(top_k),
-        "metrics": None if metrics is None else [name for given in metrics for name in split_names(given)],
+        "metrics": names(metrics),
         "relevance_threshold": relevance_threshold,
         "profile": profile,
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import SettingError, did_you_mean
+from weft.names import outside
 
 # Which columns each kind of file has.
 _ROLES = {
@@ -107,21 +108,15 @@ def named_files(given: Sequence[str] | None) -> dict[str, Path]:
     return named
 
 
-def split_names(text: str) -> list[str]:
-    """Names between commas that are neither in parentheses nor in brackets nor in quotes."""
-    parts, depth, quote = [""], 0, ""
-    for sign in text:
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        else:
-            depth += (sign in "([") - (sign in ")]")
-        if sign == "," and depth <= 0 and not quote:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts if part.strip()]
+def names(given: Sequence[str] | None) -> list[str] | None:
+    """`nDCG,F1(beta=0.5)`, once or more, as names: what stands between commas that are neither in brackets nor in quotes."""
+    if given is None:
+        return None
+    found = []
+    for text in given:
+        commas = [position for position, sign in outside(text) if sign == ","]
+        found += [text[start:stop].strip() for start, stop in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)])]
+    return [name for name in found if name]
 
 
 def numbers(given: Sequence[str] | None) -> list[int] | None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, SettingError, did_you_mean
+from weft.names import outside, print_cell, split_cell
 from weft.names import parse as parse_name
-from weft.names import print_cell, split_cell
 from weft.profiles import adopted_name
 from weft.registry import canonical, takes_k
 from weft.result import MetricValue, Result, load_result
@@ -166,40 +166,19 @@ def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[O
 # --------------------------------------------------------------------------------------------------------------- reading
 
 
-def _outside(text: str) -> Iterable[tuple[int, str]]:
-    """The characters that are neither in brackets nor in quotes, with their positions."""
-    depth, quote, before = 0, "", " "
-    skip = False
-    for position, sign in enumerate(text):
-        if skip:
-            skip = False
-        elif quote:
-            skip = sign == "\\"
-            quote = "" if sign == quote else quote
-        elif sign in "'\"" and before in " ([,=":  # elsewhere it is an apostrophe
-            quote = sign
-        elif sign in "([":
-            depth += 1
-        elif sign in ")]":
-            depth = max(0, depth - 1)
-        elif depth == 0:
-            yield position, sign
-        before = sign
-
-
 def _operator(text: str) -> tuple[int, int, str] | None:
     """Where the operator starts and stops, and which it is."""
-    outside = dict(_outside(text))
-    for position in outside:
+    signs = dict(outside(text))
+    for position in signs:
         for sign, meant in _SIGNS.items():
-            if text.startswith(sign, position) and all(at in outside for at in range(position, position + len(sign))):
+            if text.startswith(sign, position) and all(at in signs for at in range(position, position + len(sign))):
                 return position, position + len(sign), meant
     return None
 
 
 def _split_model(left: str) -> tuple[str | None, str]:
     """The model, if one is named, and the metric."""
-    colons = [position for position, sign in _outside(left) if sign == ":"]
+    colons = [position for position, sign in outside(left) if sign == ":"]
     if not colons:
         return None, left
     model, metric = left[: colons[-1]].strip(), left[colons[-1] + 1 :].strip()

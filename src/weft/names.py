@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn, Union
 
@@ -90,6 +90,27 @@ def split_cell(text: str) -> tuple[str, tuple[str, ...]]:
         return text, ()
     labels = tuple(_unquote(label.strip()) for label in _LABELS.findall(match["labels"]))
     return text[: match.start()], labels
+
+
+def outside(text: str) -> Iterator[tuple[int, str]]:
+    """The characters of a text that are neither in brackets nor in quotes, with their positions."""
+    depth, quote, before = 0, "", " "
+    skip = False
+    for position, sign in enumerate(text):
+        if skip:
+            skip = False
+        elif quote:
+            skip = sign == "\\"
+            quote = "" if sign == quote else quote
+        elif sign in "'\"" and before in " ([,=":  # elsewhere it is an apostrophe
+            quote = sign
+        elif sign in "([":
+            depth += 1
+        elif sign in ")]":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            yield position, sign
+        before = sign
 
 
 def _quote(text: str) -> str:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.checks.tables import SHOWN, Table
+from weft.checks.tables import Table
 from weft.checks.trials import KINDS, Found, Inputs, Treatment, in_words
+from weft.data.cells import SHOWN
 
 
 def nameless(given: Inputs) -> Iterator[Found]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.checks.tables import SHOWN, Table
+from weft.checks.tables import Table
 from weft.checks.trials import Found, Treatment
+from weft.data.cells import SHOWN
 from weft.names import parse
 from weft.registry import all_metrics
 from weft.result import Result

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.data.cells import is_frame, open_frame, read_cells, read_numbers
+from weft.data.cells import SHOWN, is_frame, open_frame, read_cells, read_numbers
 from weft.data.files import Table as FileTable
 from weft.data.files import is_file, read_table
 from weft.data.roles import find_column
 from weft.data.vocabulary import id_series
 from weft.errors import InputError
 
-SHOWN = 5  # examples of a finding
 PAIR = ["user", "item"]
 
 # What a table may tell beside its user and item.

@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 
 from weft.checks import Effect, Finding
-from weft.checks.tables import SHOWN, Table
+from weft.checks.tables import Table
+from weft.data.cells import SHOWN
 from weft.result import Result
 from weft.run import evaluate
 

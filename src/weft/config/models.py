@@ -93,6 +93,12 @@ def _missing_lists() -> tuple[str, ...]:
     return MISSING_LISTS
 
 
+def _duplicates() -> tuple[str, ...]:
+    from weft.run import DUPLICATES
+
+    return DUPLICATES
+
+
 def _formats() -> tuple[str, ...]:
     from weft.data.layouts import FORMATS
 
@@ -118,7 +124,7 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "ties": _tie_rules,
     "empty_users": _empty_users,
     "missing_lists": _missing_lists,
-    "duplicates": lambda: ("error", "keep-best"),
+    "duplicates": _duplicates,
     "format": _formats,
     "ids": _kinds_of_ids,
     "negative_sampling": lambda: ("uniform", "popularity"),

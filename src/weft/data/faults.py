@@ -82,9 +82,9 @@ def _explain_text(part: Part, layout: Layout, roles: dict[str, str], ids: str) -
             value = row[place]
             if role in ("label", "timestamp"):
                 continue
-            if value == "":
-                raise InputError(f"{at} there is no {role}{' id' * (role in IDS)}; every row needs one.")
-            if role not in IDS and not _is_real(value):
+            if value == "" and role in IDS:
+                raise InputError(f"{at} there is no {role} id; every row needs one.")
+            if value != "" and role not in IDS and not _is_real(value):
                 hint = " Decimals are written with a point." if _is_real(value.replace(",", ".")) else ""
                 raise InputError(f"{at} the {role} (column {roles[role]!r}) is {value!r}; expected a number.{hint}")
             if role in IDS and ids == "integer" and not _is_whole(value):
@@ -113,14 +113,14 @@ def _explain_json(part: Part, layout: Layout, roles: dict[str, str]) -> None:
             value = row.get(name)
             if role in ("label", "timestamp"):
                 continue
-            if value is None:
-                raise InputError(f"{at} there is no {role}{' id' * (role in IDS)} ({name!r}); every row needs one.")
             if role in IDS:
+                if value is None:
+                    raise InputError(f"{at} there is no {role} id ({name!r}); every row needs one.")
                 kinds = layout.types[name]
                 if type(value) not in (int, str) or type(value) not in kinds:
                     expected = "an integer" if kinds == {int} else "a string"
                     raise InputError(f"{at} the {role} id is {value!r}; expected {expected}, as in the lines before.")
-            elif isinstance(value, str) or not isinstance(value, (int, float)):
+            elif not isinstance(value, (int, float, NoneType)):
                 raise InputError(f"{at} the {role} ({name!r}) is {value!r}; expected a number.")
 
 
@@ -141,14 +141,12 @@ def _explain_parquet(part: Part, roles: dict[str, str], ids: str) -> None:
     import polars as pl
 
     for role, name in roles.items():
-        if role in ("label", "timestamp"):
+        if role not in IDS:
             continue
         missing = pl.scan_parquet(part.plain, glob=False).select(pl.col(name).is_null().arg_true().head(1)).collect().to_series()
         if len(missing):
-            raise InputError(
-                f"{part.path}, row {missing[0]}: there is no {role}{' id' * (role in IDS)} (column {name!r}); every row needs one."
-            )
-        if role in IDS and ids == "integer":
+            raise InputError(f"{part.path}, row {missing[0]}: there is no {role} id (column {name!r}); every row needs one.")
+        if ids == "integer":
             text = pl.col(name).cast(pl.String)
             wrong = pl.scan_parquet(part.plain, glob=False).select(text).filter(text.cast(pl.Int64, strict=False).is_null()).head(1)
             found = wrong.collect().to_series()

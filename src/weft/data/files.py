@@ -386,9 +386,9 @@ def _read_text(parts: list[Part], layouts: list[Layout], roles: dict[str, str], 
         if not wrong:
             break
         types.update((role, _WIDER[types[role]]) for role in wrong)
-    if any(found[role].null_count() for role in found if role not in _AS_THEY_ARE):
-        explain(parts, layouts, roles, file.ids)
-        raise InputError(f"{where} has rows without {' or '.join(role for role in found if found[role].null_count())}.")
+    if any(found[role].null_count() for role in (*types, *numbers)):
+        explain(parts, layouts, roles, file.ids)  # a row that is too short, an id that is missing, a number that is none
+    _refuse_missing(found, where)
     if "label" in found:
         found["label"] = _label_column(found["label"])
     return found
@@ -523,11 +523,20 @@ def _read_typed(parts: list[Part], layouts: list[Layout], roles: dict[str, str],
             raise InputError(
                 f"{where}: the column {roles[role]!r} has integers beyond 2**53, which float64 cannot tell apart; rescale them."
             )
-        if role not in _AS_THEY_ARE and found[role].null_count():
-            explain(parts, layouts, roles, file.ids)
-            row = int(found[role].is_null().arg_true()[0])
-            raise InputError(f"{where} has no {role}{' id' * (role in IDS)} in row {row}; every row needs one.")
+    if any(found[role].null_count() for role in found if role in IDS):
+        explain(parts, layouts, roles, file.ids)
+    _refuse_missing(found, where)
     return found
+
+
+def _refuse_missing(found: dict[str, pl.Series], where: str) -> None:
+    """Refuse rows without an id. A missing number becomes NaN, as in frames; whoever needs it says which rows those are."""
+    for role, column in found.items():
+        if role in IDS and column.null_count():
+            row = int(column.is_null().arg_true()[0])
+            raise InputError(f"{where} has no {role} id in row {row}; every row needs one.")
+        if role not in (*IDS, *_AS_THEY_ARE):
+            found[role] = column.fill_null(float("nan"))
 
 
 def _types(part: Part, layout: Layout, roles: dict[str, str]) -> dict[str, Any]:
