@@ -24,6 +24,7 @@ STATIONS = [
     "metrics",
     "result",
     "evaluator",
+    "problem",
     "run",
     "significance",
     "report",

@@ -18,8 +18,8 @@ from torch import Tensor
 from weft.data import Column, ListRows
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError
-from weft.orders import AllOrders, Order, TheOrder, segments
-from weft.ranking import Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, without
+from weft.orders import AllOrders, Correction, Order, TheOrder, segments
+from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, without
 
 # Elements that a comparison over the whole catalogue may hold at once.
 _TILE = 1 << 20
@@ -86,7 +86,11 @@ class Batch:
         seen: SparseRows | None = None,
         judged: Tensor | None = None,
         lists: ListRows | None = None,
+        drawn: Drawn | None = None,
+        correction: Correction | None = None,
     ) -> None:
+        self.drawn = drawn
+        self.correction = correction
         self.scores = scores
         self.lists = lists
         self.truth = truth
@@ -516,6 +520,8 @@ def open_batch(
     seen: SparseRows | None = None,
     relevant: SparseRows | None = None,
     judged: Tensor | None = None,
+    drawn: Drawn | None = None,
+    correction: Correction | None = None,
 ) -> Iterator[Batch]:
     """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known already.
 
@@ -526,7 +532,7 @@ def open_batch(
         relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth}
-    about |= {"seen": seen, "judged": judged}
+    about |= {"seen": seen, "judged": judged, "drawn": drawn, "correction": correction}
     if scores is None or isinstance(scores, ListRows):
         raw = torch.full_like(truth.values, -torch.inf) if scores is None else scores.scores_at(truth.keys)
         batch = Batch(None, truth, raw_scores=raw, lists=None if scores is None else without(scores, seen), **about)

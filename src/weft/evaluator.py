@@ -24,8 +24,9 @@ from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
 from weft.metrics.totals import Ledger, Total
 from weft.names import Spec, print_cell
+from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
-from weft.ranking import TieRule
+from weft.ranking import Drawn, TieRule
 from weft.registry import as_list, build, expand
 from weft.result import MetricValue, Result
 
@@ -98,7 +99,10 @@ class Evaluator(nn.Module):
         mask_seen: bool | str = "auto",
         ties: str | None = None,
         seed: int = 0,
+        correction: Correction | None = None,
         per_user: bool = False,
+        bootstrap: int | None = None,
+        slices: Mapping[str, Any] | None = None,
         empty_users: str | None = None,
         profile: str | None = None,
     ) -> None:
@@ -106,6 +110,7 @@ class Evaluator(nn.Module):
         self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
         self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
+        self.correction = correction
         self.keeps_per_user = per_user
         self.profile = None if profile is None else find_profile(profile)
         chosen = choose(self.profile, ties=ties, empty_users=empty_users)
@@ -266,6 +271,7 @@ class Evaluator(nn.Module):
         seen: SparseRows | None = None,
         relevant: SparseRows | None = None,
         judged: Tensor | None = None,
+        drawn: Drawn | None = None,
     ) -> None:
         """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing."""
         self._has_lists = isinstance(scores, ListRows)
@@ -280,6 +286,8 @@ class Evaluator(nn.Module):
             seen=seen,
             relevant=relevant,
             judged=judged,
+            drawn=drawn,
+            correction=self.correction,
         ) as batch:
             self._accumulate(batch)
 

@@ -13,6 +13,7 @@ The closed forms for tied items follow McSherry and Najork (2008), doi 10.1007/9
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -22,6 +23,15 @@ from torch import Tensor
 from weft.data.rows import SparseRows
 
 Cutoffs = tuple[int, ...]
+CORRECTIONS = ("rank_estimate", "bias_variance")
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How ranks among sampled negatives become estimates of ranks among all. `gamma`: how much variance weighs against bias."""
+
+    method: str
+    gamma: float = 0.1
 
 
 class Order(Protocol):

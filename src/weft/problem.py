@@ -1,0 +1,262 @@
+"""The problem, posed: what the caller holds, by number. Who is evaluated, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data import Cells, Interactions, Train, Vocabulary, read_cells, read_features, read_labels
+from weft.data.cells import build
+from weft.data.files import Table, is_file, read_table
+from weft.data.recommendations import Recommendations
+from weft.data.vocabulary import distinct
+from weft.errors import InputError, SettingError
+from weft.sources import Model, RecommendationLists, Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Cells that are looked at together.
+_PIECE = 1 << 19
+
+
+@dataclass(frozen=True)
+class ListOrder:
+    """How lists are put in order: whether an item may stand in one twice, and whether the last id goes first in a tie."""
+
+    keep_best: bool
+    last_id_first: bool
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Everything by number: who is evaluated, on what."""
+
+    source: Source | RecommendationLists
+    users: Vocabulary  # first the source's rows, then users of the truth for whom it has nothing
+    items: Vocabulary
+    num_rows: int
+    truth: Interactions
+    judged: NDArray[np.bool_]  # who is a user of the truth; in a matrix every row is one
+    train: Train | None  # also of users who are not evaluated, behind those who are
+    labels: dict[str, Any]  # user_groups, item_clusters, item_features, by number
+    unmatched: int  # rows of train whose users are not evaluated
+    probed: int  # users whom the model was asked for already
+    lists: Recommendations | None = None
+    seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
+    dropped: int | None = None  # items that stood in a list already; None where that is an error
+    tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
+    notes: tuple[str, ...] = ()
+
+
+def pose(
+    source: Source | RecommendationLists,
+    truth: Any,
+    train: Any,
+    users: Any,
+    items: Any,
+    labels: dict[str, Any],
+    batch_size: int | None,
+    threshold: float | None,
+    order: ListOrder,
+) -> Problem:
+    """Number the users and items, and put truth and train into rows."""
+    truth_cells = read_cells(truth, "truth")
+    train_cells = None if train is None else read_cells(train, "train")
+    labels = {name: read_table(given, name) if is_file(given) else given for name, given in labels.items()}
+    users, items = (read_table(given, name) if is_file(given) else given for name, given in (("users", users), ("items", items)))
+    named = source.named.cells if isinstance(source, RecommendationLists) else None
+    cells = {"source": named, "truth": truth_cells, "train": train_cells}
+    of_cells = {name: None if some is None else some.table for name, some in cells.items()}
+    tables = {
+        name: table for name, table in {**of_cells, "users": users, "items": items, **labels}.items() if isinstance(table, Table)
+    }
+    lists, probed = None, 0
+    notes: list[str] = []
+    items_in_order = True  # whether the caller knows which item comes first
+    if isinstance(source, RecommendationLists):
+        if users is not None:
+            raise SettingError("users= names the rows of scores; recommendation lists name their users themselves. Leave it out.")
+        items_in_order = items is not None or any(
+            cells is not None and cells.shape is not None for cells in (truth_cells, train_cells)
+        )
+        item_ids = _catalogue(source, items, truth_cells, train_cells, order.last_id_first)
+        truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
+        user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
+        notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
+        lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
+    else:
+        user_ids, item_ids, probed = _rows_and_columns(source, users, items, truth_cells, batch_size)
+    num_rows = user_ids.size
+    user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
+    judged = np.ones(num_rows, dtype=np.bool_)
+    if truth_cells.shape is None:
+        everyone = _named_users(truth_cells)
+        missing = everyone.filter(user_ids.encode(everyone, "truth") < 0)
+        if len(missing) and user_ids.is_numbers:
+            raise InputError(
+                f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to {num_rows - 1}; "
+                "give the ids of the scores' rows as users=[...]."
+            )
+        if len(missing):
+            user_ids = user_ids.extend(missing)
+            user_codes = user_ids.encode(truth_cells.users, "truth")
+        judged = np.zeros(user_ids.size, dtype=np.bool_)
+        judged[user_ids.encode(everyone, "truth")] = True
+    _refuse_negative(truth_cells, threshold)
+    if lists is not None and not _overlap(lists.items, item_codes, item_ids.size):
+        notes.append("no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?")
+    size = (user_ids.size, item_ids.size)
+    rows = build(truth_cells, user_codes, item_codes, size)
+    read_train, all_users, unmatched = None, user_ids, 0
+    if train_cells is not None:
+        read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows)
+    read = {
+        name: read_features(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
+        if name == "item_features"
+        else read_labels(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
+        if name == "item_clusters"
+        else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
+        for name, given in labels.items()
+    }
+    dropped = lists.dropped if lists is not None and order.keep_best else None
+    return Problem(
+        source,
+        user_ids,
+        item_ids,
+        num_rows,
+        rows,
+        judged,
+        read_train,
+        read,
+        unmatched,
+        probed,
+        lists,
+        dropped=dropped,
+        tables=tables,
+        notes=tuple(notes),
+    )
+
+
+def _rows_and_columns(
+    source: Source, users: Any, items: Any, truth: Cells, batch_size: int | None
+) -> tuple[Vocabulary, Vocabulary, int]:
+    """The users and items of scores, and how many users a model was asked for to find out."""
+    user_ids = _vocabulary("user", users, source.num_users)
+    if user_ids is None:  # a model can score whoever is asked for: those of the truth
+        if truth.shape is not None:
+            user_ids = Vocabulary.numbers("user", truth.shape[0])
+        else:
+            user_ids = Vocabulary.of("user", _named_users(truth))
+    item_ids = _vocabulary("item", items, source.num_items)
+    if item_ids is None and truth.shape is not None:
+        item_ids = Vocabulary.numbers("item", truth.shape[1])
+    return (user_ids, item_ids, 0) if item_ids is not None else (user_ids, *_columns_of_model(source, user_ids, batch_size))
+
+
+def _catalogue(
+    source: RecommendationLists, items: Any, truth: Cells, train: Cells | None, last_id_first: bool = False
+) -> Vocabulary:
+    """The items that lists are about: those given, or the columns of a matrix, or every item that occurs."""
+    if items is not None:
+        return _given_ids("item", items)
+    given = [cells for cells in (truth, train) if cells is not None]
+    for cells in given:
+        if cells.shape is not None:
+            return Vocabulary.numbers("item", cells.shape[1], origin=cells.where)
+    lists = source.named.cells
+    listed = Vocabulary.found("item", [lists.items], origin=lists.where)
+    for cells in given:
+        if listed.ids.dtype.is_integer() != cells.items.dtype.is_integer():
+            listed.encode(cells.items, cells.where)  # refuses ids of another type
+    met = [distinct(cells.items) for cells in given]
+    if lists.table is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
+        raise InputError(
+            f"{lists.where} and {truth.where} have no item in common: the lists have {_some(listed.ids)}, the truth {_some(met[0])}"
+            ". Write the ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
+        )
+    found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
+    return found.by_text_descending() if last_id_first else found
+
+
+def _some(ids: pl.Series) -> str:
+    """A few ids, for a message."""
+    return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
+
+
+def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator[str]:
+    """Lists and truth that have no user in common are hardly about the same users: an error for files, else a note."""
+    everyone = _named_users(truth)
+    if users.size and len(everyone) and (users.encode(everyone, truth.where) < 0).all():
+        what = f"{lists.where} and {truth.where} have no user in common: one has {_some(users.ids)}, the other {_some(everyone)}"
+        if lists.table is not None or truth.table is not None:
+            raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
+        yield what
+
+
+def _overlap(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
+    """Whether an item of the truth stands in a list; nothing of either is no reason to say otherwise."""
+    if not len(listed) or not len(relevant):
+        return True
+    wanted = np.zeros(num_items, dtype=np.bool_)
+    wanted[relevant] = True
+    return any(wanted[listed[start : start + _PIECE]].any() for start in range(0, len(listed), _PIECE))
+
+
+def _given_ids(kind: str, ids: Any) -> Vocabulary:
+    """Ids as the caller gives them; of a table with more than ids, each once."""
+    if not isinstance(ids, Table):
+        return Vocabulary.of(kind, ids)
+    column = ids.columns[kind]
+    return Vocabulary.of(kind, column if ids.width == 1 else column.unique(maintain_order=True), where=ids.where)
+
+
+def _named_users(cells: Cells) -> pl.Series:
+    """Each user that the cells name, once, in order."""
+    return distinct(cells.users if cells.everyone is None else cells.everyone)
+
+
+def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
+    """The given ids, which must fit the scores; or row and column numbers; None if neither is known."""
+    if ids is None:
+        return None if size is None else Vocabulary.numbers(kind, size)
+    vocabulary = _given_ids(kind, ids)
+    if size is not None and vocabulary.size != size:
+        what = "rows" if kind == "user" else "columns"
+        raise InputError(f"{kind}s= has {vocabulary.size} ids, but the scores have {size} {what}; expected one id for each.")
+    return vocabulary
+
+
+def _columns_of_model(source: Source, users: Vocabulary, batch_size: int | None) -> tuple[Vocabulary, int]:
+    """The catalogue of a model that was given without items, from its first answer, and how many users that was for."""
+    assert isinstance(source, Model)
+    if users.size == 0:
+        raise InputError("the truth is empty and the model's items are not known; give the item ids as items=[...].")
+    stop = min(users.size, batch_size or 16)  # few: how many items there are decides how many users fit into a batch
+    return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop])), stop
+
+
+def _refuse_negative(cells: Cells, threshold: float | None) -> None:
+    negative = cells.values < 0
+    if threshold is None and negative.any():
+        raise InputError(
+            f"truth has negative ratings:\n{cells.show(negative)}\nGive relevance_threshold= to say from which rating on an item "
+            "is relevant, or remove them."
+        )
+
+
+def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Train, Vocabulary, int]:
+    """Train as rows, first of the evaluated users, then of those it alone names; all these users; how many rows the latter have."""
+    rows = users
+    if cells.shape is not None and users.size > num_rows:
+        rows = Vocabulary(users.kind, num_rows, users.ids[:num_rows])
+    user_codes, item_codes = cells.encode(rows, items)
+    unmatched = user_codes < 0
+    if unmatched.any():
+        users = users.extend(cells.users.filter(unmatched).unique(maintain_order=True))
+        user_codes = users.encode(cells.users, "train")
+    return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
