@@ -145,7 +145,6 @@ evaluation:
   metrics: nDCG
   top_k: 5
   profile: Ranx
-  strategy: full
   relevance_threshold: 2
   mask_seen: false
   ties: Expected
@@ -156,6 +155,13 @@ evaluation:
   batch_size: 100
   device: cpu
   per_user: yes
+  candidates: Listed
+  strategy: Sampled
+  num_negatives: 9
+  negative_sampling: popularity
+  neg_alpha: 1
+  bootstrap: 200
+  slices: {activity: quantiles(2)}
 """
     assert load(written(folder, text)).evaluation.settings() == {
         "metrics": ["nDCG"],
@@ -171,7 +177,29 @@ evaluation:
         "batch_size": 100,
         "device": "cpu",
         "per_user": True,
+        "candidates": "listed",
+        "strategy": "sampled",
+        "num_negatives": 9,
+        "negative_sampling": "popularity",
+        "neg_alpha": 1.0,
+        "bootstrap": 200,
+        "slices": {"activity": "quantiles(2)"},
     }
+    corrected = "evaluation: {strategy: sampled, correction: Bias_Variance, gamma: 0.5, num_negatives: 7}"
+    assert load(written(folder, corrected)).evaluation.settings() == {
+        "metrics": [],
+        "strategy": "sampled",
+        "num_negatives": 7,
+        "correction": "bias_variance",
+        "gamma": 0.5,
+    }
+    unread = load(written(folder, "evaluation: {num_negatives: 7, negative_sampling: uniform, neg_alpha: 0.5}"))
+    assert unread.evaluation.settings() == {"metrics": []}
+    assert [warning.split(": ")[1] for warning in unread.warnings] == [
+        "evaluation.num_negatives",
+        "evaluation.negative_sampling",
+        "evaluation.neg_alpha",
+    ]
 
 
 def test_files_are_described_by_a_path_or_a_mapping(folder):
@@ -288,10 +316,68 @@ MISTAKES = [
         "1:61: evaluation.complex_metrics[0].params: the parameter 'beta' is a mapping, expected a value or a list.",
     ),
     (
-        "evaluation:\n  strategy: sampled",
-        "2:13: evaluation.strategy: got 'sampled', but sampled evaluation is not in this version.",
+        "evaluation: {strategy: fulll}",
+        "1:24: evaluation.strategy: got 'fulll', expected one of full, sampled. Did you mean 'full'?",
     ),
-    ("evaluation: {strategy: fulll}", "1:24: evaluation.strategy: got 'fulll', expected full. Did you mean 'full'?"),
+    (
+        "evaluation: {strategy: sampled, num_negatives: 0}",
+        "1:48: evaluation.num_negatives: got 0, expected a whole number from 1 up.",
+    ),
+    (
+        "evaluation: {strategy: sampled, negative_sampling: popular}",
+        "1:52: evaluation.negative_sampling: got 'popular', expected one of uniform, popularity. Did you mean 'popularity'?",
+    ),
+    ("evaluation: {strategy: sampled, neg_alpha: -1}", "1:44: evaluation.neg_alpha: got -1, expected a number from 0 up."),
+    (
+        "evaluation: {correction: rank_estimate}",
+        "1:26: evaluation.correction: corrects sampled evaluation; add 'strategy: sampled', or remove it.",
+    ),
+    (
+        "evaluation: {strategy: sampled, negative_sampling: popularity, correction: bias_variance}",
+        "1:76: evaluation.correction: is known for uniform sampling only; write 'negative_sampling: uniform'.",
+    ),
+    (
+        "evaluation: {strategy: sampled, correction: bias_variance, gamma: 0}",
+        "1:67: evaluation.gamma: got 0, expected a number above 0, up to 1.",
+    ),
+    (
+        "evaluation: {strategy: sampled, correction: rank_estimate, gamma: 0.1}",
+        "1:67: evaluation.gamma: belongs to 'correction: bias_variance'; add that, or remove it.",
+    ),
+    (
+        "evaluation: {candidates: negatives.csv}",
+        "1:26: evaluation.candidates: got 'negatives.csv', expected one of all, cold, warm, listed. The candidates of each",
+    ),
+    (
+        "data: {truth: truth.csv}\nevaluation: {candidates: cold}",
+        "2:26: evaluation.candidates: cold needs the train interactions; add data.train.",
+    ),
+    (
+        "data: {truth: truth.csv}\nevaluation: {strategy: sampled, negative_sampling: popularity}",
+        "2:52: evaluation.negative_sampling: popularity needs the train interactions; add data.train.",
+    ),
+    (
+        "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {candidates: listed}",
+        "2:26: evaluation.candidates: data.candidates gives the candidates of each user; keep one of the two.",
+    ),
+    (
+        "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {strategy: sampled, num_negatives: 9}",
+        "2:48: evaluation.num_negatives: is about drawn negatives, but data.candidates gives them; keep one of the two.",
+    ),
+    ("evaluation: {bootstrap: yes please}", "1:25: evaluation.bootstrap: got 'yes please', expected a whole number from 1 up."),
+    (
+        "evaluation: {slices: [gender]}",
+        "1:22: evaluation.slices: got a list, expected a mapping of slices, such as {activity: quantiles(4),",
+    ),
+    (
+        "evaluation: {slices: {gender: 4}}",
+        "1:31: evaluation.slices.gender: got 4, expected 'quantiles(4)', 'bins(5, 20)', the path of a file (user, label),",
+    ),
+    ("evaluation: {slices: {gender: none.csv}}", "1:31: evaluation.slices.gender: there is no file or folder "),
+    (
+        "data: {truth: truth.csv}\nevaluation: {slices: {activity: quantiles(4)}}",
+        "2:33: evaluation.slices.activity: activity is counted in the train interactions; add data.train.",
+    ),
     (
         "evaluation: {ties: indx}",
         "1:20: evaluation.ties: got 'indx', expected one of index, random, expected, pessimistic, optimistic.",
@@ -326,7 +412,6 @@ MISTAKES = [
         "1:55: evaluation.stat_significance.corrections.alpha: got 5, expected a number between 0 and 1.",
     ),
     ("evaluation: 5", "1:13: evaluation: got 5, expected a mapping with metrics,"),
-    ("evaluation: {candidates: cold}", "1:26: evaluation.candidates: got 'cold', but this version ranks all items;"),
     ("data: {train: train.csv}", "1:7: data: the key 'truth' is missing; add it."),
     (
         "data:\n  truth: truth.csv\n  tran: train.csv",
@@ -877,13 +962,13 @@ def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
     text = (
         WARPREC.replace("local_path: split", "local_path: gone")
         .replace("one.tsv", "none.tsv")
-        .replace("candidates: all", "candidates: warm")
+        .replace("candidates: all", "candidates: lukewarm")
     )
     lines = refused(warprec, text.replace("mask_seen: none", "mask_seen: context"))
     starts = [
         "8:17: reader.split.local_path: there is no file or folder ",
         "31:26: models.ProxyRecommender.recommendation_file: there is no file or folder ",
-        "58:15: evaluation.candidates: got 'warm'",
+        "58:15: evaluation.candidates: got 'lukewarm'",
         "59:14: evaluation.mask_seen: got 'context'",
     ]
     assert [line for line, start in zip(lines[1:], starts) if not line.startswith(start)] == []
@@ -969,6 +1054,9 @@ def test_the_schema_takes_what_loads_and_refuses_what_does_not():
     for text in (
         "x-common: &it {a: 1}\nevaluation: {metrics: nDCG, top_k: 3, profile: ranx, ties: null}",
         "evaluation: {gates: 'nDCG@3 > 1', mask_seen: auto, per_user: true}",
+        "evaluation: {strategy: sampled, num_negatives: 9, negative_sampling: popularity, neg_alpha: 0.5, candidates: warm}",
+        "evaluation: {strategy: sampled, correction: bias_variance, gamma: 0.01, bootstrap: 1000}",
+        "evaluation: {slices: {activity: quantiles(4), a: {path: b.csv, header: true}, age: {of: c.csv, by: 'bins(18, 65)'}}}",
         "data: {truth: a.csv, train: {path: b.csv, columns: {user: 0, item: sku}, format: tsv}}\nmodels: {a: x, b: {path: y}}",
         "evaluation: {stat_significance: {paired_t_test: true, corrections: {fdr: true}}, custom_modules: mine, mask_seen: false}",
     ):
@@ -978,7 +1066,11 @@ def test_the_schema_takes_what_loads_and_refuses_what_does_not():
         "evaluation: {top_k: 0}",
         "evaluation: {top_k: ten}",
         "evaluation: {ties: first}",
-        "evaluation: {strategy: sampled}",
+        "evaluation: {strategy: fully}",
+        "evaluation: {candidates: lukewarm}",
+        "evaluation: {bootstrap: 0}",
+        "evaluation: {slices: [gender]}",
+        "evaluation: {slices: {gender: {off: a.csv}}}",
         "evaluation: {complex_metrics: [{params: {}}]}",
         "data: {train: a.csv}",
         "data: {truth: {file: a.csv}}",

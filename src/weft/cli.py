@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft import options
-from weft.flags import KEYWORDS, Reading, in_flags, mapping, named_files, names, numbers
+from weft.flags import CANDIDATES, KEYWORDS, Reading, in_flags, mapping, named_files, names, numbers, slices
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -219,6 +219,15 @@ def evaluate(
     duplicates: options.Duplicates = None,
     batch_size: options.BatchSize = None,
     device: options.Device = None,
+    candidates: options.Candidates = None,
+    strategy: options.Strategy = None,
+    num_negatives: options.NumNegatives = None,
+    negative_sampling: options.NegativeSampling = None,
+    neg_alpha: options.NegAlpha = None,
+    correction: options.Correction = None,
+    gamma: options.Gamma = None,
+    bootstrap: options.Bootstrap = None,
+    slice: options.Slices = None,  # noqa: A002
     separator: options.Separator = None,
     header: options.Header = None,
     ids: options.Ids = None,
@@ -241,7 +250,7 @@ def evaluate(
     """
     from weft.errors import one_of
 
-    settings = {
+    settings: dict[str, Any] = {
         "top_k": numbers(top_k),
         "metrics": names(metrics),
         "relevance_threshold": relevance_threshold,
@@ -255,6 +264,14 @@ def evaluate(
         "batch_size": batch_size,
         "device": device,
         "save_per_user": per_user or None,
+        "candidates": candidates if candidates in CANDIDATES else None,
+        "strategy": strategy,
+        "num_negatives": num_negatives,
+        "negative_sampling": negative_sampling,
+        "neg_alpha": neg_alpha,
+        "correction": correction,
+        "gamma": gamma,
+        "bootstrap": bootstrap,
     }
     files = {
         "truth": truth,
@@ -263,9 +280,11 @@ def evaluate(
         "user_groups": user_groups,
         "item_clusters": item_clusters,
         "item_features": item_features,
+        "candidates": None if candidates is None or candidates in CANDIDATES else Path(candidates),
     }
     chosen = one_of("--format", format, options.FORMATS)
     reading = Reading(separator, header, ids, column or [])
+    settings["slices"] = slices(slice, reading)
     with _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
         _evaluate(config, flags, gate or [], chosen, out, said)
 
@@ -282,7 +301,8 @@ def _in_flags(
     """What the flags say, in the shape of a configuration, and how to word a message; errors are worded so, too."""
     from weft.errors import SettingError, WeftError
 
-    given = {name for name, value in {**settings, **files, **reading.given(), "models": recs}.items() if value is not None}
+    said = (settings, files, reading.given(), {"models": recs})
+    given = {name for some in said for name, value in some.items() if value is not None}
     names = KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
         flags = mapping(files, named_files(recs), settings, reading)
@@ -602,7 +622,7 @@ def check(
     """
     from weft.errors import one_of
 
-    settings = {
+    settings: dict[str, Any] = {
         "top_k": numbers(top_k),
         "metrics": names(metrics),
         "relevance_threshold": relevance_threshold,

@@ -20,7 +20,9 @@ _ROLES = {
     "user_groups": ("user", "label"),
     "item_clusters": ("item", "label"),
     "item_features": ("item", "label"),
+    "candidates": ("user", "item"),
 }
+CANDIDATES = ("all", "cold", "warm", "listed")
 _NOT_TEXT = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
 _ENDINGS = re.compile(rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}))+\Z", re.IGNORECASE)
 
@@ -108,6 +110,27 @@ def named_files(given: Sequence[str] | None) -> dict[str, Path]:
     return named
 
 
+def slices(given: Sequence[str] | None, reading: Reading) -> dict[str, Any] | None:
+    """`NAME=quantiles(4)`, `NAME=FILE` or `NAME=quantiles(4) of FILE`, as the configuration has them."""
+    if given is None:
+        return None
+    found: dict[str, Any] = {}
+    for text in given:
+        name, sign, groups = (part.strip() for part in text.partition("="))
+        if not sign or not name or not groups:
+            raise SettingError(
+                f"--slice {text}: expected NAME=GROUPS, such as activity=quantiles(4), gender=gender.csv or "
+                "'age=bins(18, 65) of ages.csv'."
+            )
+        if name in found:
+            raise SettingError(f"--slice {text}: there is a slice {name!r} already; give each its own name.")
+        made = re.fullmatch(r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", groups, re.IGNORECASE)
+        by, path = (made[1], made[2]) if made else (None, groups)
+        parts = {"by": by, "of": None if path is None else reading.file("user_groups", Path(path))}
+        found[name] = {key: value for key, value in parts.items() if value is not None}
+    return found
+
+
 def names(given: Sequence[str] | None) -> list[str] | None:
     """`nDCG,F1(beta=0.5)`, once or more, as names: what stands between commas that are neither in brackets nor in quotes."""
     if given is None:
@@ -135,9 +158,10 @@ def numbers(given: Sequence[str] | None) -> list[int] | None:
 KEYWORDS = {
     *("metrics", "top_k", "relevance_threshold", "mask_seen", "ties", "seed", "profile", "empty_users", "missing_lists"),
     *("duplicates", "batch_size", "device", "per_user", "save_per_user", "models", *_ROLES),
+    *("strategy", "num_negatives", "negative_sampling", "neg_alpha", "correction", "gamma", "bootstrap", "slices"),
     *("separator", "header", "ids", "columns"),
 } - {"recs"}
-_OTHER_FLAGS = {"save_per_user": "per_user", "models": "recs", "columns": "column"}
+_OTHER_FLAGS = {"save_per_user": "per_user", "models": "recs", "columns": "column", "slices": "slice"}
 _SWITCHES = {
     ("mask_seen", "True"): "--mask-seen",
     ("mask_seen", "False"): "--keep-seen",
@@ -175,7 +199,7 @@ def _flag(name: str) -> str:
 
 def _with_value(found: re.Match[str]) -> str:
     name, value = found[1], found[2] or ""
-    if name in _ROLES:
+    if name in _ROLES and value.strip("'") not in CANDIDATES:
         return f"{_flag(name)} FILE"
     if (name, value) in _SWITCHES:
         return _SWITCHES[name, value]

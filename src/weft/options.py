@@ -39,6 +39,7 @@ def offer_metrics(incomplete: str) -> list[str]:
 
 
 _DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
+_SAMPLING, _UNCERTAINTY = "Candidates and sampling", "Uncertainty and slices"
 # What several commands take.
 Config = Annotated[
     Path | None,
@@ -147,6 +148,60 @@ Duplicates = Annotated[
         help="An item twice in a list: error or keep-best.",
         autocompletion=offer("error", "keep-best"),
         rich_help_panel=_COUNTING,
+    ),
+]
+Candidates = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="What can be recommended: all, cold or warm items, what is listed, or a file (user, item).",
+        autocompletion=offer("all", "cold", "warm", "listed"),
+        rich_help_panel=_SAMPLING,
+    ),
+]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        help="full ranks all candidates; sampled the relevant ones among drawn negatives.",
+        autocompletion=offer("full", "sampled"),
+        rich_help_panel=_SAMPLING,
+    ),
+]
+NumNegatives = Annotated[int | None, typer.Option(help="Negatives drawn for each user: 99 if not said.", rich_help_panel=_SAMPLING)]
+NegativeSampling = Annotated[
+    str | None,
+    typer.Option(
+        help="How they are drawn: uniform or popularity.",
+        autocompletion=offer("uniform", "popularity"),
+        rich_help_panel=_SAMPLING,
+    ),
+]
+NegAlpha = Annotated[
+    float | None, typer.Option(metavar="POWER", help="Of popularity: 0.75 if not said.", rich_help_panel=_SAMPLING)
+]
+Correction = Annotated[
+    str | None,
+    typer.Option(
+        help="Estimate the full metrics: rank_estimate or bias_variance.",
+        autocompletion=offer("rank_estimate", "bias_variance"),
+        rich_help_panel=_SAMPLING,
+    ),
+]
+Gamma = Annotated[
+    float | None,
+    typer.Option(metavar="WEIGHT", help="Of variance against bias in bias_variance: 0.1.", rich_help_panel=_SAMPLING),
+]
+Bootstrap = Annotated[
+    int | None,
+    typer.Option(metavar="RESAMPLES", help="Intervals of every metric, by resampling users.", rich_help_panel=_UNCERTAINTY),
+]
+Slices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slice",
+        metavar="NAME=GROUPS",
+        help="Metrics by group: activity=quantiles(4), gender=gender.csv, 'age=bins(18, 65) of ages.csv'; may be repeated.",
+        rich_help_panel=_UNCERTAINTY,
     ),
 ]
 BatchSize = Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_COUNTING)]

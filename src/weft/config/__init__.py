@@ -79,8 +79,13 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
         else:
             document.values[section] = _copied(given)
             document.given.add((section,))
+    for section, other in (("evaluation", "data"), ("data", "evaluation")):
+        if (section, "candidates") in document.given and (other, "candidates") not in document.given:
+            holder = document.values.get(other)
+            if isinstance(holder, dict):  # candidates by name, or from a file: the flag replaces either
+                holder.pop("candidates", None)
     for keys in document.given:
-        if keys[0] in ("data", "models", "output"):
+        if keys[0] in ("data", "models", "output") or keys == ("evaluation", "slices"):
             _from_here(document.values, keys)
 
 
@@ -90,9 +95,11 @@ def _from_here(values: Any, keys: Keys) -> None:
     for key in keys[:-1]:
         holder = holder[key]
     given = holder[keys[-1]]
-    if keys == ("models",) and isinstance(given, dict):
+    if keys in (("models",), ("evaluation", "slices")) and isinstance(given, dict):
         for name in given:
             _from_here(values, (*keys, name))
+    elif isinstance(given, dict) and "of" in given:  # a slice
+        _from_here(values, (*keys, "of"))
     elif isinstance(given, str):
         holder[keys[-1]] = Path(given).expanduser()
     elif isinstance(given, dict) and isinstance(given.get("path"), str):

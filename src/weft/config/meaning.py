@@ -39,9 +39,7 @@ def check(document: Document, *, drops_unfit: bool) -> None:
     data = document.values.get("data")
     if evaluation.get("mask_seen") is True and isinstance(data, dict) and "train" not in data:
         document.problem(("evaluation", "mask_seen"), "true needs the train interactions, whose items are masked; add data.train.")
-    for key in ("num_negatives", "negative_sampling"):
-        if key in evaluation and not document.is_wrong(("evaluation", "strategy")):
-            document.warn(("evaluation", key), "is not read, because all items are ranked (strategy: full).")
+    _check_candidates(document, evaluation, data if isinstance(data, dict) else None)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -55,6 +53,51 @@ def _try(document: Document, keys: Keys, step: Any) -> Any:
     except SettingError as error:
         document.problem(keys, str(error))
         return None
+
+
+# ------------------------------------------------------------------------------------------------ candidates and groups
+
+
+def _check_candidates(document: Document, evaluation: dict[str, Any], data: dict[str, Any] | None) -> None:
+    """What is said of candidates, sampling and slices must fit together, and the data must be there."""
+    given = {key: str(evaluation.get(key, "")).casefold() for key in ("strategy", "candidates", "negative_sampling", "correction")}
+    drawing = ("num_negatives", "negative_sampling", "neg_alpha")
+    if given["strategy"] != "sampled" and not document.is_wrong(("evaluation", "strategy")):
+        for key in drawing:
+            if key in evaluation:
+                document.warn(("evaluation", key), "is not read, because all items are ranked (strategy: full).")
+        if given["correction"]:
+            document.problem(("evaluation", "correction"), "corrects sampled evaluation; add 'strategy: sampled', or remove it.")
+    elif given["correction"] and given["negative_sampling"] == "popularity":
+        document.problem(("evaluation", "correction"), "is known for uniform sampling only; write 'negative_sampling: uniform'.")
+    if "gamma" in evaluation and given["correction"] != "bias_variance":
+        document.problem(("evaluation", "gamma"), "belongs to 'correction: bias_variance'; add that, or remove it.")
+    if "neg_alpha" in evaluation and given["strategy"] == "sampled" and given["negative_sampling"] != "popularity":
+        document.warn(("evaluation", "neg_alpha"), "is not read, because negatives are drawn alike (negative_sampling: uniform).")
+    if data is None:
+        return
+    if "candidates" in data:
+        if given["candidates"] not in ("", "all"):
+            document.problem(
+                ("evaluation", "candidates"), "data.candidates gives the candidates of each user; keep one of the two."
+            )
+        for key in (*drawing, "correction"):
+            if key in evaluation and given["strategy"] == "sampled":
+                document.problem(
+                    ("evaluation", key), "is about drawn negatives, but data.candidates gives them; keep one of the two."
+                )
+    needs_train = [
+        ("candidates", given["candidates"], ("cold", "warm")),
+        ("negative_sampling", given["negative_sampling"], ("popularity",)),
+    ]
+    for key, value, needing in needs_train:
+        sampled = key == "candidates" or given["strategy"] == "sampled"
+        if value in needing and sampled and "train" not in data:
+            document.problem(("evaluation", key), f"{value} needs the train interactions; add data.train.")
+    slices = evaluation.get("slices")
+    for name in ("activity", "item_popularity"):
+        if isinstance(slices, dict) and isinstance(slices.get(name), str) and "train" not in data:
+            document.problem(("evaluation", "slices", name), f"{name} is counted in the train interactions; add data.train.")
 
 
 # -------------------------------------------------------------------------------------------------------------- metrics
@@ -127,7 +170,8 @@ def _check_metric(document: Document, keys: Keys, given: Any, spec: Spec, evalua
     if isinstance(data, dict):
         for need in sorted(built.needed_inputs() & set(_INPUTS) - data.keys()):
             document.problem(keys, f"{name} needs {need}, {RUN_INPUTS[need][0]}; add data.{need}: FILE.")
-    if built.needs_all_scores and document.values.get("models"):
+    listed = str(evaluation.get("candidates", "")).casefold() == "listed"
+    if built.needs_all_scores and document.values.get("models") and not listed:
         why = f"{name} needs the scores of all items, which lists do not have"
         if drops_unfit:
             document.warn(keys, f"is left out: {why}.")

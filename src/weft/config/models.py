@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -127,7 +128,9 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "duplicates": _duplicates,
     "format": _formats,
     "ids": _kinds_of_ids,
+    "strategy": lambda: ("full", "sampled"),
     "negative_sampling": lambda: ("uniform", "popularity"),
+    "correction": lambda: ("rank_estimate", "bias_variance"),
 }
 
 
@@ -152,6 +155,26 @@ def _is_columns(value: Any) -> Any:
 def _share(value: Any) -> float:
     if not 0 < _real(value) < 1:
         raise ValueError(f"got {show(value)}, expected a number between 0 and 1.")
+    return float(value)
+
+
+def _candidates(value: Any) -> str:
+    known = ("all", "cold", "warm", "listed")
+    if isinstance(value, str) and value.casefold() in known:
+        return value.casefold()
+    hint = did_you_mean(str(value), known) or " The candidates of each user come from a file: data.candidates: FILE."
+    raise ValueError(f"got {show(value)}, expected one of {', '.join(known)}.{hint}")
+
+
+def _power(value: Any) -> float:
+    if _real(value) < 0:
+        raise ValueError(f"got {show(value)}, expected a number from 0 up.")
+    return float(value)
+
+
+def _weight(value: Any) -> float:
+    if not 0 < _real(value) <= 1:
+        raise ValueError(f"got {show(value)}, expected a number above 0, up to 1.")
     return float(value)
 
 
@@ -292,6 +315,10 @@ class Data(Section):
     item_features: FileSettings | None = Field(
         default=None, description="The features of each item: item, feature; one row per feature."
     )
+    candidates: FileSettings | None = Field(
+        default=None,
+        description="The items that each user can be recommended: user, item. Without it, those of evaluation.candidates.",
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- evaluation
@@ -375,6 +402,44 @@ class Significance(Section):
         return tuple(name for name, value in asked.items() if value)
 
 
+class Slice(Section):
+    """Groups of users: 'quantiles(4)' or 'bins(5, 20)' of activity or item_popularity, a file of labels, or one of numbers."""
+
+    of: FileSettings | None = Field(default=None, description="A label per user, or with 'by' a number per user: user, label.")
+    by: Text | None = Field(default=None, description="How numbers make groups: 'quantiles(4)' or 'bins(5, 20)'.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_one(cls, given: Any) -> Any:
+        if isinstance(given, str) and re.match(r"\s*(quantiles|bins)\b", given, re.IGNORECASE):
+            return {"by": given}
+        if isinstance(given, (str, Path)) or (isinstance(given, Mapping) and "path" in given):
+            return {"of": given}
+        return given
+
+    @classmethod
+    def _expected(cls) -> str:
+        return "'quantiles(4)', 'bins(5, 20)', the path of a file (user, label), or a mapping with of and by"
+
+    def given(self, read: Callable[[FileSettings], Any]) -> Any:
+        """As `weft.evaluate` takes it; `read` opens a file."""
+        if self.of is None:
+            return self.by
+        return read(self.of) if self.by is None else {"of": read(self.of), "by": self.by}
+
+    def plain(self) -> Any:
+        """As it could stand in a YAML file in any folder."""
+        return self.given(lambda file: file.plain())
+
+
+def _are_slices(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"got {show(given)}, expected a mapping of slices, such as {{activity: quantiles(4), gender: gender.csv}}."
+        )
+    return given
+
+
 class Evaluation(Section):
     """How the models are evaluated."""
 
@@ -390,14 +455,30 @@ class Evaluation(Section):
     profile: Annotated[str, _one_of("profile")] | None = Field(
         default=None, description="Another tool's definitions, so that its numbers come out."
     )
-    strategy: Literal["full"] = Field(
-        default="full", description="'full' ranks all items. (Sampled evaluation is not in this version.)"
+    candidates: Annotated[str, BeforeValidator(_candidates)] = Field(
+        default="all",
+        description="What can be recommended: all items, those without (cold) or with (warm) a train interaction, or what each "
+        "list holds (listed).",
+        json_schema_extra={"enum": ["all", "cold", "warm", "listed"]},
+    )
+    strategy: Annotated[str, _one_of("strategy")] = Field(
+        default="full",
+        description="'full' ranks all candidates; 'sampled' ranks each user's relevant items among negatives that are drawn.",
     )
     num_negatives: Cutoff | None = Field(
-        default=None, description="How many negatives sampled evaluation draws; not read under 'full'."
+        default=None, description="How many negatives sampled evaluation draws for each user (99); not read under 'full'."
     )
     negative_sampling: Annotated[str, _one_of("negative_sampling")] | None = Field(
-        default=None, description="How sampled evaluation draws negatives; not read under 'full'."
+        default=None, description="How it draws them: uniform, or by popularity in train; not read under 'full'."
+    )
+    neg_alpha: Annotated[float, BeforeValidator(_power)] | None = Field(
+        default=None, description="The power of popularity that negatives are drawn by (0.75); not read under 'full'."
+    )
+    correction: Annotated[str, _one_of("correction")] | None = Field(
+        default=None, description="Estimate from sampled ranks what ranking all items would give."
+    )
+    gamma: Annotated[float, BeforeValidator(_weight)] | None = Field(
+        default=None, description="How much variance weighs against bias in the correction bias_variance (0.1)."
     )
     relevance_threshold: Number | None = Field(
         default=None, description="From which rating on an item is relevant; without it, above 0."
@@ -418,6 +499,12 @@ class Evaluation(Section):
         default="error", description="An item that stands twice in a user's list: an error, or the best place counts."
     )
     save_per_user: Bool = Field(default=False, description="Keep and write a value per user, metric and cut-off.")
+    bootstrap: Cutoff | None = Field(
+        default=None, description="Intervals of every metric from so many resamples of the users, such as 1000."
+    )
+    slices: Annotated[dict[str, Slice], BeforeValidator(_are_slices)] = Field(
+        default_factory=dict, description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}."
+    )
     gates: Annotated[list[Text], BeforeValidator(_listed)] = Field(
         default_factory=list, description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'."
     )
@@ -428,18 +515,6 @@ class Evaluation(Section):
     )
     batch_size: Cutoff | None = Field(default=None, description="Users at once; never changes what comes out.")
     device: Text | None = Field(default=None, description="Where to compute, such as cpu or cuda:0; never changes what comes out.")
-
-    @field_validator("strategy", mode="before")
-    @classmethod
-    def _full(cls, given: Any) -> Any:
-        if isinstance(given, str) and given.casefold() == "sampled":
-            raise ValueError(
-                "got 'sampled', but sampled evaluation is not in this version. Write 'strategy: full' (all items are ranked), "
-                "or remove the key."
-            )
-        if not isinstance(given, str) or given.casefold() != "full":
-            raise ValueError(f"got {show(given)}, expected full.{did_you_mean(str(given), ['full', 'sampled'])}")
-        return "full"
 
     @field_validator("mask_seen", mode="before")
     @classmethod
@@ -464,10 +539,25 @@ class Evaluation(Section):
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores, truth, **section.settings())`."""
         same = ("profile", "relevance_threshold", "mask_seen", "ties", "seed", "empty_users", "missing_lists", "duplicates")
+        sampling = ("num_negatives", "negative_sampling", "neg_alpha") if self.strategy == "sampled" else ()
+        same += ("candidates", "strategy", *sampling, "correction", "gamma", "bootstrap")
         given = self.model_dump(include={*same, "batch_size", "device"}, exclude_defaults=True)
         if self.save_per_user or self.tests:
             given["per_user"] = True
+        if self.slices:
+            given["slices"] = {name: one.given(_reader(f"slices.{name}")) for name, one in self.slices.items()}
         return {"metrics": self.all_metrics, **({"top_k": self.top_k} if self.top_k else {}), **given}
+
+
+def _reader(where: str) -> Callable[[FileSettings], Any]:
+    """Reads a file of labels; `where` says what it is, for messages."""
+
+    def read(file: FileSettings) -> Any:
+        from weft.data.files import read_table
+
+        return read_table(file.file(), where, use="user_groups")
+
+    return read
 
 
 class Configuration(Section):
@@ -508,6 +598,8 @@ class Configuration(Section):
         evaluation = self.evaluation.model_dump(mode="json", exclude_defaults=True, exclude={"custom_modules"})
         if self.evaluation.custom_modules:
             evaluation["custom_modules"] = list(self.evaluation.custom_modules)
+        if self.evaluation.slices:
+            evaluation["slices"] = {name: one.plain() for name, one in self.evaluation.slices.items()}
         plain: dict[str, Any] = {"evaluation": evaluation}
         if self.data is not None:
             files = {name: getattr(self.data, name) for name in type(self.data).model_fields}

@@ -39,6 +39,13 @@ def schema() -> dict[str, Any]:
         "description": file.pop("description"),
         "anyOf": [{"type": "string", "title": "Path", "description": file["properties"]["path"]["description"]}, file],
     }
+    groups = sections["Slice"]
+    short = {"type": "string", "title": "Groups", "description": "'quantiles(4)', 'bins(5, 20)', or the path of a file."}
+    sections["Slice"] = {
+        "title": "Slice",
+        "description": groups.pop("description"),
+        "anyOf": [short, {"$ref": "#/$defs/FileSettings"}, groups],
+    }
     anything = {"patternProperties": {"^x-": {"description": "Whatever is to be named by an anchor; it is not read."}}}
     return {"$schema": _DRAFT, **made, "title": "Weft configuration", **anything}
 

@@ -69,14 +69,6 @@ def _translate_evaluation(document: Document, evaluation: dict[str, Any]) -> Non
         if key in evaluation:
             document.warn(("evaluation", key), "has no meaning here and is not read.")
             del evaluation[key]
-    if "neg_alpha" in evaluation and str(evaluation.get("strategy", "full")).casefold() == "full":
-        document.warn(("evaluation", "neg_alpha"), "is not read, because all items are ranked (strategy: full).")
-    evaluation.pop("neg_alpha", None)
-    candidates = evaluation.pop("candidates", "all")
-    if candidates != "all":
-        document.problem(
-            ("evaluation", "candidates"), f"got {show(candidates)}, but this version ranks all items; write 'candidates: all'."
-        )
     masking = {"pair": True, "none": False}
     if evaluation.get("mask_seen") == "context":
         document.problem(("evaluation", "mask_seen"), "got 'context', but Weft knows no contexts; expected true, false or auto.")
