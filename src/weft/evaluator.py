@@ -141,6 +141,7 @@ class Evaluator(nn.Module):
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
         self._has_lists = False  # what the source gives: lists, or scores
+        self._has_candidates = False  # whether something else than the whole catalogue was offered
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
         """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
@@ -271,10 +272,18 @@ class Evaluator(nn.Module):
         seen: SparseRows | None = None,
         relevant: SparseRows | None = None,
         judged: Tensor | None = None,
+        raw_scores: Tensor | None = None,
+        columns: Tensor | None = None,
+        candidates: SparseRows | None = None,
         drawn: Drawn | None = None,
     ) -> None:
-        """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing."""
-        self._has_lists = isinstance(scores, ListRows)
+        """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing.
+
+        What can be recommended, where it is not everything: see `open_batch`.
+        """
+        is_complete = isinstance(scores, ListRows) and scores.complete
+        self._has_lists = isinstance(scores, ListRows) and not is_complete
+        self._has_candidates |= is_complete or columns is not None or candidates is not None
         with open_batch(
             scores,
             truth,
@@ -286,6 +295,9 @@ class Evaluator(nn.Module):
             seen=seen,
             relevant=relevant,
             judged=judged,
+            raw_scores=raw_scores,
+            columns=columns,
+            candidates=candidates,
             drawn=drawn,
             correction=self.correction,
         ) as batch:
@@ -456,7 +468,8 @@ class Evaluator(nn.Module):
                 "they stay relevant and cannot be hit"
             )
         if (gone := counts["relevant_not_offered"]) and gone > 0:
-            notes.append(f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered (no finite score)")
+            why = "not among the candidates, or without a finite score" if self._has_candidates else "no finite score"
+            notes.append(f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered ({why})")
         for k in self.cutoffs:
             if short := counts[f"short_lists@{k}"]:
                 notes.append(f"{short:,} users have fewer than {k} recommended items")
@@ -513,6 +526,7 @@ class Evaluator(nn.Module):
         """Forget every batch."""
         self._items_met = None
         self._rows_met = 0
+        self._has_candidates = False
         self.sums.zero_()
         self.tallies.zero_()
         self._kept.clear()
@@ -534,6 +548,7 @@ class Evaluator(nn.Module):
             )
             if not alike:
                 raise SettingError(f"cannot merge evaluators that differ in {name}; give both the same.")
+        self._has_candidates |= other._has_candidates
         if other._items_met is not None:
             self._check_items(other._items_met)
             self._items_met = other._items_met

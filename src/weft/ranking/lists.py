@@ -21,6 +21,15 @@ def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
     return lists.keep(kept[:-1])
 
 
+def within(lists: ListRows, offered: Tensor | SparseRows | None) -> ListRows:
+    """The lists with nothing but what can be recommended: some items (a mask `[items]`), or some cells. They close up."""
+    if offered is None:
+        return lists
+    if isinstance(offered, SparseRows):
+        return lists.keep(offered.holds(lists.rows * lists.num_items + lists.items))
+    return lists.keep(offered[lists.items])
+
+
 def settle_ties(lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> ListRows:
     """The lists with equal scores in the order of the rule. They come with equal scores by item index."""
     if lists.certain or rule.name == "index" or len(lists.items) < 2:
