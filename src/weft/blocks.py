@@ -622,6 +622,18 @@ def open_batch(
         refuse_bad_scores(scores, users)
 
 
+def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int) -> ListRows:
+    """Lists of candidates with their scores, `[batch, n]` both, in any order; -1 is no item. They hold all that is offered."""
+    if len(found := items[(items < -1) | (items >= num_items)]):
+        raise InputError(f"items holds {int(found[0])}; item numbers go from 0 to {num_items - 1}, and -1 fills up short rows.")
+    items, order = items.sort(dim=1)
+    if bool(((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any()):
+        raise InputError("items holds the same item twice in a row; each candidate may occur once.")
+    scores = torch.where(items >= 0, scores.gather(1, order), -torch.inf)
+    refuse_bad_scores(scores, users, items)
+    return ListRows.of_candidates(scores, items, num_items)
+
+
 def gain_of(ratings: Tensor, kind: str) -> Tensor:
     """What a relevant item of this rating is worth."""
     if kind == "binary":
@@ -648,9 +660,9 @@ def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
 def refuse_bad_scores(scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
     """Refuse NaN and +inf: an error that says where the first is. On the CPU only: elsewhere it would wait.
 
-    `items [batch, n]` are the columns of scores that are not of all items.
+    `items [batch, n]` are the columns of scores that are not of all items; making lists of them waits in any case.
     """
-    if scores.device.type != "cpu" or scores.numel() == 0:
+    if (scores.device.type != "cpu" and items is None) or scores.numel() == 0:
         return
     highest = scores.amax(1)
     bad = (~(highest < torch.inf)).nonzero().flatten()
