@@ -20,7 +20,7 @@ from weft.data.interactions import check_threshold, mixed
 from weft.data.rows import float_type
 from weft.errors import MissingInput, SettingError, did_you_mean, one_of, real_number, whole_number
 from weft.problem import ListOrder, Problem, pose
-from weft.ranking.candidates import Drawn, NegativeSampler, are_in
+from weft.ranking.candidates import Drawn, NegativeSampler, are_in, merged
 from weft.sources import Model, Source
 
 if TYPE_CHECKING:
@@ -193,21 +193,21 @@ class Offers:
         seen = np.empty(0, dtype=np.int64) if problem.train is None else problem.train.cells.rows(start, stop).keys
         drawn = None
         if self._sampler is not None:
-            cells, eligible = self._sampler.draw(self._keys[start:stop], np.union1d(seen, truth))
+            cells, eligible = self._sampler.draw(self._keys[start:stop], merged(seen, truth))
             drawn = np.bincount(cells // max(1, problem.items.size), minlength=users), eligible
             self.counts["users_with_few_negatives"] += int((eligible < (self.choice.num_negatives or 0)).sum())
-            cells = np.union1d(cells, relevant)
+            cells = merged(cells, relevant)
         else:
             assert problem.candidates is not None
             rows = problem.candidates.rows(start, stop)
             self.counts["users_without_candidates"] += int((np.diff(rows.offsets) == 0).sum())
             cells = rows.keys
             if self.choice.strategy == "sampled":
-                cells = np.union1d(cells, relevant)
+                cells = merged(cells, relevant)
         if self._masked is not None:
             cells = cells[~are_in(cells, seen)]
         if self.choice.strategy == "sampled" and drawn is None:
-            taken = np.union1d(seen, truth) // max(1, problem.items.size)
+            taken = merged(seen, truth) // max(1, problem.items.size)
             negatives = cells[~are_in(cells, relevant)] // max(1, problem.items.size)
             drawn = np.bincount(negatives, minlength=users), problem.items.size - np.bincount(taken, minlength=users)
         self.counts["candidates"] += len(cells)
@@ -284,7 +284,7 @@ def score(
     """
     num_items, users = problem.items.size, stop - start
     truth = problem.truth.rows(start, stop).keys
-    cells = np.union1d(offer.cells, truth)
+    cells = merged(offer.cells, truth)
     rows = cells // max(1, num_items)
     lengths = np.bincount(rows, minlength=users)
     offsets = np.cumsum(lengths) - lengths
@@ -310,8 +310,8 @@ def score(
         scores = (
             found if len(asked) == users else scores.to(found.device).index_copy_(0, torch.as_tensor(asked).to(found.device), found)
         )
-    is_candidate = are_in(cells, offer.cells)
-    items.reshape(-1)[places[~is_candidate]] = -1
+    if len(cells) > len(offer.cells):
+        items.reshape(-1)[places[~are_in(cells, offer.cells)]] = -1
     of_truth = torch.as_tensor(places[np.searchsorted(cells, truth)]).to(scores.device)
     return (
         ListRows.of_candidates(scores, torch.as_tensor(items).to(scores.device), num_items),

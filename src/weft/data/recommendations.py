@@ -229,18 +229,16 @@ class ListRows(InRows):
         best = scores.sort(dim=1, descending=True, stable=True)  # equal scores stay in the order of their items
         standing = torch.empty_like(best.indices)
         standing.scatter_(1, best.indices, torch.arange(items.shape[1], device=items.device).expand_as(items))
-        listed = best.values > -torch.inf
         first = torch.arange(len(items), device=items.device)[:, None] * num_items
-        return cls(
-            offsets,
-            items.gather(1, best.indices)[listed],
-            best.values[listed],
-            (first + items)[offered],
-            (offsets[:-1, None] + standing)[offered],
-            num_items,
-            certain=False,
-            complete=True,
-        )
+        in_order = (items.gather(1, best.indices), best.values)
+        by_item = (first + items, offsets[:-1, None] + standing)
+        if scores.device.type == "cpu" and bool(offered.all()):  # mostly rows are full
+            (listed, values), (keys, places) = (tuple(part.reshape(-1) for part in parts) for parts in (in_order, by_item))
+        else:
+            is_listed = best.values > -torch.inf
+            listed, values = (part[is_listed] for part in in_order)
+            keys, places = (part[offered] for part in by_item)
+        return cls(offsets, listed, values, keys, places, num_items, certain=False, complete=True)
 
     @classmethod
     def nothing(cls, users: int, num_items: int, device: torch.device) -> ListRows:

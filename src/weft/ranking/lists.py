@@ -15,6 +15,8 @@ def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
     if seen is None or len(seen.items) == 0 or len(lists.items) == 0:
         return lists
     cells, found = lists.find(seen.keys)
+    if lists.items.device.type == "cpu" and not bool(found.any()):  # elsewhere it would wait
+        return lists
     # What is not listed is written to one more cell, which is cut off.
     kept = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=lists.items.device)
     kept[torch.where(found, cells, len(lists.items))] = False

@@ -13,7 +13,7 @@ from weft.sources.base import as_tensor, sample_digest
 # Numbers of item embeddings that are gathered at once.
 _TILE = 1 << 20
 # From how many times more items than are asked for on, gathering embeddings is cheaper than multiplying all of them.
-_FEW = 32
+_FEW = 64
 
 
 class Factors:
