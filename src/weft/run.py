@@ -78,7 +78,8 @@ def evaluate(
     """Evaluate a model in one pass over its users.
 
     source
-        Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`.
+        Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`. If
+        it has a parameter `items` too, it is asked `score(users, items)` where only some items of each user are needed.
         Or recommendation lists: a polars or pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the
         best first, or `{user: {item: score}}`. Scored lists are ranked by score and the tie rule, lists with ranks by rank, others
         as they stand. Or the path of a file of such lists.

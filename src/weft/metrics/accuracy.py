@@ -296,7 +296,7 @@ class GAUC(UserMean):
     (`"positives"`), or of ratings in the truth (`"interactions"`).
 
     Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; recommendation lists, which lack the
-    scores of all other items, are refused: LAUC takes them.
+    scores of all other items, are refused (LAUC takes them), unless they hold all that was offered (`candidates="listed"`).
 
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
@@ -337,7 +337,8 @@ class AUC(SummedMetric):
     matrix.
 
     Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5; recommendation
-    lists, which lack the scores of all other items, are refused: LAUC takes them.
+    lists, which lack the scores of all other items, are refused (LAUC takes them), unless they hold all that was offered
+    (`candidates="listed"`).
 
     Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
