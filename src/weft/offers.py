@@ -353,7 +353,7 @@ def draw(
         cells = [read_cells(given, name) for name, given in (("truth", truth), ("train", train)) if given is not None]
         if all(some.shape is None for some in cells):
             items = Vocabulary.found("item", [some.items for some in cells], origin="truth").ids
-    elif isinstance(items, int):
+    elif hasattr(items, "__index__") and not hasattr(items, "__len__"):
         items = range(whole_number("items", items))
     threshold = check_threshold(relevance_threshold)
     problem = pose(Model(lambda users: None), truth, train, users, items, {}, None, threshold, ListOrder(False, False))
