@@ -1,4 +1,4 @@
-"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files sampled peers] [--sizes ...]`."""
+"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files sampled peers]`."""
 
 from __future__ import annotations
 
