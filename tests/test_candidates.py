@@ -268,7 +268,7 @@ def test_rows_that_are_not_read_are_told():
     result = of(candidates=doubled)
     assert "2 rows of candidates belong to users who are not evaluated" in result.notes
     assert "candidates repeat 1 (user, item) rows; each counts once" in result.notes
-    assert result.counts["candidates"] == 3
+    assert result.counts["candidates"] == 3 and result.counts["candidates_unmatched"] == 2
 
 
 def test_nobody_is_offered_anything():

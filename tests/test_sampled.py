@@ -268,6 +268,26 @@ def test_short_pools_are_counted_and_said():
     assert everything["nDCG@5"] == pytest.approx(weft.evaluate(hidden, truth, train=train, metrics="nDCG@5")["nDCG@5"], abs=1e-12)
 
 
+def test_a_batch_knows_how_many_there_were_to_draw_from(monkeypatch):
+    scores, truth, train = world()
+    met, add = [], weft.Evaluator.add
+
+    def recording(self, *args, drawn=None, **settings):
+        met.append(drawn)
+        add(self, *args, drawn=drawn, **settings)
+
+    monkeypatch.setattr(weft.Evaluator, "add", recording)
+    left = [60 - len({*truth[user], *train[user]}) for user in range(40)]
+    for how in ({"num_negatives": 55}, {"candidates": draw(truth, train=train, num_negatives=55, items=60)}):
+        met.clear()
+        weft.evaluate(scores, truth, train=train, metrics="AUC", strategy="sampled", batch_size=15, **how)
+        assert torch.cat([part.eligible for part in met]).tolist() == left
+        assert torch.cat([part.negatives for part in met]).tolist() == [min(55, number) for number in left]
+    met.clear()
+    weft.evaluate(scores, truth, candidates={0: [1]}, metrics="AUC")
+    assert met == [None]  # which is no sample
+
+
 def test_what_the_result_says():
     scores, truth, train = world()
     result = weft.evaluate(scores, truth, train=train, metrics=["nDCG@5", "Gini@5"], strategy="sampled", num_negatives=20, seed=3)

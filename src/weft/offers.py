@@ -146,7 +146,7 @@ class Offer:
 
     def rows(self, num_users: int, num_items: int) -> Interactions:
         """The same as rows."""
-        users, items = np.divmod(self.cells, num_items)
+        users, items = np.divmod(self.cells, max(1, num_items))
         return Interactions.from_codes(users, items, np.ones(len(items)), num_users, num_items)
 
 
@@ -229,9 +229,9 @@ class Offers:
         """What to know about what was offered."""
         choice = self.choice
         if choice.is_drawn:
-            how = "drawn alike" if choice.negative_sampling == "uniform" else f"drawn by popularity ** {choice.neg_alpha:g}"
+            how = "uniformly" if choice.negative_sampling == "uniform" else f"by popularity to the power of {choice.neg_alpha:g}"
             yield (
-                f"strategy='sampled': each user's relevant items are ranked among {choice.num_negatives:,} negatives, {how}; "
+                f"strategy='sampled': each user's relevant items are ranked among {choice.num_negatives:,} negatives drawn {how}; "
                 "the values are not those of ranking all items"
             )
         elif choice.strategy == "sampled":

@@ -50,6 +50,7 @@ class Problem:
     seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
     dropped: int | None = None  # items that stood in a list already; None where that is an error
     candidates: Interactions | None = None  # of each user, where they were given
+    candidates_unmatched: int = 0  # rows of candidates whose users are not evaluated
     tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
     notes: tuple[str, ...] = ()
 
@@ -119,10 +120,13 @@ def pose(
     read_train, all_users, unmatched = None, user_ids, 0
     if train_cells is not None:
         read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows)
-    offered = None
+    offered, of_others = None, 0
     if pairs is not None:
-        offered, of_others = _candidate_rows(pairs, user_ids, item_ids, num_rows)
-        notes += of_others
+        offered, of_others, repeated = _candidate_rows(pairs, user_ids, item_ids, num_rows)
+        if of_others:
+            notes.append(f"{of_others:,} rows of candidates belong to users who are not evaluated")
+        if repeated:
+            notes.append(f"candidates repeat {repeated:,} (user, item) rows; each counts once")
     read = {
         name: read_features(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_features"
@@ -146,6 +150,7 @@ def pose(
         lists,
         dropped=dropped,
         candidates=offered,
+        candidates_unmatched=of_others,
         tables=tables,
         notes=tuple(notes),
     )
@@ -275,8 +280,8 @@ def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: in
     return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
 
 
-def _candidate_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, list[str]]:
-    """The candidates of the evaluated users, each once; and what to say of rows that are not read."""
+def _candidate_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int, int]:
+    """The candidates of the evaluated users, each once; how many rows belong to others, and how many repeat one."""
     if cells.shape is not None:
         user_codes, item_codes = cells.encode(Vocabulary(users.kind, num_rows, users.ids[:num_rows]), items)
     else:
@@ -284,9 +289,4 @@ def _candidate_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows
     known = user_codes >= 0
     rows = Interactions.from_codes(user_codes[known], item_codes[known], cells.values[known], users.size, items.size)
     repeated = rows.repeated()
-    notes = []
-    if others := int((~known).sum()):
-        notes.append(f"{others:,} rows of candidates belong to users who are not evaluated")
-    if count := int(repeated.sum()):
-        notes.append(f"candidates repeat {count:,} (user, item) rows; each counts once")
-    return rows.keep(~repeated), notes
+    return rows.keep(~repeated), int((~known).sum()), int(repeated.sum())

@@ -349,6 +349,7 @@ def _label(
             "train_rows_unmatched": problem.unmatched,
             **({} if problem.seen_in_lists is None else {"seen_in_lists": problem.seen_in_lists}),
             **({} if problem.dropped is None else {"duplicates_dropped": problem.dropped}),
+            **({} if problem.candidates is None else {"candidates_unmatched": problem.candidates_unmatched}),
             **offers.counts,
         },
         notes=(*notes, *result.notes),
