@@ -159,7 +159,7 @@ class Offers:
     def __init__(self, choice: Choice, problem: Problem, relevant: Interactions, *, masks: bool, seed: int) -> None:
         self.choice = choice
         self._problem, self._relevant = problem, relevant
-        self._masked = problem.train.cells if masks and problem.train is not None else None
+        self._masks = masks
         chosen = pool_of(choice.pool, problem.train, problem.items.size)
         self.columns = chosen if choice.pool in ("cold", "warm") and not choice.is_drawn else None
         self._sampler: NegativeSampler | None = None
@@ -196,16 +196,13 @@ class Offers:
             cells, eligible = self._sampler.draw(self._keys[start:stop], merged(seen, truth))
             drawn = np.bincount(cells // max(1, problem.items.size), minlength=users), eligible
             self.counts["users_with_few_negatives"] += int((eligible < (self.choice.num_negatives or 0)).sum())
-            cells = merged(cells, relevant)
+            cells = merged(cells, self._without_masked(relevant, seen))  # negatives are never masked
         else:
             assert problem.candidates is not None
             rows = problem.candidates.rows(start, stop)
             self.counts["users_without_candidates"] += int((np.diff(rows.offsets) == 0).sum())
-            cells = rows.keys
-            if self.choice.strategy == "sampled":
-                cells = merged(cells, relevant)
-        if self._masked is not None:
-            cells = cells[~are_in(cells, seen)]
+            cells = merged(rows.keys, relevant) if self.choice.strategy == "sampled" else rows.keys
+            cells = self._without_masked(cells, seen)
         if self.choice.strategy == "sampled" and drawn is None:
             taken = merged(seen, truth) // max(1, problem.items.size)
             negatives = cells[~are_in(cells, relevant)] // max(1, problem.items.size)
@@ -213,6 +210,9 @@ class Offers:
         self.counts["candidates"] += len(cells)
         self._add_to_digest(cells, start)
         return Offer(cells, drawn)
+
+    def _without_masked(self, cells: Numbers, seen: Numbers) -> Numbers:
+        return cells[~are_in(cells, seen)] if self._masks else cells
 
     def _add_to_digest(self, cells: Numbers, start: int) -> None:
         users, items = np.divmod(cells, max(1, self._problem.items.size))
@@ -284,7 +284,7 @@ def score(
     """
     num_items, users = problem.items.size, stop - start
     truth = problem.truth.rows(start, stop).keys
-    cells = merged(offer.cells, truth)
+    cells = offer.cells if are_in(truth, offer.cells).all() else merged(offer.cells, truth)
     rows = cells // max(1, num_items)
     lengths = np.bincount(rows, minlength=users)
     offsets = np.cumsum(lengths) - lengths
