@@ -1,4 +1,4 @@
-"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files peers] [--sizes S M L]`."""
+"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files sampled peers]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, files, memory, peers, ready_lists
+from benchmarks import cases, files, memory, peers, ready_lists, sampled
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES
 
@@ -32,6 +32,7 @@ def main() -> None:
         "import": show_import,
         "lists": show_lists,
         "files": show_files,
+        "sampled": show_sampled,
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
@@ -176,6 +177,13 @@ def show_files(given: argparse.Namespace) -> None:
         for r in files.compare()
     )
     _table(["", "file", "time / polars reads it", "peak memory", "peak when polars reads it"], rows)
+
+
+def show_sampled(given: argparse.Namespace) -> None:
+    """All items against sampled candidates."""
+    size = f"{sampled.USERS:,} users x {sampled.ITEMS:,} items from factors (d = {sampled.DIMENSIONS})"
+    print(f"{size}, six metrics at five cut-offs, as multiples of {sampled.UNIFORM}.\n")
+    _table(["", "time"], sampled.compare(rounds=min(3, given.rounds)).items())
 
 
 def show_peers(given: argparse.Namespace) -> None:

@@ -25,6 +25,7 @@ STATIONS = [
     "result",
     "evaluator",
     "problem",
+    "offers",
     "run",
     "significance",
     "report",

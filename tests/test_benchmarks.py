@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, files
+from benchmarks import cases, clock, files, sampled
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -66,3 +66,12 @@ def test_files_are_made_and_evaluated(ids, kind, tmp_path, capsys):
     assert took["gibibytes"] > 0 and took["seconds"] > 0
     result = weft.evaluate(lists, truth, metrics=files.METRICS, top_k=files.CUTOFFS)
     assert result.counts["users"] == 30 and 0 < result["Recall@100"] < 1
+
+
+def test_sampled_candidates_are_measured_on_the_same_factors():
+    results = {name: call() for name, call in sampled.cases(users=12, items=1_200).items()}
+    assert {result.counts["evaluated_users"] for result in results.values()} == {12}
+    assert (
+        results[sampled.UNIFORM].counts["candidates"] == 12 * 109
+        and results[sampled.UNIFORM]["Recall@100"] > results["all items"]["Recall@100"]
+    )

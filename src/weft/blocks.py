@@ -19,7 +19,7 @@ from weft.data import Column, ListRows
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Correction, Order, TheOrder, segments
-from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, without
+from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, within, without
 
 # Elements that a comparison over the whole catalogue may hold at once.
 _TILE = 1 << 20
@@ -69,6 +69,7 @@ class Batch:
 
     `truth` holds every cell, `relevant` the relevant ones, `raw_scores` the score of each truth cell before masking, `seen` the
     cells that were masked, `judged [batch]` who is a user of the truth. `depth` is the largest cut-off, 0 if no metric has one.
+    What could be recommended beside what is listed: `columns [items]` says which items at all, `candidates` which cells.
     Quantities are float64 (float32 where the device has no better).
     """
 
@@ -86,9 +87,13 @@ class Batch:
         seen: SparseRows | None = None,
         judged: Tensor | None = None,
         lists: ListRows | None = None,
+        columns: Tensor | None = None,
+        candidates: SparseRows | None = None,
         drawn: Drawn | None = None,
         correction: Correction | None = None,
     ) -> None:
+        self.columns = columns
+        self.candidates = candidates
         self.drawn = drawn
         self.correction = correction
         self.scores = scores
@@ -272,25 +277,53 @@ class Batch:
 
     # ------------------------------------------------------------------------------- ranks over the whole catalogue
 
+    @property
+    def offered_cells(self) -> ListRows | SparseRows | None:
+        """The cells that could be recommended, where they are known one by one: complete lists, or candidates."""
+        return self.lists if self.lists is not None and self.lists.complete else self.candidates
+
+    @property
+    def knows_all_scores(self) -> bool:
+        """Whether everything that was offered has a score."""
+        return self.scores is not None or (self.lists is not None and self.lists.complete)
+
     @block
     def offered(self) -> Tensor:
         """The number of items that could be recommended `[batch]`: to users with lists, whatever is not masked."""
+        if self.offered_cells is not None:
+            return self.offered_cells.lengths.to(self.dtype)
         if self.lists is not None:
-            masked = self.seen.lengths if self.seen is not None else torch.zeros_like(self.relevant.lengths)
-            return (self.truth.num_items - masked).to(self.dtype)
+            return (self._num_columns - self._masked).to(self.dtype)
         if self.scores is None:
             return torch.zeros(self.size, dtype=self.dtype, device=self.device)
         counted = self.ranks[1] if "ranks" in self._kept else kernel_for(self.device).count_offered(self.scores)
         return counted.to(self.dtype)
 
+    @property
+    def _num_columns(self) -> Tensor | int:
+        """How many items there are, for whoever has nothing masked."""
+        return self.truth.num_items if self.columns is None else self.columns.sum()
+
+    @block
+    def _masked(self) -> Tensor:
+        """How many of these are masked `[batch]`."""
+        if self.seen is None:
+            return torch.zeros_like(self.relevant.lengths)
+        if self.columns is None:
+            return self.seen.lengths
+        return self.seen.sum(self.columns[self.seen.items].to(self.seen.values.dtype)).long()
+
     @block
     def relevant_offered(self) -> Tensor:
         """Whether each relevant cell was offered."""
+        if self.offered_cells is not None:
+            return self.offered_cells.holds(self.relevant.keys)
         if self.lists is None:
             return self.relevant_scores > -torch.inf
-        if self.seen is None:
-            return torch.ones_like(self.relevant.items, dtype=torch.bool)
-        return ~self.seen.holds(self.relevant.keys)
+        offered = torch.ones_like(self.relevant.items, dtype=torch.bool)
+        if self.columns is not None:
+            offered = self.columns[self.relevant.items]
+        return offered if self.seen is None else offered & ~self.seen.holds(self.relevant.keys)
 
     @block
     def negatives(self) -> Tensor:
@@ -300,6 +333,12 @@ class Batch:
     @block
     def ranks(self) -> tuple[Tensor, Tensor]:
         """How many items score above a relevant one, plus how many at least as high, summed over it; and how many are offered."""
+        if self.settled is not None:
+            cells, found = self.settled.find(self.relevant.keys)
+            if len(self.settled.items) == 0:
+                return torch.zeros_like(self.relevant.lengths), self.settled.lengths
+            ranks = torch.where(found, self.settled.double_ranks.index_select(0, cells), 0)
+            return ranks.new_zeros(self.size).index_add_(0, self.relevant.rows, ranks), self.settled.lengths
         assert self.scores is not None
         return kernel_for(self.device).double_ranks(self.scores, self.relevant, self.relevant_scores)
 
@@ -309,7 +348,7 @@ class Batch:
 
         What is not offered beats nothing.
         """
-        if self.scores is None:
+        if not self.knows_all_scores:
             return torch.zeros(self.size, dtype=self.dtype, device=self.device)
         ranks = self.ranks[0].to(self.dtype)
         own = self.relevant.sum(self.relevant_offered.to(self.dtype))
@@ -321,6 +360,23 @@ class Batch:
     def has_pairs(self) -> Tensor:
         """Whether a user has both a relevant item and a negative, `[batch]`."""
         return (self.negatives > 0) & (self.relevant_counts > 0)
+
+    def negative_scores(self, users: Tensor) -> list[Tensor]:
+        """The scores of the offered items that are not relevant, of the users where the mask `[batch]` is true."""
+        if self.lists is not None:
+            cells, found = self.lists.find(self.relevant.keys)
+            negative = torch.ones(len(self.lists.items) + 1, dtype=torch.bool, device=self.device)
+            negative[torch.where(found, cells, len(self.lists.items))] = False
+            return [self.lists.scores[negative[:-1] & users[self.lists.rows]]]
+        found_scores: list[Tensor] = []
+        if self.scores is None:
+            return found_scores
+        for row in users.nonzero().flatten():
+            scores = self.scores[row]
+            is_negative = scores > -torch.inf
+            is_negative[self.relevant.items[self.relevant.rows == row]] = False
+            found_scores.append(scores[is_negative].to(self.dtype))
+        return found_scores
 
     def offered_by_item(self, *, evaluated: bool) -> Tensor:
         """To how many users of the batch (or only the evaluated ones) each item was offered, `[items]`."""
@@ -334,17 +390,20 @@ class Batch:
     def _count_offered(self, chosen: Tensor) -> Tensor:
         num_items = self.truth.num_items
         counts = torch.zeros(num_items, dtype=torch.int64, device=self.device)
+        if self.offered_cells is not None:
+            return counts.index_add_(0, self.offered_cells.items, chosen[self.offered_cells.rows].long())
         if self.scores is None and self.lists is None:
             return counts
         looked_at = chosen
         if self.device.type == "cpu" or self.lists is not None:
             # Where nothing is missing but what was masked, the masked cells tell; only other rows must be looked at.
-            masked = self.seen.lengths if self.seen is not None else torch.zeros_like(self.relevant.lengths)
-            whole = chosen & (self.offered == num_items - masked)
+            whole = chosen & (self.offered == self._num_columns - self._masked)
             counts += whole.sum()
             if self.seen is not None:
                 masked_once = torch.full((1,), -1).expand(len(self.seen.items))
                 counts.index_add_(0, self.seen.items, masked_once if whole.all() else -whole[self.seen.rows].long())
+            if self.columns is not None:
+                counts *= self.columns
             looked_at = chosen & ~whole
             if self.scores is None or not looked_at.any():
                 return counts
@@ -520,27 +579,37 @@ def open_batch(
     seen: SparseRows | None = None,
     relevant: SparseRows | None = None,
     judged: Tensor | None = None,
+    raw_scores: Tensor | None = None,
+    columns: Tensor | None = None,
+    candidates: SparseRows | None = None,
     drawn: Drawn | None = None,
     correction: Correction | None = None,
 ) -> Iterator[Batch]:
     """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known already.
 
-    `judged` says who is a user of the truth; without it all are.
+    `judged` says who is a user of the truth; without it all are. `columns [items]` are the items that can be recommended; without
+    it all can. `candidates` are the cells that can be, seen ones not among them, where lists hold nothing else but not all of them.
+    `raw_scores` are those of the truth's cells, where the lists do not tell them.
     """
     if relevant is None:
         refuse_bad_ratings(truth.values, threshold)
         relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth}
-    about |= {"seen": seen, "judged": judged, "drawn": drawn, "correction": correction}
+    about |= {"seen": seen, "judged": judged, "columns": columns, "drawn": drawn, "correction": correction}
     if scores is None or isinstance(scores, ListRows):
-        raw = torch.full_like(truth.values, -torch.inf) if scores is None else scores.scores_at(truth.keys)
-        batch = Batch(None, truth, raw_scores=raw, lists=None if scores is None else without(scores, seen), **about)
+        if raw_scores is None:
+            raw_scores = torch.full_like(truth.values, -torch.inf) if scores is None else scores.scores_at(truth.keys)
+        lists = None if scores is None else without(within(scores, columns), seen)
+        batch = Batch(None, truth, raw_scores=raw_scores, lists=lists, candidates=candidates, **about)
         yield batch
         batch.close()
         return
     scores = scores.contiguous()
     raw_scores = scores.view(-1).index_select(0, truth.keys)
+    if columns is not None:
+        refuse_bad_scores(scores, users)  # what is hidden would not be noticed
+        scores = torch.where(columns, scores, -torch.inf)
     with hidden(scores, seen) as (masked, kept):
         batch = Batch(masked, truth, raw_scores=raw_scores, **about)
         try:
@@ -551,6 +620,18 @@ def open_batch(
             batch.close()
     if is_bad:
         refuse_bad_scores(scores, users)
+
+
+def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int) -> ListRows:
+    """Lists of candidates with their scores, `[batch, n]` both, in any order; -1 is no item. They hold all that is offered."""
+    if len(found := items[(items < -1) | (items >= num_items)]):
+        raise InputError(f"items holds {int(found[0])}; item numbers go from 0 to {num_items - 1}, and -1 fills up short rows.")
+    items, order = items.sort(dim=1)
+    if bool(((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any()):
+        raise InputError("items holds the same item twice in a row; each candidate may occur once.")
+    scores = torch.where(items >= 0, scores.gather(1, order), -torch.inf)
+    refuse_bad_scores(scores, users, items)
+    return ListRows.of_candidates(scores, items, num_items)
 
 
 def gain_of(ratings: Tensor, kind: str) -> Tensor:
@@ -576,16 +657,20 @@ def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
         )
 
 
-def refuse_bad_scores(scores: Tensor, users: Tensor) -> None:
-    """Refuse NaN and +inf: an error that says where the first is. On the CPU only: elsewhere it would wait."""
-    if scores.device.type != "cpu" or scores.numel() == 0:
+def refuse_bad_scores(scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
+    """Refuse NaN and +inf: an error that says where the first is. On the CPU only: elsewhere it would wait.
+
+    `items [batch, n]` are the columns of scores that are not of all items; making lists of them waits in any case.
+    """
+    if (scores.device.type != "cpu" and items is None) or scores.numel() == 0:
         return
     highest = scores.amax(1)
     bad = (~(highest < torch.inf)).nonzero().flatten()
     if len(bad):
         row = int(bad[0])
         what = "NaN" if torch.isnan(highest[row]) else "+inf"
-        column = int((torch.isnan(scores[row]) if what == "NaN" else scores[row] == torch.inf).nonzero()[0])
+        place = int((torch.isnan(scores[row]) if what == "NaN" else scores[row] == torch.inf).nonzero()[0])
+        column = place if items is None else int(items[row, place])
         raise InputError(
             f"the scores hold {what}, first in row {int(users[row])}, column {column} ({len(bad)} of the {len(scores)} rows of "
             "this batch have such scores); scores must be finite, or -inf for items that are not offered."

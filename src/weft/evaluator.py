@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.blocks import Batch, open_batch
+from weft.blocks import Batch, complete_lists, open_batch
 from weft.data import Features, Label, Labels, ListRows, Train
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
@@ -141,6 +141,7 @@ class Evaluator(nn.Module):
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
         self._has_lists = False  # what the source gives: lists, or scores
+        self._has_candidates = False  # whether something else than the whole catalogue was offered
 
     def _fuse(self) -> tuple[list[_Group], dict[Spec, BaseMetric]]:
         """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
@@ -232,23 +233,35 @@ class Evaluator(nn.Module):
     # ---------------------------------------------------------------------------------------------------- the pass
 
     @torch.no_grad()
-    def update(self, preds: Tensor, target: Any, user_indices: Any = None) -> None:
+    def update(self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None) -> None:
         """Add a batch: scores `[batch, items]`, and their truth as a dense or sparse matrix or as lists of item numbers.
 
         `user_indices` tells who the rows are; needed with `train`, and to name the rows of the per-user table.
+
+        With `items [batch, n]`, item numbers (-1 fills up short rows), `preds [batch, n]` are the scores of these candidates, and
+        nothing else was offered. The truth goes by item number as ever, or is dense `[batch, n]`, a rating for each candidate.
         """
         if user_indices is None and self.masks_seen:
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
         if user_indices is None and "user_groups" in self._inputs:
             raise InputError("update() needs user_indices, to know the groups of the users.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
-        self._check_items(scores.shape[1])
+        offered: Tensor | ListRows = scores
+        candidates = None if items is None else _item_numbers(items, scores)
+        if candidates is None:
+            num_items = scores.shape[1]
+            self._check_items(num_items)
+        elif self.num_items is None:
+            raise InputError("update() with items= needs to know how many items there are; give the Evaluator num_items=.")
+        else:
+            num_items = self.num_items
+            offered = complete_lists(scores, candidates, users, num_items)
         if "user_groups" in self._inputs:
             check_users(users, self._inputs["user_groups"].size, "user_groups")
-        truth = rows_of_target(target, len(scores), scores.shape[1], scores.device)
-        self.add(scores, truth, users=users, seen=self._seen(self._inputs["train"], users) if self.masks_seen else None)
+        truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
+        self.add(offered, truth, users=users, seen=self._seen(self._inputs["train"], users) if self.masks_seen else None)
         self._rows_met += len(scores)
-        self._items_met = scores.shape[1]
+        self._items_met = num_items
 
     def _check_items(self, found: int) -> None:
         """All batches have the same items: as many as was said, or as in the first batch."""
@@ -271,10 +284,18 @@ class Evaluator(nn.Module):
         seen: SparseRows | None = None,
         relevant: SparseRows | None = None,
         judged: Tensor | None = None,
+        raw_scores: Tensor | None = None,
+        columns: Tensor | None = None,
+        candidates: SparseRows | None = None,
         drawn: Drawn | None = None,
     ) -> None:
-        """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing."""
-        self._has_lists = isinstance(scores, ListRows)
+        """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing.
+
+        What can be recommended, where it is not everything: see `open_batch`.
+        """
+        is_complete = isinstance(scores, ListRows) and scores.complete
+        self._has_lists = isinstance(scores, ListRows) and not is_complete
+        self._has_candidates |= is_complete or columns is not None or candidates is not None
         with open_batch(
             scores,
             truth,
@@ -286,6 +307,9 @@ class Evaluator(nn.Module):
             seen=seen,
             relevant=relevant,
             judged=judged,
+            raw_scores=raw_scores,
+            columns=columns,
+            candidates=candidates,
             drawn=drawn,
             correction=self.correction,
         ) as batch:
@@ -456,7 +480,8 @@ class Evaluator(nn.Module):
                 "they stay relevant and cannot be hit"
             )
         if (gone := counts["relevant_not_offered"]) and gone > 0:
-            notes.append(f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered (no finite score)")
+            why = "not among the candidates, or without a finite score" if self._has_candidates else "no finite score"
+            notes.append(f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered ({why})")
         for k in self.cutoffs:
             if short := counts[f"short_lists@{k}"]:
                 notes.append(f"{short:,} users have fewer than {k} recommended items")
@@ -513,6 +538,7 @@ class Evaluator(nn.Module):
         """Forget every batch."""
         self._items_met = None
         self._rows_met = 0
+        self._has_candidates = False
         self.sums.zero_()
         self.tallies.zero_()
         self._kept.clear()
@@ -534,6 +560,7 @@ class Evaluator(nn.Module):
             )
             if not alike:
                 raise SettingError(f"cannot merge evaluators that differ in {name}; give both the same.")
+        self._has_candidates |= other._has_candidates
         if other._items_met is not None:
             self._check_items(other._items_met)
             self._items_met = other._items_met
@@ -542,6 +569,16 @@ class Evaluator(nn.Module):
         self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
         for metric, further in zip(self._own(), other._own()):
             metric.absorb(further)
+
+
+def _item_numbers(items: Any, scores: Tensor) -> Tensor:
+    """The number of the item that each score is of, `[batch, n]`."""
+    numbers = torch.as_tensor(items, device=scores.device)
+    if numbers.shape != scores.shape:
+        raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
+    if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
+        raise InputError(f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows.")
+    return numbers.long()
 
 
 def _finite(spec: Spec, metric: BaseMetric, value: Tensor) -> float:

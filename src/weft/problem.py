@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Cells, Interactions, Train, Vocabulary, read_cells, read_features, read_labels
-from weft.data.cells import build
+from weft.data.cells import build, read_pairs
 from weft.data.files import Table, is_file, read_table
 from weft.data.recommendations import Recommendations
 from weft.data.vocabulary import distinct
@@ -49,6 +49,8 @@ class Problem:
     lists: Recommendations | None = None
     seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
     dropped: int | None = None  # items that stood in a list already; None where that is an error
+    candidates: Interactions | None = None  # of each user, where they were given
+    candidates_unmatched: int = 0  # rows of candidates whose users are not evaluated
     tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
     notes: tuple[str, ...] = ()
 
@@ -63,14 +65,16 @@ def pose(
     batch_size: int | None,
     threshold: float | None,
     order: ListOrder,
+    candidates: Any = None,
 ) -> Problem:
-    """Number the users and items, and put truth and train into rows."""
+    """Number the users and items, and put truth, train and candidates, where they are given, into rows."""
     truth_cells = read_cells(truth, "truth")
     train_cells = None if train is None else read_cells(train, "train")
+    pairs = None if candidates is None else read_pairs(candidates, "candidates")
     labels = {name: read_table(given, name) if is_file(given) else given for name, given in labels.items()}
     users, items = (read_table(given, name) if is_file(given) else given for name, given in (("users", users), ("items", items)))
     named = source.named.cells if isinstance(source, RecommendationLists) else None
-    cells = {"source": named, "truth": truth_cells, "train": train_cells}
+    cells = {"source": named, "truth": truth_cells, "train": train_cells, "candidates": pairs}
     of_cells = {name: None if some is None else some.table for name, some in cells.items()}
     tables = {
         name: table for name, table in {**of_cells, "users": users, "items": items, **labels}.items() if isinstance(table, Table)
@@ -84,13 +88,14 @@ def pose(
         items_in_order = items is not None or any(
             cells is not None and cells.shape is not None for cells in (truth_cells, train_cells)
         )
-        item_ids = _catalogue(source, items, truth_cells, train_cells, order.last_id_first)
+        item_ids = _catalogue(source, items, truth_cells, train_cells, pairs, order.last_id_first)
         truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
+        pairs = None if pairs is None else pairs.named(item_ids)
         user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
         notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
         lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
     else:
-        user_ids, item_ids, probed = _rows_and_columns(source, users, items, truth_cells, batch_size)
+        user_ids, item_ids, probed = _rows_and_columns(source, users, items, (truth_cells, train_cells), batch_size)
     num_rows = user_ids.size
     user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
     judged = np.ones(num_rows, dtype=np.bool_)
@@ -115,6 +120,13 @@ def pose(
     read_train, all_users, unmatched = None, user_ids, 0
     if train_cells is not None:
         read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows)
+    offered, of_others = None, 0
+    if pairs is not None:
+        offered, of_others, repeated = _candidate_rows(pairs, user_ids, item_ids, num_rows)
+        if of_others:
+            notes.append(f"{of_others:,} rows of candidates belong to users who are not evaluated")
+        if repeated:
+            notes.append(f"candidates repeat {repeated:,} (user, item) rows; each counts once")
     read = {
         name: read_features(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_features"
@@ -137,15 +149,18 @@ def pose(
         probed,
         lists,
         dropped=dropped,
+        candidates=offered,
+        candidates_unmatched=of_others,
         tables=tables,
         notes=tuple(notes),
     )
 
 
 def _rows_and_columns(
-    source: Source, users: Any, items: Any, truth: Cells, batch_size: int | None
+    source: Source, users: Any, items: Any, given: tuple[Cells, Cells | None], batch_size: int | None
 ) -> tuple[Vocabulary, Vocabulary, int]:
-    """The users and items of scores, and how many users a model was asked for to find out."""
+    """The users and items of scores, and how many users a model was asked for to find out. `given`: truth and train."""
+    truth, train = given
     user_ids = _vocabulary("user", users, source.num_users)
     if user_ids is None:  # a model can score whoever is asked for: those of the truth
         if truth.shape is not None:
@@ -155,18 +170,20 @@ def _rows_and_columns(
     item_ids = _vocabulary("item", items, source.num_items)
     if item_ids is None and truth.shape is not None:
         item_ids = Vocabulary.numbers("item", truth.shape[1])
+    if item_ids is None and train is not None and train.shape is not None:
+        item_ids = Vocabulary.numbers("item", train.shape[1], origin="train")
     return (user_ids, item_ids, 0) if item_ids is not None else (user_ids, *_columns_of_model(source, user_ids, batch_size))
 
 
 def _catalogue(
-    source: RecommendationLists, items: Any, truth: Cells, train: Cells | None, last_id_first: bool = False
+    source: RecommendationLists, items: Any, truth: Cells, train: Cells | None, pairs: Cells | None, last_id_first: bool = False
 ) -> Vocabulary:
     """The items that lists are about: those given, or the columns of a matrix, or every item that occurs."""
     if items is not None:
         return _given_ids("item", items)
     given = [cells for cells in (truth, train) if cells is not None]
-    for cells in given:
-        if cells.shape is not None:
+    for cells in (*given, pairs):
+        if cells is not None and cells.shape is not None:
             return Vocabulary.numbers("item", cells.shape[1], origin=cells.where)
     lists = source.named.cells
     listed = Vocabulary.found("item", [lists.items], origin=lists.where)
@@ -179,6 +196,7 @@ def _catalogue(
             f"{lists.where} and {truth.where} have no item in common: the lists have {_some(listed.ids)}, the truth {_some(met[0])}"
             ". Write the ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
         )
+    met += [] if pairs is None else [distinct(pairs.items)]
     found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
     return found.by_text_descending() if last_id_first else found
 
@@ -260,3 +278,15 @@ def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: in
         users = users.extend(cells.users.filter(unmatched).unique(maintain_order=True))
         user_codes = users.encode(cells.users, "train")
     return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
+
+
+def _candidate_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int, int]:
+    """The candidates of the evaluated users, each once; how many rows belong to others, and how many repeat one."""
+    if cells.shape is not None:
+        user_codes, item_codes = cells.encode(Vocabulary(users.kind, num_rows, users.ids[:num_rows]), items)
+    else:
+        user_codes, item_codes = users.encode(cells.users, cells.where), cells.encode_items(items)
+    known = user_codes >= 0
+    rows = Interactions.from_codes(user_codes[known], item_codes[known], cells.values[known], users.size, items.size)
+    repeated = rows.repeated()
+    return rows.keep(~repeated), int((~known).sum()), int(repeated.sum())

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import ListRows
 from weft.data.interactions import check_threshold, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
-from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
+from weft.errors import MissingInput, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.names import Spec
+from weft.offers import Choice, Offers, read_choice, score
 from weft.problem import ListOrder, Problem, pose
 from weft.profiles import adopt, choose, find_profile
-from weft.ranking import TIE_RULES, TieRule
+from weft.ranking import TIE_RULES, TieRule, within
 from weft.registry import as_list, expand, nameable
 from weft.result import Result
 from weft.sources import RecommendationLists, Source, open_source
@@ -76,7 +78,8 @@ def evaluate(
     """Evaluate a model in one pass over its users.
 
     source
-        Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`.
+        Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an object with `score(users)`. If
+        it has a parameter `items` too, it is asked `score(users, items)` where only some items of each user are needed.
         Or recommendation lists: a polars or pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the
         best first, or `{user: {item: score}}`. Scored lists are ranked by score and the tie rule, lists with ranks by rank, others
         as they stand. Or the path of a file of such lists.
@@ -158,7 +161,10 @@ def evaluate(
     available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
     # A metric that cannot run is refused before any data is read.
     wanted = expand(metrics, as_cutoffs(top_k), available=available)
-    if has_lists:
+    choice = read_choice(
+        candidates, strategy, num_negatives, negative_sampling, neg_alpha, has_train=train is not None, has_lists=has_lists
+    )
+    if has_lists and choice.pool != "listed":
         _refuse(wanted, "needs_all_scores", "the scores of all items, which lists do not have; LAUC is the area that a list tells")
     hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
@@ -167,8 +173,9 @@ def evaluate(
         _refuse(
             wanted, "reads_scores", "scores, which these lists do not have; add a column 'score', or give {user: {item: score}}"
         )
+        _refuse(wanted, "needs_all_scores", "scores, which these lists do not have; LAUC is the area that a list tells")
     order = ListOrder(duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None)
-    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order)
+    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order, choice.given)
     if problem.lists is not None and problem.train is not None and mask_seen is not False:
         problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)))
     evaluator = Evaluator(
@@ -192,23 +199,13 @@ def evaluate(
         evaluator.to(device)
     user_keys = torch.as_tensor(problem.users.keys()) if hashes else None
     relevant = problem.truth.relevant(relevance_threshold)
+    offers = Offers(choice, problem, relevant, masks=masks, seed=seed)
     last = problem.users.size if missing_lists == "zero" else problem.num_rows
-    step = batch_size or _users_at_once(problem, device, evaluator)
+    step = batch_size or _users_at_once(problem, device, evaluator, choice)
+    widths = offers.widths if choice.is_per_user and batch_size is None else None
     with _progress_bar(last, progress) as advance:
-        for start, stop in _spans(problem, last, step):
-            scores: Tensor | ListRows | None = None
-            where = device or torch.device("cpu")
-            if isinstance(problem.source, RecommendationLists):
-                scores = problem.source.lists(start, stop, where)
-            elif start < problem.num_rows:
-                scores = problem.source.scores(start, stop, problem.users.ids[start:stop])
-                if scores.shape[1] != problem.items.size:
-                    raise InputError(
-                        f"the model answered with {scores.shape[1]} columns, but there are {problem.items.size} items; "
-                        "it must give one score per item, in the order of items=."
-                    )
-                scores = scores if device is None else scores.to(device)
-                where = scores.device
+        for start, stop in _spans(problem, last, step, widths):
+            scores, where, about = _of_users(problem, offers, start, stop, device)
             evaluator.to(where)
             codes = torch.arange(start, stop, device=where)
             truth = SparseRows.of(problem.truth.rows(start, stop), where)
@@ -220,9 +217,40 @@ def evaluate(
                 seen=SparseRows.of(problem.train.cells.rows(start, stop), where) if masks and problem.train is not None else None,
                 relevant=truth if relevant is problem.truth else SparseRows.of(relevant.rows(start, stop), where),
                 judged=torch.as_tensor(problem.judged[start:stop]).to(where),
+                columns=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
+                **about,
             )
             advance(stop - start)
-    return _label(evaluator.compute(), problem, name, masks, missing_lists)
+    return _label(evaluator.compute(), problem, name, masks, missing_lists, offers, wanted)
+
+
+def _of_users(
+    problem: Problem, offers: Offers, start: int, stop: int, device: torch.device | None
+) -> tuple[Tensor | ListRows | None, torch.device, dict[str, Any]]:
+    """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they are; and what they were offered."""
+    source, where = problem.source, device or torch.device("cpu")
+    offer = offers.take(start, stop) if offers.has_rows(start) else None
+    about: dict[str, Any] = {} if offer is None else {"drawn": offer.counted(where)}
+    if isinstance(source, RecommendationLists):
+        lists = source.lists(start, stop, where)
+        if offers.choice.pool == "listed":
+            return replace(lists, complete=True), where, about
+        if offer is None:
+            return lists, where, about
+        about["raw_scores"] = lists.scores_at(SparseRows.of(problem.truth.rows(start, stop), where).keys)
+        about["candidates"] = SparseRows.of(offer.rows(stop - start, problem.items.size), where)
+        listed = within(lists, about["candidates"])
+        offers.counts["candidates_not_listed"] += len(offer.cells) - len(listed.items)
+        return listed, where, about
+    if start >= problem.num_rows:
+        return None, where, about
+    if offer is not None:
+        lists, about["raw_scores"] = score(source, problem, offer, start, stop, device)
+        where = lists.items.device
+        return lists, where, about | {"drawn": offer.counted(where)}
+    scores = source.scores(start, stop, problem.users.ids[start:stop], problem.items.ids)
+    scores = scores if device is None else scores.to(device)
+    return scores, scores.device, about
 
 
 def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> None:
@@ -233,28 +261,37 @@ def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> N
         raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {what}.")
 
 
-def _users_at_once(problem: Problem, device: torch.device | None, evaluator: Evaluator) -> int:
+def _users_at_once(problem: Problem, device: torch.device | None, evaluator: Evaluator, choice: Choice) -> int:
     """How many users are in a batch: as many as the memory of their scores allows. Scores that are held already take none."""
-    if isinstance(problem.source, RecommendationLists):
+    source = problem.source
+    if isinstance(source, RecommendationLists) or (choice.is_per_user and source.scores_some):
         enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
         if not evaluator.wants_dense:
             return enough
         return min(enough, _fitting(problem.items.size))
-    return _BATCH_USERS if problem.source.holds_scores and device is None else _fitting(problem.items.size)
+    is_read_in_place = source.holds_scores and device is None and choice.pool == "all"
+    return _BATCH_USERS if is_read_in_place else _fitting(problem.items.size)
 
 
 def _fitting(num_items: int) -> int:
     return int(np.clip(_BATCH_BYTES // (4 * max(1, num_items)), 1, _BATCH_USERS))
 
 
-def _spans(problem: Problem, last: int, step: int) -> Iterator[tuple[int, int]]:
-    """Batches of rows; those with scores and those without never share one. A model's first answer is a batch of its own."""
+def _spans(problem: Problem, last: int, step: int, widths: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
+    """Batches of rows; those with scores and those without never share one. A model's first answer is a batch of its own.
+
+    `widths`: how many cells each user has at most; a batch as wide as the widest of its users stays in bounds.
+    """
     if problem.probed:
         yield 0, problem.probed
-    for start in range(problem.probed, problem.num_rows, step):
-        yield start, min(start + step, problem.num_rows)
-    for start in range(problem.num_rows, last, step):
-        yield start, min(start + step, last)
+    for first, end in ((problem.probed, problem.num_rows), (problem.num_rows, last)):
+        start = first
+        while start < end:
+            stop = min(start + step, end)
+            while widths is not None and stop - start > 1 and (stop - start) * int(widths[start:stop].max()) > _BATCH_POSITIONS:
+                stop = start + (stop - start) // 2
+            yield start, stop
+            start = stop
 
 
 def _device(given: Any) -> torch.device:
@@ -268,7 +305,15 @@ def _device(given: Any) -> torch.device:
         ) from None
 
 
-def _label(result: Result, problem: Problem, name: str | None, masks: bool, missing_lists: str) -> Result:
+def _label(
+    result: Result,
+    problem: Problem,
+    name: str | None,
+    masks: bool,
+    missing_lists: str,
+    offers: Offers,
+    wanted: Mapping[Spec, type[BaseMetric]],
+) -> Result:
     """The result with the caller's ids, and what it should say of the data."""
     notes = [note for table in problem.tables.values() for note in table.notes]
     notes += problem.notes
@@ -277,6 +322,8 @@ def _label(result: Result, problem: Problem, name: str | None, masks: bool, miss
         what = "scores" if problem.lists is None else "list"
         notes.append(f"{missing:,} users of the truth have no {what} and are left out (missing_lists='skip')")
     notes += _notes_of_lists(problem, masks)
+    notes += offers.notes()
+    notes += _notes_of_exposure(offers, wanted)
     collapsed = 0 if problem.train is None else problem.train.repetitions
     if collapsed:
         notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
@@ -287,6 +334,7 @@ def _label(result: Result, problem: Problem, name: str | None, masks: bool, miss
         "train": problem.train.cells.fingerprint() if problem.train is not None else None,
         "source": problem.source.fingerprint(),
         "source_kind": problem.source.kind,
+        **({} if offers.fingerprint() is None else {"candidates": offers.fingerprint()}),
     }
     files = {argument: str(table.file.path) for argument, table in problem.tables.items()}
     per_user = result.per_user
@@ -301,9 +349,11 @@ def _label(result: Result, problem: Problem, name: str | None, masks: bool, miss
             "train_rows_unmatched": problem.unmatched,
             **({} if problem.seen_in_lists is None else {"seen_in_lists": problem.seen_in_lists}),
             **({} if problem.dropped is None else {"duplicates_dropped": problem.dropped}),
+            **({} if problem.candidates is None else {"candidates_unmatched": problem.candidates_unmatched}),
+            **offers.counts,
         },
         notes=(*notes, *result.notes),
-        settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
+        settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists, **offers.choice.settings},
         provenance={**result.provenance, "fingerprint": inputs, **({"files": files} if files else {})},
         per_user=per_user,
     )
@@ -314,6 +364,14 @@ def _own_name(source: Source | RecommendationLists) -> str:
     if isinstance(source, RecommendationLists) and source.named.cells.table is not None:
         return source.named.cells.table.file.path.name.partition(".")[0] or source.kind
     return source.kind
+
+
+def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
+    """Which metrics look at what was listed, or offered, where that was not the whole catalogue."""
+    names = list(dict.fromkeys(str(spec.at(None)) for spec, metric in wanted.items() if nameable(spec, metric).is_of_exposure))
+    if names and (what := offers.said_of()):
+        many = len(names) > 1
+        yield f"{', '.join(names)} {'look' if many else 'looks'} at which items are listed, and ran on candidates: {what}"
 
 
 def _notes_of_lists(problem: Problem, masks: bool) -> Iterator[str]:

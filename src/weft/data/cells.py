@@ -139,6 +139,15 @@ def read_cells(data: Any, where: str) -> Cells:
     )
 
 
+def read_pairs(data: Any, where: str) -> Cells:
+    """Users and items in any of the same forms, whatever else stands beside them."""
+    if is_frame(data):
+        users, items = read_ids(*open_frame(data, where), where)
+        return Cells(where, users, items, np.ones(len(users)), what="")
+    cells = read_cells(data, where)
+    return replace(cells, values=np.ones(len(cells.values)), what="")
+
+
 def is_frame(data: Any) -> bool:
     """Whether this is a table of polars' or pandas'."""
     library, name = type(data).__module__.partition(".")[0], type(data).__name__

@@ -36,6 +36,7 @@ _USES = {
     "lists": ("user", "item", "score"),
     "truth": ("user", "item", "rating"),
     "train": ("user", "item", "rating"),
+    "candidates": ("user", "item"),
     "timed": ("user", "item", "rating", "timestamp"),  # truth and train, where the order in time matters
     "items": ("item",),
     "users": ("user",),
@@ -164,8 +165,8 @@ def is_file(given: Any) -> bool:
 def read_table(given: str | Path | File | Table, where: str, *, use: str | None = None) -> Table:
     """Read a file once; `evaluate` takes the table wherever it takes the file.
 
-    `where` says what it is, for messages. `use` says what its columns are for: "lists", "truth", "train", "items", "users",
-    "user_groups", "item_clusters" or "item_features"; without it, `where` does, and what is none of these is lists.
+    `where` says what it is, for messages. `use` says what its columns are for: "lists", "truth", "train", "candidates", "items",
+    "users", "user_groups", "item_clusters" or "item_features"; without it, `where` does, and what is none of these is lists.
     """
     if isinstance(given, Table):
         return given
@@ -208,7 +209,8 @@ def _check_parts(parts: list[Part], layouts: list[Layout]) -> None:
 def _roles(layout: Layout, file: File, use: str, where: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """The column of each role, and the columns without one."""
     names, wanted = list(layout.names), _USES[use]
-    if layout.kind and {"run": "lists", "qrels": "truth"}[layout.kind] != use and not (layout.kind == "qrels" and use == "train"):
+    welcome = {"run": ("lists", "candidates"), "qrels": ("truth", "train", "candidates")}
+    if layout.kind and use not in welcome[layout.kind]:
         is_, wants = ("a TREC run", "qrels") if layout.kind == "run" else ("TREC qrels", "a run")
         raise InputError(f"{where} is {is_}; expected {wants} here, or another table. Were the two files swapped?")
     roles: dict[str, str] = {}

@@ -107,13 +107,13 @@ class Interactions:
 
 def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:
     """A short digest of the cells by their ids: the same whatever numbers stand for them, as other lists bring other catalogues."""
-    hashes = _mixed(users.keys_of(cells.users), items.keys_of(cells.items), cells.values.astype(np.float64).view(np.int64))
+    hashes = mixed(users.keys_of(cells.users), items.keys_of(cells.items), cells.values.astype(np.float64).view(np.int64))
     # Sums do not depend on the order of the cells; that of squares leaves no room for cells that trade places.
     parts = (len(hashes), hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64))
     return hashlib.sha256(np.array(parts, dtype=np.uint64).tobytes()).hexdigest()[:16]
 
 
-def _mixed(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:
+def mixed(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A hash of the numbers of each row, by multiplication and shifts; in place, because new memory costs more."""
     mixed = np.full(len(columns[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in columns:

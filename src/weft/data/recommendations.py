@@ -206,7 +206,7 @@ class Recommendations:
 class ListRows(InRows):
     """The lists of a batch: `Recommendations` as tensors, on the batch's device.
 
-    `missing`: the source has no list for these users, not even an empty one.
+    `missing`: the source has no list for these users, not even an empty one. `complete`: they hold everything that was offered.
     """
 
     offsets: Tensor
@@ -217,6 +217,28 @@ class ListRows(InRows):
     num_items: int
     certain: bool
     missing: bool = False
+    complete: bool = False
+
+    @classmethod
+    def of_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> ListRows:
+        """Complete lists: the items `[batch, n]` (ascending in a row, -1 = none) that have a score above `-inf`, best first."""
+        scores = torch.where(items >= 0, scores.to(float_type(scores.device)), -torch.inf)
+        offered = scores > -torch.inf
+        lengths = offered.sum(1)
+        offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        best = scores.sort(dim=1, descending=True, stable=True)  # equal scores stay in the order of their items
+        standing = torch.empty_like(best.indices)
+        standing.scatter_(1, best.indices, torch.arange(items.shape[1], device=items.device).expand_as(items))
+        first = torch.arange(len(items), device=items.device)[:, None] * num_items
+        in_order = (items.gather(1, best.indices), best.values)
+        by_item = (first + items, offsets[:-1, None] + standing)
+        if scores.device.type == "cpu" and bool(offered.all()):  # mostly rows are full
+            (listed, values), (keys, places) = (tuple(part.reshape(-1) for part in parts) for parts in (in_order, by_item))
+        else:
+            is_listed = best.values > -torch.inf
+            listed, values = (part[is_listed] for part in in_order)
+            keys, places = (part[offered] for part in by_item)
+        return cls(offsets, listed, values, keys, places, num_items, certain=False, complete=True)
 
     @classmethod
     def nothing(cls, users: int, num_items: int, device: torch.device) -> ListRows:
@@ -251,6 +273,21 @@ class ListRows(InRows):
             found = torch.searchsorted(self.keys, keys)
         found = found.clamp_(max=len(self.keys) - 1)
         return self.places.index_select(0, found), self.keys.index_select(0, found) == keys
+
+    def holds(self, keys: Tensor) -> Tensor:
+        """Whether something is listed at each of these places of the flattened matrix."""
+        return self.find(keys)[1]
+
+    @cached_property
+    def double_ranks(self) -> Tensor:
+        """For each cell, how many of its list score above it, plus how many at least as high; itself among them."""
+        cells = torch.arange(len(self.items), device=self.items.device)
+        is_first = torch.ones(len(cells) + 1, dtype=torch.bool, device=cells.device)  # of those that score alike
+        if not self.certain and len(cells) > 1:
+            is_first[1:-1] = (self.scores[1:] != self.scores[:-1]) | (self.rows[1:] != self.rows[:-1])
+        start = torch.where(is_first[:-1], cells, 0).cummax(0).values if len(cells) else cells
+        stop = torch.where(is_first[1:], cells + 1, len(cells)).flip(0).cummin(0).values.flip(0) if len(cells) else cells
+        return start + stop - 2 * self.offsets[self.rows]
 
     def scores_at(self, keys: Tensor) -> Tensor:
         """The scores at places in a flattened `[batch, items]` matrix, `-inf` where nothing is listed or has a score."""
@@ -296,6 +333,7 @@ class ListRows(InRows):
             self.num_items,
             self.certain,
             self.missing,
+            self.complete,
         )
 
     def reorder(self, cells: Tensor) -> ListRows:
@@ -311,6 +349,7 @@ class ListRows(InRows):
             self.num_items,
             self.certain,
             self.missing,
+            self.complete,
         )
 
 

@@ -108,14 +108,19 @@ class SparseRows(InRows):
         return SparseRows(offsets, self.items[cells], self.values[cells], self.num_items)
 
 
-def rows_of_target(target: Any, batch: int, num_items: int, device: torch.device) -> SparseRows:
+def rows_of_target(target: Any, batch: int, num_items: int, device: torch.device, candidates: Tensor | None = None) -> SparseRows:
     """The truth of a batch in the forms that `update` takes.
 
     A dense `[batch, items]` tensor, a sparse one (torch or scipy), or the items of each row: a list of lists, or an integer
-    tensor `[batch, n]` (n not the number of items) padded with -1.
+    tensor `[batch, n]` (n not the number of items) padded with -1. With `candidates [batch, n]`, a dense matrix of their shape
+    is about these.
     """
     if isinstance(target, SparseRows):
         return target
+    if candidates is not None and isinstance(target, (Tensor, np.ndarray)) and tuple(target.shape) == tuple(candidates.shape):
+        dense = torch.as_tensor(target)
+        if dense.layout == torch.strided and not dense.is_complex():
+            return _rows_of_candidates(dense.detach().to(device), candidates, num_items)
     if isinstance(target, Tensor) and target.layout == torch.strided and not target.is_complex():
         integers = not target.is_floating_point() and target.dtype != torch.bool
         if integers and (target.ndim == 1 or (target.ndim == 2 and target.shape[1] != num_items)):
@@ -151,6 +156,17 @@ def _rows_of_dense(target: Tensor, batch: int, num_items: int) -> SparseRows:
     rows, items = target.nonzero(as_tuple=True)
     offsets = torch.searchsorted(rows, torch.arange(batch + 1, device=rows.device))
     return SparseRows(offsets, items, target[rows, items].to(float_type(target.device)), num_items)
+
+
+def _rows_of_candidates(target: Tensor, items: Tensor, num_items: int) -> SparseRows:
+    """A rating for each candidate, 0 where it has none."""
+    if bool(((target != 0) & (items < 0)).any()):
+        raise InputError("target has a rating where items is -1, which is no item; expected 0 there.")
+    rows, places = target.nonzero(as_tuple=True)
+    found = items[rows, places]
+    order = (rows * num_items + found).argsort()
+    offsets = torch.searchsorted(rows, torch.arange(len(items) + 1, device=rows.device))
+    return SparseRows(offsets, found[order], target[rows, places][order].to(float_type(target.device)), num_items)
 
 
 def _pad(lists: Sequence[Any]) -> Tensor:

@@ -296,7 +296,7 @@ class GAUC(UserMean):
     (`"positives"`), or of ratings in the truth (`"interactions"`).
 
     Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; recommendation lists, which lack the
-    scores of all other items, are refused: LAUC takes them.
+    scores of all other items, are refused (LAUC takes them), unless they hold all that was offered (`candidates="listed"`).
 
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
@@ -337,7 +337,8 @@ class AUC(SummedMetric):
     matrix.
 
     Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5; recommendation
-    lists, which lack the scores of all other items, are refused: LAUC takes them.
+    lists, which lack the scores of all other items, are refused (LAUC takes them), unless they hold all that was offered
+    (`candidates="listed"`).
 
     Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
@@ -395,16 +396,10 @@ class AUC(SummedMetric):
         cells = judged[batch.relevant.rows]
         self.user_count = self.user_count + judged.sum()
         self.positive_count = self.positive_count + cells.sum()
-        if batch.scores is None:
-            return
         assert isinstance(self.positive_scores, list) and isinstance(self.negative_scores, list)
         offered = batch.relevant_scores > -torch.inf
         self.positive_scores.append(batch.relevant_scores[cells & offered].to(batch.dtype))
-        for row in judged.nonzero().flatten():
-            scores = batch.scores[row]
-            negative = scores > -torch.inf
-            negative[batch.relevant.items[batch.relevant.rows == row]] = False
-            self.negative_scores.append(scores[negative].to(batch.dtype))
+        self.negative_scores += batch.negative_scores(judged)
 
     def users_counted(self) -> Tensor:
         return self.user_count
@@ -467,6 +462,7 @@ class F1(_Accuracy):
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
         self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
+        self.is_of_exposure = any(part.metric.is_of_exposure for part in self._parts)
         highest = [high for part in self._parts if (high := part.metric.bounds[1]) is not None]
         self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
 

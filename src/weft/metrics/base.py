@@ -106,6 +106,8 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     reads_scores: bool = False
     # Whether it looks at the scores of the whole catalogue, so that recommendation lists are not enough.
     needs_all_scores: bool = False
+    # Whether it is about which items are listed or offered, wanted or not: on some candidates it tells little of the catalogue.
+    is_of_exposure: bool = False
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
     averages_ties: bool = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None

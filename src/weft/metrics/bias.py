@@ -31,6 +31,7 @@ class _OfLists(UserAverageTopKMetric):
     """A number per list, over all lists or those of users with a relevant item."""
 
     family = "bias"
+    is_of_exposure = True
     bounds: Bounds = (0.0, None)
     undefined = "no list counts"
 
@@ -206,6 +207,7 @@ class PopRSP(_HeadAndTail):
     tensor(0.3333, dtype=torch.float64)
     """
 
+    is_of_exposure = True
     undefined = "head or tail is not offered, or nothing is recommended"
 
     def __init__(self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any) -> None:

@@ -37,6 +37,7 @@ class ItemCoverage(TopKMetric, SummedMetric):
     """
 
     family = "coverage"
+    is_of_exposure = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     undefined = "the catalogue is empty"
@@ -65,6 +66,7 @@ class _OfUsers(UserAverageTopKMetric):
     """What the coverage metrics over users have in common: a number per list, over all lists."""
 
     family = "coverage"
+    is_of_exposure = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     users = "lists"

@@ -21,6 +21,7 @@ class _Spread(TopKMetric, SummedMetric):
     """A number that describes how often each item of the catalogue stands in a list: all lists, or those of evaluated users."""
 
     family = "diversity"
+    is_of_exposure = True
 
     def __init__(self, k: int, *, num_items: int, users: str, **settings: Any) -> None:
         super().__init__(k, **settings)
@@ -173,6 +174,7 @@ class SRecall(UserAverageTopKMetric):
         self._features = features_by_number(item_features, num_items)
         self.denominator = one_of("denominator", denominator, ("relevant", "catalogue"))
         self.numerator = one_of("numerator", numerator, ("relevant", "list"))
+        self.is_of_exposure = self.numerator == "list"
         if (self.numerator, self.denominator) == ("list", "relevant"):
             self.bounds = (0.0, None)
 

@@ -137,6 +137,7 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
     {'BiasDisparityBR@1[F, a]': 2.0, 'BiasDisparityBR@1[F, b]': 0.0}
     """
 
+    is_of_exposure = True
     undefined = undefined_cell = "the group is recommended no item that has a label"
     reference = _BIAS_REFERENCE
 
@@ -284,6 +285,7 @@ class RSP(_Rates):
     tensor(0.3333, dtype=torch.float64)
     """
 
+    is_of_exposure = True
     undefined = "fewer than two clusters are offered, or no item with a label is recommended"
     undefined_cell = "the cluster is not offered"
     reference = _PARITY_REFERENCE
@@ -325,6 +327,8 @@ class ItemMADRanking(_ItemMAD):
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
     """
+
+    is_of_exposure = True
 
     def __init__(
         self,
@@ -450,6 +454,7 @@ class UserMADRating(_UserMAD):
     """
 
     reads_scores = True
+    is_of_exposure = True
     undefined = "fewer than two groups have a user with a recommended item"
 
     def __init__(self, k: int, *, user_groups: Any, num_users: int | None = None, users: str = "lists", **settings: Any) -> None:

@@ -53,6 +53,7 @@ class _Point(UserAverageTopKMetric):
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
         self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
+        self.is_of_exposure = any(part.metric.is_of_exposure for part in self._parts)
 
     def needed_inputs(self) -> set[str]:
         return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))

@@ -37,6 +37,7 @@ class _Novelty(UserAverageTopKMetric):
         self._train = Train.read(train)
         self.relevance = one_of("relevance", relevance, (*RELEVANCES, "discounted")).replace("discounted", "graded")
         self.gain = one_of("gain", gain, GAINS)
+        self.is_of_exposure = self.relevance == "none"
         if self.relevance == "graded":
             self.bounds = (0.0, None)
         else:  # no gain is looked at

@@ -15,10 +15,21 @@ def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
     if seen is None or len(seen.items) == 0 or len(lists.items) == 0:
         return lists
     cells, found = lists.find(seen.keys)
+    if lists.items.device.type == "cpu" and not bool(found.any()):  # elsewhere it would wait
+        return lists
     # What is not listed is written to one more cell, which is cut off.
     kept = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=lists.items.device)
     kept[torch.where(found, cells, len(lists.items))] = False
     return lists.keep(kept[:-1])
+
+
+def within(lists: ListRows, offered: Tensor | SparseRows | None) -> ListRows:
+    """The lists with nothing but what can be recommended: some items (a mask `[items]`), or some cells. They close up."""
+    if offered is None:
+        return lists
+    if isinstance(offered, SparseRows):
+        return lists.keep(offered.holds(lists.rows * lists.num_items + lists.items))
+    return lists.keep(offered[lists.items])
 
 
 def settle_ties(lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> ListRows:

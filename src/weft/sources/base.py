@@ -26,9 +26,14 @@ class Source(Protocol):
     num_users: int | None
     num_items: int | None
     holds_scores: bool  # whether `scores` gives views of what is there, so that a batch takes no memory
+    scores_some: bool  # whether `scores_of` computes no more than what it is asked for
 
-    def scores(self, start: int, stop: int, users: Any) -> Tensor:
-        """The scores `[stop - start, items]` of rows start to stop - 1; `users` are their ids."""
+    def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
+        """The scores `[stop - start, items]` of rows start to stop - 1; `users` are their ids, `items` those of the catalogue."""
+        ...
+
+    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+        """The scores `[rows, n]` of some items of each row: `items [rows, n]` are columns, `ids` the ids of all columns."""
         ...
 
     def fingerprint(self) -> str | None:

@@ -10,6 +10,11 @@ from torch import Tensor
 from weft.errors import InputError
 from weft.sources.base import as_tensor, sample_digest
 
+# Numbers of item embeddings that are gathered at once.
+_TILE = 1 << 20
+# From how many times more items than are asked for on, gathering embeddings is cheaper than multiplying all of them.
+_FEW = 64
+
 
 class Factors:
     """User embeddings `[users, d]` and item embeddings `[items, d]`, with optional biases.
@@ -25,6 +30,7 @@ class Factors:
 
     kind = "factors"
     holds_scores = False
+    scores_some = True
 
     def __init__(self, user_embeddings: Any, item_embeddings: Any, *, user_biases: Any = None, item_biases: Any = None) -> None:
         self._users = as_tensor(user_embeddings, "user_embeddings")
@@ -50,13 +56,33 @@ class Factors:
             raise InputError(f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one each.")
         return biases.to(embeddings)
 
-    def scores(self, start: int, stop: int, users: Any) -> Tensor:
+    def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         with torch.no_grad():
             scores = self._users[start:stop] @ self._items.T
             if self._user_biases is not None:
                 scores += self._user_biases[start:stop, None]
             if self._item_biases is not None:
                 scores += self._item_biases
+        return scores
+
+    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+        """Products of these pairs alone: those of the full product up to rounding, and the same where items are few."""
+        rows, items = rows.to(self._users.device), items.to(self._users.device)
+        multiplies_all = len(self._items) <= _FEW * items.shape[1]
+        step = max(1, _TILE // (len(self._items) if multiplies_all else max(1, items.shape[1] * self._items.shape[1])))
+        with torch.no_grad():
+            scores = self._users.new_empty(items.shape)
+            for start in range(0, len(rows), step):
+                own, some = self._users[rows[start : start + step]], items[start : start + step]
+                if multiplies_all:
+                    scores[start : start + step] = (own @ self._items.T).gather(1, some)
+                else:
+                    chosen = self._items.index_select(0, some.reshape(-1)).view(*some.shape, -1)
+                    scores[start : start + step] = torch.bmm(chosen, own[:, :, None])[:, :, 0]
+            if self._user_biases is not None:
+                scores += self._user_biases[rows, None]
+            if self._item_biases is not None:
+                scores += self._item_biases[items]
         return scores
 
     def fingerprint(self) -> str:

@@ -14,6 +14,7 @@ class ScoreMatrix:
     """Scores `[users, items]`, torch or NumPy; batches are views of it, or converted one by one."""
 
     kind = "score matrix"
+    scores_some = True
 
     def __init__(self, scores: Any) -> None:
         check_scores(scores, "the score matrix")
@@ -24,8 +25,14 @@ class ScoreMatrix:
         self.num_users: int | None = scores.shape[0]
         self.num_items: int | None = scores.shape[1]
 
-    def scores(self, start: int, stop: int, users: Any) -> Tensor:
+    def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         return as_tensor(self._scores[start:stop], "the score matrix")
+
+    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+        if isinstance(self._scores, Tensor):
+            rows, items = rows.to(self._scores.device), items.to(self._scores.device)
+            return as_tensor(self._scores[rows[:, None], items], "the score matrix")
+        return as_tensor(self._scores[rows.numpy()[:, None], items.numpy()], "the score matrix")
 
     def fingerprint(self) -> str:
         return sample_digest(self._scores)
