@@ -354,6 +354,33 @@ class Batch:
             counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
         return counts
 
+    def offered_cells(self, *, evaluated: bool) -> tuple[Tensor, SparseRows]:
+        """What was offered to each user: everything, `[batch]`, but for the cells of value -1; or only the cells of value 1.
+
+        The counts of `offered_by_item`, user by user. Of a user to whom something has no score, each offered item is a cell.
+        """
+        chosen = self.relevant.lengths > 0 if evaluated else torch.ones_like(self.relevant.lengths, dtype=torch.bool)
+        if self.scores is None and self.lists is None:
+            chosen = torch.zeros_like(chosen)
+        num_items, seen = self.truth.num_items, self.seen
+        masked = seen.lengths if seen is not None else torch.zeros_like(self.relevant.lengths)
+        whole = chosen & (self.offered == num_items - masked)
+        keys = [torch.empty(0, dtype=torch.int64, device=self.device)]
+        signs = [torch.empty(0, dtype=self.dtype, device=self.device)]
+        if seen is not None:
+            keys.append(seen.keys[whole[seen.rows]])
+            signs.append(torch.full((len(keys[-1]),), -1, dtype=self.dtype, device=self.device))
+        if self.scores is not None:
+            for rows in torch.split((chosen & ~whole).nonzero().flatten(), max(1, _TILE // max(1, num_items))):
+                found, items = (self.scores.index_select(0, rows) > -torch.inf).nonzero(as_tuple=True)
+                keys.append(rows[found] * num_items + items)
+                signs.append(torch.ones_like(items, dtype=self.dtype))
+        places, values = torch.cat(keys), torch.cat(signs)
+        order = places.argsort()
+        places, values = places[order], values[order]
+        firsts = torch.arange(self.size + 1, device=self.device) * num_items
+        return whole, SparseRows(torch.searchsorted(places, firsts), places % max(1, num_items), values, num_items)
+
     # ----------------------------------------------------------------------------------- blocks for users' metrics
 
     def metric_block(self, which: MetricBlock, k: int | None) -> Tensor:

@@ -16,6 +16,7 @@ from weft.data import ListRows
 from weft.data.interactions import check_threshold, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
+from weft.data.slices import parse_slices
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.names import Spec
@@ -156,6 +157,7 @@ def evaluate(
     labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
     labels = {name: given for name, given in labels.items() if given is not None}
     available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
+    sliced = parse_slices(slices, has_train=train is not None)
     # A metric that cannot run is refused before any data is read.
     wanted = expand(metrics, as_cutoffs(top_k), available=available)
     if has_lists:
@@ -168,7 +170,7 @@ def evaluate(
             wanted, "reads_scores", "scores, which these lists do not have; add a column 'score', or give {user: {item: score}}"
         )
     order = ListOrder(duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None)
-    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order)
+    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order, sliced)
     if problem.lists is not None and problem.train is not None and mask_seen is not False:
         problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)))
     evaluator = Evaluator(
@@ -183,6 +185,8 @@ def evaluate(
         ties=chosen["ties"],
         seed=seed,
         per_user=per_user,
+        bootstrap=bootstrap,
+        slices=problem.slices,
         empty_users=chosen["empty_users"],
         profile=profile,
     )
@@ -190,7 +194,7 @@ def evaluate(
         evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(problem.items.keys()))
     if device is not None:
         evaluator.to(device)
-    user_keys = torch.as_tensor(problem.users.keys()) if hashes else None
+    user_keys = torch.as_tensor(problem.users.keys()) if hashes or bootstrap is not None else None
     relevant = problem.truth.relevant(relevance_threshold)
     last = problem.users.size if missing_lists == "zero" else problem.num_rows
     step = batch_size or _users_at_once(problem, device, evaluator)

@@ -54,8 +54,8 @@ class TieRule:
     def hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
         """A number from 0 up for each (user, item); `items [batch, n]`."""
         keys = items if self.item_keys is None else self.item_keys.to(items.device)[items]
-        seeded = _mix(user_keys + _mix(torch.full_like(user_keys, self.seed)))
-        return _mix(seeded[:, None] + keys * -7046029254386353131) & 0x7FFF_FFFF_FFFF_FFFF
+        seeded = mix(user_keys + mix(torch.full_like(user_keys, self.seed)))
+        return mix(seeded[:, None] + keys * -7046029254386353131) & 0x7FFF_FFFF_FFFF_FFFF
 
     def _by_hash(self, scores: Tensor, depth: int, user_keys: Tensor) -> tuple[Tensor, Tensor]:
         values, items = top_k(scores, depth + 1)
@@ -95,7 +95,7 @@ class TieRule:
         return values.gather(1, order), merged.gather(1, order)
 
 
-def _mix(numbers: Tensor) -> Tensor:
+def mix(numbers: Tensor) -> Tensor:
     """The finishing steps of splitmix64: every bit of the input moves every bit of the output."""
     numbers = (numbers ^ _shift(numbers, 30)) * -4658895280553007687
     numbers = (numbers ^ _shift(numbers, 27)) * -7723592293110705685
