@@ -2,7 +2,7 @@
 
 A resample gives each user a Poisson(1) weight, which depends on the seed, the user's key and the number of the resample, and on
 nothing else: not on batches, their order, or who else is there. What adds up over users is added up again with these weights, and
-each metric is computed from it as from any sums. All sums are scaled to the number of users, so that counts stay counts.
+each metric is computed from it as from any sums. Sums over users are scaled to their number, so that counts of users stay such.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Kept:
         for where, (found, index, rows) in terms:
             if not place.start <= where.start < where.stop <= place.stop:
                 continue
-            flat = found.reshape(len(found), -1)
+            flat = found[:, None] if found.ndim == 1 else found.flatten(1)
             counted = flat != 0
             owners = torch.arange(len(found), device=found.device) if rows is None else rows
             at = torch.arange(flat.shape[1], device=found.device).expand_as(flat) if index is None else index.reshape_as(flat)
@@ -291,7 +291,9 @@ class Resampling:
             if total == 0:
                 yield np.full(self._number, np.nan)
                 continue
+            # Sums over users as if there were as many as there are, for metrics that count users. What is counted otherwise is only
+            # compared with itself, and stays a whole number.
             scale = self.users / total
             table[1], table[2] = torch.from_numpy(counts[row] * scale), torch.from_numpy(sums[row] * scale)
-            vector[self._ledger.of_users] = torch.from_numpy(by_place[:, row] * scale)
+            vector[self._ledger.of_users] = torch.from_numpy(by_place[:, row])
             yield self._formulas(vector)
