@@ -187,7 +187,7 @@ def test_weights_depend_on_the_seed_the_user_and_the_number_of_the_resample_alon
 def test_the_same_ids_get_the_same_intervals_wherever_they_stand():
     names, order = [f"user {n}" for n in range(USERS)], torch.randperm(USERS, generator=torch.Generator().manual_seed(2))
     about_scores = {"metrics": ["nDCG", "Gini"], "top_k": 5, "bootstrap": 50, "items": list(range(ITEMS))}
-    truth = {name: {item: 1 for item in row.nonzero().flatten().tolist()} for name, row in zip(names, TARGET)}
+    truth = {name: dict.fromkeys(row.nonzero().flatten().tolist(), 1) for name, row in zip(names, TARGET)}
     one = weft.evaluate(SCORES, truth, users=names, **about_scores)
     other = weft.evaluate(SCORES[order], truth, users=[names[n] for n in order], batch_size=7, **about_scores)
     numbers = weft.evaluate(SCORES, truth, users=names, seed=1, **about_scores)
@@ -277,7 +277,7 @@ def test_acceleration_of_formulas_leaves_out_users_or_groups():
     made = passed(evaluator(["Gini@3", "AUC"]))
     one_by_one = {name: bend for name, (_, bend) in made._resample(tuple(made._values())).items()}
     for name in ("Gini@3", "AUC"):
-        left_out = [passed(evaluator([name], bootstrap=None), order=EVERYONE[EVERYONE != u]).compute()[name] for u in range(USERS)]
+        left_out = [passed(evaluator([name], bootstrap=None), order=EVERYONE[u != EVERYONE]).compute()[name] for u in range(USERS)]
         assert one_by_one[name] == pytest.approx(acceleration(np.array(left_out)), rel=1e-6)
 
 

@@ -75,10 +75,10 @@ class Evaluator(nn.Module):
     `item_features`: a set of features for each. Metrics that count items need `num_items`, where train does not tell it. `profile`:
     another tool's definitions, such as `"trec_eval"`.
 
-    `bootstrap=1000` gives intervals by so many resamples of the users, which depend on `seed` and the users' numbers alone. It keeps
-    what each user adds to the sums: 8 bytes per mean and cut-off, 12 per further term, such as a place of a list, or a masked item
-    where a metric asks what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a value per
-    user are then also given by label.
+    `bootstrap=1000` gives intervals by so many resamples of the users, which depend on `seed` and the users' numbers alone. What
+    each user adds to the sums is kept for it: 8 bytes per mean and cut-off, 12 per further term, such as a place of a list, or a
+    masked item where a metric asks what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a
+    value per user are then also given by label.
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
@@ -502,8 +502,8 @@ class Evaluator(nn.Module):
             )
         if outside := [value.name for value in values if value.interval.kind == "bootstrap"]:
             yield (
-                f"{_some(outside)}: the BCa interval is undefined, because nearly all resamples, which hold fewer different users, lie "
-                "on one side of the value; shown is the value ± 1.96 standard deviations of the resamples"
+                f"{_some(outside)}: the BCa interval is undefined, because nearly all resamples, which hold fewer different users, "
+                "lie on one side of the value; shown is the value ± 1.96 standard deviations of the resamples"
             )
 
     def _slice_frame(self) -> pl.DataFrame:

@@ -52,6 +52,7 @@ class Problem:
     seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
     dropped: int | None = None  # items that stood in a list already; None where that is an error
     tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
+    sliced_by: Mapping[str, str] = field(default_factory=dict)  # how each slice came about, for the record
     notes: tuple[str, ...] = ()
 
 
@@ -145,6 +146,7 @@ def pose(
         lists,
         dropped=dropped,
         tables=tables,
+        sliced_by={one.name: "labels" if one.cut is None else str(one.cut) for one in slices},
         notes=tuple(notes),
     )
 

@@ -307,7 +307,12 @@ def _label(result: Result, problem: Problem, name: str | None, masks: bool, miss
             **({} if problem.dropped is None else {"duplicates_dropped": problem.dropped}),
         },
         notes=(*notes, *result.notes),
-        settings={**result.settings, "mask_seen": masks, "missing_lists": missing_lists},
+        settings={
+            **result.settings,
+            "mask_seen": masks,
+            "missing_lists": missing_lists,
+            **({"slices": dict(problem.sliced_by)} if problem.sliced_by else {}),
+        },
         provenance={**result.provenance, "fingerprint": inputs, **({"files": files} if files else {})},
         per_user=per_user,
     )
