@@ -354,32 +354,32 @@ class Batch:
             counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
         return counts
 
-    def offered_cells(self, *, evaluated: bool) -> tuple[Tensor, SparseRows]:
-        """What was offered to each user: everything, `[batch]`, but for the cells of value -1; or only the cells of value 1.
+    def offered_by_user(self, *, evaluated: bool) -> tuple[Tensor, SparseRows]:
+        """What was offered to each user (or only to the evaluated ones), whichever is shorter to say.
 
-        The counts of `offered_by_item`, user by user. Of a user to whom something has no score, each offered item is a cell.
+        Either everything, `[batch]`, but for cells of value -1; or only the cells of value 1. They add up to `offered_by_item`.
         """
+        num_items, seen = self.truth.num_items, self.seen
         chosen = self.relevant.lengths > 0 if evaluated else torch.ones_like(self.relevant.lengths, dtype=torch.bool)
         if self.scores is None and self.lists is None:
             chosen = torch.zeros_like(chosen)
-        num_items, seen = self.truth.num_items, self.seen
         masked = seen.lengths if seen is not None else torch.zeros_like(self.relevant.lengths)
-        whole = chosen & (self.offered == num_items - masked)
+        known = chosen & (self.offered == num_items - masked)  # nothing is missing but what was masked
         keys = [torch.empty(0, dtype=torch.int64, device=self.device)]
-        signs = [torch.empty(0, dtype=self.dtype, device=self.device)]
         if seen is not None:
-            keys.append(seen.keys[whole[seen.rows]])
-            signs.append(torch.full((len(keys[-1]),), -1, dtype=self.dtype, device=self.device))
+            keys.append(seen.keys[known[seen.rows]])
+        most = chosen & (self.offered * 2 > num_items)
         if self.scores is not None:
-            for rows in torch.split((chosen & ~whole).nonzero().flatten(), max(1, _TILE // max(1, num_items))):
-                found, items = (self.scores.index_select(0, rows) > -torch.inf).nonzero(as_tuple=True)
+            for rows in torch.split((chosen & ~known).nonzero().flatten(), max(1, _TILE // max(1, num_items))):
+                is_offered = self.scores.index_select(0, rows) > -torch.inf
+                found, items = (is_offered != most[rows, None]).nonzero(as_tuple=True)
                 keys.append(rows[found] * num_items + items)
-                signs.append(torch.ones_like(items, dtype=self.dtype))
-        places, values = torch.cat(keys), torch.cat(signs)
-        order = places.argsort()
-        places, values = places[order], values[order]
-        firsts = torch.arange(self.size + 1, device=self.device) * num_items
-        return whole, SparseRows(torch.searchsorted(places, firsts), places % max(1, num_items), values, num_items)
+        everything = known | most
+        cells = torch.cat(keys).sort().values
+        offsets = torch.searchsorted(cells, torch.arange(self.size + 1, device=self.device) * num_items)
+        items = cells % max(1, num_items)
+        signs = torch.where(everything, -1, 1).to(self.dtype).repeat_interleave(offsets.diff(), output_size=len(cells))
+        return everything, SparseRows(offsets, items, signs, num_items)
 
     # ----------------------------------------------------------------------------------- blocks for users' metrics
 

@@ -513,7 +513,7 @@ class Offered(OfItems):
         return False
 
     def terms(self, lists: Lists) -> Terms:
-        whole, cells = lists.batch.offered_cells(evaluated=self.users == "evaluated")
+        whole, cells = lists.batch.offered_by_user(evaluated=self.users == "evaluated")
         users = torch.arange(lists.batch.size, device=whole.device)
         return Terms(
             torch.cat([whole.to(cells.values.dtype), cells.values]),
