@@ -1,6 +1,7 @@
 """Metrics by groups of users: against evaluating each group alone; and the groups that numbers are cut into."""
 
 import io
+import json
 import math
 
 import numpy as np
@@ -94,9 +95,13 @@ def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
 
 
 def test_shards_batches_and_order_play_no_part():
-    by = {"age": GROUPS, "twice": [user % 3 for user in range(USERS)]}
-    expected = passed(evaluator(by), batch=USERS).compute()
-    first, second = passed(evaluator(by), order=EVERYONE[30:].flip(0)), passed(evaluator(by), order=EVERYONE[:30], batch=1)
+    by, some = (
+        {"age": GROUPS, "twice": [user % 3 for user in range(USERS)]},
+        ["nDCG", "GAUC(weight=positives)", "Gini", "ARP", "RMSE"],
+    )
+    expected = passed(evaluator(by, some), batch=USERS).compute()
+    first = passed(evaluator(by, some), order=EVERYONE[30:].flip(0))
+    second = passed(evaluator(by, some), order=EVERYONE[:30], batch=1)
     first.merge(second)
     same(first.compute().slices, expected.slices)
     first.reset()
@@ -319,6 +324,11 @@ def test_slices_are_saved_and_loaded(tmp_path):
     same(loaded.slice("activity"), result.slice("activity"))
     with pytest.raises(KeyError, match=r"there is no slice 'agee'\. Did you mean 'age'\?"):
         loaded.slice("agee")
+    document = json.loads((tmp_path / "a.json").read_text())
+    document["slices"][0]["value"] = "high"
+    (tmp_path / "b.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="incomplete or changed"):
+        weft.load_result(tmp_path / "b.json")
     with pytest.raises(KeyError, match="give slices="):
         sliced(None).slice("age")
 

@@ -355,7 +355,10 @@ def _slices_from_json(rows: list[dict[str, Any]] | None) -> pl.DataFrame | None:
         return None
     import polars as pl
 
-    table = pl.DataFrame([{column: row[column] for column in SLICE_COLUMNS} for row in rows], schema=slice_schema())
+    try:
+        table = pl.DataFrame([{column: row[column] for column in SLICE_COLUMNS} for row in rows], schema=slice_schema())
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"slices: {str(error).partition(chr(10))[0]}") from None
     return table.with_columns(pl.col("value", "std_error", "ci_low", "ci_high").fill_null(math.nan))
 
 

@@ -115,7 +115,8 @@ def evaluate(
     per_user
         Keep a value per user, metric and cut-off, as `result.per_user`.
     bootstrap
-        Percentile and BCa intervals of every metric from so many resamples of the users.
+        Percentile and BCa intervals of every metric from so many resamples of the users. Until the end this keeps 8 bytes per user,
+        mean and cut-off, and 12 per further term that a user adds, such as a place of a list.
     slices
         Metrics by groups of users, as `result.slices`: by name a label per user as in `user_groups`, `"quantiles(4)"` or
         `"bins(5, 20)"` of `activity` (train interactions) or `item_popularity` (of the relevant items, in train), or
