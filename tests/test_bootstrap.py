@@ -408,6 +408,8 @@ def test_bad_requests_are_refused():
     for wrong in (0, 1, -3, 2.5, True, "many"):
         with pytest.raises(SettingError, match="bootstrap="):
             weft.Evaluator("nDCG@3", bootstrap=wrong)
+        with pytest.raises(SettingError, match="bootstrap="):
+            weft.evaluate(SCORES, "no such file", metrics="nDCG@3", bootstrap=wrong)
     with pytest.raises(InputError, match="needs user_indices, to know users by something that stays the same"):
         weft.Evaluator("nDCG@3", bootstrap=10).update(SCORES, TARGET)
     with pytest.raises(SettingError, match="differ in bootstrap: 24 and 30"):

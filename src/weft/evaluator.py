@@ -460,7 +460,8 @@ class Evaluator(nn.Module):
         assert self.bootstrap is not None
         formulas = self._formulas
         means = {str(spec): self._column(spec, formula) for spec, formula in formulas.items() if _is_mean(formula)}
-        others = [value.name for value in values if value.name not in means and self._is_formula(value)]
+        named = set(map(str, formulas))
+        others = [value.name for value in values if value.name not in means and value.plain_name in named]
         whole = self._resampled.whole()
         if whole is None or len(whole.keys) < 2:
             return {}
@@ -479,9 +480,6 @@ class Evaluator(nn.Module):
         bent_means, bent_others = resampling.accelerations()
         found = {name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()}
         return found | {name: (of_others[:, place], float(bent_others[place])) for place, name in enumerate(others)}
-
-    def _is_formula(self, value: MetricValue) -> bool:
-        return value.plain_name in {str(spec) for spec in self._formulas}
 
     def _column(self, spec: Spec, formula: SummedMetric) -> int:
         """Where the mean of a metric at its cut-off lies in the table of means."""

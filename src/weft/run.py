@@ -158,6 +158,7 @@ def evaluate(
     labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
     labels = {name: given for name, given in labels.items() if given is not None}
     available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
+    bootstrap = None if bootstrap is None else whole_number("bootstrap", bootstrap, least=2)
     sliced = parse_slices(slices, has_train=train is not None)
     # A metric that cannot run is refused before any data is read.
     wanted = expand(metrics, as_cutoffs(top_k), available=available)

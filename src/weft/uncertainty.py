@@ -170,8 +170,7 @@ class Kept:
         """Everything in one part; None without users."""
         from scipy.sparse import vstack
 
-        if len(self._parts) > 1:
-            parts, self._parts = self._parts, []
+        if len(parts := self._parts) > 1:
             weights = {column: np.concatenate([part.weights[column] for part in parts]) for column in parts[0].weights}
             keys, values = torch.cat([part.keys for part in parts]), np.concatenate([part.values for part in parts])
             self._parts = [_Part(keys, values, weights, vstack([part.terms for part in parts], format="csr"))]
@@ -266,24 +265,13 @@ class Resampling:
         means, values = [np.empty((0, self._weighted.shape[1]))], [np.empty((0, self._number))]
         for start in range(0, number, step):
             some = weights(start, min(start + step, number))
-            means.append(self._means(some))
-            values += [one[None] for one in self._values(some)]
+            sums, counts = some @ self._weighted, (some @ self._counted)[:, self._column_of]
+            means.append(sums / np.where(counts > 0, counts, np.nan))
+            values += [one[None] for one in self._values(some, sums, counts)] if self._number else []
         return np.concatenate(means), np.concatenate(values)
 
-    def _sums(self, weights: Floats) -> tuple[Floats, Floats]:
-        counts: Floats = weights @ self._counted
-        return weights @ self._weighted, counts[:, self._column_of]
-
-    def _means(self, weights: Floats) -> Floats:
-        sums, counts = self._sums(weights)
-        means: Floats = sums / np.where(counts > 0, counts, np.nan)
-        return means
-
-    def _values(self, weights: Floats) -> Iterator[Floats]:
-        if not self._number:
-            return
+    def _values(self, weights: Floats, sums: Floats, counts: Floats) -> Iterator[Floats]:
         by_place = self._by_place @ weights.T
-        sums, counts = self._sums(weights)
         vector = torch.zeros(self._ledger.of_users.stop, dtype=torch.float64)
         table = vector[: self._ledger.of_users.start].view(len(SUMS), -1)
         table.fill_(math.nan)  # what only standard errors need is not resampled

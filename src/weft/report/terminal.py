@@ -161,27 +161,28 @@ def slice_tables(results: Sequence[Result], width: int) -> list[Table]:
 
 
 def _slice_table(result: Result, name: str, width: int) -> Table:
-    groups: dict[str, dict[str, MetricValue]] = {}
+    groups: dict[str, dict[str, Text]] = {}
+    users: dict[str, int] = {}
     for row in result.slice(name).iter_rows(named=True):
         value = MetricValue(row["metric"], row["k"], row["value"], row["std_error"], row["users"])
-        groups.setdefault(row["group"], {})[value.name] = value
-    metrics = list(dict.fromkeys(metric for values in groups.values() for metric in values))
-    users = {group: max((value.users or 0 for value in values.values()), default=0) for group, values in groups.items()}
+        groups.setdefault(row["group"], {})[value.name] = _cell(value, False)
+        users[row["group"]] = max(users.get(row["group"], 0), row["users"] or 0)
+    metrics = list(dict.fromkeys(metric for cells in groups.values() for metric in cells))
     table = Table(title=Text(f"{result.name} by {name}"), title_style="italic", title_justify="left")
     table.add_column("group", overflow="fold", max_width=_NAME)
     table.add_column("users", justify="right")
     left = width - min(max(5, *map(cell_len, groups)), _NAME) - 3 - max(5, *(len(f"{number:,}") for number in users.values())) - 4
     shown: list[str] = []
     for metric in metrics:
-        numbers = max(_width(values[metric]) for values in groups.values())
+        numbers = max(cells[metric].cell_len for cells in groups.values())
         wide = max(numbers, min(len(metric), _NAME))
         if shown and wide + 3 > left:
             break
         shown.append(metric)
         left -= wide + 3
         table.add_column(Text(metric), justify="right", overflow="fold", min_width=numbers, max_width=max(numbers, _NAME))
-    for group, values in groups.items():
-        table.add_row(Text(group), f"{users[group]:,}", *(_cell(values[metric], False) for metric in shown))
+    for group, cells in groups.items():
+        table.add_row(Text(group), f"{users[group]:,}", *(cells[metric] for metric in shown))
     if len(shown) < len(metrics):
         table.caption = f"{len(shown)} of {len(metrics)} metrics; the result holds all of them"
     return table
