@@ -23,6 +23,7 @@ STATIONS = [
     "profiles",
     "metrics",
     "result",
+    "uncertainty",
     "evaluator",
     "problem",
     "offers",

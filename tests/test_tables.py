@@ -254,3 +254,23 @@ def test_what_stands_around_the_table():
     assert counts_line([a, b]) == "1 evaluated user, 8 to 9 items, 2,000 relevant interactions."
     assert note_lines([a, b])[1:] == ["all: both", "a: only a"] and "different catalogues" in note_lines([a, b])[0]
     assert note_lines([a]) == ["both", "only a"]
+
+
+def test_intervals_of_resampled_users_are_shown_as_they_are():
+    """Not around the value: both ends, in every format."""
+    ends = {"boot_low": 0.3, "boot_high": 0.5, "bca_low": 0.31, "bca_high": 0.52, "boot_std_error": 0.05}
+    values = (
+        MetricValue("nDCG", 10, 0.4, 0.01, 5, True, **ends),
+        MetricValue("Gini", 10, 0.5, higher_is_better=False, boot_low=0.6, boot_high=0.7, boot_std_error=0.05),
+    )
+    booted = Result(values, "als", settings={"bootstrap": 100})
+    assert "| nDCG@10 | 0.4000 \\[0.3100, 0.5200\\] |" in to_markdown([booted]) and "\\[0.4020, 0.5980\\]" in to_markdown([booted])
+    assert "0.4000 {[}0.3100, 0.5200{]}" in to_latex([booted])
+    console = Console(width=80, file=io.StringIO())
+    for table in results_tables([booted, result("pop", 0.3)], 80):
+        console.print(table)
+    assert "0.4000* [0.3100, 0.5200]" in console.file.getvalue() and "0.3000  ± 0.0196" in console.file.getvalue()
+    table = summary([booted, result("pop", 0.3)])
+    assert table.columns[-5:] == ["boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error"]
+    assert table["bca_low"].to_list()[0] == 0.31 and math.isnan(table["bca_low"].to_list()[2])
+    assert json.loads(to_json([booted]))[0]["values"][0]["bca_high"] == 0.52

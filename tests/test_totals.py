@@ -7,8 +7,11 @@ import torch
 
 import weft
 from everything import BUILT_IN, about
+from weft.blocks import open_batch
+from weft.data.rows import rows_of_target
 from weft.metrics import totals
 from weft.metrics.totals import Exposure, Hits, Offered, Relevant, Total
+from weft.ranking import TieRule
 
 USERS, ITEMS, CUTOFFS = 40, 25, [5, 1, 20, 10, 3]
 GENERATOR = torch.Generator().manual_seed(5)
@@ -35,12 +38,14 @@ def kinds():
 def test_every_total_is_computed_once_per_batch(monkeypatch):
     computed = Counter()
     for kind in kinds():
+        how = "together" if "together" in vars(kind) else "terms"
+        summed = getattr(kind, how)
 
-        def counting(self, lists, real=kind.terms):
+        def counting(self, lists, real=summed):
             computed[self] += 1
             return real(self, lists)
 
-        monkeypatch.setattr(kind, "terms", counting)
+        monkeypatch.setattr(kind, how, counting)
     made = evaluator(BUILT_IN)
     for rows in EVERYONE.split(10):
         made.update(SCORES[rows], TARGET[rows], rows)
@@ -99,6 +104,25 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
     made.update(scores, TARGET, EVERYONE)
     offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
     assert made._ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_offered_items_user_by_user_are_those_counted_together(evaluated):
+    """Whoever lacks nothing but train, a little, most or everything; in as few cells as can say it."""
+    scores = torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(9))
+    scores[0] = -torch.inf
+    scores[1, 3:] = -torch.inf
+    scores[2, :3] = -torch.inf
+    made = evaluator(["RSP@3"])
+    rows = rows_of_target(TARGET, USERS, ITEMS, scores.device)
+    seen = made._seen(made._inputs["train"], EVERYONE)
+    with open_batch(scores, rows, threshold=None, users=EVERYONE, rule=TieRule(), depth=3, seen=seen) as batch:
+        everything, cells = batch.offered_by_user(evaluated=evaluated)
+        offered = everything[:, None] + cells.dense(cells.values)
+        expected = (batch.scores > -torch.inf) & ((TARGET > 0).any(1, keepdim=True) | (not evaluated))
+        assert offered.tolist() == expected.double().tolist()
+        assert offered.sum(0).tolist() == batch.offered_by_item(evaluated=evaluated).tolist()
+        assert (cells.lengths * 2 <= ITEMS).all()
 
 
 VARIANTS = [

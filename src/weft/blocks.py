@@ -413,6 +413,49 @@ class Batch:
             counts += ((self.scores[rows] > -torch.inf) & looked_at[rows, None]).sum(0)
         return counts
 
+    def offered_by_user(self, *, evaluated: bool) -> tuple[Tensor, SparseRows]:
+        """What was offered to each user (or only to the evaluated ones), whichever is shorter to say.
+
+        Either everything, `[batch]`, but for cells of value -1; or only the cells of value 1. They add up to `offered_by_item`.
+        """
+        num_items, seen = self.truth.num_items, self.seen
+        chosen = self.relevant.lengths > 0 if evaluated else torch.ones_like(self.relevant.lengths, dtype=torch.bool)
+        if self.scores is None and self.lists is None:
+            chosen = torch.zeros_like(chosen)
+        cells = [torch.empty(0, dtype=torch.int64, device=self.device)]
+        if self.offered_cells is not None:
+            known, most = chosen, torch.zeros_like(chosen)
+            rows = self.offered_cells.rows
+            cells.append((rows * num_items + self.offered_cells.items)[chosen[rows]])
+        else:
+            most = chosen & (self.offered * 2 > num_items)
+            known = torch.zeros_like(chosen)
+            if self.columns is None:  # mostly nothing is missing but what was masked
+                known = chosen & (self.offered == num_items - self._masked)
+                most = most | known
+                if seen is not None:
+                    cells.append(seen.keys[known[seen.rows]])
+        for rows in torch.split((chosen & ~known).nonzero().flatten(), max(1, _TILE // max(1, num_items))):
+            found, items = (self._is_offered(rows) != most[rows, None]).nonzero(as_tuple=True)
+            cells.append(rows[found] * num_items + items)
+        keys = torch.cat(cells).sort().values
+        offsets = torch.searchsorted(keys, torch.arange(self.size + 1, device=self.device) * num_items)
+        signs = torch.where(most, -1, 1).to(self.dtype).repeat_interleave(offsets.diff(), output_size=len(keys))
+        return most, SparseRows(offsets, keys % max(1, num_items), signs, num_items)
+
+    def _is_offered(self, rows: Tensor) -> Tensor:
+        """Whether each item was offered to some of the users, `[rows, items]`."""
+        if self.scores is not None:
+            return self.scores.index_select(0, rows) > -torch.inf
+        every = torch.ones(self.truth.num_items, dtype=torch.bool, device=self.device)
+        offered = (every if self.columns is None else self.columns).repeat(len(rows), 1)
+        if self.seen is not None:
+            place = torch.full((self.size,), -1, device=self.device)
+            place[rows] = torch.arange(len(rows), device=self.device)
+            masked = place[self.seen.rows]
+            offered[masked[masked >= 0], self.seen.items[masked >= 0]] = False
+        return offered
+
     # ----------------------------------------------------------------------------------- blocks for users' metrics
 
     def metric_block(self, which: MetricBlock, k: int | None) -> Tensor:

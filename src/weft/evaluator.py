@@ -6,7 +6,7 @@ import inspect
 import math
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +28,8 @@ from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
 from weft.registry import as_list, build, expand
-from weft.result import MetricValue, Result
+from weft.result import SLICE_COLUMNS, MetricValue, Result, slice_schema
+from weft.uncertainty import Floats, Kept, Resampled, Resampling, interval
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +74,11 @@ class Evaluator(nn.Module):
     metric and cut-off (8 bytes each). `user_groups`, `item_clusters`: a label for each number, as a dict, a frame or a list;
     `item_features`: a set of features for each. Metrics that count items need `num_items`, where train does not tell it. `profile`:
     another tool's definitions, such as `"trec_eval"`.
+
+    `bootstrap=1000` gives intervals by so many resamples of the users, which depend on `seed` and the users' numbers alone. What
+    each user adds to the sums is kept for it: 8 bytes per mean and cut-off, 12 per further term, such as a place of a list, or a
+    masked item where a metric asks what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a
+    value per user are then also given by label.
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
@@ -129,11 +135,17 @@ class Evaluator(nn.Module):
         self._groups, own = self._fuse()
         self._own_specs = tuple(own)
         self.own_metrics = nn.ModuleList(own.values())
+        self.bootstrap = None if bootstrap is None else whole_number("bootstrap", bootstrap, least=2)
+        self.slices = {
+            name: labels_by_number(given, f"slices[{name!r}]", "user", self.num_users) for name, given in dict(slices or {}).items()
+        }
         self._ledger = self._make_ledger()
+        self._resampled = Kept(self._ledger)
         self._columns = tuple(spec for group in self._user_means() for spec in group.specs)
 
         by_cutoff = (f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs)
         self.count_names = (*COUNTS, *by_cutoff, *(("users_without_group",) if user_groups is not None else ()))
+        self.count_names += tuple(f"users_outside_{name}" for name in self.slices)
         # NumPy's zeros take no memory before they are written to: of a large catalogue most items stay untouched.
         self.register_buffer("sums", torch.from_numpy(np.zeros(self._ledger.size)))
         self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
@@ -166,7 +178,7 @@ class Evaluator(nn.Module):
         for group in self._groups:
             for total in group.metric.totals():
                 wanted.setdefault(total, set()).update(group.cutoffs or (1,))
-        return Ledger(wanted)
+        return Ledger(wanted, self.slices)
 
     def _user_means(self) -> list[_Group]:
         """The metrics that have a value per user."""
@@ -245,6 +257,9 @@ class Evaluator(nn.Module):
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
         if user_indices is None and "user_groups" in self._inputs:
             raise InputError("update() needs user_indices, to know the groups of the users.")
+        if user_indices is None and (self.slices or self.bootstrap):
+            why = "which slice users are in" if self.slices else "users by something that stays the same, to resample them"
+            raise InputError(f"update() needs user_indices, to know {why}.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
         offered: Tensor | ListRows = scores
         candidates = None if items is None else _item_numbers(items, scores)
@@ -258,6 +273,8 @@ class Evaluator(nn.Module):
             offered = complete_lists(scores, candidates, users, num_items)
         if "user_groups" in self._inputs:
             check_users(users, self._inputs["user_groups"].size, "user_groups")
+        for name, labels in self.slices.items():
+            check_users(users, labels.size, f"slices[{name!r}]")
         truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
         self.add(offered, truth, users=users, seen=self._seen(self._inputs["train"], users) if self.masks_seen else None)
         self._rows_met += len(scores)
@@ -317,7 +334,8 @@ class Evaluator(nn.Module):
 
     def _accumulate(self, batch: Batch) -> None:
         # Whatever may fail comes first, so that a batch that fails is not half counted.
-        terms = self._ledger.terms(batch)
+        terms = self._ledger.terms(batch, by_user=self.bootstrap is not None)
+        resampled = None if self.bootstrap is None else self._resampled.prepare(batch, terms)
         tallies = self._tally(batch)
         kept = self._per_user_values(batch) if self.keeps_per_user else None
         before = [(metric, metric.states()) for metric in self._own()]
@@ -332,6 +350,8 @@ class Evaluator(nn.Module):
         self._ledger.add(self.sums, terms)
         if kept is not None:
             self._kept.append(kept)
+        if resampled is not None:
+            self._resampled.add(resampled)
 
     def _per_user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The users with a value in any column, and their values."""
@@ -370,6 +390,8 @@ class Evaluator(nn.Module):
                 tallies[f"ties@{k}"] = torch.zeros_like(evaluated) if batch.is_certain else tied.sum()
         if "user_groups" in self._inputs:
             tallies["users_without_group"] = (self._inputs["user_groups"].codes.at(batch.users, -1) < 0).sum()
+        for name, labels in self.slices.items():
+            tallies[f"users_outside_{name}"] = (labels.codes.at(batch.users, -1) < 0).sum()
         return torch.stack([tallies[name] for name in self.count_names]).to(self.tallies.dtype)
 
     @staticmethod
@@ -392,19 +414,29 @@ class Evaluator(nn.Module):
             raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
         counts |= {"items": self.num_items or self._items_met or 0, **self._items_without()}
         values, notes = tuple(self._values()), self._notes(counts)
+        notes += self._undefined(values, notes)
+        if self.bootstrap is not None:
+            values, more = self._with_intervals(values)
+            notes += more
         return Result(
             values=values,
             counts=counts,
-            notes=(*notes, *self._undefined(values, notes)),
+            notes=tuple(notes),
             settings=self._settings(),
             provenance=versions(),
             per_user=self._per_user_frame() if self.keeps_per_user else None,
+            slices=self._slice_frame() if self.slices else None,
         )
+
+    @property
+    def _formulas(self) -> dict[Spec, SummedMetric]:
+        found = {spec: group.metric for group in self._groups for spec in group.specs}
+        return {spec: found[spec] for spec in self.specs if spec in found}
 
     def _values(self) -> Iterable[MetricValue]:
         read = self._ledger.read(self.sums.cpu())
         own = dict(zip(self._own_specs, self._own()))
-        formulas = {spec: group.metric for group in self._groups for spec in group.specs}
+        formulas = self._formulas
         for spec in self.specs:
             metric: BaseMetric
             cells: Mapping[tuple[Label, ...], Tensor] = {}
@@ -431,6 +463,90 @@ class Evaluator(nn.Module):
             raise SettingError(f"{spec} computed a value of shape {list(value.shape)}; expected one number.")
         users = metric.users_counted()
         return Reading(value, users=None if users is None else int(users))
+
+    # ------------------------------------------------------------------------------------------- intervals and slices
+
+    def _with_intervals(self, values: tuple[MetricValue, ...]) -> tuple[tuple[MetricValue, ...], list[str]]:
+        """The values with the intervals of resampled users, and what to say about these."""
+        resampled = self._resample(values)
+        if not resampled:
+            return values, ["fewer than two users cannot be resampled: there are no bootstrap intervals"]
+        found = {
+            value.name: interval(value.value, *resampled[value.name])
+            for value in values
+            if value.name in resampled and (value.users is None or value.users > 1)
+        }
+        with_intervals = tuple(_with(value, found.get(value.name, Resampled())) for value in values)
+        return with_intervals, list(self._notes_of_intervals(with_intervals, found))
+
+    def _resample(self, values: tuple[MetricValue, ...]) -> dict[str, tuple[Floats, float]]:
+        """What each value is in every resample of the users, and its acceleration, by name. Nothing for fewer than two users."""
+        assert self.bootstrap is not None
+        formulas = self._formulas
+        means = {str(spec): self._column(spec, formula) for spec, formula in formulas.items() if _is_mean(formula)}
+        named = set(map(str, formulas))
+        others = [value.name for value in values if value.name not in means and value.plain_name in named]
+        whole = self._resampled.whole()
+        if whole is None or len(whole.keys) < 2:
+            return {}
+
+        def read_others(sums: Tensor) -> Floats:
+            read = self._ledger.read(sums)
+            found: list[Tensor] = []
+            for spec, formula in formulas.items():
+                if formula.has_value and not _is_mean(formula):
+                    found.append(formula.finish(read(spec.k)))
+                found += formula.cells(read(spec.k)).values()
+            return np.array([float(value) for value in found])
+
+        resampling = Resampling(whole, self._ledger, read_others, len(others))
+        of_means, of_others = resampling.resample(self.bootstrap, self.rule.seed)
+        bent_means, bent_others = resampling.accelerations()
+        found = {name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()}
+        return found | {name: (of_others[:, place], float(bent_others[place])) for place, name in enumerate(others)}
+
+    def _column(self, spec: Spec, formula: SummedMetric) -> int:
+        """Where the mean of a metric at its cut-off lies in the table of means."""
+        total = formula.totals()[0]
+        cutoffs = self._ledger.cutoffs[total]
+        first: int = self._ledger.columns(total).start
+        return first + (cutoffs.index(spec.k) if total.has_cutoffs and spec.k is not None else 0)
+
+    def _notes_of_intervals(self, values: tuple[MetricValue, ...], found: Mapping[str, Resampled]) -> Iterable[str]:
+        if self._own_specs:
+            names = ", ".join(map(str, self._own_specs))
+            verb = "keeps a state" if len(self._own_specs) == 1 else "keep states"
+            yield f"{names} {verb} of their own, which cannot be resampled: no bootstrap interval"
+        if gone := {name: one.undefined for name, one in found.items() if one.undefined and not math.isnan(one.low)}:
+            yield (
+                f"{_some(gone)} {'has' if len(gone) == 1 else 'have'} no value in up to {max(gone.values()):,} of "
+                f"{self.bootstrap:,} resamples; the intervals are those of the others"
+            )
+        if outside := [value.name for value in values if value.interval.kind == "bootstrap"]:
+            yield (
+                f"{_some(outside)}: the BCa interval is undefined, because nearly all resamples, which hold fewer different users, "
+                "lie on one side of the value; shown is the value ± 1.96 standard deviations of the resamples"
+            )
+
+    def _slice_frame(self) -> pl.DataFrame:
+        """The metrics with a value per user, by group."""
+        import polars as pl
+
+        sums, rows = self.sums.cpu(), []
+        formulas = [(spec, one) for spec, one in self._formulas.items() if isinstance(one, UserMean) and one.has_user_values]
+        for name, labels in self.slices.items():
+            for group, label in enumerate(labels.names):
+                read = self._ledger.read(self._ledger.of_group(sums, name, group))
+                for spec, formula in formulas:
+                    found = formula.read(read(spec.k))
+                    assert found.value is not None
+                    value = MetricValue(
+                        str(spec.at(None)), spec.k, _finite(spec, formula, found.value), found.std_error, found.users
+                    )
+                    rows.append((name, str(label), *(getattr(value, column) for column in SLICE_COLUMNS[2:])))
+        return pl.DataFrame(rows, schema=slice_schema(), orient="row")
+
+    # ------------------------------------------------------------------------------------------------- what is said
 
     def _undefined(self, values: tuple[MetricValue, ...], already_said: list[str]) -> Iterable[str]:
         """Why values are undefined, one note per reason."""
@@ -492,11 +608,16 @@ class Evaluator(nn.Module):
                     f"in the top {k}"
                 )
         uses = self._needs()
+        for name in self.slices:
+            if outside := counts[f"users_outside_{name}"]:
+                notes.append(
+                    f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and are in no group of it"
+                )
         if (without := counts.get("users_without_group")) and "user_groups" in uses:
             notes.append(f"{without:,} of {counts['users']:,} users have no label in user_groups and are in no group")
-        for name, labels in self._inputs.items():
+        for name, labels in (self._inputs | {f"slices[{name!r}]": labels for name, labels in self.slices.items()}).items():
             if isinstance(labels, (Labels, Features)) and labels.unknown:
-                kind = "user" if name == "user_groups" else "item"
+                kind = "item" if name.startswith("item_") else "user"
                 notes.append(f"{labels.unknown:,} labels of {name} belong to {kind}s that are not known here")
         for name, (what, effect) in _ITEMS_WITHOUT.items():
             if name in uses and (without := counts.get(what)):
@@ -520,6 +641,8 @@ class Evaluator(nn.Module):
             "mask_seen": self.masks_seen,
             **self._counting(),
             "profile": None if self.profile is None else self.profile.tool,
+            **({} if self.bootstrap is None else {"bootstrap": self.bootstrap}),
+            **({"slices": list(self.slices)} if self.slices else {}),
         }
 
     def _per_user_frame(self) -> pl.DataFrame:
@@ -542,6 +665,7 @@ class Evaluator(nn.Module):
         self.sums.zero_()
         self.tallies.zero_()
         self._kept.clear()
+        self._resampled.clear()
         for metric in self._own():
             metric.reset()
 
@@ -550,9 +674,12 @@ class Evaluator(nn.Module):
         if not isinstance(other, Evaluator):
             raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
         mine, theirs = ({**x._settings(), "per_user": x.keeps_per_user, "num_items": x.num_items} for x in (self, other))
-        for name in mine:
-            if mine[name] != theirs[name]:
-                raise SettingError(f"cannot merge evaluators that differ in {name}: {mine[name]!r} and {theirs[name]!r}.")
+        for name in mine | theirs:
+            if mine.get(name) != theirs.get(name):
+                raise SettingError(f"cannot merge evaluators that differ in {name}: {mine.get(name)!r} and {theirs.get(name)!r}.")
+        for name, labels in self.slices.items():
+            if not labels.same_as(other.slices[name]):
+                raise SettingError(f"cannot merge evaluators that differ in slices[{name!r}]; give both the same.")
         for name in self._inputs.keys() | other._inputs.keys():
             given, further = self._inputs.get(name), other._inputs.get(name)
             alike = (
@@ -567,6 +694,7 @@ class Evaluator(nn.Module):
         self.sums += other.sums.to(self.sums.device)
         self.tallies += other.tallies.to(self.tallies.device)
         self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
+        self._resampled.absorb(other._resampled)
         for metric, further in zip(self._own(), other._own()):
             metric.absorb(further)
 
@@ -579,6 +707,29 @@ def _item_numbers(items: Any, scores: Tensor) -> Tensor:
     if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
         raise InputError(f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows.")
     return numbers.long()
+
+
+def _is_mean(metric: SummedMetric) -> bool:
+    return isinstance(metric, UserMean) and metric.is_user_mean
+
+
+def _with(value: MetricValue, found: Resampled) -> MetricValue:
+    """A value with its intervals."""
+    return replace(
+        value,
+        boot_low=found.low,
+        boot_high=found.high,
+        bca_low=found.bca_low,
+        bca_high=found.bca_high,
+        boot_std_error=found.std_error,
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    """Names for a note, not all if they are many."""
+    first = list(names)
+    more = f" and {len(first) - 4} more" if len(first) > 4 else ""
+    return ", ".join(first[:4]) + more
 
 
 def _finite(spec: Spec, metric: BaseMetric, value: Tensor) -> float:

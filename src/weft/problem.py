@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data import Cells, Interactions, Train, Vocabulary, read_cells, read_features, read_labels
+from weft.data import Cells, Interactions, Labels, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build, read_pairs
 from weft.data.files import Table, is_file, read_table
 from weft.data.recommendations import Recommendations
+from weft.data.slices import Slice, cut_numbers
 from weft.data.vocabulary import distinct
 from weft.errors import InputError, SettingError
 from weft.sources import Model, RecommendationLists, Source
@@ -44,6 +45,7 @@ class Problem:
     judged: NDArray[np.bool_]  # who is a user of the truth; in a matrix every row is one
     train: Train | None  # also of users who are not evaluated, behind those who are
     labels: dict[str, Any]  # user_groups, item_clusters, item_features, by number
+    slices: dict[str, Labels]  # by name, the groups of users
     unmatched: int  # rows of train whose users are not evaluated
     probed: int  # users whom the model was asked for already
     lists: Recommendations | None = None
@@ -52,6 +54,7 @@ class Problem:
     candidates: Interactions | None = None  # of each user, where they were given
     candidates_unmatched: int = 0  # rows of candidates whose users are not evaluated
     tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
+    sliced_by: Mapping[str, str] = field(default_factory=dict)  # how each slice came about, for the record
     notes: tuple[str, ...] = ()
 
 
@@ -66,6 +69,7 @@ def pose(
     threshold: float | None,
     order: ListOrder,
     candidates: Any = None,
+    slices: Sequence[Slice] = (),
 ) -> Problem:
     """Number the users and items, and put truth, train and candidates, where they are given, into rows."""
     truth_cells = read_cells(truth, "truth")
@@ -135,6 +139,9 @@ def pose(
         else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
         for name, given in labels.items()
     }
+    by_row = num_rows if users is not None or source.num_users is not None else 0
+    sliced = {one.name: _sliced(one, rows.relevant(threshold), read_train, all_users, by_row) for one in slices}
+    notes += _notes_of_slices(slices, sliced)
     dropped = lists.dropped if lists is not None and order.keep_best else None
     return Problem(
         source,
@@ -145,6 +152,7 @@ def pose(
         judged,
         read_train,
         read,
+        sliced,
         unmatched,
         probed,
         lists,
@@ -152,8 +160,34 @@ def pose(
         candidates=offered,
         candidates_unmatched=of_others,
         tables=tables,
+        sliced_by={one.name: "labels" if one.cut is None else str(one.cut) for one in slices},
         notes=tuple(notes),
     )
+
+
+def _sliced(wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int) -> Labels:
+    """The groups of a slice. Quantiles are those of the users with a relevant item."""
+    if wanted.cut is None:
+        return wanted.labels(users, in_order)
+    evaluated = np.diff(relevant.offsets) > 0
+    if wanted.of is not None:
+        numbers = wanted.numbers(users, in_order)[: len(evaluated)]
+    else:
+        assert train is not None
+        numbers = np.diff(train.cells.offsets)[: len(evaluated)].astype(np.float64)
+        if wanted.name == "item_popularity":  # users without a relevant item have none
+            met = np.bincount(relevant.users, weights=train.item_counts[relevant.items], minlength=len(evaluated))
+            numbers = met / np.where(evaluated, np.diff(relevant.offsets), np.nan)
+    return cut_numbers(numbers, evaluated, wanted.cut)
+
+
+def _notes_of_slices(wanted: Sequence[Slice], found: Mapping[str, Labels]) -> Iterator[str]:
+    for one in wanted:
+        groups = len(found[one.name].names)
+        if groups == 0:
+            yield f"the slice {one.name!r} has no group: no user has a {'label' if one.cut is None else 'number'}"
+        elif one.cut is not None and one.cut.kind == "quantiles" and groups < one.cut.numbers[0]:
+            yield f"the slice {one.name!r} has {groups} of the groups of {one.cut}: too many users have the same number"
 
 
 def _rows_and_columns(

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from weft.errors import InputError, SettingError, did_you_mean
 from weft.names import parse, print_cell, split_cell
@@ -41,6 +41,12 @@ class MetricValue:
     target: float | None = None  # the best value, where there is one
     cell: tuple[str, ...] = ()  # labels, of one of several values: BiasDisparityBR@10[F, Drama]
     parts: tuple[float, ...] = ()  # of a composite, the values that it combined
+    # From resampled users: 95 % intervals by percentiles and BCa, and the standard deviation of the resamples.
+    boot_low: float = math.nan
+    boot_high: float = math.nan
+    bca_low: float = math.nan
+    bca_high: float = math.nan
+    boot_std_error: float = math.nan
 
     @property
     def plain_name(self) -> str:
@@ -61,13 +67,51 @@ class MetricValue:
 
     @property
     def ci_low(self) -> float:
-        """The lower end of the 95 % confidence interval."""
+        """The lower end of the normal 95 % confidence interval."""
         return self.value - Z95 * self.std_error
 
     @property
     def ci_high(self) -> float:
         """Its upper end."""
         return self.value + Z95 * self.std_error
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval to show: BCa if users were resampled, else the normal one.
+
+        Where BCa is undefined but resamples vary, the value ± 1.96 of their standard deviations ("bootstrap").
+        """
+        if not math.isnan(self.bca_low):
+            return Interval(self.bca_low, self.bca_high, "BCa")
+        if not math.isnan(self.boot_std_error):
+            half = Z95 * self.boot_std_error
+            return Interval(self.value - half, self.value + half, "bootstrap")
+        if not math.isnan(self.std_error):
+            return Interval(self.ci_low, self.ci_high, "normal")
+        return Interval(math.nan, math.nan, "none")
+
+
+class Interval(NamedTuple):
+    """A 95 % interval, and how it came about: "normal", "BCa" or "bootstrap"; "none" where there is none, with NaN for its ends."""
+
+    low: float
+    high: float
+    kind: str
+
+    def __str__(self) -> str:
+        return "" if self.kind == "none" else f"{self.low:.4f} to {self.high:.4f}"
+
+
+BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
+SLICE_COLUMNS = ("slice", "group", "metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
+
+
+def slice_schema() -> dict[str, Any]:
+    """The columns of `Result.slices` and their types."""
+    import polars as pl
+
+    words = dict.fromkeys(("slice", "group", "metric"), pl.String)
+    return dict.fromkeys(SLICE_COLUMNS, pl.Float64) | words | {"k": pl.Int64, "users": pl.Int64}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +120,8 @@ class Result:
 
     `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile the plain name. `counts` tells how many
     users and items were evaluated, left out or looked suspicious, `notes` says in words what a reader should know, `settings` and
-    `provenance` how to get the same numbers again.
+    `provenance` how to get the same numbers again. `per_user` has a row per user and a column per metric, `slices` a row per slice,
+    group of users and metric; both are None unless they were asked for.
     """
 
     values: tuple[MetricValue, ...]
@@ -86,6 +131,7 @@ class Result:
     settings: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     per_user: pl.DataFrame | None = None
+    slices: pl.DataFrame | None = None
 
     def __getitem__(self, name: str) -> float:
         return self.entry(name).value
@@ -132,16 +178,35 @@ class Result:
         return {value.name: value for value in self.values}
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per value: metric, k, value, std_error, ci_low, ci_high, users."""
+        """One row per value: metric, k, value, std_error, ci_low, ci_high, users.
+
+        If users were resampled, also boot_low, boot_high (percentiles), bca_low, bca_high and boot_std_error.
+        """
         import polars as pl
 
-        columns = ("metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
+        more = BOOTSTRAP_COLUMNS if self.is_bootstrapped else ()
+        columns = ("metric", "k", "value", "std_error", "ci_low", "ci_high", "users", *more)
         rows = [
             {column: getattr(value, column) for column in columns} | {"metric": value.metric + print_cell(value.cell)}
             for value in self.values
         ]
         kinds = dict.fromkeys(columns, pl.Float64) | {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
         return pl.DataFrame(rows, schema=kinds)
+
+    @property
+    def is_bootstrapped(self) -> bool:
+        """Whether users were resampled."""
+        return bool(self.settings.get("bootstrap"))
+
+    def slice(self, name: str) -> pl.DataFrame:
+        """The rows of `slices` about one slice."""
+        import polars as pl
+
+        known = [] if self.slices is None else self.slices["slice"].unique(maintain_order=True).to_list()
+        if self.slices is None or name not in known:
+            have = f"This result has: {', '.join(known)}." if known else "This result has none; give slices= to the evaluation."
+            raise KeyError(f"there is no slice {name!r}.{did_you_mean(str(name), known)} {have}")
+        return self.slices.filter(pl.col("slice") == name)
 
     # --------------------------------------------------------------------------------------------------------- files
 
@@ -173,6 +238,7 @@ class Result:
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
             "per_user": None,
+            **({} if self.slices is None else {"slices": [_without_nan(row) for row in self.slices.iter_rows(named=True)]}),
         }
 
     # ------------------------------------------------------------------------------------------------------- display
@@ -180,14 +246,13 @@ class Result:
     def __repr__(self) -> str:
         rows = [("metric", "k", "value", "95 % interval", "users")]
         for value in self.values:
-            interval = "" if math.isnan(value.std_error) else f"{value.ci_low:.4f} to {value.ci_high:.4f}"
             users = "" if value.users is None else f"{value.users:,}"
             rows.append(
                 (
                     value.metric + print_cell(value.cell),
                     "" if value.k is None else str(value.k),
                     f"{value.value:.4f}",
-                    interval,
+                    str(value.interval),
                     users,
                 )
             )
@@ -208,14 +273,8 @@ class Result:
 
         rows = []
         for value in self.values:
-            interval = "" if math.isnan(value.std_error) else f"{value.ci_low:.4f} to {value.ci_high:.4f}"
-            rows.append(
-                "<tr>"
-                + "".join(
-                    map(cell, (value.name, f"{value.value:.4f}", interval, "" if value.users is None else f"{value.users:,}"))
-                )
-                + "</tr>"
-            )
+            users = "" if value.users is None else f"{value.users:,}"
+            rows.append(f"<tr>{''.join(map(cell, (value.name, f'{value.value:.4f}', str(value.interval), users)))}</tr>")
         head = "".join(cell(title, "th") for title in ("metric", "value", "95 % interval", "users"))
         notes = "".join(cell(note, "li") for note in self.notes)
         return f"<table><caption>{html.escape(self.name)}</caption><tr>{head}</tr>{''.join(rows)}</table><ul>{notes}</ul>"
@@ -243,6 +302,7 @@ def load_result(path: str | Path) -> Result:
         )
     try:
         values = tuple(_from_json(row) for row in document["values"])
+        slices = _slices_from_json(document.get("slices"))
         counts, settings, provenance = (dict(document[key]) for key in ("counts", "settings", "provenance"))
         name, notes, beside = str(document["name"]), list(document["notes"]), _file_name(document["per_user"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -255,7 +315,7 @@ def load_result(path: str | Path) -> Result:
         per_user = _read_per_user(path.with_name(beside))
         if per_user is None:
             notes.append(f"the per-user values were saved as {beside}, which is not beside {path.name}")
-    return Result(values, name, counts, tuple(notes), settings, provenance, per_user)
+    return Result(values, name, counts, tuple(notes), settings, provenance, per_user, slices)
 
 
 def _file_name(given: Any) -> str | None:
@@ -281,17 +341,39 @@ def _read_per_user(path: Path) -> pl.DataFrame | None:
 def _as_json(value: MetricValue) -> dict[str, Any]:
     row = {"name": value.name, **asdict(value), "ci_low": value.ci_low, "ci_high": value.ci_high}
     row |= {"cell": list(value.cell), "parts": [None if math.isnan(part) else part for part in value.parts]}
+    if all(math.isnan(row[column]) for column in BOOTSTRAP_COLUMNS):
+        row = {key: item for key, item in row.items() if key not in BOOTSTRAP_COLUMNS}
+    return _without_nan(row)
+
+
+def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(item, float) and math.isnan(item) else item for key, item in row.items()}
 
 
+def _slices_from_json(rows: list[dict[str, Any]] | None) -> pl.DataFrame | None:
+    if rows is None:
+        return None
+    import polars as pl
+
+    try:
+        table = pl.DataFrame([{column: row[column] for column in SLICE_COLUMNS} for row in rows], schema=slice_schema())
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"slices: {str(error).partition(chr(10))[0]}") from None
+    return table.with_columns(pl.col("value", "std_error", "ci_low", "ci_high").fill_null(math.nan))
+
+
 def _from_json(row: dict[str, Any]) -> MetricValue:
-    value, std_error = (math.nan if row[key] is None else row[key] for key in ("value", "std_error"))
-    if not all(isinstance(number, (int, float)) for number in (value, std_error)):
-        raise ValueError(f"values hold {value!r}, which is not a number")
+    value, std_error, *boot = (
+        math.nan if number is None else number
+        for number in (row["value"], row["std_error"], *(row.get(column) for column in BOOTSTRAP_COLUMNS))
+    )
+    for number in (value, std_error, *boot):
+        if not isinstance(number, (int, float)):
+            raise ValueError(f"values hold {number!r}, which is not a number")
     parts = tuple(math.nan if part is None else float(part) for part in row.get("parts", ()))
     cell = tuple(map(str, row.get("cell", ())))
     return MetricValue(
-        row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"], row.get("target"), cell, parts
+        row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"], row.get("target"), cell, parts, *boot
     )
 
 

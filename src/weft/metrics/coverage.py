@@ -86,6 +86,10 @@ class _CoveredUsers(_OfUsers):
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
+    @property
+    def is_user_mean(self) -> bool:
+        return self.as_fraction
+
     def finish(self, sums: Sums) -> Tensor:
         return super().finish(sums) if self.as_fraction else sums[self._user_sums()][2]
 

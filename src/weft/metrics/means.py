@@ -133,6 +133,11 @@ class UserMean(SummedMetric):
         """Whether the value is a mean of values per user."""
         return self.is_summed
 
+    @property
+    def is_user_mean(self) -> bool:
+        """Whether the value is the mean of these values, rather than something else that is made of them."""
+        return self.has_user_values
+
     def evaluated(self, lists: Lists) -> Tensor:
         """The values as they enter the mean."""
         values = self.values(lists)

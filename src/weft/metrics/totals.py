@@ -7,9 +7,9 @@ vector of sums (`Ledger`), so that batches, shards and processes merge by adding
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,8 +28,18 @@ _SMALL = 1 << 17
 _TOGETHER = 8
 # Terms that are converted and added at once, and users whose terms are made at once: what is made on the way takes little memory.
 _PIECE, _USERS = 1 << 13, 256
-# Where to add in the flattened [rows, cut-offs] (None: everywhere), and what.
-Terms = tuple[Tensor | None, Tensor]
+
+
+class Terms(NamedTuple):
+    """What the users of a batch add to a total, and whose it is.
+
+    `values [n, ...]`; `places`, of the same shape: where each is added in the flattened `[rows, cut-offs]`, or None: what follows n
+    runs over all places. `rows [n]`: the user's row in the batch, or None: the n are the users of the batch.
+    """
+
+    values: Tensor
+    places: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,12 @@ class Total:
         return False
 
     def terms(self, lists: Lists) -> Terms:
-        """What a batch adds."""
+        """What each user of a batch adds."""
         raise NotImplementedError
+
+    def together(self, lists: Lists) -> Terms:
+        """What they add in all, where that is had at less cost; whose it is, it then does not say."""
+        return self.terms(lists)
 
     def read(self, sums: Tensor) -> Tensor:
         """The total `[rows, cut-offs]` from its sums."""
@@ -65,7 +79,7 @@ class Ledger:
     First comes a table with a column for each mean over users and cut-off: all of them are added up together.
     """
 
-    def __init__(self, wanted: Mapping[Total, set[int]]) -> None:
+    def __init__(self, wanted: Mapping[Total, set[int]], slices: Mapping[str, Labels] | None = None) -> None:
         self.cutoffs = {total: tuple(sorted(of)) if total.has_cutoffs else (1,) for total, of in wanted.items()}
         self._columns: dict[UserSums, slice] = {}
         width = 0
@@ -73,6 +87,7 @@ class Ledger:
             if isinstance(total, UserSums):
                 self._columns[total] = slice(width, width + len(cutoffs))
                 width += len(cutoffs)
+        self.width = width
         self._table = slice(0, len(SUMS) * width)
         self._places: dict[Total, slice] = {}
         end = self._table.stop
@@ -80,37 +95,79 @@ class Ledger:
             if not isinstance(total, UserSums):
                 self._places[total] = slice(end, end + total.rows * len(cutoffs))
                 end = self._places[total].stop
+        self.of_users = slice(self._table.stop, end)  # all that is no mean over users
+        self.slices = dict(slices or {})
+        self._sliced: dict[str, slice] = {}
+        for name, groups in self.slices.items():  # the table again for each group of users
+            self._sliced[name] = slice(end, end + len(groups.names) * self._table.stop)
+            end = self._sliced[name].stop
         self.size = end
 
-    def terms(self, batch: Batch) -> list[tuple[slice, Terms]]:
-        """What a batch adds, ready to be added: first what is small, so that little is held while metrics are computed."""
-        small = [total for total in self._places if not total.of_lists]
-        large = [total for total in self._places if total.of_lists]
-        terms = [(self._places[total], total.terms(batch.at(self.cutoffs[total]))) for total in small]
+    def terms(self, batch: Batch, *, by_user: bool = False) -> list[tuple[slice, Terms]]:
+        """What a batch adds, ready to be added: first what is small, so that little is held while metrics are computed.
+
+        `by_user`: whose each term is, is said of all totals but the means over users, whose values `user_values` gives.
+        """
+
+        def of(total: Total) -> tuple[slice, Terms]:
+            lists = batch.at(self.cutoffs[total])
+            return self._places[total], total.terms(lists) if by_user else total.together(lists)
+
+        terms = [of(total) for total in self._places if not total.of_lists]
         if self._columns:
-            terms.append((self._table, (None, self._user_table(batch))))
-        return terms + [(self._places[total], total.terms(batch.at(self.cutoffs[total]))) for total in large]
+            terms += self._user_tables(batch)
+        return terms + [of(total) for total in self._places if total.of_lists]
 
-    def _user_table(self, batch: Batch) -> Tensor:
-        def values(total: UserSums) -> Tensor:
-            return total.metric.evaluated(batch.at(self.cutoffs[total]))
-
+    def _user_tables(self, batch: Batch) -> Iterable[tuple[slice, Terms]]:
+        """The table of all users, and of each slice the tables of its groups."""
         totals = list(self._columns)
         some = (totals[start : start + _TOGETHER] for start in range(0, len(totals), _TOGETHER))
-        table = torch.cat([user_sums(torch.cat(list(map(values, few)), dim=1)) for few in some], dim=1)
-        for total, columns in self._columns.items():
-            if (weights := total.metric.user_weights(batch)) is not None:
-                table[:, columns] = user_sums(values(total), weights)
-        return table
+        weighted = {total: weights for total in totals if (weights := total.metric.user_weights(batch)) is not None}
+        parts, sliced = [], {name: list[Tensor]() for name in self.slices}
+        for few in some:
+            values = torch.cat([self._values(total, batch) for total in few], dim=1)
+            parts.append(user_sums(values))
+            for name, groups in self.slices.items():
+                sliced[name].append(group_sums(values, groups, batch.users))
+        table = torch.cat(parts, dim=1)
+        tables = {name: torch.cat(found, dim=2) for name, found in sliced.items()}
+        for total, weights in weighted.items():
+            columns = self._columns[total]
+            table[:, columns] = user_sums(self._values(total, batch), weights)
+            for name, groups in self.slices.items():
+                tables[name][:, :, columns] = group_sums(self._values(total, batch), groups, batch.users, weights)
+        yield self._table, Terms(table.reshape(1, -1))
+        for name, of_groups in tables.items():
+            yield self._sliced[name], Terms(of_groups.reshape(1, -1))
+
+    def _values(self, total: UserSums, batch: Batch) -> Tensor:
+        return total.metric.evaluated(batch.at(self.cutoffs[total]))
+
+    def columns(self, total: Total) -> slice:
+        """Where a mean over users lies in the table: a column for each cut-off."""
+        assert isinstance(total, UserSums)
+        return self._columns[total]
+
+    def user_values(self, batch: Batch) -> Tensor:
+        """The values that are averaged, `[batch, columns of the table]`; NaN where undefined."""
+        nothing = batch.truth.values.new_empty((batch.size, 0))
+        return torch.cat([nothing, *(self._values(total, batch) for total in self._columns)], dim=1)
+
+    def user_weights(self, batch: Batch) -> dict[int, Tensor]:
+        """How much each user counts `[batch]` in the means where not all count alike, by column."""
+        found = ((total.metric.user_weights(batch), columns) for total, columns in self._columns.items())
+        return {
+            column: weights for weights, columns in found if weights is not None for column in range(columns.start, columns.stop)
+        }
 
     @staticmethod
     def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
         """Add to the vector, in place."""
-        for place, (index, values) in terms:
+        for place, (values, index, _) in terms:
             if place.start == place.stop:
                 continue
             if index is None:
-                sums[place] += values.reshape(-1).to(sums.dtype)
+                sums[place] += (values if len(values) == 1 else values.sum(0)).reshape(-1).to(sums.dtype)
             else:
                 for where, what in zip(torch.split(index.reshape(-1), _PIECE), torch.split(values.reshape(-1), _PIECE)):
                     sums[place].index_add_(0, where, what.to(sums.dtype))
@@ -125,6 +182,10 @@ class Ledger:
         if isinstance(total, UserSums):
             return sums[self._table].view(len(SUMS), -1)[:, self._columns[total]]
         return sums[self._places[total]].view(total.rows, len(self.cutoffs[total]))
+
+    def of_group(self, sums: Tensor, name: str, group: int) -> Tensor:
+        """Sums of one group of a slice, from which its means over users can be read."""
+        return sums[self._sliced[name]].view(-1, self._table.stop)[group]
 
 
 class _Reader:
@@ -249,13 +310,12 @@ class GroupSums(Total):
 
     def terms(self, lists: Lists) -> Terms:
         values = self.values(lists)
-        defined = ~torch.isnan(values)
-        # Users without a label are added to one more group, which is cut off.
-        group = self.groups.codes.at(lists.batch.users, -1)
-        group = torch.where(group >= 0, group, len(self.groups.names))
-        both = torch.stack([torch.where(defined, values, 0), defined.to(values.dtype)])
-        sums = both.new_zeros((2, len(self.groups.names) + 1, both.shape[2])).index_add_(1, group, both)
-        return None, sums[:, :-1]
+        group = self.groups.codes.at(lists.batch.users, -1)[:, None]
+        counted = ~torch.isnan(values) & (group >= 0)
+        both = torch.stack([torch.where(counted, values, 0), counted.to(values.dtype)], dim=1)
+        width = len(lists.cutoffs)
+        first = torch.where(group >= 0, group * width, 0) + torch.arange(width, device=values.device)
+        return Terms(both, torch.stack([first, first + len(self.groups.names) * width], dim=1))
 
 
 def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -268,6 +328,17 @@ def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
         return torch.stack([users, users, total, users, total, x.square_().sum(0)])
     w = torch.where(defined, weights[:, None].to(x.dtype), 0)
     return torch.stack([users, *(part.sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
+
+
+def group_sums(values: Tensor, groups: Labels, users: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The sums of `user_sums` for each group of users, `[groups, 6, n]`; users without a label are left out."""
+    group = groups.codes.at(users, -1)
+    group = torch.where(group >= 0, group, len(groups.names))  # one more group, which is cut off
+    defined = ~torch.isnan(values)
+    x, users_defined = torch.where(defined, values, 0), defined.to(values.dtype)
+    w = users_defined if weights is None else torch.where(defined, weights[:, None].to(x.dtype), 0)
+    terms = torch.stack([users_defined, w, w * x, w * w, w * w * x, w * w * x * x], dim=1)
+    return terms.new_zeros((len(groups.names) + 1, *terms.shape[1:])).index_add_(0, group, terms)[:-1]
 
 
 def mean_of(sums: Tensor) -> Tensor:
@@ -307,7 +378,7 @@ class CellSums(Total):
 
     def terms(self, lists: Lists) -> Terms:
         errors, scored = self.metric.cell_errors(lists.batch)
-        return None, torch.stack([errors.sum(), scored.sum().to(errors.dtype)])
+        return Terms(torch.stack([errors, scored.to(errors.dtype)], dim=1), rows=lists.batch.truth.rows)
 
 
 @dataclass(frozen=True)
@@ -326,7 +397,7 @@ class Wins(Total):
         batch = lists.batch
         wins, judged = batch.wins, batch.has_pairs
         cells = torch.where(judged, batch.relevant_counts, 0)
-        return None, torch.stack([torch.where(judged, wins, 0).sum(), cells.sum(), judged.sum().to(wins.dtype)])
+        return Terms(torch.stack([torch.where(judged, wins, 0), cells, judged.to(wins.dtype)], dim=1))
 
 
 # ------------------------------------------------------------------------------------------------------------- over items
@@ -365,7 +436,7 @@ class Exposure(_OfListedItems):
         counted = lists.batch.items[:, : lists.cutoffs[-1]] >= 0
         if self.users == "evaluated":
             counted = counted & (lists.relevant > 0)
-        return lists.slots, counted
+        return Terms(counted, lists.slots)
 
 
 @dataclass(frozen=True)
@@ -378,7 +449,7 @@ class _OfHits(_OfListedItems):
 
     def terms(self, lists: Lists) -> Terms:
         slots, hit = lists.cell_slots
-        return slots, hit * self.weights(lists)
+        return Terms(hit * self.weights(lists), slots, lists.batch.relevant.rows)
 
 
 @dataclass(frozen=True)
@@ -420,21 +491,43 @@ class Relevant(OfItems):
 
     def terms(self, lists: Lists) -> Terms:
         cells = lists.batch.relevant
-        return cells.items, torch.ones_like(cells.values)
+        return Terms(torch.ones_like(cells.values), cells.items, cells.rows)
 
 
 @dataclass(frozen=True)
 class Offered(OfItems):
-    """To how many users each item was offered: all of them, or the evaluated ones."""
+    """To how many users each item was offered: all of them, or the evaluated ones.
+
+    Most users are offered everything but a few items. So there is one more row, for users who are offered everything unless their
+    items say otherwise.
+    """
 
     users: str = "lists"
+
+    @property
+    def rows(self) -> int:
+        return self.num_items + 1
 
     @property
     def has_cutoffs(self) -> bool:
         return False
 
     def terms(self, lists: Lists) -> Terms:
-        return None, lists.batch.offered_by_item(evaluated=self.users == "evaluated")
+        whole, cells = lists.batch.offered_by_user(evaluated=self.users == "evaluated")
+        users = torch.arange(lists.batch.size, device=whole.device)
+        return Terms(
+            torch.cat([whole.to(cells.values.dtype), cells.values]),
+            torch.cat([torch.full_like(users, self.num_items), cells.items]),
+            torch.cat([users, cells.rows]),
+        )
+
+    def together(self, lists: Lists) -> Terms:
+        # Counted item by item: the cells of users to whom much is not offered would be many, and their number waited for.
+        counts = lists.batch.offered_by_item(evaluated=self.users == "evaluated")
+        return Terms(torch.nn.functional.pad(counts, (0, 1))[None])
+
+    def read(self, sums: Tensor) -> Tensor:
+        return sums[:-1] + sums[-1:]
 
 
 @dataclass(frozen=True)
@@ -456,7 +549,7 @@ class GroupExposure(Total):
         last = lists.cutoffs[-1]
         groups = torch.split(self.groups.codes.at(lists.batch.users, -1)[:, None], _USERS)
         terms = [self._slots(group, items, lists) for group, items in zip(groups, torch.split(lists.batch.items[:, :last], _USERS))]
-        return torch.cat([slots for slots, _ in terms]), torch.cat([counted for _, counted in terms])
+        return Terms(torch.cat([counted for _, counted in terms]), torch.cat([slots for slots, _ in terms]))
 
     def _slots(self, group: Tensor, items: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
         cluster = self.clusters.codes.at(items, -1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.names import print_cell
-from weft.result import Z95, MetricValue, Result, Writer, write_whole
+from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, slice_schema, write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,17 +28,18 @@ SUMMARY = ("model", "metric", "k", "value", "std_error", "ci_low", "ci_high", "u
 def summary(results: Sequence[Result]) -> pl.DataFrame:
     """One row per model, metric and cut-off: value, standard error, 95 % interval, users, and whether higher is better.
 
-    `higher_is_better` is null for a metric that has no such direction.
+    `higher_is_better` is null for a metric that has no such direction. If users were resampled, bootstrap intervals too.
     """
     import polars as pl
 
+    columns = (*SUMMARY, *(BOOTSTRAP_COLUMNS if any(result.is_bootstrapped for result in results) else ()))
     rows = [
-        {column: getattr(value, column) for column in SUMMARY[2:]}
+        {column: getattr(value, column) for column in columns[2:]}
         | {"model": result.name, "metric": value.metric + print_cell(value.cell)}
         for result in results
         for value in result.values
     ]
-    kinds = dict.fromkeys(SUMMARY, pl.Float64) | {"model": pl.String, "metric": pl.String, "k": pl.Int64, "users": pl.Int64}
+    kinds = dict.fromkeys(columns, pl.Float64) | {"model": pl.String, "metric": pl.String, "k": pl.Int64, "users": pl.Int64}
     return pl.DataFrame(rows, schema=kinds | {"higher_is_better": pl.Boolean})
 
 
@@ -63,6 +64,32 @@ def to_latex(results: Sequence[Result]) -> str:
     head, rows = _grid(results, escape_latex, lambda text: rf"\textbf{{{text}}}", r"$\pm$")
     note = "% 95 % confidence intervals over users; the best value of each metric is bold."
     return _tabular(head, rows, note)
+
+
+def slices(results: Sequence[Result]) -> pl.DataFrame:
+    """The rows of all models' slices, with the model first."""
+    import polars as pl
+
+    found = [result.slices.select(pl.lit(result.name).alias("model"), pl.all()) for result in results if result.slices is not None]
+    return pl.concat(found) if found else pl.DataFrame(schema={"model": pl.String, **slice_schema()})
+
+
+def slices_to_csv(results: Sequence[Result]) -> str:
+    """The slices of all models as CSV. Undefined is NaN, what does not apply is empty."""
+    return slices(results).write_csv()
+
+
+def slices_to_markdown(results: Sequence[Result]) -> str:
+    """A pipe table with a row for each model, slice and group, and a column for each metric."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in slices(results).iter_rows(named=True):
+        value = MetricValue(row["metric"], row["k"], row["value"], row["std_error"], row["users"])
+        margin = "" if value.interval.kind == "none" else f" ± {(value.ci_high - value.ci_low) / 2:.4f}"
+        text = "undefined" if math.isnan(value.value) else f"{value.value:.4f}{margin}"
+        found.setdefault((row["model"], row["slice"], row["group"]), {})[value.name] = text
+    metrics = list(dict.fromkeys(name for values in found.values() for name in values))
+    rows = [[*map(escape_markdown, key), *(values.get(name, "-") for name in metrics)] for key, values in found.items()]
+    return _pipes(["model", "slice", "group", *map(escape_markdown, metrics)], rows, words=3)
 
 
 @dataclass(frozen=True)
@@ -94,8 +121,9 @@ def _grid(
         if value is None:
             return escape("-")
         text = escape(f"{value.value:.4f}" if not math.isnan(value.value) else "undefined")
-        margin = "" if math.isnan(value.std_error) else f" {plus_minus} {Z95 * value.std_error:.4f}"
-        return (mark(text) if line.is_best(value) else text) + margin
+        low, high, kind = value.interval
+        margin = f"{plus_minus} {(high - low) / 2:.4f}" if kind == "normal" else escape(f"[{low:.4f}, {high:.4f}]")
+        return (mark(text) if line.is_best(value) else text) + ("" if kind == "none" else f" {margin}")
 
     every = lines(results)
     models = [escape(result.name) for result in results]
@@ -232,12 +260,13 @@ def _tabular(head: list[str], rows: list[list[str]], note: str = "", words: int 
 # --------------------------------------------------------------------------------------------------------------- files
 
 SUMMARY_FILE = "summary.csv"
+SLICES_FILE = "slices.csv"
 
 
 def save_all(results: Sequence[Result], folder: Path) -> list[Path]:
     """Write each result as NAME.json, its values per user, if kept, beside it, and `summary.csv`: all of them, or none.
 
-    The files of the results come first in the answer, in order, then the summary.
+    The files of the results come first in the answer, in order, then the summary, then `slices.csv` if there are slices.
     """
     places = [folder / f"{name}.json" for name in file_names([result.name for result in results])]
     files: dict[Path, Writer] = {}
@@ -245,8 +274,13 @@ def save_all(results: Sequence[Result], folder: Path) -> list[Path]:
         files |= result.files(place)
     text = to_csv(results)
     files[folder / SUMMARY_FILE] = lambda file: file.write(text.encode())
+    places.append(folder / SUMMARY_FILE)
+    if any(result.slices is not None for result in results):
+        of_groups = slices_to_csv(results)
+        files[folder / SLICES_FILE] = lambda file: file.write(of_groups.encode())
+        places.append(folder / SLICES_FILE)
     write_whole(files)
-    return [*places, folder / SUMMARY_FILE]
+    return places
 
 
 # Names that mean a device on Windows, whatever follows the first dot.

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.report.tables import Line, lines
-from weft.result import Z95, MetricValue, Result
+from weft.result import MetricValue, Result
 from weft.significance import Comparison
 
 LEGEND = "95 % confidence intervals over users; * best"
@@ -132,7 +132,10 @@ def _number(value: MetricValue) -> str:
 
 
 def _margin(value: MetricValue) -> str:
-    return "" if math.isnan(value.std_error) else f" ± {Z95 * value.std_error:.4f}"
+    low, high, kind = value.interval
+    if kind in ("normal", "none"):
+        return "" if kind == "none" else f" ± {(high - low) / 2:.4f}"
+    return f" [{low:.4f}, {high:.4f}]"
 
 
 def _width(value: MetricValue | None) -> int:
@@ -146,3 +149,40 @@ def _winner(results: Mapping[str, Result], name: str, row: Mapping[str, Any]) ->
     if not row["significant"] or of_a is None or of_b is None:
         return ""
     return str(row["model_a"] if of_a > of_b else row["model_b"])
+
+
+def slice_tables(results: Sequence[Result], width: int) -> list[Table]:
+    """For each model and slice a table: groups down, with their users, and as many metrics across as fit into `width`."""
+    tables = []
+    for result in results:
+        names = [] if result.slices is None else result.slices["slice"].unique(maintain_order=True).to_list()
+        tables += [_slice_table(result, name, width) for name in names]
+    return tables
+
+
+def _slice_table(result: Result, name: str, width: int) -> Table:
+    groups: dict[str, dict[str, Text]] = {}
+    users: dict[str, int] = {}
+    for row in result.slice(name).iter_rows(named=True):
+        value = MetricValue(row["metric"], row["k"], row["value"], row["std_error"], row["users"])
+        groups.setdefault(row["group"], {})[value.name] = _cell(value, False)
+        users[row["group"]] = max(users.get(row["group"], 0), row["users"] or 0)
+    metrics = list(dict.fromkeys(metric for cells in groups.values() for metric in cells))
+    table = Table(title=Text(f"{result.name} by {name}"), title_style="italic", title_justify="left")
+    table.add_column("group", overflow="fold", max_width=_NAME)
+    table.add_column("users", justify="right")
+    left = width - min(max(5, *map(cell_len, groups)), _NAME) - 3 - max(5, *(len(f"{number:,}") for number in users.values())) - 4
+    shown: list[str] = []
+    for metric in metrics:
+        numbers = max(cells[metric].cell_len for cells in groups.values())
+        wide = max(numbers, min(len(metric), _NAME))
+        if shown and wide + 3 > left:
+            break
+        shown.append(metric)
+        left -= wide + 3
+        table.add_column(Text(metric), justify="right", overflow="fold", min_width=numbers, max_width=max(numbers, _NAME))
+    for group, cells in groups.items():
+        table.add_row(Text(group), f"{users[group]:,}", *(cells[metric] for metric in shown))
+    if len(shown) < len(metrics):
+        table.caption = f"{len(shown)} of {len(metrics)} metrics; the result holds all of them"
+    return table

@@ -1,0 +1,287 @@
+"""How far values would move with other users: intervals by resampling the users of one pass.
+
+A resample gives each user a Poisson(1) weight, which depends on the seed, the user's key and the number of the resample, and on
+nothing else: not on batches, their order, or who else is there. What adds up over users is added up again with these weights, and
+each metric is computed from it as from any sums. Sums over users are scaled to their number, so that counts of users stay such.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.blocks import Batch
+from weft.metrics.totals import SUMS, Ledger, Terms
+from weft.ranking.ties import mix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Floats = NDArray[np.float64]
+# What is taken for resampling several times at once, in bytes.
+_ROOM = 1 << 26
+# Groups of users that are left out in turn, where one user at a time would be too many.
+_LEFT_OUT = 200
+# Values that differ by less than rounding can leave are the same.
+_ROUNDING = 1e-11
+_SALT = 0x626F6F74  # so that weights have nothing to do with the order of ties under the same seed
+_DRAWS = 4  # weights of 16 bits that a hash gives
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """What resampling tells of a value: 95 % intervals by percentiles and BCa, and the standard deviation of the resamples.
+
+    `undefined`: how many resamples had no value. NaN where there is no interval.
+    """
+
+    low: float = math.nan
+    high: float = math.nan
+    bca_low: float = math.nan
+    bca_high: float = math.nan
+    std_error: float = math.nan
+    undefined: int = 0
+
+
+def interval(estimate: float, resampled: Floats, acceleration: float) -> Resampled:
+    """The intervals of an estimate from its values in resamples and the acceleration of a jackknife.
+
+    BCa (Efron 1987, doi 10.1080/01621459.1987.10478410) is undefined where nearly all resamples lie on one side of the estimate, so
+    that the interval would not hold it.
+    """
+    known = resampled[np.isfinite(resampled)]
+    undefined = len(resampled) - len(known)
+    if math.isnan(estimate) or len(known) < 2:
+        return Resampled(undefined=undefined)
+    near = np.abs(known - estimate) <= _ROUNDING * max(abs(estimate), float(np.abs(known).max()))
+    known = np.where(near, estimate, known)
+    if near.all():
+        return Resampled(estimate, estimate, estimate, estimate, 0.0, undefined)
+    low, high = (float(end) for end in np.quantile(known, (0.025, 0.975)))
+    share = float((known < estimate).mean() + near.mean() / 2)
+    ends = (math.nan, math.nan)
+    if 0 < share < 1 and not math.isnan(acceleration):
+        normal = NormalDist()
+        shift = normal.inv_cdf(share)
+        moved = [shift + normal.inv_cdf(end) for end in (0.025, 0.975)]
+        levels = [normal.cdf(shift + z / (1 - acceleration * z)) if acceleration * z < 1 else math.nan for z in moved]
+        if levels[0] <= share <= levels[1]:  # else resampling shifts the value by more than it spreads it
+            ends = tuple(np.quantile(known, levels).tolist())
+    return Resampled(low, high, *ends, float(known.std(ddof=1)), undefined)
+
+
+def acceleration(left_out: Floats) -> float:
+    """The acceleration from the values without each user (or each group of users) in turn; NaN for fewer than two."""
+    known = left_out[np.isfinite(left_out)]
+    if len(known) < 2:
+        return math.nan
+    return float(_acceleration(known.mean() - known))
+
+
+def _acceleration(influence: Floats) -> Floats:
+    """From how much each user moves the value, along the first axis."""
+    largest = np.abs(influence).max(axis=0, initial=0.0)
+    scaled = influence / np.where(largest > 0, largest, 1)  # so that no power of a small number vanishes
+    below = 6 * np.square(scaled).sum(0) ** 1.5
+    found: Floats = np.where(below > 0, (scaled**3).sum(0) / np.where(below > 0, below, 1), 0.0)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- weights
+
+
+@cache
+def _poisson() -> NDArray[np.uint8]:
+    """The weight that each number of 16 bits stands for: a Poisson(1) law, exact to 1 / 65,536."""
+    density = [math.exp(-1) / math.factorial(weight) for weight in range(9)]
+    starts = np.round(np.cumsum(density) * (1 << 16)).astype(np.int64)
+    weights: NDArray[np.uint8] = np.searchsorted(starts, np.arange(1 << 16), side="right").astype(np.uint8)
+    return weights
+
+
+def poisson_weights(keys: Tensor, seed: int, start: int, stop: int) -> Floats:
+    """The weights of users in the resamples `start` to `stop - 1`, `[resamples, users]`; `keys`: a number for each user."""
+    seeded = mix(keys + mix(torch.full_like(keys, seed) + _SALT))
+    first, last = start // _DRAWS, -(-stop // _DRAWS)
+    found = np.empty(((last - first) * _DRAWS, len(keys)))
+    for number in range(first, last):
+        hashed = mix(seeded + torch.full_like(keys, number) * -7046029254386353131).numpy()
+        for draw in range(_DRAWS):
+            found[(number - first) * _DRAWS + draw] = _poisson()[(hashed >> 16 * draw) & 0xFFFF]
+    return found[start - first * _DRAWS : stop - first * _DRAWS]
+
+
+# --------------------------------------------------------------------------------------------------------- what is kept
+
+
+class Kept:
+    """What each user of a pass adds to every sum: 8 bytes per user and column of means, 12 per further term that is not 0."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._parts: list[_Part] = []
+
+    def prepare(self, batch: Batch, terms: Sequence[tuple[slice, Terms]]) -> _Part:
+        """What a batch adds, user by user, on the CPU."""
+        weights = {column: found.cpu().double().numpy() for column, found in self._ledger.user_weights(batch).items()}
+        values = self._ledger.user_values(batch).cpu().double().numpy()
+        return _Part(batch.user_keys.cpu(), values, weights, self._sparse(batch.size, terms))
+
+    def _sparse(self, size: int, terms: Sequence[tuple[slice, Terms]]) -> csr_matrix:
+        from scipy.sparse import csr_matrix
+
+        place = self._ledger.of_users
+        users, places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+        for where, (found, index, rows) in terms:
+            if not place.start <= where.start < where.stop <= place.stop:
+                continue
+            flat = found[:, None] if found.ndim == 1 else found.flatten(1)
+            counted = flat != 0
+            owners = torch.arange(len(found), device=found.device) if rows is None else rows
+            at = torch.arange(flat.shape[1], device=found.device).expand_as(flat) if index is None else index.reshape_as(flat)
+            users.append(owners[:, None].expand_as(flat)[counted].cpu().numpy())
+            places.append(at[counted].cpu().long().numpy() + (where.start - place.start))
+            values.append(flat[counted].cpu().double().numpy())
+        shape = (size, place.stop - place.start)
+        return csr_matrix((np.concatenate(values), (np.concatenate(users), np.concatenate(places))), shape=shape)
+
+    def add(self, part: _Part) -> None:
+        """Keep it."""
+        self._parts.append(part)
+
+    def absorb(self, other: Kept) -> None:
+        """Keep what another pass over other users has kept."""
+        self._parts += other._parts
+
+    def clear(self) -> None:
+        """Forget all users."""
+        self._parts.clear()
+
+    def whole(self) -> _Part | None:
+        """Everything in one part; None without users."""
+        from scipy.sparse import vstack
+
+        if len(parts := self._parts) > 1:
+            weights = {column: np.concatenate([part.weights[column] for part in parts]) for column in parts[0].weights}
+            keys, values = torch.cat([part.keys for part in parts]), np.concatenate([part.values for part in parts])
+            self._parts = [_Part(keys, values, weights, vstack([part.terms for part in parts], format="csr"))]
+        return self._parts[0] if self._parts else None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some users: their keys, the values that are averaged `[users, columns]` with their weights, and all other terms."""
+
+    keys: Tensor
+    values: Floats
+    weights: dict[int, Floats]  # by column; without them all users count alike
+    terms: csr_matrix
+
+
+# ---------------------------------------------------------------------------------------------------------- resampling
+
+# The values of all metrics that are no plain means over users, from the sums that they are read from.
+Formulas = Callable[[Tensor], Floats]
+
+
+class Resampling:
+    """The kept users, ready to be weighted.
+
+    `formulas`: the values `[number]` of metrics that are no plain means, from a vector of sums.
+    """
+
+    def __init__(self, kept: _Part, ledger: Ledger, formulas: Formulas, number: int) -> None:
+        self._keys, self._ledger, self._formulas, self._number = kept.keys, ledger, formulas, number
+        defined = ~np.isnan(kept.values)
+        self.users = len(kept.keys)
+        self._weighted = np.where(defined, kept.values, 0)
+        # What is defined for the same users has the same number of them: counted once.
+        packed = np.packbits(defined, axis=0)
+        different: dict[tuple[bytes, int], int] = {}
+        counts: list[Floats] = []
+        self._column_of = np.empty(defined.shape[1], dtype=np.int64)
+        for column in range(defined.shape[1]):
+            weights = kept.weights.get(column)
+            key = (packed[:, column].tobytes(), -1 if weights is None else column)
+            if key not in different:
+                different[key] = len(counts)
+                counts.append(defined[:, column] * (1.0 if weights is None else weights))
+            self._column_of[column] = different[key]
+            if weights is not None:
+                self._weighted[:, column] *= weights
+        self._counted = np.stack(counts, axis=1) if counts else np.empty((self.users, 0))
+        self._by_place = kept.terms.T
+
+    def resample(self, number: int, seed: int) -> tuple[Floats, Floats]:
+        """The means `[resamples, columns]` and the values of the formulas `[resamples, values]` in each resample."""
+        return self._under(lambda start, stop: poisson_weights(self._keys, seed, start, stop), number)
+
+    def accelerations(self) -> tuple[Floats, Floats]:
+        """Of the means, leaving out each user in turn; of the formulas, leaving out groups of users in turn."""
+        return self._of_means(), self._of_formulas()
+
+    def _of_means(self) -> Floats:
+        found = np.full(self._weighted.shape[1], np.nan)
+        for column, of in enumerate(self._column_of):
+            weights = self._counted[:, of]
+            counted = weights > 0
+            mine, all_weights = weights[counted], weights.sum()
+            if counted.sum() < 2:
+                continue
+            values = self._weighted[counted, column]
+            without = (values.sum() - values) / (all_weights - mine)
+            influence = without.mean() - without
+            constant = np.abs(influence).max() <= _ROUNDING * np.abs(without).max() / len(mine)
+            found[column] = 0.0 if constant else _acceleration(influence)
+        return found
+
+    def _of_formulas(self) -> Floats:
+        groups = min(self.users, _LEFT_OUT)
+        # By hash, so that neither the order of users nor batches play a part.
+        order = np.argsort(mix(self._keys + _SALT).numpy(), kind="stable")
+        group = np.empty(self.users, dtype=np.int64)
+        group[order] = np.arange(self.users) * groups // self.users
+
+        def all_but(start: int, stop: int) -> Floats:
+            weights: Floats = (group != np.arange(start, stop)[:, None]).astype(np.float64)
+            return weights
+
+        _, without = self._under(all_but, groups if self._number else 0)
+        return np.array([acceleration(column) for column in without.T])
+
+    def _under(self, weights: Callable[[int, int], Floats], number: int) -> tuple[Floats, Floats]:
+        """The values under many rows of weights, some at a time."""
+        step = max(1, _ROOM // (8 * max(1, self.users, self._by_place.shape[0], self._weighted.shape[1])))
+        step = step - step % _DRAWS or step
+        means, values = [np.empty((0, self._weighted.shape[1]))], [np.empty((0, self._number))]
+        for start in range(0, number, step):
+            some = weights(start, min(start + step, number))
+            sums, counts = some @ self._weighted, (some @ self._counted)[:, self._column_of]
+            means.append(sums / np.where(counts > 0, counts, np.nan))
+            values += [one[None] for one in self._values(some, sums, counts)] if self._number else []
+        return np.concatenate(means), np.concatenate(values)
+
+    def _values(self, weights: Floats, sums: Floats, counts: Floats) -> Iterator[Floats]:
+        by_place = self._by_place @ weights.T
+        vector = torch.zeros(self._ledger.of_users.stop, dtype=torch.float64)
+        table = vector[: self._ledger.of_users.start].view(len(SUMS), -1)
+        table.fill_(math.nan)  # what only standard errors need is not resampled
+        for row, total in enumerate(weights.sum(1)):
+            if total == 0:
+                yield np.full(self._number, np.nan)
+                continue
+            # Sums over users as if there were as many as there are, for metrics that count users. What is counted otherwise is only
+            # compared with itself, and stays a whole number.
+            scale = self.users / total
+            table[1], table[2] = torch.from_numpy(counts[row] * scale), torch.from_numpy(sums[row] * scale)
+            vector[self._ledger.of_users] = torch.from_numpy(by_place[:, row])
+            yield self._formulas(vector)
