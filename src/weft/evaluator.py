@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -274,6 +274,11 @@ class Evaluator(nn.Module):
         drawn: Drawn | None = None,
     ) -> None:
         """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing."""
+        if self.correction is not None and scores is not None and (drawn is None or not isinstance(scores, ListRows)):
+            raise SettingError(
+                f"correction={self.correction.method!r} needs candidates with uniformly drawn negatives, and how many there were "
+                "to draw from; give strategy='sampled', or leave correction out."
+            )
         self._has_lists = isinstance(scores, ListRows)
         with open_batch(
             scores,
@@ -476,14 +481,22 @@ class Evaluator(nn.Module):
         for name, (what, effect) in _ITEMS_WITHOUT.items():
             if name in uses and (without := counts.get(what)):
                 notes.append(f"{without:,} of {counts['items']:,} items {effect}")
-        if self.rule.name == "expected" and (others := self._drawn_specs()):
+        if self.rule.name == "expected" and (others := self._names_of(self._draws_ties)):
             notes.append(f"ties='expected' has no closed form for {', '.join(others)}: drawn as with ties='random'")
+        if self.correction is not None and (others := self._names_of(lambda metric: metric.under_sampling == "candidates")):
+            notes.append(
+                f"correction={self.correction.method!r} has no estimate for {', '.join(others)}: computed on the sampled candidates"
+            )
         return notes
 
-    def _drawn_specs(self) -> list[str]:
-        drawn = [spec for group in self._groups if not group.metric.averages_ties for spec in group.specs]
-        drawn += [spec for spec, metric in zip(self._own_specs, self._own()) if not metric.averages_ties]
-        return list(dict.fromkeys(str(spec.at(None)) for spec in drawn))
+    def _draws_ties(self, metric: BaseMetric) -> bool:
+        """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
+        return not metric.averages_ties or (self.correction is not None and metric.under_sampling in ("corrected", "combined"))
+
+    def _names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
+        """The metrics for which something holds."""
+        metrics = {spec: group.metric for group in self._groups for spec in group.specs} | dict(zip(self._own_specs, self._own()))
+        return list(dict.fromkeys(str(spec.at(None)) for spec, metric in metrics.items() if holds(metric)))
 
     def _needs(self) -> set[str]:
         """The inputs that some metric looks at."""
@@ -494,6 +507,7 @@ class Evaluator(nn.Module):
             "metrics": [str(spec) for spec in self.specs],
             "mask_seen": self.masks_seen,
             **self._counting(),
+            **({} if self.correction is None else self.correction.settings()),
             "profile": None if self.profile is None else self.profile.tool,
         }
 

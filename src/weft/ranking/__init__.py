@@ -1,10 +1,24 @@
 """Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by counting."""
 
 from weft.ranking.candidates import Drawn
+from weft.ranking.estimates import estimate_ranks, estimate_weights
 from weft.ranking.kernels import kernel_for
 from weft.ranking.lists import count_equal, settle_ties, without
 from weft.ranking.masking import hidden
 from weft.ranking.ties import TIE_RULES, Ranking, TieRule
 from weft.ranking.topk import top_k
 
-__all__ = ["TIE_RULES", "Drawn", "Ranking", "TieRule", "count_equal", "hidden", "kernel_for", "settle_ties", "top_k", "without"]
+__all__ = [
+    "TIE_RULES",
+    "Drawn",
+    "Ranking",
+    "TieRule",
+    "count_equal",
+    "estimate_ranks",
+    "estimate_weights",
+    "hidden",
+    "kernel_for",
+    "settle_ties",
+    "top_k",
+    "without",
+]
