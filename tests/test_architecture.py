@@ -26,6 +26,7 @@ STATIONS = [
     "evaluator",
     "problem",
     "run",
+    "sampling",
     "significance",
     "report",
     "testing",
