@@ -53,7 +53,7 @@ def estimate_weights(above: Tensor, negatives: Tensor, eligible: Tensor, gamma: 
             degrees = (shrink > 0).sum(1).tolist()
             for number, place in enumerate(some.tolist()):
                 x, some_of = above[rows[place]], slice(degrees[number])
-                own = (x[:, None] == torch.arange(width)) * (1.0 if m == int(of_pool[number]) else 1 / gamma)
+                own = (x[:, None] == torch.arange(width)).double() * (1.0 if m == int(of_pool[number]) else 1 / gamma)
                 others = (basis[x, some_of] * shrink[number, some_of]) @ basis[:width, some_of].T
                 weights[rows[place]] = (own - others) @ means[number]
     return weights
