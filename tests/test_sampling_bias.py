@@ -522,6 +522,14 @@ def test_the_papers_order_is_not_identified_by_average_precision_but_by_auc():
     assert frame.height == 3 and frame["identified"].to_list() == [False] * 3 and frame["probability"].max() < 0.5
 
 
+def test_a_correction_can_identify_what_the_sample_turns_round():
+    many = {name: ranks * 1000 for name, ranks in PAPER.items()}
+    about = {"metric": "MAP@10000", "num_items": 10_000, "num_negatives": 99}
+    pairs = is_identified(many, **about, correction="bias_variance", gamma=0.001).pairs
+    assert [pair.identified for pair in pairs if "C" in (pair.model_a, pair.model_b)] == [True, True]
+    assert not any(pair.identified for pair in is_identified(many, **about).pairs)
+
+
 def test_a_sample_of_everything_identifies_every_order():
     assert is_identified(PAPER, metric="MAP@10000", num_items=10_000, num_negatives=9_999)
 
@@ -580,6 +588,7 @@ def test_places_that_no_ranks_explain_are_refused():
         ({"A": [[1, 2]], "B": [[1, 3]]}, {"sampled": True}, "several relevant items per user"),
         ({"A": [1], "B": [2]}, {"sampled": True, "num_items": [5]}, "num_items="),
         ({"A": [1], "B": [1]}, {"sampled": True, "num_items": 1}, "leaves no negative to sample"),
+        ({"A": [1], "B": [2]}, {"sampled": True, "correction": "rank_estimate"}, "correction= goes with full ranks"),
         ({"A": [1], "B": [2]}, {"confidence": 1}, "confidence=1; it must be a number between 0 and 1"),
         ({"A": [1], "B": [2]}, {"metric": "MRR"}, "MRR needs a cut-off"),
     ],

@@ -99,7 +99,7 @@ class Evaluator(nn.Module):
         mask_seen: bool | str = "auto",
         ties: str | None = None,
         seed: int = 0,
-        correction: Correction | None = None,
+        correction: Correction | str | None = None,
         per_user: bool = False,
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
@@ -110,7 +110,7 @@ class Evaluator(nn.Module):
         self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
         self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
-        self.correction = correction
+        self.correction = Correction.chosen(correction) if isinstance(correction, str) else correction
         self.keeps_per_user = per_user
         self.profile = None if profile is None else find_profile(profile)
         chosen = choose(self.profile, ties=ties, empty_users=empty_users)

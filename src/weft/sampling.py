@@ -162,6 +162,8 @@ def is_identified(
     num_negatives: int,
     sampled: bool = False,
     replacement: bool = False,
+    correction: str | None = None,
+    gamma: float | None = None,
     confidence: float = 0.95,
 ) -> Identification:
     """Whether a sampled evaluation of this size puts models, `{name: ranks of the same users}`, in the order of the full metric.
@@ -169,7 +171,7 @@ def is_identified(
     With full ranks, a pair is identified if the expected sampled metrics are in the order of the exact ones, and one sampled
     evaluation of these users shows that order with a probability of at least `confidence`. The probability is normal, from the
     exact variance, with draws that are independent between users and models. (Models that share their candidates differ less by
-    luck where they rank the same items first.)
+    luck where they rank the same items first.) With `correction`, it is about the corrected metric.
 
     With `sampled=True` the ranks are places among the candidates, one relevant item per user, as a sampled evaluation saw them.
     Many distributions of full ranks explain the same places. All that do so, within the error of a sample of so many users
@@ -193,7 +195,9 @@ def is_identified(
     share = float(real_number("confidence", confidence, more=" between 0 and 1"))
     if not 0 < share < 1:
         raise SettingError(f"confidence={confidence!r}; it must be a number between 0 and 1.")
-    draw = _Draw.chosen(num_negatives, replacement, None, None)
+    draw = _Draw.chosen(num_negatives, replacement, correction, gamma)
+    if sampled and draw.correction is not None:
+        raise SettingError("correction= goes with full ranks; with sampled=True the bounds hold for every estimate. Leave one out.")
     judge = _from_places if sampled else _from_ranks
     pairs = judge(models, formula, num_items, draw, share)
     return Identification(str(next(iter(formula))), draw.negatives, tuple(pairs))
