@@ -274,7 +274,8 @@ class Evaluator(nn.Module):
         drawn: Drawn | None = None,
     ) -> None:
         """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing."""
-        if self.correction is not None and scores is not None and (drawn is None or not isinstance(scores, ListRows)):
+        known = scores is None or (isinstance(scores, ListRows) and (drawn is not None or scores.missing))
+        if self.correction is not None and not known:
             raise SettingError(
                 f"correction={self.correction.method!r} needs candidates with uniformly drawn negatives, and how many there were "
                 "to draw from; give strategy='sampled', or leave correction out."

@@ -498,7 +498,7 @@ def _moments_of(
         # From "so many more" to "so many": the row x moves by x.
         more = places - places[:, None]
         step = np.where(more >= 0, step[:, places[:, None], np.maximum(more, 0)], 0)
-        chance, first, second = (np.einsum("nxs,nxy->nys", part, step) for part in (chance, first, second))
+        chance, first, second = (step.transpose(0, 2, 1) @ part for part in (chance, first, second))
         second = second + 2 * values[j] * first + values[j] ** 2 * chance
         first = first + values[j] * chance
     mean = first.sum(1)
