@@ -249,7 +249,8 @@ def test_what_has_no_estimate_is_of_the_candidates_and_named(correction):
     assert corrected[f"{names[-1]}@3"] == pytest.approx(distance)  # a composite combines what its parts are
     (note,) = [note for note in corrected.notes if "has no estimate" in note]
     assert note == f"correction={correction.method!r} has no estimate for {', '.join(names)}: computed on the sampled candidates"
-    assert not any("has no estimate" in note for note in plain.notes)
+    assert f"correction={correction.method!r}: nDCG estimates what ranking all items would give" in corrected.notes
+    assert not any("correction" in note for note in plain.notes)
 
 
 def test_fairness_between_groups_uses_the_corrected_values():
@@ -257,6 +258,7 @@ def test_fairness_between_groups_uses_the_corrected_values():
     result = evaluate(users, CORRECTIONS[1], ["nDCG", "UserMADRanking"], [4], 30, user_groups=["F", "M"])
     one, other = result.per_user["nDCG@4"]
     assert result["UserMADRanking@4"] == pytest.approx(abs(one - other)) and not any("no estimate" in note for note in result.notes)
+    assert "correction='bias_variance': nDCG, UserMADRanking estimate what ranking all items would give" in result.notes
 
 
 def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
@@ -308,6 +310,7 @@ def test_batches_without_a_draw_are_refused():
         ({"correction": "bias_variance", "gamma": 1.5}, "at most 1"),
         ({"correction": "bias_variance", "gamma": "much"}, "gamma='much'; it must be a number above 0, at most 1"),
         ({"correction": "bias_variance", "strategy": "full"}, "strategy='full' samples none; give strategy='sampled'"),
+        ({"correction": "bias_variance", "negative_sampling": None, "pool": "given"}, "Leave candidates out, or correction"),
         ({"correction": "bias_variance", "negative_sampling": "popularity"}, "Give negative_sampling='uniform'"),
     ],
 )
@@ -442,6 +445,16 @@ def test_sizes_of_users_may_differ_and_empty_users_are_left_out():
         np.array([[2], [5], [9]]),
     ]
     assert len({exact(form, num_items=9, metrics="MRR@9")["MRR@9"] for form in forms}) == 1
+
+
+def test_users_without_negatives_are_left_out_of_auc():
+    ranks, sizes = [[1, 2], [2, 3], [5]], [2, 5, 9]
+    for name in ("AUC", "GAUC"):
+        assert exact(ranks, num_items=sizes, metrics=name) == exact(ranks[1:], num_items=sizes[1:], metrics=name)
+        about = {"num_negatives": 2, "metrics": name}
+        for function in (expected, deviation):
+            every, some = function(ranks, num_items=sizes, **about), function(ranks[1:], num_items=sizes[1:], **about)
+            assert every == pytest.approx(some) and not math.isnan(every[name])
 
 
 def test_a_user_with_nothing_but_relevant_items():

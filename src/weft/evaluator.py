@@ -47,7 +47,8 @@ COUNTS = (
     "bad_scores",
 )
 
-
+# What becomes of metrics under a correction: see `BaseMetric.under_sampling`.
+ESTIMATED = ("corrected", "combined")
 # What to say of items that lack an input which a metric looks at: the count, and what follows.
 _ITEMS_WITHOUT = {
     "train": ("items_without_train", "have no train interaction"),
@@ -484,6 +485,11 @@ class Evaluator(nn.Module):
                 notes.append(f"{without:,} of {counts['items']:,} items {effect}")
         if self.rule.name == "expected" and (others := self._names_of(self._draws_ties)):
             notes.append(f"ties='expected' has no closed form for {', '.join(others)}: drawn as with ties='random'")
+        if self.correction is not None and (corrected := self._names_of(lambda metric: metric.under_sampling in ESTIMATED)):
+            notes.append(
+                f"correction={self.correction.method!r}: {', '.join(corrected)} estimate{'' if len(corrected) > 1 else 's'} what "
+                "ranking all items would give"
+            )
         if self.correction is not None and (others := self._names_of(lambda metric: metric.under_sampling == "candidates")):
             notes.append(
                 f"correction={self.correction.method!r} has no estimate for {', '.join(others)}: computed on the sampled candidates"
@@ -492,7 +498,7 @@ class Evaluator(nn.Module):
 
     def _draws_ties(self, metric: BaseMetric) -> bool:
         """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
-        return not metric.averages_ties or (self.correction is not None and metric.under_sampling in ("corrected", "combined"))
+        return not metric.averages_ties or (self.correction is not None and metric.under_sampling in ESTIMATED)
 
     def _names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
         """The metrics for which something holds."""

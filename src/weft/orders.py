@@ -43,8 +43,12 @@ class Correction:
         *,
         strategy: str = "sampled",
         negative_sampling: str | None = "uniform",
+        pool: str = "all",
     ) -> Correction | None:
-        """What the settings of a run ask for; None: nothing. Refuses what has no estimate."""
+        """What the settings of a run ask for; None: nothing. Refuses what has no estimate.
+
+        `pool`: what negatives are drawn from, "given" where the caller gives the candidates.
+        """
         if correction is None:
             if gamma is not None:
                 raise SettingError(f"gamma={gamma!r} belongs to correction='bias_variance'; give that too, or leave gamma out.")
@@ -54,6 +58,11 @@ class Correction:
             raise SettingError(
                 f"correction={method!r} estimates from sampled negatives what all items would give, but strategy={strategy!r} "
                 "samples none; give strategy='sampled', or leave correction out."
+            )
+        if pool == "given":
+            raise SettingError(
+                f"correction={method!r} holds for negatives that Weft draws uniformly; how the candidates that were given came "
+                "about is not known. Leave candidates out, or correction."
             )
         if negative_sampling not in (None, "uniform"):
             raise SettingError(

@@ -331,22 +331,24 @@ def _named(formulas: Formulas, values: Floats) -> dict[str, float]:
     return {str(spec): float(value) for spec, value in zip(formulas, values)}
 
 
-def _weights(users: _Users, formulas: Formulas) -> Floats:
-    """How much each user counts, `[users, formulas]`, in shares."""
-    weights = np.ones((len(users.counts), len(formulas)))
+def _weights(users: _Users, formulas: Formulas, values: Floats) -> Floats:
+    """How much each user counts, `[users, formulas]`, in shares; 0 where a value is undefined."""
+    weights = np.ones_like(values)
     for column, formula in enumerate(formulas.values()):
         if getattr(formula, "weight", "uniform") != "uniform":
             weights[:, column] = users.counts
-    return np.asarray(weights / weights.sum(0))
+    weights[np.isnan(values)] = 0
+    with np.errstate(invalid="ignore"):
+        return np.asarray(weights / weights.sum(0))
 
 
 def _means(users: _Users, formulas: Formulas, values: Floats) -> Floats:
-    return np.asarray((_weights(users, formulas) * values).sum(0))
+    return np.asarray((_weights(users, formulas, values) * np.nan_to_num(values)).sum(0))
 
 
 def _variances(users: _Users, formulas: Formulas, variances: Floats) -> Floats:
     """Of the means, from those of the users' values."""
-    return np.asarray((_weights(users, formulas) ** 2 * variances).sum(0))
+    return np.asarray((_weights(users, formulas, variances) ** 2 * np.nan_to_num(variances)).sum(0))
 
 
 def _values(
