@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 # Numbers that a table of chances may hold at once.
-_TILE = 1 << 22
+_TILE = 1 << 20
 # What is smaller than this, against 1, changes nothing in double precision.
 _NOTHING = 1e-17
 
@@ -64,18 +64,16 @@ def _posterior(m: int, eligible: Tensor, width: int, depth: int) -> Tensor:
 
     It is h(x | a) (m + 1) / (E + 1). The a best negatives are in the sample or not one after the other: h(. | a + 1) from h(. | a).
     """
-    of_pool = eligible[:, None].double()
-    x = torch.arange(width, dtype=torch.float64)
-    chance = torch.zeros((len(eligible), width), dtype=torch.float64)
-    chance[:, 0] = 1
-    table = torch.empty((len(eligible), width, depth), dtype=torch.float64)
-    for a in range(depth):
-        table[:, :, a] = chance
-        left = (of_pool - a).clamp(min=1)
-        missed = chance * ((of_pool - m - a + x).clamp(min=0) / left)
-        missed[:, 1:] += chance[:, :-1] * ((m - x[1:] + 1) / left)
-        chance = torch.where(of_pool > a, missed, 0)
-    return table * ((m + 1) / (of_pool + 1))[:, :, None]
+    of_pool, x = eligible.numpy()[:, None].astype(np.float64), np.arange(width)
+    a = np.arange(depth)[:, None, None]
+    left = np.where(of_pool > a, of_pool - a, np.inf)  # there is no more to come
+    missed, drawn = np.maximum(of_pool - m - a + x, 0) / left, (m - x + 1) / left
+    table = np.zeros((depth, len(eligible), width))
+    table[0, :, 0] = 1
+    for step in range(depth - 1):
+        np.multiply(table[step], missed[step], out=table[step + 1])
+        table[step + 1, :, 1:] += table[step, :, :-1] * drawn[step, :, 1:]
+    return torch.from_numpy(table * ((m + 1) / (of_pool + 1))).permute(1, 2, 0)
 
 
 def _shrinkage(m: int, eligible: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
