@@ -28,6 +28,7 @@ STATIONS = [
     "problem",
     "offers",
     "run",
+    "sampling",
     "significance",
     "report",
     "testing",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import weft.errors as errors
     import weft.metrics as metrics
+    import weft.sampling as sampling
     import weft.testing as testing
     from weft.blocks import MetricBlock
     from weft.checks import check
@@ -47,6 +48,7 @@ _HOMES = {
     "load_result": "weft.result",
     "metrics": "",
     "register": "weft.registry",
+    "sampling": "",
     "testing": "",
 }
 
@@ -73,6 +75,7 @@ __all__ = [
     "load_result",
     "metrics",
     "register",
+    "sampling",
     "testing",
 ]
 

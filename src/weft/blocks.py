@@ -18,7 +18,7 @@ from torch import Tensor
 from weft.data import Column, ListRows
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError
-from weft.orders import AllOrders, Correction, Order, TheOrder, segments
+from weft.orders import AllOrders, Correction, Order, TheOrder, estimate_order, number_in_rows, segments
 from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, within, without
 
 # Elements that a comparison over the whole catalogue may hold at once.
@@ -220,6 +220,18 @@ class Batch:
             ranks, _ = kernel_for(self.device).double_ranks(self.scores, one_each, last)
             ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(1)  # whatever is above the last is in the list
         return AllOrders(self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype)
+
+    @block
+    def estimated_order(self) -> Order:
+        """The order among all items, estimated from sampled negatives where a correction is asked for; ties as they were drawn."""
+        if self.correction is None or self.drawn is None or self.settled is None:
+            return self.order
+        cells, offered = self.settled.find(self.relevant.keys)
+        longest = len(self.settled.items)  # of one list, at most
+        positions = torch.where(offered, cells - self.settled.offsets[self.relevant.rows], longest)
+        numbers = number_in_rows(positions, self.relevant, longest + 1)
+        about = (self.drawn, self.relevant, self.depth)
+        return estimate_order(self.correction, positions, offered, numbers, *about, dtype=self.dtype)
 
     @property
     def is_certain(self) -> bool:
@@ -495,11 +507,15 @@ class Batch:
 
 
 class Lists:
-    """A batch at some cut-offs. Everything per user is `[batch, cut-offs]` or `[batch, 1]`, ready to be combined."""
+    """A batch at some cut-offs. Everything per user is `[batch, cut-offs]` or `[batch, 1]`, ready to be combined.
 
-    def __init__(self, batch: Batch, cutoffs: tuple[int, ...]) -> None:
+    `of_all`: as all items would be ordered, as far as that is estimated, rather than the candidates.
+    """
+
+    def __init__(self, batch: Batch, cutoffs: tuple[int, ...], *, of_all: bool = False) -> None:
         self.batch = batch
         self.cutoffs = cutoffs
+        self.of_all = of_all
         dtype, device = batch.dtype, batch.device
         self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
         self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
@@ -545,9 +561,16 @@ class Lists:
         return self.batch.once(("of_items", column, self.cutoffs), lambda: self.total(column.at(self.batch.items)))
 
     @property
+    def estimated(self) -> Lists:
+        """The same with the order that is estimated for all items; itself, where there is no correction."""
+        if self.of_all or self.batch.correction is None:
+            return self
+        return self.batch.once(("estimated", self.cutoffs), lambda: Lists(self.batch, self.cutoffs, of_all=True))
+
+    @property
     def order(self) -> Order:
         """Relevance, gains and hits by position."""
-        return self.batch.order
+        return self.batch.estimated_order if self.of_all else self.batch.order
 
     @property
     def relevant(self) -> Tensor:
@@ -572,17 +595,17 @@ class Lists:
     @property
     def hits(self) -> Tensor:
         """The number of relevant items among the first k."""
-        return self.batch.once(("hits", self.cutoffs), lambda: self.order.hits(self.cutoffs))
+        return self.batch.once(("hits", self.cutoffs, self.of_all), lambda: self.order.hits(self.cutoffs))
 
     @property
     def hit_pairs(self) -> Tensor:
         """The hits up to each hit, summed over the first k: 1 + 2 + ... + hits."""
-        return self.batch.once(("hit_pairs", self.cutoffs), lambda: self.order.pairs(self.cutoffs))
+        return self.batch.once(("hit_pairs", self.cutoffs, self.of_all), lambda: self.order.pairs(self.cutoffs))
 
     @property
     def hit_positions(self) -> Tensor:
         """The positions of the hits among the first k, from 1, summed."""
-        return self.batch.once(("hit_positions", self.cutoffs), lambda: self.order.hits(self.cutoffs, self.positions))
+        return self.batch.once(("hit_positions", self.cutoffs, self.of_all), lambda: self.order.hits(self.cutoffs, self.positions))
 
     def discounted_gain(self, kind: str) -> Tensor:
         """The gains of the hits among the first k, discounted by position."""

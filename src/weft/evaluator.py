@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -48,7 +48,8 @@ COUNTS = (
     "bad_scores",
 )
 
-
+# What becomes of metrics under a correction: see `BaseMetric.under_sampling`.
+ESTIMATED = ("corrected", "combined")
 # What to say of items that lack an input which a metric looks at: the count, and what follows.
 _ITEMS_WITHOUT = {
     "train": ("items_without_train", "have no train interaction"),
@@ -105,7 +106,7 @@ class Evaluator(nn.Module):
         mask_seen: bool | str = "auto",
         ties: str | None = None,
         seed: int = 0,
-        correction: Correction | None = None,
+        correction: Correction | str | None = None,
         per_user: bool = False,
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
@@ -116,7 +117,7 @@ class Evaluator(nn.Module):
         self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
         self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
-        self.correction = correction
+        self.correction = Correction.chosen(correction) if isinstance(correction, str) else correction
         self.keeps_per_user = per_user
         self.profile = None if profile is None else find_profile(profile)
         chosen = choose(self.profile, ties=ties, empty_users=empty_users)
@@ -310,6 +311,12 @@ class Evaluator(nn.Module):
 
         What can be recommended, where it is not everything: see `open_batch`.
         """
+        known = scores is None or (isinstance(scores, ListRows) and (drawn is not None or scores.missing))
+        if self.correction is not None and not known:
+            raise SettingError(
+                f"correction={self.correction.method!r} needs candidates with uniformly drawn negatives, and how many there were "
+                "to draw from; give strategy='sampled', or leave correction out."
+            )
         is_complete = isinstance(scores, ListRows) and scores.complete
         self._has_lists = isinstance(scores, ListRows) and not is_complete
         self._has_candidates |= is_complete or columns is not None or candidates is not None
@@ -622,14 +629,27 @@ class Evaluator(nn.Module):
         for name, (what, effect) in _ITEMS_WITHOUT.items():
             if name in uses and (without := counts.get(what)):
                 notes.append(f"{without:,} of {counts['items']:,} items {effect}")
-        if self.rule.name == "expected" and (others := self._drawn_specs()):
+        if self.rule.name == "expected" and (others := self._names_of(self._draws_ties)):
             notes.append(f"ties='expected' has no closed form for {', '.join(others)}: drawn as with ties='random'")
+        if self.correction is not None and (corrected := self._names_of(lambda metric: metric.under_sampling in ESTIMATED)):
+            notes.append(
+                f"correction={self.correction.method!r}: {', '.join(corrected)} estimate{'' if len(corrected) > 1 else 's'} what "
+                "ranking all items would give"
+            )
+        if self.correction is not None and (others := self._names_of(lambda metric: metric.under_sampling == "candidates")):
+            notes.append(
+                f"correction={self.correction.method!r} has no estimate for {', '.join(others)}: computed on the sampled candidates"
+            )
         return notes
 
-    def _drawn_specs(self) -> list[str]:
-        drawn = [spec for group in self._groups if not group.metric.averages_ties for spec in group.specs]
-        drawn += [spec for spec, metric in zip(self._own_specs, self._own()) if not metric.averages_ties]
-        return list(dict.fromkeys(str(spec.at(None)) for spec in drawn))
+    def _draws_ties(self, metric: BaseMetric) -> bool:
+        """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
+        return not metric.averages_ties or (self.correction is not None and metric.under_sampling in ESTIMATED)
+
+    def _names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
+        """The metrics for which something holds."""
+        metrics = {spec: group.metric for group in self._groups for spec in group.specs} | dict(zip(self._own_specs, self._own()))
+        return list(dict.fromkeys(str(spec.at(None)) for spec, metric in metrics.items() if holds(metric)))
 
     def _needs(self) -> set[str]:
         """The inputs that some metric looks at."""
@@ -640,6 +660,7 @@ class Evaluator(nn.Module):
             "metrics": [str(spec) for spec in self.specs],
             "mask_seen": self.masks_seen,
             **self._counting(),
+            **({} if self.correction is None else self.correction.settings()),
             "profile": None if self.profile is None else self.profile.tool,
             **({} if self.bootstrap is None else {"bootstrap": self.bootstrap}),
             **({"slices": list(self.slices)} if self.slices else {}),

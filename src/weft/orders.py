@@ -1,7 +1,7 @@
-"""Where relevant items stand in the ranked lists: in the one order that was chosen, or over all orders of tied items.
+"""Where relevant items stand in the ranked lists: in the one order that was chosen, over all orders of tied items, or as estimated.
 
-Both give the same sums over the first k positions, for all cut-offs at once, so that a metric is one formula under every tie rule.
-Each takes weights by position `[depth]`; without them every position counts 1.
+All give the same sums over the first k positions, for all cut-offs at once, so that a metric is one formula under every tie rule,
+and with sampled negatives too. Each takes weights by position `[depth]`; without them every position counts 1.
 
 - `hits(cutoffs)`: over the relevant items, the chance that one stands there (0 or 1 in one order),
 - `gains(cutoffs, x)`: over the relevant items, a quantity given per relevant cell, such as its gain,
@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 
 from weft.data.rows import SparseRows
+from weft.errors import SettingError, one_of, real_number
+from weft.ranking import Drawn, estimate_ranks, estimate_weights
 
 Cutoffs = tuple[int, ...]
 CORRECTIONS = ("rank_estimate", "bias_variance")
@@ -32,6 +34,56 @@ class Correction:
 
     method: str
     gamma: float = 0.1
+
+    @classmethod
+    def chosen(
+        cls,
+        correction: str | None,
+        gamma: float | None = None,
+        *,
+        strategy: str = "sampled",
+        negative_sampling: str | None = "uniform",
+        pool: str = "all",
+    ) -> Correction | None:
+        """What the settings of a run ask for; None: nothing. Refuses what has no estimate.
+
+        `pool`: what negatives are drawn from, "given" where the caller gives the candidates.
+        """
+        if correction is None:
+            if gamma is not None:
+                raise SettingError(f"gamma={gamma!r} belongs to correction='bias_variance'; give that too, or leave gamma out.")
+            return None
+        method = one_of("correction", correction, CORRECTIONS)
+        if strategy != "sampled":
+            raise SettingError(
+                f"correction={method!r} estimates from sampled negatives what all items would give, but strategy={strategy!r} "
+                "samples none; give strategy='sampled', or leave correction out."
+            )
+        if pool == "given":
+            raise SettingError(
+                f"correction={method!r} holds for negatives that Weft draws uniformly; how the candidates that were given came "
+                "about is not known. Leave candidates out, or correction."
+            )
+        if negative_sampling not in (None, "uniform"):
+            raise SettingError(
+                f"correction={method!r} holds for negatives that are drawn uniformly; with "
+                f"negative_sampling={negative_sampling!r} there is no estimate. Give negative_sampling='uniform', or leave "
+                "correction out."
+            )
+        if gamma is None:
+            return cls(method)
+        if method != "bias_variance":
+            raise SettingError(
+                f"gamma={gamma!r} belongs to correction='bias_variance'; correction={method!r} has no such parameter."
+            )
+        wanted = float(real_number("gamma", gamma, more=" above 0, at most 1"))
+        if not 0 < wanted <= 1:
+            raise SettingError(f"gamma={gamma!r}; it must be a number above 0, at most 1: the weight of variance against bias.")
+        return cls(method, wanted)
+
+    def settings(self) -> dict[str, object]:
+        """What a result records."""
+        return {"correction": self.method} | ({"gamma": self.gamma} if self.method == "bias_variance" else {})
 
 
 class Order(Protocol):
@@ -50,17 +102,29 @@ def segments(cutoffs: Cutoffs, depth: int, device: torch.device) -> Tensor:
     return torch.cat([torch.full((stop - start,), number, device=device) for number, (start, stop) in spans])
 
 
+def number_in_rows(positions: Tensor, relevant: SparseRows, limit: int) -> Tensor:
+    """Which of its row's relevant cells each is by position, the first 1. All positions are below `limit`."""
+    rows = relevant.rows
+    by_position = (rows * limit + positions).argsort(stable=True)  # the rows stay where they were
+    numbers = torch.arange(1, len(rows) + 1, device=rows.device) - relevant.offsets.index_select(0, rows)
+    return torch.empty_like(numbers).scatter_(0, by_position, numbers)
+
+
 class TheOrder:
     """One certain order: the position of each relevant cell, `depth` where it is not in the list.
 
-    Everything is a sum over the relevant cells, of which there are far fewer than positions.
+    Everything is a sum over the relevant cells, of which there are far fewer than positions. `numbers`: which of its row's relevant
+    cells each is, the best 1, where that is known otherwise.
     """
 
-    def __init__(self, positions: Tensor, relevant: SparseRows, depth: int, *, dtype: torch.dtype) -> None:
+    def __init__(
+        self, positions: Tensor, relevant: SparseRows, depth: int, *, dtype: torch.dtype, numbers: Tensor | None = None
+    ) -> None:
         self.positions = positions
         self._relevant = relevant
         self._depth = depth
         self._dtype = dtype
+        self._numbers = numbers
         self._slots: dict[Cutoffs, Tensor] = {}
 
     def sum(self, cutoffs: Cutoffs, of_cells: Tensor) -> Tensor:
@@ -93,10 +157,8 @@ class TheOrder:
     @cached_property
     def _hits_up_to(self) -> Tensor:
         """For each cell that is hit, the hits of its list up to and with it."""
-        rows = self._relevant.rows
-        by_position = (rows * (self._depth + 1) + self.positions).argsort(stable=True)  # the rows stay where they were
-        numbers = torch.arange(1, len(rows) + 1, device=rows.device) - self._relevant.offsets.index_select(0, rows)
-        return torch.empty_like(numbers).scatter_(0, by_position, numbers).to(self._dtype)
+        found = number_in_rows(self.positions, self._relevant, self._depth + 1) if self._numbers is None else self._numbers
+        return found.to(self._dtype)
 
     def per_position(self, of_cells: Tensor) -> Tensor:
         """A quantity given per relevant cell at the positions of the lists, `[batch, depth]`."""
@@ -194,6 +256,79 @@ class AllOrders:
         precisions = certain + drawn / slots * (before + 1) * first + pairs * second
         found = before + drawn
         return (chance * torch.where(found > 0, precisions / found.clamp(min=1), 0)).sum(1)
+
+
+class WeightedOrder:
+    """For some relevant cells a weight at each position, `[cells, depth]`; the others are in no list.
+
+    Weights that estimate may be negative. `numbers`: which of its row's relevant cells each is, the best 1, which is certain.
+    """
+
+    def __init__(self, weights: Tensor, cells: Tensor, numbers: Tensor, relevant: SparseRows) -> None:
+        self._weights, self._cells, self._relevant = weights, cells, relevant
+        self._numbers = numbers.to(weights.dtype)
+
+    def _sum(self, cutoffs: Cutoffs, of_cells: Tensor | None, weights: Tensor | None) -> Tensor:
+        positions = torch.arange(self._weights.shape[1], device=self._weights.device)
+        columns = torch.stack([positions < k for k in cutoffs], dim=1).to(self._weights.dtype)
+        at_cells = self._weights @ (columns if weights is None else columns * weights[:, None])
+        if of_cells is not None:
+            at_cells = at_cells * of_cells[:, None]
+        sums = at_cells.new_zeros((self._relevant.num_rows, len(cutoffs)))
+        return sums.index_add_(0, self._relevant.rows.index_select(0, self._cells), at_cells)
+
+    def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, None, weights)
+
+    def gains(self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, of_cells.index_select(0, self._cells), weights)
+
+    def pairs(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, self._numbers, weights)
+
+    def first_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, (self._numbers == 1).to(self._numbers.dtype), weights)
+
+    def precision_per_hit(self, k: int) -> Tensor:
+        raise SettingError(
+            "the mean precision over the hits is no sum over relevant items; it has no estimate from sampled negatives."
+        )
+
+
+def estimate_order(
+    correction: Correction | None,
+    positions: Tensor,
+    offered: Tensor,
+    numbers: Tensor,
+    drawn: Drawn,
+    relevant: SparseRows,
+    depth: int,
+    *,
+    dtype: torch.dtype,
+) -> Order:
+    """Where relevant cells would stand among all items, from their `positions` (from 0, not cut) among sampled negatives.
+
+    `numbers`: which of its row's relevant cells each is, the best 1. Cells that were not `offered` are in no list, nor are those of
+    a user for whom none of the eligible negatives was drawn: nothing says where they stand. Without a correction: as they stand.
+
+    The tables behind `bias_variance` are made on the CPU, which waits for the positions.
+    """
+    above = positions - (numbers - 1)
+    if correction is None:
+        return TheOrder(torch.where(offered, positions, depth).clamp(max=depth), relevant, depth, dtype=dtype, numbers=numbers)
+    negatives, eligible = (part.index_select(0, relevant.rows) for part in (drawn.negatives, drawn.eligible))
+    known = offered & ((negatives > 0) | (eligible == 0))
+    if correction.method == "rank_estimate":
+        estimated = estimate_ranks(above, negatives, eligible) + numbers - 1
+        return TheOrder(torch.where(known, estimated, depth).clamp(max=depth), relevant, depth, dtype=dtype, numbers=numbers)
+    cells = known.nonzero().flatten()
+    x, m, pool = (part.index_select(0, cells).cpu() for part in (above, negatives, eligible))
+    weights = estimate_weights(x, m, pool, correction.gamma, depth).to(positions.device, dtype)
+    numbers = numbers.index_select(0, cells)
+    # w[a] is about `a` negatives above, which stands at the position a + j - 1, from 0.
+    places = torch.arange(depth, device=positions.device) - (numbers - 1)[:, None]
+    weights = torch.where(places >= 0, weights.gather(1, places.clamp(min=0)), 0)
+    return WeightedOrder(weights, cells, numbers, relevant)
 
 
 def _sums(per_position: Tensor, cutoffs: Cutoffs, weights: Tensor | None) -> Tensor:

@@ -169,11 +169,9 @@ def evaluate(
     choice = read_choice(
         candidates, strategy, num_negatives, negative_sampling, neg_alpha, has_train=train is not None, has_lists=has_lists
     )
-    corrected = Correction.chosen(correction, gamma, strategy=strategy, negative_sampling=choice.negative_sampling)
-    if corrected is not None and not choice.is_drawn:
-        raise SettingError(
-            f"correction={correction!r} is about negatives that are drawn, but candidates= gives them; leave one of the two out."
-        )
+    corrected = Correction.chosen(
+        correction, gamma, strategy=choice.strategy, negative_sampling=choice.negative_sampling, pool=choice.pool
+    )
     if has_lists and choice.pool != "listed":
         _refuse(wanted, "needs_all_scores", "the scores of all items, which lists do not have; LAUC is the area that a list tells")
     hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")

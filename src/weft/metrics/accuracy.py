@@ -17,7 +17,7 @@ from weft.blocks import GAINS, Batch, Lists
 from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
-from weft.metrics.parts import Part
+from weft.metrics.parts import Part, combined_sampling
 from weft.metrics.totals import Sums, Total, Wins
 from weft.names import Spec
 from weft.registry import register
@@ -28,6 +28,7 @@ class _Accuracy(UserAverageTopKMetric):
 
     family = "accuracy"
     averages_ties = True
+    under_sampling = "corrected"
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item"
@@ -55,6 +56,8 @@ class Precision(_Accuracy):
     def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.denominator = one_of("denominator", denominator, ("k", "list"))
+        if self.denominator == "list":  # the length is that of the list of candidates
+            self.under_sampling = "candidates"
 
     def per_user(self, lists: Lists) -> Tensor:
         return lists.hits / (lists.k if self.denominator == "k" else lists.length.clamp(min=1))
@@ -152,6 +155,8 @@ class MAP(_Accuracy):
     def __init__(self, k: int, *, normalizer: str = "capped", **settings: Any) -> None:
         super().__init__(k, **settings)
         self.normalizer = one_of("normalizer", normalizer, ("capped", "relevant", "hits"))
+        if self.normalizer == "hits":  # no sum over the relevant items
+            self.under_sampling = "candidates"
 
     def per_user(self, lists: Lists) -> Tensor:
         if self.normalizer == "hits":
@@ -263,6 +268,7 @@ class LAUC(_Accuracy):
     tensor(1., dtype=torch.float64)
     """
 
+    under_sampling = "candidates"  # the line to (1, 1) depends on what is not in the list
     undefined = "no user has both a relevant item and a negative"
     reference = (
         "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender system evaluations; on ROC curves "
@@ -309,6 +315,7 @@ class GAUC(UserMean):
 
     family = "accuracy"
     averages_ties = True
+    under_sampling = "unbiased"  # a share of the negatives
     needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
@@ -352,6 +359,7 @@ class AUC(SummedMetric):
 
     family = "accuracy"
     averages_ties = True
+    under_sampling = "unbiased"  # a share of the negatives
     needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
@@ -366,6 +374,8 @@ class AUC(SummedMetric):
     def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
         super().__init__(**settings)
         self.scope = one_of("scope", scope, ("positives", "pooled"))
+        if self.scope == "pooled":  # users with many candidates weigh more than with few
+            self.under_sampling = "candidates"
 
     def add_states(self) -> None:
         super().add_states()
@@ -460,6 +470,7 @@ class F1(_Accuracy):
         self.metric_name_1, self.metric_name_2 = (part.name for part in self._parts)
         self.beta = float(beta)
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
+        self.under_sampling = combined_sampling(self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
         self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
         self.is_of_exposure = any(part.metric.is_of_exposure for part in self._parts)

@@ -110,6 +110,9 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     is_of_exposure: bool = False
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
     averages_ties: bool = False
+    # With sampled negatives: "corrected", if correction= estimates the value among all items (its formula is a sum over relevant
+    # items); "unbiased", if the value does that as it is; "combined" of such values; or of the "candidates" alone.
+    under_sampling: str = "candidates"
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
     # A user's own `update`, which reads blocks; None for metrics that take the batch itself.

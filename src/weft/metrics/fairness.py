@@ -419,6 +419,7 @@ class UserMADRanking(_UserMAD):
     """
 
     averages_ties = True
+    under_sampling = "combined"  # of the groups' nDCG
     bounds: Bounds = (0.0, 1.0)
     undefined = "fewer than two groups have a user with a relevant item"
 

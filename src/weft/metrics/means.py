@@ -126,6 +126,7 @@ class UserMean(SummedMetric):
         """`per_user`, computed once for all who read it."""
         key = self.spec.at(None) if self.fuses_cutoffs else self.spec
         cutoffs = lists.cutoffs if self.k is not None else ()
+        lists = lists.estimated if self.under_sampling == "corrected" else lists
         return lists.batch.once(("values", key, cutoffs), lambda: self.per_user(lists).to(lists.batch.dtype))
 
     @property
@@ -173,6 +174,7 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
         super().__init_subclass__(**kwargs)
         if "compute_scores" in cls.__dict__ and "per_user" not in cls.__dict__:
             cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]  # also below a built-in metric
+            cls.under_sampling = "candidates"  # blocks are about the lists as they are
         cls.fuses_cutoffs = cls.per_user is not UserAverageTopKMetric.per_user
 
     def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
@@ -208,6 +210,7 @@ class RatingMetric(UserMean):
 
     higher_is_better = False
     averages_ties = True  # there are no lists, and so no ties
+    under_sampling = "unbiased"  # nor any negatives
     reads_scores = True
     users = "lists"  # whoever has a rated cell with a score
     undefined = "no rating has a score"

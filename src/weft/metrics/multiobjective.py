@@ -12,7 +12,7 @@ from weft.blocks import Lists
 from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds
 from weft.metrics.means import Reading, UserAverageTopKMetric
-from weft.metrics.parts import Part
+from weft.metrics.parts import Part, combined_sampling
 from weft.metrics.totals import Sums, Total
 from weft.names import Spec
 from weft.registry import register
@@ -51,6 +51,7 @@ class _Point(UserAverageTopKMetric):
         self.metric_names = tuple(part.name for part in self._parts)
         self.fuses_cutoffs = all(part.metric.fuses_cutoffs for part in self._parts)
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
+        self.under_sampling = combined_sampling(self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
         self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
         self.is_of_exposure = any(part.metric.is_of_exposure for part in self._parts)

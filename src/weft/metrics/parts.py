@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,11 @@ from weft.metrics.means import SummedMetric, UserMean
 from weft.metrics.totals import Sums, Total
 from weft.names import Spec, parse
 from weft.registry import build, takes_k
+
+
+def combined_sampling(parts: Iterable[Part]) -> str:
+    """What sampled negatives mean for the combined value."""
+    return "candidates" if any(part.metric.under_sampling == "candidates" for part in parts) else "combined"
 
 
 class Part:

@@ -1,6 +1,7 @@
 """Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by counting."""
 
 from weft.ranking.candidates import Drawn
+from weft.ranking.estimates import estimate_ranks, estimate_weights
 from weft.ranking.kernels import kernel_for
 from weft.ranking.lists import count_equal, settle_ties, within, without
 from weft.ranking.masking import hidden
@@ -13,6 +14,8 @@ __all__ = [
     "Ranking",
     "TieRule",
     "count_equal",
+    "estimate_ranks",
+    "estimate_weights",
     "hidden",
     "kernel_for",
     "settle_ties",

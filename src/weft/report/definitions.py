@@ -25,6 +25,12 @@ TRAIN = {"u1": [6, 7, 8], "u2": [11, 12], "u3": [1, 2, 3], "u4": [4, 5, 6, 7, 8]
 GROUPS = {"u1": "F", "u2": "M", "u3": "F", "u4": "M"}
 CLUSTERS = {item: "film" if item <= 6 else "series" for item in range(1, 13)}
 FEATURES = {item: ["drama", "comedy", "horror"][: item % 3 + 1] for item in range(1, 13)}
+_UNDER_SAMPLING = {
+    "corrected": "correction= estimates the value among all items",
+    "unbiased": "unbiased as it is",
+    "combined": "combines the estimates of its parts",
+    "candidates": "the value is of the candidates; there is no correction",
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,11 @@ def needs(metric: type[BaseMetric]) -> list[str]:
     return [name for name in RUN_INPUTS if name in wanted and not name.startswith("num_")]
 
 
+def under_sampling(metric: type[BaseMetric]) -> str:
+    """What a value among sampled negatives says of the value among all items."""
+    return _UNDER_SAMPLING[nameable(parse_example(metric)).under_sampling]
+
+
 def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     """What is known of a metric beside its words."""
     for parameter in parameters(metric).values():
@@ -87,6 +98,7 @@ def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "better", better(metric)
     yield "range", value_range(metric)
     yield "needs", ", ".join(needs(metric)) or "scores and truth only"
+    yield "sampled negatives", under_sampling(metric)
     if metric.reference:
         yield "reference", metric.reference
 

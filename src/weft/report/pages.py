@@ -71,6 +71,7 @@ def metric_page(metric: type[BaseMetric]) -> str:
         ("better", definitions.better(metric)),
         ("range", definitions.value_range(metric)),
         ("needs", "; ".join(f"`{name}`, {RUN_INPUTS[name][0]}" for name in definitions.needs(metric)) or "scores and truth only"),
+        ("[sampled negatives](../sampling-bias.md)", definitions.under_sampling(metric)),
         ("undefined when", metric.undefined),
         ("reference", metric.reference),
     ]
