@@ -155,7 +155,7 @@ evaluation:
   batch_size: 100
   device: cpu
   per_user: yes
-  candidates: Listed
+  candidates: Warm
   strategy: Sampled
   num_negatives: 9
   negative_sampling: popularity
@@ -177,7 +177,7 @@ evaluation:
         "batch_size": 100,
         "device": "cpu",
         "per_user": True,
-        "candidates": "listed",
+        "candidates": "warm",
         "strategy": "sampled",
         "num_negatives": 9,
         "negative_sampling": "popularity",
@@ -376,7 +376,19 @@ MISTAKES = [
     ("evaluation: {slices: {gender: none.csv}}", "1:31: evaluation.slices.gender: there is no file or folder "),
     (
         "data: {truth: truth.csv}\nevaluation: {slices: {activity: quantiles(4)}}",
-        "2:33: evaluation.slices.activity: activity is counted in the train interactions; add data.train.",
+        "2:33: evaluation.slices.activity: slices['activity'] counts train interactions and needs train=.",
+    ),
+    (
+        "evaluation: {slices: {activity: quantiles(1)}}",
+        "1:33: evaluation.slices.activity: slices['activity'] has 'quantiles(1)'; quantiles take one whole number from 2 up",
+    ),
+    (
+        "evaluation: {slices: {activty: quantiles(4)}}",
+        "1:32: evaluation.slices.activty: slices['activty'] is 'quantiles(4)', but 'activty' is no number that is known of users.",
+    ),
+    (
+        "evaluation: {slices: {age: {of: truth.csv, by: 'bins(3, 1)'}}}",
+        "1:48: evaluation.slices.age.by: age has 'bins(3, 1)'; bins take the numbers at which groups start, ascending,",
     ),
     (
         "evaluation: {ties: indx}",

@@ -225,20 +225,18 @@ class Offers:
             return None
         return f"{self._digest[0] ^ (self._digest[1] << np.uint64(1)):016x}"
 
-    def notes(self) -> Iterator[str]:
-        """What to know about what was offered."""
+    def notes(self, *, is_corrected: bool) -> Iterator[str]:
+        """What to know about what was offered. Where values are corrected, it is said elsewhere which are not."""
         choice = self.choice
+        other = "" if is_corrected else "; the values are not those of ranking all items"
         if choice.is_drawn:
             how = "uniformly" if choice.negative_sampling == "uniform" else f"by popularity to the power of {choice.neg_alpha:g}"
             yield (
-                f"strategy='sampled': each user's relevant items are ranked among {choice.num_negatives:,} negatives drawn {how}; "
-                "the values are not those of ranking all items"
+                f"strategy='sampled': each user's relevant items are ranked among {choice.num_negatives:,} negatives drawn {how}"
+                f"{other}"
             )
         elif choice.strategy == "sampled":
-            yield (
-                "strategy='sampled': each user's relevant items are ranked among the candidates given; the values are not those of "
-                "ranking all items"
-            )
+            yield f"strategy='sampled': each user's relevant items are ranked among the candidates given{other}"
         if few := self.counts["users_with_few_negatives"]:
             yield f"{few:,} users have fewer than {choice.num_negatives:,} items to draw from, and get all of them"
         if without := self.counts["users_without_candidates"]:
@@ -337,7 +335,7 @@ def draw(
     Relevant items and negatives of a user stand in the order of the catalogue: `items` (or how many there are, where they are
     numbers), else the columns of a matrix, else every item of truth and train. `users`: for whom, instead of those of the truth.
 
-    >>> from weft.offers import draw
+    >>> from weft.sampling import draw
     >>> draw({"ann": ["tea"]}, items=["fig", "oat", "rye", "tea"], num_negatives=3)["item"].to_list()
     ['fig', 'oat', 'rye', 'tea']
     """

@@ -107,8 +107,8 @@ def evaluate(
         The items that can be recommended: `"all"`, `"cold"` (without a train interaction), `"warm"` (with one), or the items of
         each user, as a frame (user, item), `{user: [items]}` or a path. With lists, `"listed"`: those that each list holds.
     ties, seed
-        Who comes first among equal scores: `"index"` (default), `"random"`, `"expected"`, `"pessimistic"` or `"optimistic"`. The
-        seed of everything random.
+        Who comes first among equal scores: `"index"` (default), `"random"` (default if sampled), `"expected"`, `"pessimistic"` or
+        `"optimistic"`. The seed of everything random.
     strategy, num_negatives, negative_sampling, neg_alpha
         `"full"` ranks all candidates. `"sampled"` ranks each user's relevant items among `num_negatives` (99) others, drawn without
         replacement from those that are neither in the user's train nor truth: `"uniform"` (default) or `"popularity"`, by train
@@ -149,6 +149,8 @@ def evaluate(
     """
     tool = None if profile is None else find_profile(profile)
     chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
+    if ties is None and tool is None and strategy == "sampled":
+        chosen["ties"] = "random"  # where the catalogue goes by popularity, its order tells relevant items from negatives
     missing_lists = one_of("missing_lists", chosen["missing_lists"], MISSING_LISTS)
     batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
     relevance_threshold = check_threshold(relevance_threshold)
@@ -333,7 +335,7 @@ def _label(
         what = "scores" if problem.lists is None else "list"
         notes.append(f"{missing:,} users of the truth have no {what} and are left out (missing_lists='skip')")
     notes += _notes_of_lists(problem, masks)
-    notes += offers.notes()
+    notes += offers.notes(is_corrected="correction" in result.settings)
     notes += _notes_of_exposure(offers, wanted)
     collapsed = 0 if problem.train is None else problem.train.repetitions
     if collapsed:

@@ -26,12 +26,15 @@ from weft.errors import InputError, SettingError, real_number, whole_number
 from weft.evaluator import as_cutoffs
 from weft.metrics.means import UserMean
 from weft.names import Spec, parse
+from weft.offers import draw
 from weft.orders import Correction, Order, TheOrder, estimate_order
 from weft.ranking import Drawn, TieRule
 from weft.registry import as_list, build, expand
 
 if TYPE_CHECKING:
     import polars as pl
+
+__all__ = ["Identification", "deviation", "draw", "exact", "expected", "is_identified"]
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]

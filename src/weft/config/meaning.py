@@ -74,6 +74,9 @@ def _check_candidates(document: Document, evaluation: dict[str, Any], data: dict
         document.problem(("evaluation", "gamma"), "belongs to 'correction: bias_variance'; add that, or remove it.")
     if "neg_alpha" in evaluation and given["strategy"] == "sampled" and given["negative_sampling"] != "popularity":
         document.warn(("evaluation", "neg_alpha"), "is not read, because negatives are drawn alike (negative_sampling: uniform).")
+    if given["candidates"] == "listed" and given["strategy"] == "sampled":
+        document.problem(("evaluation", "candidates"), "listed leaves nothing to draw; remove it, or write 'strategy: full'.")
+    _check_slices(document, evaluation.get("slices"), has_train=data is None or "train" in data)
     if data is None:
         return
     if "candidates" in data:
@@ -94,10 +97,20 @@ def _check_candidates(document: Document, evaluation: dict[str, Any], data: dict
         sampled = key == "candidates" or given["strategy"] == "sampled"
         if value in needing and sampled and "train" not in data:
             document.problem(("evaluation", key), f"{value} needs the train interactions; add data.train.")
-    slices = evaluation.get("slices")
-    for name in ("activity", "item_popularity"):
-        if isinstance(slices, dict) and isinstance(slices.get(name), str) and "train" not in data:
-            document.problem(("evaluation", "slices", name), f"{name} is counted in the train interactions; add data.train.")
+
+
+def _check_slices(document: Document, slices: Any, *, has_train: bool) -> None:
+    from weft.data.slices import Cut, parse_slices
+
+    for name, given in slices.items() if isinstance(slices, dict) else ():
+        keys: Keys = ("evaluation", "slices", name)
+        by = given.get("by") if isinstance(given, dict) else given
+        if document.is_wrong(keys) or not isinstance(by, str):
+            continue
+        if isinstance(given, dict) and "of" in given:
+            _try(document, (*keys, "by"), lambda by=by, name=name: Cut.parse(by, name))
+        else:
+            _try(document, keys, lambda by=by, name=name: parse_slices({name: by}, has_train=has_train))
 
 
 # -------------------------------------------------------------------------------------------------------------- metrics

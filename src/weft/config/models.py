@@ -100,6 +100,24 @@ def _duplicates() -> tuple[str, ...]:
     return DUPLICATES
 
 
+def _strategies() -> tuple[str, ...]:
+    from weft.offers import STRATEGIES
+
+    return STRATEGIES
+
+
+def _negative_sampling() -> tuple[str, ...]:
+    from weft.offers import NEGATIVE_SAMPLING
+
+    return NEGATIVE_SAMPLING
+
+
+def _corrections_of_samples() -> tuple[str, ...]:
+    from weft.orders import CORRECTIONS
+
+    return CORRECTIONS
+
+
 def _formats() -> tuple[str, ...]:
     from weft.data.layouts import FORMATS
 
@@ -128,9 +146,9 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "duplicates": _duplicates,
     "format": _formats,
     "ids": _kinds_of_ids,
-    "strategy": lambda: ("full", "sampled"),
-    "negative_sampling": lambda: ("uniform", "popularity"),
-    "correction": lambda: ("rank_estimate", "bias_variance"),
+    "strategy": _strategies,
+    "negative_sampling": _negative_sampling,
+    "correction": _corrections_of_samples,
 }
 
 
@@ -159,11 +177,12 @@ def _share(value: Any) -> float:
 
 
 def _candidates(value: Any) -> str:
-    known = ("all", "cold", "warm", "listed")
-    if isinstance(value, str) and value.casefold() in known:
+    from weft.offers import CANDIDATES
+
+    if isinstance(value, str) and value.casefold() in CANDIDATES:
         return value.casefold()
-    hint = did_you_mean(str(value), known) or " The candidates of each user come from a file: data.candidates: FILE."
-    raise ValueError(f"got {show(value)}, expected one of {', '.join(known)}.{hint}")
+    hint = did_you_mean(str(value), CANDIDATES) or " The candidates of each user come from a file: data.candidates: FILE."
+    raise ValueError(f"got {show(value)}, expected one of {', '.join(CANDIDATES)}.{hint}")
 
 
 def _power(value: Any) -> float:
@@ -539,9 +558,10 @@ class Evaluation(Section):
     def settings(self) -> dict[str, Any]:
         """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores, truth, **section.settings())`."""
         same = ("profile", "relevance_threshold", "mask_seen", "ties", "seed", "empty_users", "missing_lists", "duplicates")
-        sampling = ("num_negatives", "negative_sampling", "neg_alpha") if self.strategy == "sampled" else ()
-        same += ("candidates", "strategy", *sampling, "correction", "gamma", "bootstrap")
-        given = self.model_dump(include={*same, "batch_size", "device"}, exclude_defaults=True)
+        sampling: tuple[str, ...] = ("num_negatives", "negative_sampling") if self.strategy == "sampled" else ()
+        sampling += ("neg_alpha",) if sampling and self.negative_sampling == "popularity" else ()
+        offered = ("candidates", "strategy", *sampling, "correction", "gamma")
+        given = self.model_dump(include={*same, *offered, "bootstrap", "batch_size", "device"}, exclude_defaults=True)
         if self.save_per_user or self.tests:
             given["per_user"] = True
         if self.slices:
