@@ -376,7 +376,7 @@ MISTAKES = [
     ("evaluation: {slices: {gender: none.csv}}", "1:31: evaluation.slices.gender: there is no file or folder "),
     (
         "data: {truth: truth.csv}\nevaluation: {slices: {activity: quantiles(4)}}",
-        "2:33: evaluation.slices.activity: slices['activity'] counts train interactions and needs train=.",
+        "2:33: evaluation.slices.activity: activity counts train interactions; add data.train.",
     ),
     (
         "evaluation: {slices: {activity: quantiles(1)}}",

@@ -79,6 +79,10 @@ def paths_in(document):
     for section in ("data", "models"):
         for file in document.get(section, {}).values():
             yield file.get("path", file.get("recommendation_file")) if isinstance(file, dict) else file
+    for groups in document.get("evaluation", {}).get("slices", {}).values():
+        file = groups.get("of", groups.get("path")) if isinstance(groups, dict) else groups
+        if file.endswith(".csv"):
+            yield file
     if "reader" in document:
         yield from (f"{document['reader']['split']['local_path']}/{part}.tsv" for part in ("train", "test"))
 

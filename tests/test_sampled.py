@@ -232,7 +232,7 @@ def test_a_frame_of_what_is_drawn_gives_the_same(how):
     truth = {f"u{user}": {f"i{item}": rating for item, rating in row.items()} for user, row in truth.items()}
     train = {f"u{user}": [f"i{item}" for item in row] for user, row in train.items()}
     ids = {"users": list(truth), "items": [f"i{item}" for item in range(60)]}
-    common = {"metrics": [*RANKED, *RATINGS], "top_k": [3], "train": train, **ids, **about(40, 60)}
+    common = {"metrics": [*RANKED, *RATINGS], "top_k": [3], "train": train, "ties": "index", **ids, **about(40, 60)}
     expected = weft.evaluate(scores, truth, strategy="sampled", **how, **common)
     frame = draw(truth, train=train, items=ids["items"], **how)
     assert frame.schema == {"user": pl.String, "item": pl.String} and frame["user"].n_unique() == 40
@@ -260,7 +260,7 @@ def test_short_pools_are_counted_and_said():
     short = sum(60 - len({*truth[user], *train[user]}) < 55 for user in range(40))
     assert result.counts["users_with_few_negatives"] == short > 0
     assert f"{short} users have fewer than 55 items to draw from, and get all of them" in result.notes
-    everything = weft.evaluate(scores, truth, train=train, metrics="nDCG@5", strategy="sampled", num_negatives=1000)
+    everything = weft.evaluate(scores, truth, train=train, metrics="nDCG@5", strategy="sampled", num_negatives=1000, ties="index")
     judged = {user: {item for item, rating in row.items() if rating == 0} for user, row in truth.items()}
     hidden = scores.clone()
     for user, items in judged.items():
@@ -346,11 +346,11 @@ def test_a_constant_scorer_gets_the_chance_value():
         exact = weft.evaluate(scores, truth, ties="expected", **common)
         assert exact["HitRate@10"] == pytest.approx(0.1, abs=1e-12) and exact["MRR@100"] == pytest.approx(harmonic, abs=1e-12)
         assert (exact["AUC"], exact["GAUC"], exact["LAUC@10"]) == pytest.approx((0.5, 0.5, 0.5), abs=1e-12)
-        drawn_ties = weft.evaluate(scores, truth, ties="random", **common)
-        assert abs(drawn_ties["HitRate@10"] - 0.1) < 4 * math.sqrt(0.09 / 800)
-    # By index, only who is wanted everywhere else in the catalogue: the relevant items have no place of their own among candidates.
-    assert abs(weft.evaluate(scores, anywhere, **common)["HitRate@10"] - 0.1) < 4 * math.sqrt(0.09 / 800)
-    assert weft.evaluate(scores, first, **common)["HitRate@10"] == 1
+        by_default = weft.evaluate(scores, truth, **common)
+        assert abs(by_default["HitRate@10"] - 0.1) < 4 * math.sqrt(0.09 / 800) and by_default.settings["ties"] == "random"
+    # Only who asks for the order of the catalogue gets it; even so, relevant items have no place of their own among candidates.
+    assert weft.evaluate(scores, first, ties="index", **common)["HitRate@10"] == 1
+    assert abs(weft.evaluate(scores, anywhere, ties="index", **common)["HitRate@10"] - 0.1) < 4 * math.sqrt(0.09 / 800)
 
 
 def test_a_random_scorer_has_an_area_of_one_half():
@@ -381,7 +381,14 @@ def test_lists_among_drawn_candidates():
     scores, truth, train = world()
     lists = {user: {int(item): float(scores[user, item]) for item in scores[user].topk(25).indices} for user in range(40)}
     found = weft.evaluate(
-        lists, truth, train=train, items=range(60), metrics=["nDCG@5", "Recall@5"], strategy="sampled", num_negatives=20
+        lists,
+        truth,
+        train=train,
+        items=range(60),
+        metrics=["nDCG@5", "Recall@5"],
+        strategy="sampled",
+        num_negatives=20,
+        ties="index",
     )
     offered = pairs(draw(truth, train=train, items=60, num_negatives=20))
     listed = {user: {item: score for item, score in row.items() if item in offered[user]} for user, row in lists.items()}

@@ -110,7 +110,9 @@ def _check_slices(document: Document, slices: Any, *, has_train: bool) -> None:
         if isinstance(given, dict) and "of" in given:
             _try(document, (*keys, "by"), lambda by=by, name=name: Cut.parse(by, name))
         else:
-            _try(document, keys, lambda by=by, name=name: parse_slices({name: by}, has_train=has_train))
+            made = _try(document, keys, lambda by=by, name=name: parse_slices({name: by}, has_train=True))
+            if made and made[0].cut is not None and not has_train:
+                document.problem(keys, f"{name} counts train interactions; add data.train.")
 
 
 # -------------------------------------------------------------------------------------------------------------- metrics
