@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.significance.measures import Pairs
+from weft.significance.tests import every_choice
 from weft.significance.users import Aligned, Floats
 
 _HELD = 1 << 25  # values, and sums of flipped values, that are held at a time
@@ -102,9 +103,8 @@ def _draw(waiting: Sequence[_Drawn], alternative: str, resamples: int, seed: int
 
 def _all_flips(gaps: Floats, alternative: str) -> float:
     """The share of all choices of signs that are as extreme."""
-    choices = (np.arange(2 ** len(gaps))[:, None] >> np.arange(len(gaps))) & 1
-    observed = gaps.sum()
-    return _extreme((1.0 - 2 * choices) @ gaps, observed, 1e-12 * np.abs(gaps).sum(), alternative) / len(choices)
+    sums = (1 - 2 * every_choice(len(gaps))) @ gaps
+    return _extreme(sums, gaps.sum(), 1e-12 * np.abs(gaps).sum(), alternative) / len(sums)
 
 
 def _flipped_sums(columns: Sequence[Floats], resamples: int, seed: int) -> Iterator[Floats]:

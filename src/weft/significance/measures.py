@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.significance.users import Floats
 
 Pairs = Sequence[tuple[int, int]]  # numbers of models
-_TILE = 1 << 14  # distinct values that are counted at a time
+_TILE = 1 << 12  # distinct values that are counted at a time; for larger products threads would wait for each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,34 +84,48 @@ def _measure(values: Floats, pairs: Pairs) -> Measures:
 def overlaps(values: Floats) -> tuple[Floats, Floats]:
     """For every two models, over all pairs of one's value and the other's: how many are above, and the ties among all of them.
 
-    The values of all models are sorted together, once; then how often each model has each distinct value, and a smaller one, gives
-    every pair by a product of matrices.
+    How often each model has each distinct value, and a smaller one, gives every pair by a product of matrices.
 
     >>> above, tied = overlaps(np.array([[1.0, 2.0], [0.0, 2.0]]))
     >>> above[0, 1], tied[0, 1]
     (np.float64(2.5), np.float64(6.0))
     """
     models, n = values.shape
-    order = np.argsort(values, axis=None)
-    ordered = values.reshape(-1)[order]
-    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]), len(ordered) - 1)  # of the runs of equal values
-    owners = np.repeat(np.arange(models, dtype=np.uint8 if models < 256 else np.int64), n)[order]
-    del order, ordered
-    until = np.empty((models, len(ends)), dtype=np.int32 if n < 2**31 else np.int64)
-    for model in range(models):  # how many of its values are at most this one
-        until[model] = np.cumsum(owners == model, dtype=until.dtype)[ends]
-    above, square, cubes = np.zeros((models, models)), np.zeros((models, models)), np.zeros(models)
+    until = _counts_until(values)
+    distinct = until.shape[1]
+    above, both, square = (np.zeros((models, models)) for _ in range(3))
+    cubes = np.zeros(models)
     before = np.zeros((models, 1))
-    for start in range(0, len(ends), _TILE):
+    for start in range(0, distinct, _TILE):
         counted = np.concatenate([before, until[:, start : start + _TILE]], axis=1)
         before = counted[:, -1:]
-        times = np.diff(counted, axis=1)
-        above += times @ (counted[:, :-1] + counted[:, 1:]).T
-        if len(ends) < len(owners):
+        times = counted[:, 1:] - counted[:, :-1]
+        above += times @ counted[:, 1:].T
+        if distinct < models * n:
             squares = times * times
+            both += times @ times.T
             square += squares @ times.T
             cubes += (squares * times).sum(axis=1)
-        else:
-            cubes += times.sum(axis=1)
-    # Σ (t_a + t_b)³ over the values, less the number of values
-    return above / 2, cubes[:, None] + 3 * square + 3 * square.T + cubes[None, :] - 2 * n
+    if distinct == models * n:  # no ties but with oneself
+        both, square, cubes = n * np.eye(models), n * np.eye(models), np.full(models, float(n))
+    # A value is not above its equals, of which half count; and Σ (t_a + t_b)³ over the values, less the number of values.
+    return above - both / 2, cubes[:, None] + 3 * (square + square.T) + cubes[None, :] - 2 * n
+
+
+def _counts_until(values: Floats) -> NDArray[np.int64] | NDArray[np.int32]:
+    """How many values of each model are at most each distinct value, ascending, `[models, distinct values]`."""
+    models, n = values.shape
+    ordered = np.sort(values, axis=1)
+    own = [row[np.append(True, row[1:] != row[:-1])] for row in ordered]
+    if sum(map(len, own)) < n // 4:  # few values: look each up
+        distinct = np.unique(np.concatenate(own))
+        return np.stack([np.searchsorted(row, distinct, side="right") for row in ordered])
+    order = np.argsort(ordered, axis=None, kind="stable")  # which merges what is sorted already
+    merged = ordered.reshape(-1)[order]
+    ends = np.append(np.flatnonzero(merged[1:] != merged[:-1]), models * n - 1)  # of the runs of equal values
+    owners = np.repeat(np.arange(models, dtype=np.int16), n)[order]
+    found = np.empty((models, len(ends)), dtype=np.int32)
+    for model in range(models):
+        counts = (owners == model).astype(np.int32)
+        found[model] = np.cumsum(counts, out=counts)[ends]
+    return found

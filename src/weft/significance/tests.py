@@ -16,7 +16,8 @@ ALTERNATIVES = ("two-sided", "greater", "less")  # a differs from b, a > b, a < 
 UNDIRECTED = ("kruskal",)  # these know no other alternative than a difference
 Outcome = tuple[Floats, Floats]  # statistics and p-values
 
-_EXACT_WILCOXON = 50  # up to so many users SciPy chooses between the exact distribution, all flips and the normal one
+_EXACT_WILCOXON = 50  # users
+_ALL_FLIPS = 13
 _EXACT_MANN_WHITNEY = 8
 
 
@@ -118,31 +119,44 @@ def over_pairs(name: str, values: Floats, pairs: Pairs, alternative: str) -> Out
 def wilcoxon(of_a: Floats, of_b: Floats, alternative: str) -> tuple[float, float]:
     """Wilcoxon's signed ranks, users without a difference left out.
 
-    The statistic is the smaller sum of ranks, or for one-sided alternatives that of the users who win.
+    The statistic is the smaller sum of ranks, or for one-sided alternatives that of the users who win. As SciPy chooses, the
+    p-value is exact for up to 50 users without ties or zeros, by all flips of signs for up to 13 users with them, and else of the
+    normal approximation.
     """
     from scipy import special, stats
 
     gaps = of_a - of_b
-    if len(gaps) < 2 or not gaps.any():
-        return np.nan, np.nan
-    if len(gaps) <= _EXACT_WILCOXON:
-        with np.errstate(invalid="ignore"):
-            outcome = stats.wilcoxon(gaps, alternative=alternative)
-        return float(outcome.statistic), float(outcome.pvalue)
+    users = len(gaps)
     gaps = gaps[gaps != 0]
-    # Sizes in ascending order with the sign in the last bit: as whole numbers, positive floats sort in their own order.
-    keys = (np.abs(gaps).view(np.uint64) << np.uint64(1)) | (gaps > 0).astype(np.uint64)
+    if users < 2 or len(gaps) == 0:
+        return np.nan, np.nan
+    # The sign moves from the first bit to the last: as whole numbers, floats without a sign sort in their own order.
+    bits = gaps.view(np.uint64)
+    keys = (bits << np.uint64(1)) | (bits >> np.uint64(63))
     keys.sort()
     sizes = keys >> np.uint64(1)
     ends = np.append(np.flatnonzero(sizes[1:] != sizes[:-1]), len(sizes) - 1)
     times = np.diff(ends, prepend=-1).astype(np.float64)
-    won = np.diff(np.cumsum(keys & np.uint64(1))[ends].astype(np.float64), prepend=0.0)
-    positive = float(won @ (ends + 1 - (times - 1) / 2))  # a tie has the mean of its ranks
+    ranks = ends + 1 - (times - 1) / 2  # a tie has the mean of its ranks
+    lost = np.diff(np.cumsum(keys & np.uint64(1))[ends].astype(np.float64), prepend=0.0)
     n = float(len(gaps))
-    variance = (n * (n + 1) * (2 * n + 1) - (times**3 - times).sum() / 2) / 24
-    z = np.array((positive - n * (n + 1) / 4) / np.sqrt(variance))
+    positive = float((times - lost) @ ranks)
     statistic = min(positive, n * (n + 1) / 2 - positive) if alternative == "two-sided" else positive
-    return statistic, float(_tail(z, alternative, special.ndtr))
+    if users <= _EXACT_WILCOXON and len(ends) == users:
+        p = float(stats.wilcoxon(gaps, alternative=alternative, method="exact").pvalue)
+    elif users <= _ALL_FLIPS:
+        sums = every_choice(len(gaps)) @ np.repeat(ranks, times.astype(int))
+        more, less = float(np.mean(sums >= positive)), float(np.mean(sums <= positive))
+        p = {"two-sided": min(2 * min(more, less), 1.0), "greater": more, "less": less}[alternative]
+    else:
+        variance = (n * (n + 1) * (2 * n + 1) - (times**3 - times).sum() / 2) / 24
+        p = float(_tail(np.array((positive - n * (n + 1) / 4) / np.sqrt(variance)), alternative, special.ndtr))
+    return statistic, p
+
+
+def every_choice(number: int) -> Floats:
+    """Every subset of so many things, one a row, 1 for what is in it."""
+    return ((np.arange(2**number)[:, None] >> np.arange(number)) & 1).astype(np.float64)
 
 
 def exact_mann_whitney(of_a: Floats, of_b: Floats, alternative: str) -> tuple[float, float]:
