@@ -1,4 +1,4 @@
-"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files peers] [--sizes S M L]`."""
+"""Measure and print, as Markdown: `python -m benchmarks [SECTION ...] [--sizes S M L]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, files, memory, peers, ready_lists
+from benchmarks import cases, compare, files, memory, peers, ready_lists
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES
 
@@ -32,6 +32,7 @@ def main() -> None:
         "import": show_import,
         "lists": show_lists,
         "files": show_files,
+        "compare": show_compare,
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
@@ -176,6 +177,18 @@ def show_files(given: argparse.Namespace) -> None:
         for r in files.compare()
     )
     _table(["", "file", "time / polars reads it", "peak memory", "peak when polars reads it"], rows)
+
+
+def show_compare(given: argparse.Namespace) -> None:
+    """Tests between many models on many metrics."""
+    columns = compare.METRICS * len(compare.CUTOFFS)
+    print(
+        f"{compare.MODELS} models x {columns} metrics x {compare.USERS:,} users, as a multiple of reading their tables by polars.\n"
+    )
+    _table(
+        ["test", "time / polars reads the values", "seconds"],
+        ([r.case, f"{r.ratio:.1f}", f"{r.seconds:.1f}"] for r in compare.measure()),
+    )
 
 
 def show_peers(given: argparse.Namespace) -> None:

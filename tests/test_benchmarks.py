@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, files
+from benchmarks import cases, clock, compare, files
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -66,3 +66,12 @@ def test_files_are_made_and_evaluated(ids, kind, tmp_path, capsys):
     assert took["gibibytes"] > 0 and took["seconds"] > 0
     result = weft.evaluate(lists, truth, metrics=files.METRICS, top_k=files.CUTOFFS)
     assert result.counts["users"] == 30 and 0 < result["Recall@100"] < 1
+
+
+def test_models_are_compared(monkeypatch):
+    monkeypatch.setattr(compare, "CUTOFFS", (5, 10))
+    made = compare.make(3, 4, 50)
+    assert list(made) == ["model 0", "model 1", "model 2"] and len(made["model 0"].per_user.columns) == 1 + 4 * 2
+    rows = list(compare.measure(3, 4, 50))
+    assert [row.case for row in rows] == [*compare.TESTS, "paired_t, no two values alike"]
+    assert all(row.ratio > 0 and row.seconds > 0 for row in rows)

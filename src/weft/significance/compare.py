@@ -163,7 +163,7 @@ def _measure_all(
     def one(column: str) -> tuple[Measures, list[tuple[Floats, Floats]], list[float]]:
         values = aligned.values(column)
         found = measure(values, pairs)
-        outcomes = [known.over_pairs(test, values, pairs, alternative) for test in direct]
+        outcomes = [known.over_pairs(test, values, pairs, found.users, alternative) for test in direct]
         everybody = ~np.isnan(values).any(axis=0)
         means = values[:, everybody].mean(axis=1) if everybody.any() else np.full(len(values), np.nan)
         return found, outcomes, means.tolist()

@@ -101,17 +101,21 @@ def _tail(statistic: Floats, alternative: str, below: Any) -> Floats:
 # ----------------------------------------------------------------------------------------------------------- from values
 
 
-def over_pairs(name: str, values: Floats, pairs: Pairs, alternative: str) -> Outcome:
+def over_pairs(name: str, values: Floats, pairs: Pairs, users: Floats, alternative: str) -> Outcome:
     """A test that needs the values themselves, `[models, users]`, for every pair: statistics and p-values `[pairs]`.
 
-    `mann_whitney` is NaN where the normal approximation serves, that is, for more than a few users or with ties.
+    `users` tells how many each pair has. `mann_whitney` is NaN where the normal approximation serves, that is, for more than a few
+    users or with ties.
     """
     test = wilcoxon if name == "wilcoxon" else exact_mann_whitney
     found = np.full((2, len(pairs)), np.nan)
     for at, (a, b) in enumerate(pairs):
-        both = ~(np.isnan(values[a]) | np.isnan(values[b]))
-        whole = both.all()
-        of_a, of_b = (values[one] if whole else values[one, both] for one in (a, b))
+        if name == "mann_whitney" and users[at] > _EXACT_MANN_WHITNEY:
+            continue
+        of_a, of_b = values[a], values[b]
+        if users[at] < len(of_a):
+            both = ~(np.isnan(of_a) | np.isnan(of_b))
+            of_a, of_b = of_a[both], of_b[both]
         found[:, at] = test(of_a, of_b, alternative)
     return found[0], found[1]
 
