@@ -137,15 +137,17 @@ class Comparison:
 
         Only for two-sided comparisons; otherwise empty.
         """
-        return {
-            metric: {model: cell.mark for model, cell in line.items()} for metric, line in self._marked(test, letters=True).items()
-        }
+        if self.alternative != "two-sided":
+            return {}
+        marked = self._marked(test, letters=True)
+        return {metric: {model: cell.mark for model, cell in line.items()} for metric, line in marked.items()}
 
     def grid(self, test: str) -> dict[str, dict[str, Cell]]:
         """Of every metric and model: the mean, who is best, and letters; a star at the better one of two that differ."""
         return self._marked(test, letters=len(self.results) > 2)
 
     def _marked(self, test: str, *, letters: bool) -> dict[str, dict[str, Cell]]:
+        test = one_of("test", test, self.tests)
         differ: dict[str, list[Mapping[str, Any]]] = {}
         for row in self.rows:
             if row["test"] == test and row["significant"]:
@@ -229,7 +231,7 @@ class Comparison:
             "alpha": self.alpha,
             "rows": [plain(row) for row in self.rows],
             "means": plain(self.means),
-            "letters": {test: self.letters(test) for test in self.tests} if self.alternative == "two-sided" else {},
+            "letters": {test: self.letters(test) for test in self.tests},
             "fronts": {
                 name: plain({"models": list(one.models), "hypervolume": one.hypervolume}) for name, one in self.fronts.items()
             },
