@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,29 +53,25 @@ def make(models: int = MODELS, metrics: int = METRICS, users: int = USERS, *, co
     return made
 
 
-def measure(models: int = MODELS, metrics: int = METRICS, users: int = USERS) -> Iterator[Row]:
-    """The tests one by one, each with everything beside it; then as the paired t-test on values that all differ."""
+def measure(models: int = MODELS, metrics: int = METRICS, users: int = USERS, tests: Sequence[str] = TESTS) -> Iterator[Row]:
+    """The tests one by one, each with everything beside it; then the paired t-test on values that all differ.
+
+    The tables are read before each, so that a busy machine slows both alike.
+    """
     for continuous in (False, True):
         made = make(models, metrics, users, continuous=continuous)
-        reading = _read(made)
-        for test in ("paired_t",) if continuous else TESTS:
-            seconds = _seconds(made, test)
-            yield Row(f"{test}{', no two values alike' if continuous else ''}", seconds / reading, seconds)
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / f"{number}.parquet" for number in range(models)]
+            for path, result in zip(paths, made.values()):
+                assert result.per_user is not None
+                result.per_user.write_parquet(path)
+            for test in ("paired_t",) if continuous else tests:
+                reading = _seconds(lambda: [pl.read_parquet(path) for path in paths])  # noqa: B023
+                seconds = _seconds(lambda: compare(made, tests=test))  # noqa: B023
+                yield Row(f"{test}{', no two values alike' if continuous else ''}", seconds / reading, seconds)
 
 
-def _read(made: dict[str, Result]) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{number}.parquet" for number in range(len(made))]
-        for path, result in zip(paths, made.values()):
-            assert result.per_user is not None
-            result.per_user.write_parquet(path)
-        start = time.perf_counter()
-        for path in paths:
-            pl.read_parquet(path)
-        return time.perf_counter() - start
-
-
-def _seconds(made: dict[str, Result], test: str) -> float:
+def _seconds(call: Callable[[], object]) -> float:
     start = time.perf_counter()
-    compare(made, tests=test)
+    call()
     return time.perf_counter() - start

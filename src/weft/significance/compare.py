@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from weft.names import parse, split_cell
 from weft.registry import canonical
 from weft.result import Result
 from weft.significance import tests as known
-from weft.significance.comparison import Comparison
+from weft.significance.comparison import Comparison, row_name
 from weft.significance.corrections import CORRECTIONS, FAMILIES
 from weft.significance.effects import effects
 from weft.significance.flips import randomization
@@ -223,8 +224,6 @@ def _rows(
 
 def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
     """What to know about the numbers."""
-    from weft.significance.comparison import row_name
-
     notes = []
     if unpaired := [test for test in wanted if test in UNPAIRED]:
         notes.append(
@@ -233,7 +232,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str
         )
     undefined: dict[str, None] = {}
     for row in rows:
-        if row["p_value"] != row["p_value"]:
+        if math.isnan(row["p_value"]):
             undefined[f"{row['model_a']} and {row['model_b']} on {row_name(row)}"] = None
     if undefined:
         shown = ", ".join(list(undefined)[:_NAMED]) + (f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else "")
