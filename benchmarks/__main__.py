@@ -1,4 +1,4 @@
-"""Measure and print, as Markdown: `python -m benchmarks [main worst growth memory import lists files sampled peers]`."""
+"""Measure and print, as Markdown: `python -m benchmarks [SECTION ...] [--sizes S M L]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, files, memory, peers, ready_lists, sampled
+from benchmarks import cases, compare, files, memory, peers, ready_lists, sampled
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES
 
@@ -33,6 +33,7 @@ def main() -> None:
         "lists": show_lists,
         "files": show_files,
         "sampled": show_sampled,
+        "compare": show_compare,
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
@@ -184,6 +185,18 @@ def show_sampled(given: argparse.Namespace) -> None:
     size = f"{sampled.USERS:,} users x {sampled.ITEMS:,} items from factors (d = {sampled.DIMENSIONS})"
     print(f"{size}, six metrics at five cut-offs, as multiples of {sampled.UNIFORM}.\n")
     _table(["", "time"], sampled.compare(rounds=min(3, given.rounds)).items())
+
+
+def show_compare(given: argparse.Namespace) -> None:
+    """Tests between many models on many metrics."""
+    columns = compare.METRICS * len(compare.CUTOFFS)
+    print(
+        f"{compare.MODELS} models x {columns} metrics x {compare.USERS:,} users, as a multiple of reading their tables by polars.\n"
+    )
+    _table(
+        ["test", "time / polars reads the values", "seconds"],
+        ([r.case, f"{r.ratio:.1f}", f"{r.seconds:.1f}"] for r in compare.measure()),
+    )
 
 
 def show_peers(given: argparse.Namespace) -> None:

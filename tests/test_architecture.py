@@ -14,6 +14,7 @@ PACKAGE = Path(weft.__file__).parent
 STATIONS = [
     "errors",
     "names",
+    "markup",
     "data",
     "sources",
     "ranking",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, files, sampled
+from benchmarks import cases, clock, compare, files, sampled
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -75,3 +75,12 @@ def test_sampled_candidates_are_measured_on_the_same_factors():
         results[sampled.UNIFORM].counts["candidates"] == 12 * 109
         and results[sampled.UNIFORM]["Recall@100"] > results["all items"]["Recall@100"]
     )
+
+
+def test_models_are_compared(monkeypatch):
+    monkeypatch.setattr(compare, "CUTOFFS", (5, 10))
+    made = compare.make(3, 4, 50)
+    assert list(made) == ["model 0", "model 1", "model 2"] and len(made["model 0"].per_user.columns) == 1 + 4 * 2
+    rows = list(compare.measure(3, 4, 50))
+    assert [row.case for row in rows] == [*compare.TESTS, "paired_t, no two values alike"]
+    assert all(row.ratio > 0 and row.seconds > 0 for row in rows)

@@ -97,8 +97,9 @@ def test_the_next_two_commands_work(demo, call):
 
 def test_tables_fit_80_columns(demo, call):
     folder, done = demo
-    compared = call("compare", "weft-demo/item_knn.json", "weft-demo/factors.json", cwd=folder)
-    for line in [*done.stdout.splitlines(), *compared.stdout.splitlines()]:
+    files = [f"weft-demo/{name}.json" for name in ("item_knn", "factors", "popularity")]
+    two, three = (call("compare", *some, "-t", "paired_t", "-t", "kruskal", cwd=folder).stdout for some in (files[:2], files))
+    for line in [*done.stdout.splitlines(), *two.splitlines(), *three.splitlines()]:
         assert len(line) <= 80 or line.startswith("Written"), line
 
 
@@ -106,20 +107,47 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     folder, _ = demo
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
     done = call("compare", *files, "-m", "ndcg@10", "-t", "wilcoxon", "--correction", "fdr", cwd=folder)
-    assert done.stdout.count("nDCG@10") == 3 and "Recall" not in done.stdout
-    assert "wilcoxon, p adjusted by fdr" in done.stdout.replace("\n", " ")
+    assert done.stdout.count("nDCG@10") == 4 and "Recall" not in done.stdout  # the means with letters, and three pairs
+    assert "wilcoxon, p adjusted by fdr, alpha 0.05; * best; models that share a letter" in done.stdout.replace("\n", " ")
+    more = [
+        "-t",
+        "sign",
+        "--family",
+        "metric",
+        "--alternative",
+        "greater",
+        "--alpha",
+        "0.1",
+        "--no-pairs",
+        "--metrics",
+        "mrr@10,ndcg@10",
+    ]
+    done = call("compare", *files, *more, cwd=folder)
+    assert "sign, greater, p adjusted by holm per metric, alpha 0.1" in done.stdout and "against" not in done.stdout
+    done = call("compare", *files[:2], "-t", "randomization", "--resamples", "99", "--seed", "5", "-f", "json", cwd=folder)
+    assert min(row["p_value"] for row in json.loads(done.stdout)["rows"]) == 1 / 100
+
+
+def test_compare_writes_what_it_prints(demo, call, tmp_path):
+    folder, _ = demo
+    files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
+    done = call("compare", *files, "-f", "latex", "--pairs", "--out", str(tmp_path / "new" / "c.tex"), cwd=folder)
+    assert (tmp_path / "new" / "c.tex").read_text() == done.stdout and "Written" in done.stderr
+    done = call("compare", *files, "--out", str(tmp_path / "c.json"), cwd=folder)
+    assert json.loads((tmp_path / "c.json").read_text())["models"] == ["popularity", "item_knn", "factors"]
+    assert "Written" in done.stdout and "against" in done.stdout
 
 
 def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
     folder, _ = demo
     files = ["weft-demo/item_knn.json", "weft-demo/factors.json"]
     printed = {form: call("compare", *files, "-f", form, cwd=folder) for form in ("json", "csv", "markdown", "latex")}
-    rows = json.loads(printed["json"].stdout)
+    rows = json.loads(printed["json"].stdout)["rows"]
     table = pl.read_csv(printed["csv"].stdout.encode())
     assert table["difference"].to_list() == [row["difference"] for row in rows] and table.columns == list(rows[0])
-    assert printed["markdown"].stdout.count("\n") == len(rows) + 2 and printed["latex"].stdout.count("item\\_knn") == len(rows)
-    for done in printed.values():
-        assert "not compared" in done.stderr and "not compared" not in done.stdout
+    assert printed["markdown"].stdout.count("\n| ") == len(rows) + 1 and printed["latex"].stdout.count("item\\_knn") == 1
+    for form, done in printed.items():
+        assert "not compared" in done.stderr and ("not compared" in done.stdout) == (form == "json")  # where notes have a place
 
 
 @pytest.mark.parametrize(
@@ -131,6 +159,12 @@ def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-m", "nDCG@7"], "not every result has it"),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--correction", "hol"], "Did you mean 'holm'?"),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "html"], "--format='html' is not known"),
+        (
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--out", "c.html"],
+            "--out c.html: give a name that ends in",
+        ),
+        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--family", "tests"], "Did you mean 'test'?"),
+        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"], "resamples=0; it must be"),
         (["demo", "--out", "weft-demo/factors.json"], "cannot be written"),
     ],
 )

@@ -704,7 +704,9 @@ def test_what_is_missing_is_said_when_it_is_run(folder, missing, message):
 
 
 def test_significance_of_every_test_and_correction(folder):
-    wanted = "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true"
+    wanted = (
+        "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true, randomization_test: true, sign_test: on"
+    )
     wanted += ", corrections: {bonferroni: true, fdr: true, alpha: 0.2}"
     evaluation = f"top_k: 2, metrics: [nDCG, Gini], stat_significance: {{{wanted}}}"
     told = []
@@ -719,6 +721,8 @@ def test_significance_of_every_test_and_correction(folder):
         "wilcoxon": stats.wilcoxon(a - b),
         "kruskal": stats.kruskal(a, b),
         "mann_whitney": stats.mannwhitneyu(a, b),
+        "randomization": stats.permutation_test((a - b,), np.mean, permutation_type="samples"),
+        "sign": stats.binomtest(int((a > b).sum()), int((a != b).sum())),
     }
     for row in outcome.comparisons[0].rows:
         assert row["metric"] == "nDCG"
@@ -726,6 +730,35 @@ def test_significance_of_every_test_and_correction(folder):
     assert {row["test"] for row in outcome.comparisons[0].rows} == set(expected)
     assert any("independent samples" in note for note in outcome.comparisons[0].notes)
     assert outcome.warnings == ()
+
+
+def test_settings_of_significance(folder):
+    wanted = "paired_t_test: true, randomization_test: true, family: Metric, alternative: greater, resamples: 7"
+    (comparison,) = plan.run(
+        run_file(folder, evaluation=f"top_k: [1, 2], metrics: nDCG, seed: 3, stat_significance: {{{wanted}}}")
+    ).comparisons
+    assert (comparison.family, comparison.alternative) == ("metric", "greater")
+    results = list(plan.results(run_file(folder, evaluation=f"top_k: [1, 2], metrics: nDCG, stat_significance: {{{wanted}}}")))
+    expected = weft.compare(
+        results, tests=["paired_t", "randomization"], family="metric", alternative="greater", resamples=7, seed=3
+    )
+    assert comparison.to_frame().equals(expected.to_frame())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("kruskal_test: true, alternative: less", "kruskal_test knows no direction"),
+        ("family: tests", "expected one of test, metric, pair, all. Did you mean 'test'?"),
+        ("alternative: 1", "expected one of two-sided, greater, less"),
+        ("resamples: 0", "expected a whole number from 1 up"),
+        ("sign_tests: true", "Did you mean 'sign_test'?"),
+    ],
+)
+def test_settings_of_significance_that_cannot_be(folder, wanted, message):
+    with pytest.raises(weft.WeftError) as caught:
+        run_file(folder, evaluation=f"top_k: 2, metrics: nDCG, stat_significance: {{{wanted}}}")
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from everything import ACCURACY, BUILT_IN, about
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
 from weft.names import parse, split_cell
 from weft.registry import all_metrics, canonical, takes_k
-from weft.report.terminal import comparison_tables, results_table
+from weft.report.terminal import comparison_tables, results_tables
 from weft.result import MetricValue, Result
 
 # ------------------------------------------------------------------------------------------------- one world, by hand
@@ -944,7 +944,7 @@ def test_looking_up_every_cell_is_linear(monkeypatch):
     monkeypatch.setattr(
         "weft.result.print_cell", lambda labels, write=weft.result.print_cell: (written.append(1), write(labels))[1]
     )
-    results_table([Result(values, name="x"), Result(values, name="y")])
+    results_tables([Result(values, name="x"), Result(values, name="y")], 300)
     assert 0 < len(written) < 20 * 2 * len(values)
 
 
@@ -1184,7 +1184,7 @@ def models():
 def starred(*results):
     """For each row of the table the models with a star, and without."""
     console = Console(width=300, file=io.StringIO())
-    console.print(results_table(results))
+    console.print(*results_tables(results, 300))
     rows = [line.split("│")[1:-1] for line in console.file.getvalue().splitlines() if line.startswith("│")]
     return {row[0].strip(): "".join(one.name for one, cell in zip(results, row[1:]) if "*" in cell) for row in rows}
 
@@ -1233,11 +1233,11 @@ def test_the_better_model_of_a_comparison_is_the_lower_one_where_lower_is_better
         weft.evaluate(table, metrics=["ARP", "EPC(relevance=none)"], top_k=2, name=name, **settings)
         for name, table in (("popular", popular), ("rare", rare))
     ]
-    (table,) = comparison_tables(weft.compare(evaluated))
+    ((_, (table,)),) = comparison_tables(weft.compare(evaluated), 300)
     console = Console(width=300, file=io.StringIO())
     console.print(table)
     rows = [line for line in console.file.getvalue().splitlines() if "@2" in line]
-    assert len(rows) == 2 and all(row.split("│")[-2].strip() == "rare" for row in rows)
+    assert len(rows) == 2 and all("*" in row.split("│")[3] and "*" not in row.split("│")[2] for row in rows)
 
 
 # ---------------------------------------------------------------------------------------------------- wrong parameters

@@ -15,8 +15,6 @@ from rich.console import Console
 import weft
 from weft.errors import InputError
 from weft.report.tables import (
-    COMPARISON_FORMATS,
-    RESULT_FORMATS,
     escape_latex,
     escape_markdown,
     file_names,
@@ -116,34 +114,6 @@ def test_a_missing_or_undefined_value_is_said():
     for write in (to_markdown, to_latex):
         text = write([result("a", 0.3), other])
         assert "undefined" in text and "\\textbf" not in text and "**" not in text
-
-
-# --------------------------------------------------------------------------------------------------------- comparisons
-
-
-@pytest.fixture(scope="module")
-def comparison():
-    truth = {user: ["a", "b"] for user in range(6)}
-    lists = {user: ["a", "b" if user % 2 else "x"] for user in range(6)}
-    worse = {user: ["x", "a" if user % 2 else "y"] for user in range(6)}
-    found = {
-        name: weft.evaluate(one, truth, metrics=["nDCG", "Gini"], top_k=2, per_user=True)
-        for name, one in {"good_1": lists, "bad|1": worse}.items()
-    }
-    return weft.compare(found)
-
-
-def test_a_comparison_in_every_format(comparison):
-    frame = comparison.to_frame()
-    assert pl.read_csv(COMPARISON_FORMATS["csv"](comparison).encode()).columns == frame.columns
-    (row,) = json.loads(COMPARISON_FORMATS["json"](comparison))
-    assert row["difference"] == frame["difference"][0] and set(row) == set(frame.columns)
-    head, _, line = COMPARISON_FORMATS["markdown"](comparison).splitlines()
-    told = dict(zip(cells(head), cells(line)))
-    assert told["model_b"] == "bad|1" and told["metric"] == "nDCG@2" and told["significant"] == "yes"
-    assert told["difference"] == f"{frame['difference'][0]:.4f}"
-    assert "good\\_1 & bad\\textbar{}1 & nDCG@2 & paired\\_t" in COMPARISON_FORMATS["latex"](comparison)
-    assert set(COMPARISON_FORMATS) == set(RESULT_FORMATS)
 
 
 # --------------------------------------------------------------------------------------------------------------- files

@@ -409,7 +409,12 @@ def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configu
 @app.command()
 def compare(
     results: Annotated[list[Path], typer.Argument(help="Result files, two or more, with values per user.", show_default=False)],
-    metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Compare this metric only; may be repeated.")] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics", "--metric", "-m", metavar="NAMES", help="Compare these only, such as nDCG@10,MRR@5; may be repeated."
+        ),
+    ] = None,
     test: Annotated[
         list[str] | None,
         typer.Option(
@@ -422,11 +427,39 @@ def compare(
     correction: Annotated[
         str, typer.Option(help="holm, bonferroni, fdr or none.", autocompletion=options.offer("holm", "bonferroni", "fdr", "none"))
     ] = "holm",
+    family: Annotated[
+        str,
+        typer.Option(
+            help="Which tests are corrected together: those of one test, of one metric, of one pair, or all.",
+            autocompletion=options.offer("test", "metric", "pair", "all"),
+        ),
+    ] = "test",
+    alternative: Annotated[
+        str,
+        typer.Option(
+            help="two-sided, or that the first of two models has greater or less values.",
+            autocompletion=options.offer("two-sided", "greater", "less"),
+        ),
+    ] = "two-sided",
     alpha: Annotated[float, typer.Option(help="The level of significance.")] = 0.05,
+    resamples: Annotated[int, typer.Option(help="Of the randomization test.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the randomization test.")] = 0,
+    pairs: Annotated[
+        bool | None,
+        typer.Option(
+            "--pairs/--no-pairs",
+            help="Show every pair of models. A table shows them for up to three models, Markdown and LaTeX if asked.",
+            show_default=False,
+        ),
+    ] = None,
     format: options.Format = "table",  # noqa: A002
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write it, too: a name in .json, .csv, .parquet, .md or .tex.", show_default=False),
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Compare models user by user: differences with intervals, paired tests, adjusted p-values.
+    """Compare models user by user: differences with intervals, paired tests, adjusted p-values, effect sizes.
 
     The results must have values per user: weft evaluate ... --out DIR --per-user writes them.
 
@@ -435,42 +468,59 @@ def compare(
     weft compare results/*.json -m nDCG@10 -t wilcoxon --correction fdr
     weft compare results/als.json results/pop.json --format latex > table.tex
     """
-    from weft.errors import one_of
+    from weft.errors import SettingError, one_of
 
     chosen = one_of("--format", format, options.FORMATS)
-    from weft.report.tables import COMPARISON_FORMATS
     from weft.result import load_result
     from weft.significance import compare as compare_results
+    from weft.significance.comparison import SUFFIXES
 
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise SettingError(f"--out {out}: give a name that ends in one of {', '.join(SUFFIXES)}.")
     console = _console(stderr=chosen != "table")
     comparison = compare_results(
         [load_result(path) for path in results],
-        metrics=metric,
+        metrics=names(metrics),
         tests=test or ["paired_t"],
         correction=correction,
+        family=family,
+        alternative=alternative,
         alpha=alpha,
+        resamples=resamples,
+        seed=seed,
     )
+    if out is not None:
+        comparison.save(out, pairs=bool(pairs))
     if chosen == "table":
-        _show_comparison(console, comparison)
-        return
-    sys.stdout.write(COMPARISON_FORMATS[chosen](comparison))
-    _tell_comparison(console, comparison)
+        _show_comparison(console, comparison, pairs)
+        if pairs is None and len(comparison.results) > 3:
+            console.print("Every pair: --pairs, or --format csv.", style="dim")
+    else:
+        sys.stdout.write(comparison.to_text(chosen, pairs=bool(pairs)))
+        _tell_comparison(console, comparison)
+    if out is not None:
+        console.print(f"\nWritten: {out}", soft_wrap=True, markup=False)
 
 
-def _show_comparison(console: Console, comparison: Comparison) -> None:
-    from weft.report.terminal import comparison_tables
+def _show_comparison(console: Console, comparison: Comparison, pairs: bool | None = None) -> None:
+    from weft.report.terminal import PAIRS_LEGEND, comparison_tables
 
-    for table in comparison_tables(comparison):
-        console.print(table)
+    shown = comparison_tables(comparison, console.width, pairs=pairs)
+    for said, tables in shown:
+        console.print(said, style="italic", markup=False, highlight=False)
+        for table in tables:
+            console.print(table)
+    if any(" against " in said for said, _ in shown):
+        console.print(PAIRS_LEGEND, style="italic", markup=False, highlight=False)
     _tell_comparison(console, comparison)
 
 
 def _tell_comparison(console: Console, comparison: Comparison) -> None:
     """What stands around the tables."""
-    for name, front in comparison.fronts.items():
-        console.print(f"{name}: {', '.join(front.models)} on the Pareto front, hypervolume {front.hypervolume:.4f}", markup=False)
+    for line in comparison.front_lines():
+        console.print(line, markup=False, highlight=False)
     for note in comparison.notes:
-        console.print(note, style="dim", markup=False)
+        console.print(note, style="dim", markup=False, highlight=False)
 
 
 @app.command()

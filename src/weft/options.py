@@ -12,7 +12,7 @@ import typer
 # Known here again, because the modules that define them wait for torch, and a completion must not.
 PROFILES = ("warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn")
 TIES = ("index", "random", "expected", "pessimistic", "optimistic")
-TESTS = ("paired_t", "wilcoxon", "kruskal", "mann_whitney")
+TESTS = ("paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney")
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
 

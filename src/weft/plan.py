@@ -94,10 +94,18 @@ def _compare(
     if len(found) < 2:
         return (), ("evaluation.stat_significance: was not carried out, because it compares models and there is only one.",)
     begin("comparing the models")
+    first, *others = wanted.corrections.chosen
     try:
-        return tuple(
-            compare(found, tests=wanted.tests, correction=correction, alpha=wanted.corrections.alpha)
-            for correction in wanted.corrections.chosen
-        ), ()
+        comparison = compare(
+            found,
+            tests=wanted.tests,
+            correction=first,
+            family=wanted.family,
+            alternative=wanted.alternative,
+            alpha=wanted.corrections.alpha,
+            resamples=wanted.resamples,
+            seed=configuration.evaluation.seed,
+        )
+        return (comparison, *map(comparison.adjusted, others)), ()
     except InputError as error:  # the results are worth having without
         return (), (f"evaluation.stat_significance: was not carried out: {error}",)

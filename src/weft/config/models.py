@@ -130,6 +130,18 @@ def _kinds_of_ids() -> tuple[str, ...]:
     return ID_TYPES
 
 
+def _alternatives() -> tuple[str, ...]:
+    from weft.significance.tests import ALTERNATIVES
+
+    return ALTERNATIVES
+
+
+def _families() -> tuple[str, ...]:
+    from weft.significance.corrections import FAMILIES
+
+    return FAMILIES
+
+
 def roles() -> tuple[str, ...]:
     """What a column can be."""
     from weft.data.files import ROLES
@@ -149,6 +161,8 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
     "strategy": _strategies,
     "negative_sampling": _negative_sampling,
     "correction": _corrections_of_samples,
+    "alternative": _alternatives,
+    "family": _families,
 }
 
 
@@ -407,7 +421,19 @@ class Significance(Section):
     whitney_u_test: Bool = Field(
         default=False, description="The Mann-Whitney U test, which ignores that both models have the same users."
     )
+    randomization_test: Bool = Field(
+        default=False, description="The paired randomisation test: signs of the differences, flipped at random."
+    )
+    sign_test: Bool = Field(default=False, description="The sign test: how many users win, and how many lose.")
     corrections: Corrections = Field(default_factory=lambda: Corrections(), description="Corrections for many tests at once.")
+    family: Annotated[str, _one_of("family")] = Field(
+        default="test",
+        description="Which tests are corrected together: all of one test, of one test and metric, of one test and pair, or all.",
+    )
+    alternative: Annotated[str, _one_of("alternative")] = Field(
+        default="two-sided", description="What is tested: a difference, or that the first of two models has greater or less values."
+    )
+    resamples: Cutoff = Field(default=10_000, description="How many random flips the randomisation test draws.")
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -415,10 +441,18 @@ class Significance(Section):
         asked = {
             "paired_t": self.paired_t_test,
             "wilcoxon": self.wilcoxon_test,
+            "randomization": self.randomization_test,
+            "sign": self.sign_test,
             "kruskal": self.kruskal_test,
             "mann_whitney": self.whitney_u_test,
         }
         return tuple(name for name, value in asked.items() if value)
+
+    @model_validator(mode="after")
+    def _has_a_direction(self) -> Significance:
+        if self.kruskal_test and self.alternative != "two-sided":
+            raise ValueError(f"kruskal_test knows no direction, but alternative is {self.alternative}; leave one of the two out.")
+        return self
 
 
 class Slice(Section):

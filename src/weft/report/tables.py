@@ -9,15 +9,14 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.names import print_cell
 from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, slice_schema, write_whole
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from weft.significance import Comparison
 
 SUMMARY = ("model", "metric", "k", "value", "std_error", "ci_low", "ci_high", "users", "higher_is_better")
 
@@ -56,14 +55,14 @@ def to_json(results: Sequence[Result]) -> str:
 def to_markdown(results: Sequence[Result]) -> str:
     """A pipe table with the best values in bold. Models run down, or metrics if there are more of them."""
     head, rows = _grid(results, escape_markdown, lambda text: f"**{text}**" if text else "", "±")
-    return _pipes(head, rows)
+    return pipes(head, rows)
 
 
 def to_latex(results: Sequence[Result]) -> str:
     r"""A `tabular` for the package booktabs with the best values in bold. Models run down, or metrics if there are more of them."""
     head, rows = _grid(results, escape_latex, lambda text: rf"\textbf{{{text}}}", r"$\pm$")
-    note = "% 95 % confidence intervals over users; the best value of each metric is bold."
-    return _tabular(head, rows, note)
+    note = "95 % confidence intervals over users; the best value of each metric is bold."
+    return tabular(head, rows, [note])
 
 
 def slices(results: Sequence[Result]) -> pl.DataFrame:
@@ -89,7 +88,7 @@ def slices_to_markdown(results: Sequence[Result]) -> str:
         found.setdefault((row["model"], row["slice"], row["group"]), {})[value.name] = text
     metrics = list(dict.fromkeys(name for values in found.values() for name in values))
     rows = [[*map(escape_markdown, key), *(values.get(name, "-") for name in metrics)] for key, values in found.items()]
-    return _pipes(["model", "slice", "group", *map(escape_markdown, metrics)], rows, words=3)
+    return pipes(["model", "slice", "group", *map(escape_markdown, metrics)], rows, words=3)
 
 
 @dataclass(frozen=True)
@@ -134,53 +133,6 @@ def _grid(
     return ["model", *(escape(line.name) for line in every)], rows
 
 
-# ----------------------------------------------------------------------------------------------------------- comparisons
-
-# What a reader looks for, of the many columns of a comparison.
-_READ = ("model_a", "model_b", "metric", "test", "mean_a", "mean_b", "difference", "ci_low", "ci_high", "p_adjusted", "significant")
-_WORDS = 4  # how many of them hold words
-
-
-def comparison_to_csv(comparison: Comparison) -> str:
-    """All columns of the comparison as CSV. Undefined is NaN, what does not apply is empty."""
-    return comparison.to_frame().write_csv()
-
-
-def comparison_to_json(comparison: Comparison) -> str:
-    """A list with one object per pair of models, metric and test. Undefined is null."""
-
-    def plain(value: Any) -> Any:
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    rows = [{name: plain(value) for name, value in row.items()} for row in comparison.rows]
-    return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def comparison_to_markdown(comparison: Comparison) -> str:
-    """A pipe table of the means, their difference with its interval, and the adjusted p-value."""
-    return _pipes([escape_markdown(name) for name in _READ], _comparison_cells(comparison, escape_markdown), words=_WORDS)
-
-
-def comparison_to_latex(comparison: Comparison) -> str:
-    """The same as a `tabular` for the package booktabs."""
-    note = f"% p adjusted by {comparison.correction}, significant at {comparison.alpha:g}; 95 % confidence intervals."
-    return _tabular([escape_latex(name) for name in _READ], _comparison_cells(comparison, escape_latex), note, _WORDS)
-
-
-def _comparison_cells(comparison: Comparison, escape: Callable[[str], str]) -> list[list[str]]:
-    def text(name: str, value: Any) -> str:
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            return "-"
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, float):
-            return f"{value:.2g}" if name == "p_adjusted" else f"{value:.4f}"
-        return str(value)
-
-    rows = [dict(row) | {"metric": row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"} for row in comparison.rows]
-    return [[escape(text(name, row[name])) for name in _READ] for row in rows]
-
-
 # What `--format` offers.
 RESULT_FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {
     "json": to_json,
@@ -188,73 +140,6 @@ RESULT_FORMATS: dict[str, Callable[[Sequence[Result]], str]] = {
     "markdown": to_markdown,
     "latex": to_latex,
 }
-COMPARISON_FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "json": comparison_to_json,
-    "csv": comparison_to_csv,
-    "markdown": comparison_to_markdown,
-    "latex": comparison_to_latex,
-}
-
-
-# -------------------------------------------------------------------------------------------------------------- markup
-
-
-def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in one cell of a pipe table."""
-    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", _one_line(text))
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    # After the end of a row, a bracket or a star would be read as its argument.
-    **{sign: f"{{{sign}}}" for sign in "[]*"},
-}
-
-
-def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is, in one cell of a table; a number's minus sign becomes a real one."""
-    plain = _one_line(text)
-    if re.fullmatch(r"-\d\S*", plain):
-        return "$-$" + plain[1:]
-    return "".join(_LATEX.get(sign, sign) for sign in plain)
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", "".join(" " if unicodedata.category(sign).startswith("C") else sign for sign in text)).strip()
-
-
-def _pipes(head: list[str], rows: list[list[str]], words: int = 1) -> str:
-    """A pipe table; the first `words` columns hold words, the others numbers."""
-    widths = [max(3, *(len(row[column]) for row in (head, *rows))) for column in range(len(head))]
-    rule = ["-" * width if column < words else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    aligned = [
-        [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
-        for row in (head, rule, *rows)
-    ]
-    return "".join(f"| {' | '.join(row)} |\n" for row in aligned)
-
-
-def _tabular(head: list[str], rows: list[list[str]], note: str = "", words: int = 1) -> str:
-    """A LaTeX table; the first `words` columns hold words, the others numbers."""
-    body = [" & ".join(row) + r" \\" for row in rows]
-    text = [
-        *((note,) if note else ()),
-        r"% \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(head) - words)}}}",
-        r"\toprule",
-        " & ".join(head) + r" \\",
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(text) + "\n"
 
 
 # --------------------------------------------------------------------------------------------------------------- files

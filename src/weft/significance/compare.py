@@ -4,61 +4,56 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError, SettingError, one_of
+from weft.errors import InputError, SettingError, one_of, whole_number
 from weft.names import parse, split_cell
 from weft.registry import canonical
-from weft.result import Z95, Result
-from weft.significance.pareto import Front, fronts
-from weft.significance.tests import CORRECTIONS, TESTS, UNPAIRED, adjust, paired_test, unpaired_test
+from weft.result import Result
+from weft.significance import tests as known
+from weft.significance.comparison import Comparison, row_name
+from weft.significance.corrections import CORRECTIONS, FAMILIES
+from weft.significance.effects import effects
+from weft.significance.flips import randomization
+from weft.significance.measures import Measures, Pairs, measure, stack
+from weft.significance.pareto import fronts
+from weft.significance.tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
+from weft.significance.users import Aligned, Floats, align
 
-if TYPE_CHECKING:
-    import polars as pl
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Every pair of models on every metric under every test, one row each."""
-
-    rows: tuple[Mapping[str, Any], ...]
-    results: Mapping[str, Result]
-    correction: str
-    alpha: float
-    notes: tuple[str, ...] = ()
-    fronts: Mapping[str, Front] = field(default_factory=dict)  # for each Hypervolume of the models' own values, by its name
-
-    def to_frame(self) -> pl.DataFrame:
-        """model_a, model_b, metric, k, test, statistic, p_value, p_adjusted, significant, means, difference, interval, ...
-
-        `difference` is mean_a - mean_b over the users that both models have, with its 95 % interval; `effect_size` is the mean
-        difference over its standard deviation (paired Cohen's d); `left_out` are users undefined for either model.
-        """
-        import polars as pl
-
-        floats = ("statistic", "p_value", "p_adjusted", "mean_a", "mean_b", "difference", "ci_low", "ci_high", "effect_size")
-        kinds = dict.fromkeys(floats, pl.Float64) | {"k": pl.Int64, "significant": pl.Boolean}
-        return pl.DataFrame(list(self.rows), schema_overrides=kinds, infer_schema_length=None)
+_WORKERS = 4  # metrics at a time; each takes a few copies of its values
+_NAMED = 5  # in a note
 
 
 def compare(
     results: Sequence[Result] | Mapping[str, Result],
     *,
-    metrics: Sequence[str] | None = None,
-    tests: Sequence[str] = ("paired_t",),
+    metrics: str | Sequence[str] | None = None,
+    tests: str | Sequence[str] = ("paired_t",),
     correction: str = "holm",
+    family: str = "test",
+    alternative: str = "two-sided",
     alpha: float = 0.05,
+    resamples: int = 10_000,
+    seed: int = 0,
 ) -> Comparison:
     """Compare models over the users that they share.
 
-    The results must have kept their values per user (`per_user=True`). `tests`: `"paired_t"` and `"wilcoxon"` pair the values of
-    each user; `"kruskal"` and `"mann_whitney"` ignore the pairing. p-values are adjusted per test over all pairs of models and
-    all metrics of the comparison; `significant` says whether the adjusted one is below `alpha`. Where all results have a
-    Hypervolume of the model's values, `fronts` tells who lies on the Pareto front of its parts, and the hypervolume of the front.
+    The results must have kept their values per user (`per_user=True`). `tests`: `"paired_t"`, `"wilcoxon"`, `"randomization"`
+    and `"sign"` pair the values of each user; `"kruskal"` and `"mann_whitney"` ignore the pairing. `alternative`: `"two-sided"`, or
+    that the first of two models has `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomisation test.
+
+    p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each `family`: `"test"`, all pairs
+    of models and metrics under one test; `"metric"`, all pairs on one metric under one test; `"pair"`, all metrics of one pair
+    under one test; or `"all"` tests. `significant` says whether the adjusted one is at most `alpha`. What has no p-value, such as
+    a metric on which two models agree for every user, counts in no family.
+
+    Where all results have a Hypervolume of the model's values, `fronts` tells who lies on the Pareto front of its parts, and the
+    hypervolume of the front.
 
     >>> import torch, weft
     >>> truth = torch.eye(4)
@@ -67,38 +62,59 @@ def compare(
     [0.75]
     """
     named = _named(results)
-    tests = [one_of("tests", test, TESTS) for test in tests]
+    wanted = list(dict.fromkeys(one_of("tests", test, TESTS) for test in _listed("tests", tests)))
     correction = one_of("correction", correction, CORRECTIONS)
-    if not 0 < alpha < 1:
+    family = one_of("family", family, FAMILIES)
+    alternative = one_of("alternative", alternative, ALTERNATIVES)
+    resamples, seed = whole_number("resamples", resamples), whole_number("seed", seed, least=0)
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise SettingError(f"alpha={alpha!r}; it must lie between 0 and 1.")
-    columns, notes = _shared_columns(named, metrics)
-    if unpaired := [test for test in tests if test in UNPAIRED]:
-        notes.append(
-            f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two models for independent samples, "
-            "although they are the same users; paired_t and wilcoxon pair them"
-        )
-    rows: list[dict[str, Any]] = []
-    for (name_a, a), (name_b, b) in itertools.combinations(named.items(), 2):
-        pairs = _pair(name_a, a, name_b, b, columns)
-        for column in columns:
-            of_a, of_b = pairs[column].to_numpy(), pairs[f"{column} of b"].to_numpy()
-            defined = ~(np.isnan(of_a) | np.isnan(of_b))
-            row = _describe(of_a[defined], of_b[defined]) | {"left_out": int((~defined).sum())}
-            spec = parse(column)
-            head = {"model_a": name_a, "model_b": name_b, "metric": str(spec.at(None)), "k": spec.k}
-            for test in tests:
-                if test in UNPAIRED:
-                    statistic, p_value = unpaired_test(test, of_a[defined], of_b[defined])
-                else:
-                    statistic, p_value = paired_test(test, (of_a - of_b)[defined])
-                rows.append({**head, "test": test, "statistic": statistic, "p_value": p_value, **row})
-    finished = [row for test in tests for row in _adjusted([row for row in rows if row["test"] == test], correction, alpha)]
-    return Comparison(tuple(finished), named, correction, alpha, tuple(notes), fronts(named))
+    for test in wanted:
+        if test in UNDIRECTED and alternative != "two-sided":
+            raise SettingError(
+                f"tests={test!r} knows no direction, but alternative={alternative!r} asks for one; leave it out, or test two-sided."
+            )
+    columns, notes = _shared_columns(named, None if metrics is None else _listed("metrics", metrics))
+    aligned = align(named)
+    pairs = list(itertools.combinations(range(len(named)), 2))
+    measures, direct, means = _measure_all(aligned, columns, pairs, wanted, alternative)
+    outcomes = {test: direct[test] for test in wanted if test == "wilcoxon"}
+    if "randomization" in wanted:
+        outcomes["randomization"] = randomization(aligned, columns, pairs, alternative, resamples, seed)
+    for test in wanted:
+        if test not in outcomes:
+            outcomes[test] = getattr(known, test)(measures, alternative)
+    if "mann_whitney" in wanted:  # a few users without ties have an exact distribution
+        exact = ~np.isnan(direct["mann_whitney"][1])
+        for found, better in zip(outcomes["mann_whitney"], direct["mann_whitney"]):
+            found[exact] = better[exact]
+    rows = _rows(list(named), aligned, columns, pairs, wanted, outcomes, measures, effects(measures, alpha))
+    notes += _notes(rows, wanted)
+    comparison = Comparison(
+        tuple(rows),
+        named,
+        correction,
+        alpha,
+        tuple(wanted),
+        family,
+        alternative,
+        {column: dict(zip(named, of_one)) for column, of_one in zip(columns, means)},
+        tuple(notes),
+        fronts(named),
+    )
+    return comparison.adjusted(correction)
+
+
+def _listed(name: str, given: str | Sequence[str]) -> list[str]:
+    listed = [given] if isinstance(given, str) else list(given)
+    if not listed:
+        raise SettingError(f"{name} is empty; name at least one, or leave it out.")
+    return listed
 
 
 def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
     if isinstance(results, Mapping):
-        named = dict(results)
+        named = {str(name): result for name, result in results.items()}
     else:
         named = {}
         for result in results:
@@ -128,6 +144,7 @@ def _shared_columns(named: dict[str, Result], metrics: Sequence[str] | None) -> 
         columns = [name for name in first if name in shared]
     else:
         columns, notes = [first.entry(name).name if name in first else canonical(name) for name in metrics], []
+        columns = list(dict.fromkeys(columns))
         for name in columns:
             if name not in shared:
                 raise SettingError(
@@ -138,48 +155,93 @@ def _shared_columns(named: dict[str, Result], metrics: Sequence[str] | None) -> 
     return columns, notes
 
 
-def _pair(name_a: str, a: Result, name_b: str, b: Result, columns: list[str]) -> pl.DataFrame:
-    import polars as pl
+def _measure_all(
+    aligned: Aligned, columns: Sequence[str], pairs: Pairs, wanted: Sequence[str], alternative: str
+) -> tuple[Measures, dict[str, tuple[Floats, Floats]], list[list[float]]]:
+    """The measures of all pairs and metrics, what tests on the values themselves say, and each metric's means by model."""
+    direct = [test for test in wanted if test in ("wilcoxon", "mann_whitney")]
 
-    assert a.per_user is not None and b.per_user is not None
-    if a.per_user["user"].dtype != b.per_user["user"].dtype:
-        raise InputError(
-            f"{name_a!r} has users of type {a.per_user['user'].dtype}, {name_b!r} of type {b.per_user['user'].dtype}; "
-            "1 and '1' are different users. Evaluate both with the same kind of ids."
+    def one(column: str) -> tuple[Measures, list[tuple[Floats, Floats]], list[float]]:
+        values = aligned.values(column)
+        found = measure(values, pairs)
+        outcomes = [known.over_pairs(test, values, pairs, found.users, alternative) for test in direct]
+        everybody = ~np.isnan(values).any(axis=0)
+        means = values[:, everybody].mean(axis=1) if everybody.any() else np.full(len(values), np.nan)
+        return found, outcomes, means.tolist()
+
+    with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:  # NumPy lets other threads run
+        found = list(pool.map(one, columns))
+    outcomes = {
+        test: (
+            np.stack([done[1][at][0] for done in found], axis=1),
+            np.stack([done[1][at][1] for done in found], axis=1),
         )
-    renamed = b.per_user.select("user", *(pl.col(column).alias(f"{column} of b") for column in columns))
-    pairs = a.per_user.select("user", *columns).join(renamed, on="user", how="full", coalesce=True)
-    if pairs.drop_nulls().is_empty():
-        raise InputError(f"{name_a!r} and {name_b!r} share no user; were they evaluated on the same truth?")
-    return pairs.with_columns(pl.exclude("user").fill_null(float("nan")))
-
-
-def _describe(of_a: Any, of_b: Any) -> dict[str, Any]:
-    n = len(of_a)
-    if n == 0:
-        undefined = dict.fromkeys(("mean_a", "mean_b", "difference", "ci_low", "ci_high", "effect_size"), math.nan)
-        return {**undefined, "users": 0}
-    differences = of_a - of_b
-    mean = float(differences.mean())
-    spread = float(differences.std(ddof=1)) if n > 1 else math.nan
-    margin = Z95 * spread / math.sqrt(n)
-    return {
-        "mean_a": float(of_a.mean()),
-        "mean_b": float(of_b.mean()),
-        "difference": mean,
-        "ci_low": mean - margin,
-        "ci_high": mean + margin,
-        "effect_size": mean / spread if spread > 0 else math.nan,
-        "users": n,
+        for at, test in enumerate(direct)
     }
+    return stack([done[0] for done in found]), outcomes, [done[2] for done in found]
 
 
-def _adjusted(family: list[dict[str, Any]], correction: str, alpha: float) -> list[dict[str, Any]]:
-    """One family of tests with adjusted p-values, columns in reading order."""
-    adjusted = adjust(np.array([row["p_value"] for row in family], dtype=np.float64), correction)
-    finished = []
-    for row, p in zip(family, adjusted.tolist()):
-        first = ("model_a", "model_b", "metric", "k", "test", "statistic", "p_value")
-        judged = {"p_adjusted": p, "significant": None if math.isnan(p) else p < alpha}
-        finished.append({name: row[name] for name in first} | judged | row)
-    return finished
+def _rows(
+    models: list[str],
+    aligned: Aligned,
+    columns: Sequence[str],
+    pairs: Pairs,
+    wanted: Sequence[str],
+    outcomes: Mapping[str, tuple[Floats, Floats]],
+    measures: Measures,
+    beside: Mapping[str, Floats],
+) -> list[dict[str, Any]]:
+    """A row per test, pair and metric; p-values are adjusted later."""
+    specs = [parse(column) for column in columns]
+    names = [(str(spec.at(None)), spec.k) for spec in specs]
+    either = [int(np.count_nonzero(aligned.known[a] | aligned.known[b])) for a, b in pairs]
+    plain = {name: values.tolist() for name, values in beside.items()}
+    users = measures.users.astype(int).tolist()
+    rows = []
+    for test in wanted:
+        statistics, p_values = (values.tolist() for values in outcomes[test])
+        for pair, (a, b) in enumerate(pairs):
+            for at, (metric, k) in enumerate(names):
+                rows.append(
+                    {
+                        "model_a": models[a],
+                        "model_b": models[b],
+                        "metric": metric,
+                        "k": k,
+                        "test": test,
+                        "statistic": statistics[pair][at],
+                        "p_value": p_values[pair][at],
+                        "p_adjusted": p_values[pair][at],
+                        "significant": None,
+                        **{name: values[pair][at] for name, values in plain.items()},
+                        "users": users[pair][at],
+                        "left_out": either[pair] - users[pair][at],
+                        "paired": test not in UNPAIRED,
+                    }
+                )
+    return rows
+
+
+def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
+    """What to know about the numbers."""
+    notes = []
+    if unpaired := [test for test in wanted if test in UNPAIRED]:
+        notes.append(
+            f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two models for independent samples, "
+            "although they are the same users; the other tests pair them"
+        )
+    undefined: dict[str, None] = {}
+    for row in rows:
+        if math.isnan(row["p_value"]):
+            undefined[f"{row['model_a']} and {row['model_b']} on {row_name(row)}"] = None
+    if undefined:
+        shown = ", ".join(list(undefined)[:_NAMED]) + (f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else "")
+        notes.append(
+            f"no p-value, and so in no family of tests, where nothing differs or fewer than two users have both values: {shown}"
+        )
+    left_out = max((row["left_out"] for row in rows), default=0)
+    if left_out:
+        notes.append(
+            f"users that are undefined, or missing, for one of two models are left out: up to {left_out:,} (column left_out)"
+        )
+    return notes

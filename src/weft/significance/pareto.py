@@ -39,10 +39,15 @@ def fronts(named: Mapping[str, Result]) -> dict[str, Front]:
 
 def front(gaps: Mapping[str, Sequence[float]]) -> Front:
     """The front of points given by their gaps to the nadir, more is better; undefined points are left out."""
-    points = {model: tuple(point) for model, point in gaps.items() if not any(map(math.isnan, point))}
-    best = tuple(model for model, point in points.items() if not any(_beats(other, point) for other in points.values()))
-    inside = {points[model] for model in best if all(gap > 0 for gap in points[model])}
-    return Front(best, covered(sorted(inside)) if points else math.nan)
+    best = on_front(gaps)
+    inside = {tuple(gaps[model]) for model in best if all(gap > 0 for gap in gaps[model])}
+    return Front(best, covered(sorted(inside)) if best else math.nan)
+
+
+def on_front(points: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+    """The models that no other beats, more is better; undefined points are left out."""
+    defined = {model: tuple(point) for model, point in points.items() if not any(map(math.isnan, point))}
+    return tuple(model for model, point in defined.items() if not any(_beats(other, point) for other in defined.values()))
 
 
 def _beats(a: Sequence[float], b: Sequence[float]) -> bool:
