@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from weft import options
-from weft.flags import CANDIDATES, KEYWORDS, Reading, in_flags, mapping, named_files, names, numbers, slices
+from weft.flags import KEYWORDS, Reading, candidates_file, in_flags, mapping, named_files, names, numbers, slices
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,12 +159,12 @@ def _show_results(console: Console, results: Sequence[Result], said: Callable[[s
     """On what, the table, and what to know about it. `said` words a note."""
     from rich.text import Text
 
-    from weft.report.terminal import LEGEND, counts_line, note_lines, results_tables
+    from weft.report.terminal import LEGEND, counts_line, note_lines, results_tables, slice_tables
 
     console.print(Text(counts_line(results)))
     console.print()
     console.print(LEGEND, style="italic")
-    for table in results_tables(results, console.width):
+    for table in (*results_tables(results, console.width), *slice_tables(results, console.width)):
         console.print(table)
     for note in note_lines(results):
         console.print(Text(said(note), style="dim"))
@@ -250,6 +250,7 @@ def evaluate(
     """
     from weft.errors import one_of
 
+    file_of_candidates = candidates_file(candidates)
     settings: dict[str, Any] = {
         "top_k": numbers(top_k),
         "metrics": names(metrics),
@@ -264,7 +265,7 @@ def evaluate(
         "batch_size": batch_size,
         "device": device,
         "save_per_user": per_user or None,
-        "candidates": candidates if candidates in CANDIDATES else None,
+        "candidates": None if file_of_candidates else candidates,
         "strategy": strategy,
         "num_negatives": num_negatives,
         "negative_sampling": negative_sampling,
@@ -280,7 +281,7 @@ def evaluate(
         "user_groups": user_groups,
         "item_clusters": item_clusters,
         "item_features": item_features,
-        "candidates": None if candidates is None or candidates in CANDIDATES else Path(candidates),
+        "candidates": file_of_candidates,
     }
     chosen = one_of("--format", format, options.FORMATS)
     reading = Reading(separator, header, ids, column or [])

@@ -110,6 +110,13 @@ def named_files(given: Sequence[str] | None) -> dict[str, Path]:
     return named
 
 
+def candidates_file(given: str | None) -> Path | None:
+    """The file that `--candidates` names, None where it says which items in a word, or nearly so."""
+    if given is None or given.casefold() in CANDIDATES:
+        return None
+    return None if did_you_mean(given, CANDIDATES) and not os.path.exists(given) else Path(given)
+
+
 def slices(given: Sequence[str] | None, reading: Reading) -> dict[str, Any] | None:
     """`NAME=quantiles(4)`, `NAME=FILE` or `NAME=quantiles(4) of FILE`, as the configuration has them."""
     if given is None:
@@ -187,7 +194,9 @@ def in_flags(message: str, names: Collection[str] = frozenset(KEYWORDS)) -> str:
     if "models" in names:
         model = rf"^models\.(\S*?)(?:\.{_SETTINGS_OF_FILES}[^:\s]*)?(?=: | \()"
         message = re.sub(model, r"--recs \1", message, flags=re.MULTILINE)
-    # Then `name=value`, then names that can be no ordinary word.
+    # Then `'name: value'` of a configuration, `name=value`, and names that can be no ordinary word.
+    message = re.sub(rf"(?<!\w)'({known}): (\w+)'", lambda found: f"{_flag(found[1])} {found[2]}", message)
+    message = re.sub(rf"\(({known}): (\w+)\)", lambda found: f"({_flag(found[1])} {found[2]})", message)
     value = r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|-?[\w.]*\w"
     message = re.sub(rf"(?<![\w/.-])({known})=({value})?(?![\w/])", _with_value, message)
     return re.sub(rf"(?<![\w/.'\"=-])({compound})(?![\w/.'\"=-])", lambda found: _flag(found[1]), message)

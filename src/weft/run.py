@@ -175,7 +175,8 @@ def evaluate(
         correction, gamma, strategy=choice.strategy, negative_sampling=choice.negative_sampling, pool=choice.pool
     )
     if has_lists and choice.pool != "listed":
-        _refuse(wanted, "needs_all_scores", "the scores of all items, which lists do not have; LAUC is the area that a list tells")
+        lacking = "the scores of all items, which lists do not have; LAUC is the area that a list tells, and where the lists hold "
+        _refuse(wanted, "needs_all_scores", lacking + "every item that was scored, candidates='listed' says so")
     hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
     opened = open_source(source)

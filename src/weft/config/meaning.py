@@ -191,7 +191,11 @@ def _check_metric(document: Document, keys: Keys, given: Any, spec: Spec, evalua
         if drops_unfit:
             document.warn(keys, f"is left out: {why}.")
             return False
-        document.problem(keys, f"{why}. Remove it, or take LAUC, the area that a list tells.")
+        document.problem(
+            keys,
+            f"{why}. Remove it, or take LAUC, the area that a list tells; where the lists hold every item that was scored, write "
+            "'candidates: listed'.",
+        )
     return True
 
 

@@ -53,9 +53,10 @@ def to_json(results: Sequence[Result]) -> str:
 
 
 def to_markdown(results: Sequence[Result]) -> str:
-    """A pipe table with the best values in bold. Models run down, or metrics if there are more of them."""
+    """A pipe table with the best values in bold; models run down, or metrics if there are more of them. Slices are a second one."""
     head, rows = _grid(results, escape_markdown, lambda text: f"**{text}**" if text else "", "±")
-    return pipes(head, rows)
+    has_slices = any(result.slices is not None for result in results)
+    return pipes(head, rows) + (f"\n{slices_to_markdown(results)}" if has_slices else "")
 
 
 def to_latex(results: Sequence[Result]) -> str:
