@@ -696,9 +696,10 @@ def test_completion_answers_without_torch(tmp_path, words, offered):
 
 
 def test_completion_can_be_installed(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", "--show-completion", "bash"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-m", "weft", "--show-completion", "bash"]
+    # As said, rather than for the shell that runs the tests, if one does.
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert "_WEFT_COMPLETE=complete_bash" in done.stdout
 
 

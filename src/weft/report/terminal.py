@@ -180,7 +180,8 @@ def _pair_table(comparison: Comparison, a: str, b: str, rows: Sequence[Mapping[s
         wins = "-" if math.isnan(row["wins"]) else f"{100 * row['wins']:.0f}:{100 * row['losses']:.0f}"
         lines.append([Text(row_name(row)), *means, *map(Text, (difference, p, effect, wins))])
     heads = ["metric", a, b, "difference", "p", "d", "wins"]
-    widths = [max(line[at].cell_len for line in lines) for at in range(len(heads))]
+    named = (0, 0, 0, *map(len, heads[3:]))  # names may be folded, other heads not
+    widths = [max(least, *(line[at].cell_len for line in lines)) for at, least in enumerate(named)]
     longest, widths[0] = widths[0], 7
     shown = next(many for many in (7, 6, 5) if many == 5 or sum(widths[:many]) + 3 * many + 1 <= width)
     for at in range(1, shown):
