@@ -25,6 +25,8 @@ STATIONS = [
     "metrics",
     "result",
     "uncertainty",
+    "composition",
+    "telling",
     "evaluator",
     "problem",
     "offers",

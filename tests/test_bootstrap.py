@@ -64,9 +64,20 @@ def passed(made, scores=SCORES, order=EVERYONE, batch=11):
     return made
 
 
+def resamples_of(made):
+    """What every value is in each resample, and its acceleration, by name."""
+    values = tuple(made.composition.values(made.sums))
+    return made.composition.resample(made._resampled, values, made.bootstrap, made.rule.seed)
+
+
 def resampled(made):
     """What every value is in each resample, by name."""
-    return {name: values for name, (values, _) in made._resample(tuple(made._values())).items()}
+    return {
+        name: values
+        for name, (values, _) in made.composition.resample(
+            made._resampled, tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
+        ).items()
+    }
 
 
 def weights(number, keys=EVERYONE, seed=7):
@@ -263,7 +274,7 @@ def test_a_mean_over_users_agrees_with_scipy():
 
 def test_acceleration_of_means_leaves_out_one_user_at_a_time():
     made = passed(evaluator(["nDCG@3", "GAUC(weight=positives)"]))
-    found = made._resample(tuple(made._values()))
+    found = resamples_of(made)
     values = passed(evaluator(["nDCG@3", "GAUC(weight=positives)"], per_user=True, bootstrap=None)).compute().per_user
     counts = torch.as_tensor((TARGET > 0).sum(1))[values["user"].to_torch()].numpy()
     for name, weight in (("nDCG@3", np.ones(len(values))), ("GAUC(weight=positives)", counts)):
@@ -275,7 +286,12 @@ def test_acceleration_of_means_leaves_out_one_user_at_a_time():
 
 def test_acceleration_of_formulas_leaves_out_users_or_groups():
     made = passed(evaluator(["Gini@3", "AUC"]))
-    one_by_one = {name: bend for name, (_, bend) in made._resample(tuple(made._values())).items()}
+    one_by_one = {
+        name: bend
+        for name, (_, bend) in made.composition.resample(
+            made._resampled, tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
+        ).items()
+    }
     for name in ("Gini@3", "AUC"):
         left_out = [passed(evaluator([name], bootstrap=None), order=EVERYONE[u != EVERYONE]).compute()[name] for u in range(USERS)]
         assert one_by_one[name] == pytest.approx(acceleration(np.array(left_out)), rel=1e-6)
@@ -289,7 +305,7 @@ def test_groups_of_users_estimate_the_same_acceleration():
     metrics = ["MRR@1", "EucDistance(metric_names=[MRR], utopia_points=[0])@1"]
     made = weft.Evaluator(metrics, num_users=6000, bootstrap=2)
     made.update(scores, target, torch.arange(6000))
-    found = made._resample(tuple(made._values()))
+    found = resamples_of(made)
     exact, grouped = (found[name][1] for name in found)
     assert exact > 0.002 and grouped == pytest.approx(exact, abs=0.02)
 

@@ -64,7 +64,7 @@ def test_a_group_is_as_if_evaluated_alone(empty_users):
     result = passed(evaluator({"age": GROUPS, "all": ["x"] * USERS}, empty_users=empty_users)).compute()
     table = result.slice("age")
     assert table["group"].unique(maintain_order=True).to_list() == ["old", "young"]
-    with_values = list(evaluator(None, per_user=True)._columns)
+    with_values = list(evaluator(None, per_user=True).composition.user_columns)
     for group in ("old", "young"):
         members = torch.tensor([user for user in range(USERS) if GROUPS[user] == group])
         alone = passed(evaluator(None, empty_users=empty_users), order=members).compute()
@@ -86,7 +86,7 @@ def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
     made = passed(evaluator({"age": GROUPS}))
     result = made.compute()
     assert result.per_user is None
-    means = [spec for spec, formula in made._formulas.items() if getattr(formula, "is_user_mean", False)]
+    means = [spec for spec, formula in made.composition.formulas.items() if getattr(formula, "is_user_mean", False)]
     assert len(means) > 30
     for spec in means:
         assert result.entry(str(spec)).std_error >= 0 and result.entry(str(spec)).users > 1

@@ -50,7 +50,7 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
     for rows in EVERYONE.split(10):
         made.update(SCORES[rows], TARGET[rows], rows)
     made.compute()
-    beside_means = [total for total in made._ledger.cutoffs if not isinstance(total, totals.UserSums)]
+    beside_means = [total for total in made.composition.ledger.cutoffs if not isinstance(total, totals.UserSums)]
     assert set(computed.values()) == {4} and len(computed) == len(beside_means)
     by_item = [total for total in computed if isinstance(total, totals.OfItems)]
     # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for fourteen metrics at five cut-offs.
@@ -68,7 +68,9 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
     ]
     alone, together = evaluator(parts), evaluator([*parts, *composites])
     assert together.sums.numel() == alone.sums.numel() > 0
-    assert [type(total) for total in together._ledger.cutoffs] == [type(total) for total in alone._ledger.cutoffs]
+    assert [type(total) for total in together.composition.ledger.cutoffs] == [
+        type(total) for total in alone.composition.ledger.cutoffs
+    ]
 
 
 def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():
@@ -81,8 +83,8 @@ def test_item_totals_at_every_cutoff():
     made = evaluator(["Gini", "REO", "RSP", "PopRSP(users=evaluated)"])
     for rows in EVERYONE.split(7):
         made.update(SCORES[rows], TARGET[rows], rows)
-    assert made._ledger.size == made.sums.numel()
-    read, evaluated = made._ledger.read(made.sums), (TARGET > 0).any(1)
+    assert made.composition.ledger.size == made.sums.numel()
+    read, evaluated = made.composition.ledger.read(made.sums), (TARGET > 0).any(1)
     for k in CUTOFFS:
         lists = [row.argsort(descending=True)[: min(k, int(row.isfinite().sum()))].tolist() for row in masked]
         exposure = torch.tensor([sum(item in items for items in lists) for item in range(ITEMS)])
@@ -103,7 +105,7 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
     made = evaluator(["RSP@3"])
     made.update(scores, TARGET, EVERYONE)
     offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
-    assert made._ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
+    assert made.composition.ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
 
 
 @pytest.mark.parametrize("evaluated", [False, True])
@@ -152,6 +154,6 @@ def test_only_items_with_something_are_looked_at(monkeypatch):
     made.update(SCORES[:2], TARGET[:2], EVERYONE[:2])
     masked = SCORES[:2].masked_fill(TRAIN[:2] > 0, -torch.inf)
     listed = sorted({int(item) for row in masked for item in row.argsort(descending=True)[:2]})
-    sums = made._ledger.read(made.sums)
+    sums = made.composition.ledger.read(made.sums)
     assert sums(1).items(Exposure(ITEMS)).tolist() == listed
     assert sums(2).at_items(Exposure(ITEMS)).sum() == 4 and sums(1).at_items(Exposure(ITEMS)).sum() == 2

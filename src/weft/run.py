@@ -280,7 +280,7 @@ def _users_at_once(problem: Problem, device: torch.device | None, evaluator: Eva
     source = problem.source
     if isinstance(source, RecommendationLists) or (choice.is_per_user and source.scores_some):
         enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
-        if not evaluator.wants_dense:
+        if not evaluator.composition.wants_dense:
             return enough
         return min(enough, _fitting(problem.items.size))
     is_read_in_place = source.holds_scores and device is None and choice.pool == "all"

@@ -1,0 +1,222 @@
+"""The metrics of a run, put together: one formula for all cut-offs of a metric, what several of them add up only once.
+
+From a batch to what it adds, and from the sums of all batches to values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.blocks import Batch
+from weft.data import Label, Labels
+from weft.errors import InputError, SettingError
+from weft.metrics.base import BaseMetric
+from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
+from weft.metrics.totals import Ledger, Total
+from weft.names import Spec
+from weft.registry import build, expand
+from weft.result import SLICE_COLUMNS, MetricValue, slice_schema
+from weft.uncertainty import Floats, Kept, Resampling
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Group:
+    """A metric at all its cut-offs: one formula, evaluated once per batch."""
+
+    metric: SummedMetric
+    cutoffs: tuple[int, ...]
+    specs: tuple[Spec, ...]
+
+
+class Composition:
+    """Metrics by name at their cut-offs, with the inputs that they need and how the run counts.
+
+    `own`: metrics that keep states of their own; all others are formulas over the sums of the `ledger`.
+    """
+
+    def __init__(
+        self,
+        metrics: list[Any],
+        cutoffs: list[int],
+        *,
+        inputs: Mapping[str, Any],
+        counting: Mapping[str, Any],
+        slices: Mapping[str, Labels],
+    ) -> None:
+        self.classes = expand(metrics, cutoffs, available=set(inputs))
+        self.specs = tuple(self.classes)
+        self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
+        self.depth = max(self.cutoffs, default=0)
+        self.slices = slices
+        self._groups, self.own = self._fuse(inputs, counting)
+        found = {spec: group.metric for group in self._groups for spec in group.specs}
+        self.formulas = {spec: found[spec] for spec in self.specs if spec in found}
+        self._user_means = [group for group in self._groups if isinstance(group.metric, UserMean) and group.metric.has_user_values]
+        self.ledger = self._make_ledger()
+
+    def _fuse(self, inputs: Mapping[str, Any], counting: Mapping[str, Any]) -> tuple[list[Group], dict[Spec, BaseMetric]]:
+        """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
+        groups: dict[Spec, Group] = {}
+        own: dict[Spec, BaseMetric] = {}
+        for spec in self.specs:
+            group = groups.get(spec.at(None))
+            if group is not None and spec.k is not None:
+                groups[spec.at(None)] = Group(group.metric, (*group.cutoffs, spec.k), (*group.specs, spec))
+                continue
+            metric = build(spec, of=self.classes[spec], inputs=inputs, alone=False, **counting)
+            if isinstance(metric, SummedMetric) and metric.is_summed:
+                key = spec.at(None) if metric.fuses_cutoffs else spec
+                groups[key] = Group(metric, () if spec.k is None else (spec.k,), (spec,))
+            else:
+                own[spec] = build(spec, of=self.classes[spec], inputs=inputs, **counting)
+        return list(groups.values()), own
+
+    def _make_ledger(self) -> Ledger:
+        """All that the metrics add up, what several of them need once."""
+        wanted: dict[Total, set[int]] = {}
+        for group in self._groups:
+            for total in group.metric.totals():
+                wanted.setdefault(total, set()).update(group.cutoffs or (1,))
+        return Ledger(wanted, self.slices)
+
+    @property
+    def user_columns(self) -> list[Spec]:
+        """The metrics that have a value per user, in the order of `user_values`."""
+        return [spec for group in self._user_means for spec in group.specs]
+
+    def user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The users with a value in any column, and their values."""
+        columns = [batch.truth.values.new_empty((batch.size, 0))]
+        for group in self._user_means:
+            assert isinstance(group.metric, UserMean)
+            cutoffs = self.ledger.cutoffs[group.metric.totals()[0]]
+            values = group.metric.evaluated(batch.at(cutoffs))
+            columns.append(values[:, [cutoffs.index(k) for k in group.cutoffs or (1,)]])
+        table = torch.cat(columns, dim=1)
+        keep = (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1)
+        return batch.users[keep], table[keep]
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether a metric is handed blocks of `[batch, items]`, as authors' metrics are."""
+        formulas = [group.metric for group in self._groups if isinstance(group.metric, UserAverageTopKMetric)]
+        return len(self.own) > 0 or any(type(metric).per_user is UserAverageTopKMetric.per_user for metric in formulas)
+
+    @property
+    def needs(self) -> set[str]:
+        """The inputs that some metric looks at."""
+        return set[str]().union(*(metric.needed_inputs() for metric in (*self.formulas.values(), *self.own.values())))
+
+    def names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
+        """The metrics, without their cut-offs, for which something holds."""
+        metrics: dict[Spec, BaseMetric] = {**self.formulas, **self.own}
+        return list(dict.fromkeys(str(spec.at(None)) for spec, metric in metrics.items() if holds(metric)))
+
+    # --------------------------------------------------------------------------------------------- from sums to values
+
+    def values(self, sums: Tensor) -> Iterator[MetricValue]:
+        """All values, from the sums of the ledger and the states of metrics that have their own."""
+        read = self.ledger.read(sums)
+        for spec in self.specs:
+            metric: BaseMetric
+            cells: Mapping[tuple[Label, ...], Tensor] = {}
+            if spec in self.formulas:
+                metric = formula = self.formulas[spec]
+                reading, cells = formula.read(read(spec.k)), formula.cells(read(spec.k))
+            else:
+                metric = self.own[spec]
+                reading = _read_own(spec, metric)
+            about: dict[str, Any] = {"higher_is_better": type(metric).higher_is_better, "target": type(metric).target}
+            name = str(spec.at(None))
+            if reading.value is not None:
+                value = _finite(spec, metric, reading.value)
+                yield MetricValue(name, spec.k, value, reading.std_error, reading.users, **about, parts=reading.parts)
+                about = {}  # the rates behind a value have no direction of their own
+            for labels, cell in cells.items():
+                yield MetricValue(name, spec.k, _finite(spec, metric, cell), cell=tuple(map(str, labels)), **about)
+
+    def by_slice(self, sums: Tensor) -> pl.DataFrame:
+        """The metrics with a value per user, by group."""
+        import polars as pl
+
+        rows = []
+        formulas = [(spec, one) for spec, one in self.formulas.items() if isinstance(one, UserMean) and one.has_user_values]
+        for name, labels in self.slices.items():
+            for group, label in enumerate(labels.names):
+                read = self.ledger.read(self.ledger.of_group(sums, name, group))
+                for spec, formula in formulas:
+                    found = formula.read(read(spec.k))
+                    assert found.value is not None
+                    value = MetricValue(
+                        str(spec.at(None)), spec.k, _finite(spec, formula, found.value), found.std_error, found.users
+                    )
+                    rows.append((name, str(label), *(getattr(value, column) for column in SLICE_COLUMNS[2:])))
+        return pl.DataFrame(rows, schema=slice_schema(), orient="row")
+
+    def resample(self, kept: Kept, values: tuple[MetricValue, ...], number: int, seed: int) -> dict[str, tuple[Floats, float]]:
+        """What each value is in every resample of the users, and its acceleration, by name. Nothing for fewer than two users."""
+        formulas = self.formulas
+        means = {str(spec): self._column(spec, formula) for spec, formula in formulas.items() if _is_mean(formula)}
+        named = set(map(str, formulas))
+        others = [value.name for value in values if value.name not in means and value.plain_name in named]
+        whole = kept.whole()
+        if whole is None or len(whole.keys) < 2:
+            return {}
+
+        def read_others(sums: Tensor) -> Floats:
+            read = self.ledger.read(sums)
+            found: list[Tensor] = []
+            for spec, formula in formulas.items():
+                if formula.has_value and not _is_mean(formula):
+                    found.append(formula.finish(read(spec.k)))
+                found += formula.cells(read(spec.k)).values()
+            return np.array([float(value) for value in found])
+
+        resampling = Resampling(whole, self.ledger, read_others, len(others))
+        of_means, of_others = resampling.resample(number, seed)
+        bent_means, bent_others = resampling.accelerations()
+        found = {name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()}
+        return found | {name: (of_others[:, place], float(bent_others[place])) for place, name in enumerate(others)}
+
+    def _column(self, spec: Spec, formula: SummedMetric) -> int:
+        """Where the mean of a metric at its cut-off lies in the table of means."""
+        total = formula.totals()[0]
+        cutoffs = self.ledger.cutoffs[total]
+        first: int = self.ledger.columns(total).start
+        return first + (cutoffs.index(spec.k) if total.has_cutoffs and spec.k is not None else 0)
+
+
+def _read_own(spec: Spec, metric: BaseMetric) -> Reading:
+    # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by accumulate().
+    value = torch.as_tensor(type(metric).compute(metric))
+    if value.numel() != 1:
+        raise SettingError(f"{spec} computed a value of shape {list(value.shape)}; expected one number.")
+    users = metric.users_counted()
+    return Reading(value, users=None if users is None else int(users))
+
+
+def _is_mean(metric: SummedMetric) -> bool:
+    return isinstance(metric, UserMean) and metric.is_user_mean
+
+
+def _finite(spec: Spec, metric: BaseMetric, value: Tensor) -> float:
+    """A value that is a number or undefined, never infinite."""
+    number = float(value)
+    if not math.isinf(number):
+        return number
+    if metric.reads_scores:
+        raise InputError(f"{spec} is infinite: the scores or ratings are too large to compute with; rescale them.")
+    raise InputError(
+        f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
+        "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
+    )
