@@ -166,9 +166,9 @@ class Batch:
 
     @block
     def ranking(self) -> Ranking:
-        """The lists one position deeper than the largest cut-off, so that ties at the cut can be seen."""
+        """The lists one position deeper than the largest cut-off, if they are so long: so that ties at the cut can be seen."""
         if self.settled is not None:
-            return Ranking(*self.settled.first(self.depth + 1))
+            return Ranking(*self.settled.first(self.depth))
         if self.scores is None:
             nothing = torch.full((self.size, self.depth + 1), -1, device=self.device)
             return Ranking(nothing, nothing.to(self.dtype).fill_(-torch.inf))

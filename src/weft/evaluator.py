@@ -319,8 +319,9 @@ class Evaluator(nn.Module):
             values = batch.ranking.values
             for k in self.cutoffs:
                 tallies[f"short_lists@{k}"] = (batch.lengths < k).sum()
-                tied = (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
-                tallies[f"ties@{k}"] = torch.zeros_like(evaluated) if batch.is_certain else tied.sum()
+                tallies[f"ties@{k}"] = torch.zeros_like(evaluated)
+                if not batch.is_certain and k < values.shape[1]:
+                    tallies[f"ties@{k}"] += ((values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)).sum()
         if "user_groups" in self._inputs:
             tallies["users_without_group"] = (self._inputs["user_groups"].codes.at(batch.users, -1) < 0).sum()
         for name, labels in self.slices.items():

@@ -79,12 +79,13 @@ class NamedLists:
             listed, gathered = listed[rows], scores[rows]
             merit = None if merit is None else gathered if merit is scores else merit[rows]
             scores = gathered
-        places, is_own = np.empty_like(listed), rows is not None  # whether the scores may be changed
+        by_item, places, is_own = np.empty_like(listed), np.empty_like(listed), rows is not None  # whether scores may be changed
         twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
         for first, last in portions(offsets):
             start, stop = offsets[first], offsets[last]
             part, own = slice(start, stop), offsets[first : last + 1] - start
             portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
+            by_item[part] = portion.items
             np.subtract(portion.places, np.repeat(own[:-1], repetitions(own)), out=places[part], casting="same_kind")
             twice["item"].append((portion.worse() if keep_best and len(portion.repeated()) else portion.repeated()) + start)
             if self.order == "rank" and merit is not None:
@@ -105,7 +106,7 @@ class NamedLists:
             self._rows(rows, twice["rank"]), "gives one rank to several items of a list", "The ranks of a user must differ."
         )
         return Recommendations(
-            offsets, listed, scores if self.has_scores else None, places, items.size, certain=self.order != "score"
+            offsets, listed, scores if self.has_scores else None, by_item, places, items.size, certain=self.order != "score"
         )
 
     def _by_user(self, users: Vocabulary) -> tuple[Numbers, Numbers | None]:
@@ -144,13 +145,14 @@ class NamedLists:
 class Recommendations:
     """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
 
-    To find a cell: `places [cells]` are positions in the list, by ascending item. `certain`: the order is given, so that equal
-    scores are no ties. `dropped`: how many cells repeated an item of their list.
+    To find a cell: `by_item [cells]` are the items of each list, ascending, `places` their positions in it. `certain`: the order is
+    given, so that equal scores are no ties. `dropped`: how many cells repeated an item of their list.
     """
 
     offsets: Numbers
     items: NDArray[Any]  # of 32 bits, mostly
     scores: NDArray[np.float64] | None
+    by_item: NDArray[Any]
     places: NDArray[Any]
     num_items: int
     certain: bool
@@ -165,26 +167,25 @@ class Recommendations:
 
         scores = None if self.scores is None else moved(self.scores[first:last]).to(float_type(device))
         items = self.items[first:last].astype(np.int64)
-        keys, places = self._find(start, stop, items)
+        keys, places = self._find(start, stop)
         offsets = self.offsets[start : stop + 1] - first
         return ListRows(moved(offsets), moved(items), scores, moved(keys), moved(places), self.num_items, self.certain)
 
-    def _find(self, start: int, stop: int, items: Numbers) -> tuple[Numbers, Numbers]:
-        """For users with these items: the places in a flattened `[users, items]` matrix, ascending, and the cells there."""
+    def _find(self, start: int, stop: int) -> tuple[Numbers, Numbers]:
+        """For these users: the listed places in a flattened `[users, items]` matrix, ascending, and the cells there."""
         first = self.offsets[start]
         offsets, lengths = self.offsets[start:stop] - first, repetitions(self.offsets[start : stop + 1])
         places = np.repeat(offsets, lengths)
         places += self.places[first : self.offsets[stop]]
         keys = np.repeat(np.arange(stop - start) * self.num_items, lengths)
-        keys += items[places]
+        keys += self.by_item[first : self.offsets[stop]]
         return keys, places
 
     def count(self, cells: Interactions) -> int:
         """How many of these cells are listed."""
         found = 0
         for start, stop in portions(self.offsets):
-            first, last = self.offsets[start], self.offsets[stop]
-            keys, _ = self._find(start, stop, self.items[first:last].astype(np.int64))
+            keys, _ = self._find(start, stop)
             some = cells.rows(start, stop).keys
             if len(keys) and len(some):
                 few, many = (some, keys) if len(some) < len(keys) else (keys, some)
@@ -300,7 +301,11 @@ class ListRows(InRows):
         )
 
     def first(self, depth: int) -> tuple[Tensor, Tensor]:
-        """The first items of each list and their scores, `[batch, depth]`; -1 and `-inf` behind its end."""
+        """The first items of each list and their scores, `[batch, depth]`; -1 and `-inf` behind its end.
+
+        And one position more, unless all lists end there.
+        """
+        depth += 1
         shape = (self.num_rows, depth)
         places = torch.arange(depth, device=self.items.device)
         if len(self.items) == 0:
@@ -309,6 +314,7 @@ class ListRows(InRows):
             )
         length = len(self.items) // self.num_rows
         if self.items.device.type == "cpu" and bool((self.lengths == length).all()):  # there is nothing to look up
+            depth -= length < depth
             return _fitted(self.items.view(-1, length), depth, -1), _fitted(self.scores.view(-1, length), depth, -torch.inf)
         listed = places < self.lengths[:, None]
         cells = torch.where(listed, self.offsets[:-1, None] + places, 0)

@@ -18,11 +18,12 @@ TILE = 1 << 16
 class Portion:
     """Some lists, sorted in two ways. Cells are numbered from the first of the portion.
 
-    `keys [cells]` are places in a flattened `[lists, items]` matrix, ascending, `by_item` the cells there; `order [cells]` are the
-    cells of each list, best first (None: as they stand).
+    `keys [cells]` are places in a flattened `[lists, items]` matrix, ascending, `items` the items and `by_item` the cells there;
+    `order [cells]` are the cells of each list, best first (None: as they stand).
     """
 
     keys: Numbers
+    items: NDArray[Any]
     by_item: Numbers
     order: Numbers | None
 
@@ -55,24 +56,26 @@ class Portion:
 
 def sort_lists(items: Numbers, merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int) -> Portion:
     """Lists by item, and by merit: the highest first, equal ones by item. Without merit a list keeps its order."""
-    keys, by_item = _by_item(items, offsets, num_items)
+    keys, in_order, by_item = _by_item(items, offsets, num_items)
     if merit is None or _is_falling(merit, items, offsets):
-        return Portion(keys, by_item, None)
-    return Portion(keys, by_item, by_item[_falling(merit[by_item], offsets)])
+        return Portion(keys, in_order, by_item, None)
+    return Portion(keys, in_order, by_item, by_item[_falling(merit[by_item], offsets)])
 
 
-def _by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, Numbers]:
-    """Places in a flattened `[lists, items]` matrix, ascending, and the cells there."""
+def _by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, NDArray[Any], Numbers]:
+    """Places in a flattened `[lists, items]` matrix, ascending, the items there, and the cells."""
     length, numbers = repetitions(offsets), np.arange(len(offsets) - 1)
     if isinstance(length, int) and length and num_items.bit_length() + (bits := length.bit_length()) < 32:
         # Lists of one length, as most are, are the rows of a matrix: short rows of 32 bits are sorted several times as fast.
         packed = items.reshape(-1, length).astype(np.int32) << bits
         packed |= np.arange(length, dtype=np.int32)
         packed.sort(axis=1)
-        keys = (packed >> bits) + numbers[:, None] * num_items
+        in_order = packed >> bits
+        keys = in_order + numbers[:, None] * num_items
         cells = (packed & ((1 << bits) - 1)) + numbers[:, None] * length
-        return keys.reshape(-1), cells.reshape(-1)
-    return sorted_keys(np.repeat(numbers, length) * num_items + items, len(numbers) * num_items)
+        return keys.reshape(-1), in_order.reshape(-1), cells.reshape(-1)
+    keys, cells = sorted_keys(np.repeat(numbers, length) * num_items + items, len(numbers) * num_items)
+    return keys, items[cells], cells
 
 
 def repetitions(offsets: Numbers) -> Numbers | int:
