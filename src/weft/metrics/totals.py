@@ -209,7 +209,10 @@ class _Reader:
         return self._once(total, lambda: total.read(self.ledger.part(self._sums, total)))
 
     def items(self, total: OfItems) -> Tensor:
-        """The items that have something at any cut-off; of a small catalogue, all."""
+        """The items that have something at any cut-off, and perhaps others that stand in a list; of a small catalogue, all."""
+        listed, cutoffs = Exposure(total.num_items), self.ledger.cutoffs
+        if isinstance(total, _OfListedItems) and listed in cutoffs and cutoffs[listed][-1] >= cutoffs[total][-1]:
+            total = listed  # whatever is counted of lists is counted of these items: one look for all
 
         def compute() -> Tensor:
             added = self.ledger.part(self._sums, total)
@@ -263,7 +266,7 @@ class Sums:
         return self._pick(total, self.reader.at(total, like or total))
 
     def items(self, total: OfItems) -> Tensor:
-        """The items that have something in a total."""
+        """The items of `at_items`, among them all that have something in a total."""
         return self.reader.items(total)
 
     def by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
