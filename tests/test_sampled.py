@@ -278,14 +278,13 @@ def test_a_batch_knows_how_many_there_were_to_draw_from(monkeypatch):
 
     monkeypatch.setattr(weft.Evaluator, "add", recording)
     left = [60 - len({*truth[user], *train[user]}) for user in range(40)]
-    for how in ({"num_negatives": 55}, {"candidates": draw(truth, train=train, num_negatives=55, items=60)}):
+    weft.evaluate(scores, truth, train=train, metrics="AUC", strategy="sampled", num_negatives=55, batch_size=15)
+    assert torch.cat([part.eligible for part in met]).tolist() == left
+    assert torch.cat([part.negatives for part in met]).tolist() == [min(55, number) for number in left]
+    for strategy in ("full", "sampled"):
         met.clear()
-        weft.evaluate(scores, truth, train=train, metrics="AUC", strategy="sampled", batch_size=15, **how)
-        assert torch.cat([part.eligible for part in met]).tolist() == left
-        assert torch.cat([part.negatives for part in met]).tolist() == [min(55, number) for number in left]
-    met.clear()
-    weft.evaluate(scores, truth, candidates={0: [1]}, metrics="AUC")
-    assert met == [None]  # which is no sample
+        weft.evaluate(scores, truth, candidates={0: [1]}, strategy=strategy, metrics="AUC")
+        assert met == [None]  # nothing was drawn
 
 
 def test_what_the_result_says():
@@ -346,7 +345,7 @@ def test_a_constant_scorer_gets_the_chance_value():
         exact = weft.evaluate(scores, truth, ties="expected", **common)
         assert exact["HitRate@10"] == pytest.approx(0.1, abs=1e-12) and exact["MRR@100"] == pytest.approx(harmonic, abs=1e-12)
         assert (exact["AUC"], exact["GAUC"], exact["LAUC@10"]) == pytest.approx((0.5, 0.5, 0.5), abs=1e-12)
-        by_default = weft.evaluate(scores, truth, **common)
+        by_default = weft.evaluate(scores, truth, **{**common, "strategy": "Sampled"})  # in any case
         assert abs(by_default["HitRate@10"] - 0.1) < 4 * math.sqrt(0.09 / 800) and by_default.settings["ties"] == "random"
     # Only who asks for the order of the catalogue gets it; even so, relevant items have no place of their own among candidates.
     assert weft.evaluate(scores, first, ties="index", **common)["HitRate@10"] == 1

@@ -75,7 +75,6 @@ def read_choice(
     has_lists: bool,
 ) -> Choice:
     """What the caller wants offered; refuses what does not fit together, before any data is read."""
-    strategy = one_of("strategy", strategy, STRATEGIES)
     pool = _pool(candidates)
     given = {"num_negatives": num_negatives, "negative_sampling": negative_sampling, "neg_alpha": neg_alpha}
     if said := [f"{name}={value!r}" for name, value in given.items() if value is not None]:
@@ -141,7 +140,7 @@ class Offer:
     drawn: tuple[Numbers, Numbers] | None  # negatives, and how many there were to draw from, of each user
 
     def counted(self, device: torch.device) -> Drawn | None:
-        """How many negatives there are, and how many there were, on a device; None where candidates are no sample."""
+        """How many negatives there are, and how many there were, on a device; None where none were drawn."""
         return None if self.drawn is None else Drawn(*(torch.as_tensor(part).to(device) for part in self.drawn))
 
     def rows(self, num_users: int, num_items: int) -> Interactions:
@@ -203,10 +202,6 @@ class Offers:
             self.counts["users_without_candidates"] += int((np.diff(rows.offsets) == 0).sum())
             cells = merged(rows.keys, relevant) if self.choice.strategy == "sampled" else rows.keys
             cells = self._without_masked(cells, seen)
-        if self.choice.strategy == "sampled" and drawn is None:
-            taken = merged(seen, truth) // max(1, problem.items.size)
-            negatives = cells[~are_in(cells, relevant)] // max(1, problem.items.size)
-            drawn = np.bincount(negatives, minlength=users), problem.items.size - np.bincount(taken, minlength=users)
         self.counts["candidates"] += len(cells)
         self._add_to_digest(cells, start)
         return Offer(cells, drawn)

@@ -21,7 +21,7 @@ from weft.data.slices import parse_slices
 from weft.errors import MissingInput, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.names import Spec
-from weft.offers import Choice, Offers, read_choice, score
+from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
 from weft.orders import Correction
 from weft.problem import ListOrder, Problem, pose
 from weft.profiles import adopt, choose, find_profile
@@ -149,6 +149,7 @@ def evaluate(
     """
     tool = None if profile is None else find_profile(profile)
     chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
+    strategy = one_of("strategy", strategy, STRATEGIES)
     if ties is None and tool is None and strategy == "sampled":
         chosen["ties"] = "random"  # where the catalogue goes by popularity, its order tells relevant items from negatives
     missing_lists = one_of("missing_lists", chosen["missing_lists"], MISSING_LISTS)
