@@ -865,6 +865,19 @@ def test_a_configuration_is_checked_as_it_would_be_evaluated(tmp_path):
     assert found["values"] == {"knn": {value.name: value.value for value in direct.values}}
 
 
+def test_candidates_of_a_configuration(tmp_path):
+    """A pool by its name is that of the evaluation; a file of candidates is not looked at."""
+    for name, frame in (("lists", LISTS), ("truth", TRUTH)):
+        frame.write_csv(tmp_path / f"{name}.csv")
+    text = "data: {{truth: truth.csv{file}}}\nmodels: {{knn: lists.csv}}\nevaluation: {{metrics: {metric}, top_k: 3{pool}}}\n"
+    (tmp_path / "run.yaml").write_text(text.format(file="", metric="AUC", pool=", candidates: listed"))
+    found = json.loads(run(str(tmp_path / "run.yaml"), "--format", "json").stdout)
+    assert found["values"]["knn"]["AUC"] == weft.evaluate(LISTS, TRUTH, metrics="AUC", candidates="listed")["AUC"]
+    (tmp_path / "run.yaml").write_text(text.format(file=", candidates: lists.csv", metric="nDCG", pool=""))
+    found = json.loads(run(str(tmp_path / "run.yaml"), "--format", "json").stdout)
+    assert found["values"]["knn"]["nDCG@3"] == weft.evaluate(LISTS, TRUTH, metrics="nDCG@3")["nDCG@3"]
+
+
 def test_files_are_read_as_the_flags_say(tmp_path):
     LISTS.rename({"user": "who"}).write_csv(tmp_path / "lists.csv", separator=";")
     TRUTH.write_csv(tmp_path / "truth.csv", separator=";")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import SettingError
+from weft.errors import SettingError, one_of
 
 if TYPE_CHECKING:
     from weft.checks.tables import Table
@@ -114,6 +114,7 @@ def check(
     metrics: Any = ("nDCG", "Recall"),
     top_k: Iterable[int] | int | None = (10,),
     relevance_threshold: float | None = None,
+    candidates: str = "all",
     profile: str | None = None,
     name: str = "lists",
 ) -> Checked:
@@ -142,6 +143,7 @@ def check(
         metrics=metrics,
         top_k=top_k,
         relevance_threshold=relevance_threshold,
+        candidates=candidates,
         profile=profile,
     )
 
@@ -158,6 +160,7 @@ def check_models(
     metrics: Any = ("nDCG", "Recall"),
     top_k: Iterable[int] | int | None = (10,),
     relevance_threshold: float | None = None,
+    candidates: str = "all",
     profile: str | None = None,
     begin: Callable[[str], None] = lambda what: None,
 ) -> Checked:
@@ -169,6 +172,7 @@ def check_models(
     from weft.data.files import is_file, read_table
     from weft.data.interactions import check_threshold
     from weft.evaluator import as_cutoffs
+    from weft.offers import CANDIDATES
 
     taken = [name for name in sources if name in ("truth", "train", "items", "ids")]
     if taken or not sources:
@@ -186,6 +190,7 @@ def check_models(
         "metrics": metrics,
         "top_k": as_cutoffs(top_k),
         "relevance_threshold": check_threshold(relevance_threshold),
+        "candidates": one_of("candidates", candidates, CANDIDATES),
         "profile": profile,
     }
     # One model after the other, so that nothing odd about one changes the numbers of another.
@@ -206,7 +211,10 @@ def check_models(
 
 
 def check_configuration(configuration: Configuration, begin: Callable[[str], None] = lambda what: None) -> Checked:
-    """The same for the files and metrics of a configuration; without metrics, nDCG and Recall at 10."""
+    """The same for the files and metrics of a configuration; without metrics, nDCG and Recall at 10.
+
+    A file of candidates is not looked at: the metrics are those of all items.
+    """
     from weft.plan import refuse_incomplete
 
     evaluation = configuration.evaluation
@@ -217,7 +225,7 @@ def check_configuration(configuration: Configuration, begin: Callable[[str], Non
     refuse_incomplete(configuration)
     assert configuration.data is not None
     given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
-    data = {name: file.file() for name, file in given.items() if file is not None}
+    data = {name: file.file() for name, file in given.items() if file is not None and name != "candidates"}
     return check_models(
         {name: file.file() for name, file in configuration.models.items()},
         data.pop("truth"),
@@ -225,6 +233,7 @@ def check_configuration(configuration: Configuration, begin: Callable[[str], Non
         metrics=evaluation.all_metrics,
         top_k=evaluation.top_k,
         relevance_threshold=evaluation.relevance_threshold,
+        candidates=evaluation.candidates,
         profile=evaluation.profile,
         begin=begin,
     )

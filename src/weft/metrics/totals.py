@@ -87,7 +87,6 @@ class Ledger:
             if isinstance(total, UserSums):
                 self._columns[total] = slice(width, width + len(cutoffs))
                 width += len(cutoffs)
-        self.width = width
         self._table = slice(0, len(SUMS) * width)
         self._places: dict[Total, slice] = {}
         end = self._table.stop
