@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import weft
 from weft.errors import SettingError, UnknownMetric
@@ -151,6 +152,21 @@ def test_another_truth_or_setting_is_said(tmp_path):
     other.save(tmp_path / "base.json")
     _, notes = outcomes("nDCG@10 > base.json", result(nDCG=0.6), folder=tmp_path)
     assert notes == ["base.json was evaluated with ties='random', this run with ties='index'"]
+
+
+def test_another_sample_is_said(tmp_path):
+    scores, truth = torch.rand(20, 30), {user: [user] for user in range(20)}
+    sampled = {"strategy": "sampled", "num_negatives": 5, "ties": "index", "metrics": "nDCG@10"}
+    full, drawn = weft.evaluate(scores, truth, metrics="nDCG@10"), weft.evaluate(scores, truth, **sampled)
+    again = weft.evaluate(scores, truth, **{**sampled, "num_negatives": 6}, correction="rank_estimate")
+    for baseline, result_of_run, expected in (
+        (full, drawn, ["strategy='full', this run with strategy='sampled'"]),
+        (drawn, drawn, []),
+        (drawn, again, ["other candidates", "num_negatives=5", "correction=None, this run with correction='rank_estimate'"]),
+    ):
+        baseline.save(tmp_path / "base.json")
+        _, notes = outcomes("nDCG@10 > base.json", replace(result_of_run, name="als"), folder=tmp_path)
+        assert len(notes) == len(expected) and all(part in note for part, note in zip(expected, notes)), notes
 
 
 def test_names_that_cannot_be_meant():

@@ -100,3 +100,14 @@ def test_sampled_results_are_compared_user_by_user():
     assert len({result.provenance["fingerprint"]["candidates"] for result in results.values()}) == 1  # the same draw for both
     row = weft.compare(results, tests=["randomization"]).to_frame().row(0, named=True)
     assert row["users"] == USERS and row["difference"] > 0 and row["significant"]
+
+
+def test_a_comparison_says_that_one_model_was_sampled():
+    common = {**COMMON, "metrics": "nDCG", "per_user": True, "ties": "index"}
+    full, sampled = (
+        weft.evaluate(SCORES, TRUTH, **common),
+        weft.evaluate(SCORES, TRUTH, strategy="sampled", num_negatives=12, **common),
+    )
+    assert weft.compare({"a": full, "b": full}).notes[1:] == ()  # behind that nothing differs
+    notes = weft.compare({"full": full, "sampled": sampled}).notes
+    assert notes == ("'sampled' was evaluated with strategy='sampled', 'full' with strategy='full'",)

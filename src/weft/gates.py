@@ -21,7 +21,7 @@ from weft.names import outside, print_cell, split_cell
 from weft.names import parse as parse_name
 from weft.profiles import adopted_name
 from weft.registry import canonical, takes_k
-from weft.result import MetricValue, Result, load_result
+from weft.result import MetricValue, Result, differences, load_result
 
 # Equal up to the rounding of float64, which another machine may do in another order.
 _COMPARE = {
@@ -244,20 +244,6 @@ def _outcome(gate: ReadyGate, result: Result) -> Outcome:
     return Outcome(gate.gate, result.name, value.name, value.value, bound, passed, reason)
 
 
-# What moves a number, beside the data and the model.
-_SETTINGS = ("relevance_threshold", "ties", "empty_users", "missing_lists", "mask_seen")
-
-
 def _differences(gate: ReadyGate, result: Result) -> list[str]:
     """How the file was evaluated differently, as far as it tells."""
-    if gate.baseline is None:
-        return []
-    said = []
-    ours, theirs = (each.provenance.get("fingerprint", {}) for each in (result, gate.baseline))
-    if "truth" in ours and "truth" in theirs and ours["truth"] != theirs["truth"]:
-        said.append(f"{gate.gate.file} was evaluated on another truth: the numbers are not about the same users and items")
-    for name in _SETTINGS:
-        mine, other = (each.settings.get(name) for each in (result, gate.baseline))
-        if mine != other and name in result.settings and name in gate.baseline.settings:
-            said.append(f"{gate.gate.file} was evaluated with {name}={other!r}, this run with {name}={mine!r}")
-    return said
+    return [] if gate.baseline is None else differences(gate.baseline, str(gate.gate.file), result, "this run")

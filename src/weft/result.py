@@ -280,6 +280,28 @@ class Result:
         return f"<table><caption>{html.escape(self.name)}</caption><tr>{head}</tr>{''.join(rows)}</table><ul>{notes}</ul>"
 
 
+# What moves a number, beside the data and the model.
+_SETTINGS = ("relevance_threshold", "ties", "empty_users", "missing_lists", "mask_seen", "strategy", "candidates")
+_OF_SAMPLES = ("num_negatives", "negative_sampling", "neg_alpha")  # which other strategies do not have
+_CORRECTIONS = ("correction", "gamma")  # told only where there is one
+
+
+def differences(one: Result, name: str, other: Result, other_name: str) -> list[str]:
+    """How two results were evaluated differently, as far as they tell: reasons not to compare their numbers."""
+    said = []
+    ours, theirs = (result.provenance.get("fingerprint", {}) for result in (other, one))
+    if "truth" in ours and "truth" in theirs and ours["truth"] != theirs["truth"]:
+        said.append(f"{name} was evaluated on another truth: the numbers are not about the same users and items")
+    if "candidates" in ours and "candidates" in theirs and ours["candidates"] != theirs["candidates"]:
+        said.append(f"{name} was evaluated on other candidates: part of the difference is theirs")
+    for setting in (*_SETTINGS, *_OF_SAMPLES, *_CORRECTIONS):
+        mine, its = (result.settings.get(setting) for result in (other, one))
+        is_told = setting in _CORRECTIONS or (setting in other.settings and setting in one.settings)
+        if mine != its and is_told and not (setting in _OF_SAMPLES and None in (mine, its)):
+            said.append(f"{name} was evaluated with {setting}={its!r}, {other_name} with {setting}={mine!r}")
+    return said
+
+
 def load_result(path: str | Path) -> Result:
     """Read what `Result.save` wrote."""
     path = Path(path)

@@ -14,7 +14,7 @@ import numpy as np
 from weft.errors import InputError, SettingError, one_of, whole_number
 from weft.names import parse, split_cell
 from weft.registry import canonical
-from weft.result import Result
+from weft.result import Result, differences
 from weft.significance import tests as known
 from weft.significance.comparison import Comparison, row_name
 from weft.significance.corrections import CORRECTIONS, FAMILIES
@@ -90,6 +90,8 @@ def compare(
             found[exact] = better[exact]
     rows = _rows(list(named), aligned, columns, pairs, wanted, outcomes, measures, effects(measures, alpha))
     notes += _notes(rows, wanted)
+    (first, result), *others = named.items()
+    notes += [said for name, other in others for said in differences(other, repr(name), result, repr(first))]
     comparison = Comparison(
         tuple(rows),
         named,
