@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.blocks import Batch
 from weft.data import Label, Labels
+from weft.data.devices import compressed, host_sees
 from weft.errors import InputError, SettingError
 from weft.metrics.base import BaseMetric
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
@@ -27,6 +28,9 @@ from weft.uncertainty import Floats, Kept, Resampling
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+NOBODY = torch.iinfo(torch.int64).min  # stands for a user without a value
 
 
 @dataclass(frozen=True)
@@ -95,16 +99,16 @@ class Composition:
         return [spec for group in self._user_means for spec in group.specs]
 
     def user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The users with a value in any column, and their values."""
+        """The users with a value in any column, and their values. Where the host does not see who it is, all others are `NOBODY`."""
         columns = [batch.truth.values.new_empty((batch.size, 0))]
         for group in self._user_means:
             assert isinstance(group.metric, UserMean)
             cutoffs = self.ledger.cutoffs[group.metric.totals()[0]]
             values = group.metric.evaluated(batch.at(cutoffs))
-            columns.append(values[:, [cutoffs.index(k) for k in group.cutoffs or (1,)]])
+            columns += [values[:, cutoffs.index(k), None] for k in group.cutoffs or (1,)]
         table = torch.cat(columns, dim=1)
         keep = (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1)
-        return batch.users[keep], table[keep]
+        return compressed(batch.users, keep, NOBODY), table[keep] if host_sees(batch.device) else table
 
     @property
     def wants_dense(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks import Batch, complete_lists, open_batch
-from weft.composition import Composition
+from weft.composition import NOBODY, Composition
 from weft.data import Features, Labels, ListRows, Train
+from weft.data.devices import FAULTS, host_sees, moving, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
-from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users
+from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, users_outside
 from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
@@ -43,8 +44,13 @@ COUNTS = (
     "relevant_seen",
     "relevant_not_offered",
     "ratings_without_score",
-    "bad_scores",
+    *FAULTS,
 )
+
+
+# Train rows are padded to the longest, where user numbers are on a device, if it has at most one in so many of all items: what is
+# made on the way is then no larger than the scores. Longer ones are looked up on the host, which waits for the numbers.
+_MOST_PADDING = 8
 
 
 class Evaluator(nn.Module):
@@ -214,7 +220,8 @@ class Evaluator(nn.Module):
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
         truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
-        self.add(offered, truth, users=users, seen=self._seen(self._inputs["train"], users) if self.masks_seen else None)
+        seen = self._seen(self._inputs["train"], user_indices, scores.device) if self.masks_seen else None
+        self.add(offered, truth, users=users, seen=seen)
         self._rows_met += len(scores)
         self._items_met = num_items
 
@@ -225,9 +232,14 @@ class Evaluator(nn.Module):
             said = f"num_items={expected}" if self.num_items is not None else f"an earlier batch had {expected}"
             raise InputError(f"preds has {found} items, but {said}; give one column per item.")
 
-    def _seen(self, train: Train, users: Tensor) -> SparseRows:
-        check_users(users, train.cells.num_users, "train")
-        return SparseRows.of(train.cells.select(users.cpu().numpy()), users.device)
+    def _seen(self, train: Train, users: Any, device: torch.device) -> SparseRows:
+        """The train rows of the users, looked up on the host if their numbers are there."""
+        numbers = torch.as_tensor(users).long()
+        if not host_sees(numbers.device) and train.on_device.longest * _MOST_PADDING <= train.num_items:
+            return train.on_device.select(send(numbers, device))
+        numbers = numbers.cpu()
+        check_users(numbers, train.cells.num_users, "train")
+        return SparseRows.of(train.cells.select(numbers.numpy()), device)
 
     def add(
         self,
@@ -280,6 +292,7 @@ class Evaluator(nn.Module):
         # Whatever may fail comes first, so that a batch that fails is not half counted.
         terms = self.composition.ledger.terms(batch, by_user=self.bootstrap is not None)
         resampled = None if self.bootstrap is None else self._resampled.prepare(batch, terms)
+        self._note_users(batch)
         tallies = self._tally(batch)
         kept = self.composition.user_values(batch) if self.keeps_per_user else None
         own = self.composition.own.values()
@@ -298,6 +311,16 @@ class Evaluator(nn.Module):
         if resampled is not None:
             self._resampled.add(resampled)
 
+    def _note_users(self, batch: Batch) -> None:
+        """Count users who are no rows of an input, where the host could not look."""
+        if host_sees(batch.device):
+            return
+        about = [self._inputs["user_groups"]] if "user_groups" in self._inputs else []
+        sizes = [labels.size for labels in (*about, *self.slices.values())]
+        sizes += [self._inputs["train"].cells.num_users] if self.masks_seen else []
+        if sizes:
+            batch.note("bad_users", users_outside(batch.users, min(sizes)))
+
     def _tally(self, batch: Batch) -> Tensor:
         evaluated = (batch.relevant.lengths > 0).sum()
         seen = self._count_seen(batch)
@@ -309,11 +332,11 @@ class Evaluator(nn.Module):
             "users_without_relevant": batch.judged.sum() - evaluated,
             "users_without_truth": everyone - batch.judged.sum(),
             "missing_users": missing,
-            "relevant_items": torch.full_like(evaluated, len(batch.relevant.items)),
+            "relevant_items": batch.relevant.lengths.sum(),
             "relevant_seen": seen,
-            "relevant_not_offered": (~batch.relevant_offered).sum() - seen,
-            "ratings_without_score": (batch.raw_scores == -torch.inf).sum(),
-            "bad_scores": batch.bad_rows.sum(),
+            "relevant_not_offered": batch.relevant.only(~batch.relevant_offered, False).sum() - seen,
+            "ratings_without_score": batch.truth.only(batch.raw_scores == -torch.inf, False).sum(),
+            **dict(zip(FAULTS, batch.faults.unbind())),
         }
         if self.cutoffs:
             values = batch.ranking.values
@@ -334,9 +357,15 @@ class Evaluator(nn.Module):
         keys = batch.relevant.keys
         if batch.seen is None:
             return torch.zeros((), dtype=torch.int64, device=batch.device)
-        if batch.device.type == "cpu":  # only what has no score can be: few, but how many would have to be waited for elsewhere
-            keys = keys[batch.relevant_scores == -torch.inf]
-        return batch.seen.holds(keys).sum()
+        if not host_sees(batch.device):
+            return batch.relevant.only(batch.seen.holds(keys), False).sum()
+        return batch.seen.holds(keys[batch.relevant_scores == -torch.inf]).sum()  # only what has no score can be: few
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Evaluator:
+        move = moving(fn)
+        super()._apply(move, recurse)  # type: ignore[no-untyped-call]
+        self._kept = [(move(users), move(values)) for users, values in self._kept]
+        return self
 
     # ------------------------------------------------------------------------------------------------- what comes out
 
@@ -344,8 +373,7 @@ class Evaluator(nn.Module):
     def compute(self) -> Result:
         """The Result of all batches so far."""
         counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
-        if counts.pop("bad_scores"):
-            raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
+        refuse_counted({name: counts.pop(name) for name in FAULTS})
         counts |= {"items": self.num_items or self._items_met or 0, **items_without(self.composition, self._inputs)}
         sums = self.sums.cpu()
         values, notes = tuple(self.composition.values(sums)), notes_of(self._about(), counts)
@@ -397,7 +425,8 @@ class Evaluator(nn.Module):
         users = torch.cat([users for users, _ in self._kept]) if self._kept else torch.empty(0, dtype=torch.int64)
         columns = self.composition.user_columns
         values = torch.cat([values for _, values in self._kept]) if self._kept else torch.empty((0, len(columns)))
-        table = values.cpu().double().numpy()
+        is_somebody = users != NOBODY
+        users, table = users[is_somebody], values[is_somebody].cpu().double().numpy()
         order = [spec for spec in self.specs if spec in columns]
         return pl.DataFrame(
             [pl.Series("user", users.cpu().numpy()), *(pl.Series(str(spec), table[:, columns.index(spec)]) for spec in order)]
@@ -447,7 +476,7 @@ class Evaluator(nn.Module):
 
 def _item_numbers(items: Any, scores: Tensor) -> Tensor:
     """The number of the item that each score is of, `[batch, n]`."""
-    numbers = torch.as_tensor(items, device=scores.device)
+    numbers = send(torch.as_tensor(items), scores.device)
     if numbers.shape != scores.shape:
         raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
     if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():

@@ -6,6 +6,7 @@ metrics with an `update(self, preds, **kwargs)` and states of their own. `means.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from abc import ABCMeta
@@ -21,6 +22,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_sum
 
 from weft.blocks import Batch, MetricBlock, open_batch
+from weft.data.devices import FAULTS, host_sees, moving, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean, one_of, whole_number
@@ -61,6 +63,7 @@ class _MetricType(ABCMeta):
         if not alone:
             return metric
         metric.add_states()
+        metric.add_state("faults_on_device", torch.zeros(len(FAULTS)), dist_reduce_fx="sum", persistent=False)
         about = f"{cls.__module__} {cls.__qualname__} {metric._definition} {metric.spec} {metric.settings()}"
         name = re.sub(r"\W+", "_", about)
         metric.add_state(f"of_{name}", torch.zeros(()), dist_reduce_fx="sum", persistent=False)
@@ -93,6 +96,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     target: float | None = None  # the best value, where that is neither the highest nor the lowest, or where it has a meaning
     k: int | None = None
     _is_formula: bool = False
+    faults_on_device: Tensor
 
     family: ClassVar[str] = "custom"
     bounds: Bounds = (None, None)
@@ -212,6 +216,8 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
             )
         with self.open(preds, target, user_indices) as batch:
             self.accumulate(batch)
+            if not host_sees(batch.device):
+                self.faults_on_device = self.faults_on_device + batch.faults
         self._rows_met += len(preds)
 
     def reset(self) -> None:
@@ -292,6 +298,21 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         """The metric's value over all batches so far."""
         raise SettingError(f"{type(self).__name__} must define compute(self).")
 
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """What TorchMetrics makes of `compute`, such that it refuses what could not be refused before."""
+
+        @functools.wraps(compute)
+        def refusing(*args: Any, **kwargs: Any) -> Any:
+            refuse_counted(dict(zip(FAULTS, self.faults_on_device.tolist())))
+            return compute(*args, **kwargs)
+
+        wrapped: Callable[..., Any] = super()._wrap_compute(refusing)
+        return wrapped
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> torch.nn.Module:
+        moved: torch.nn.Module = super()._apply(moving(fn), *args, **kwargs)
+        return moved
+
     # ------------------------------------------------------------------------------------------ helpers for authors
 
     def valid_users(self, target: Tensor) -> Tensor:
@@ -313,7 +334,7 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
     scores = as_tensor(preds, "preds")
     if user_indices is None:
         return scores, torch.arange(first, first + len(preds), device=preds.device)
-    users = torch.as_tensor(user_indices, device=preds.device)
+    users = send(torch.as_tensor(user_indices), preds.device)
     if users.shape != preds.shape[:1]:
         raise InputError(f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one per row.")
     if (users.is_floating_point() or users.is_complex() or users.dtype == torch.bool) and len(users):
@@ -322,10 +343,15 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
 
 
 def check_users(users: Tensor, size: int, where: str) -> None:
-    """Refuse users who are no rows of some input."""
-    if len(users) and (int(users.min()) < 0 or int(users.max()) >= size):
+    """Refuse users who are no rows of some input; where the host does not see it, `users_outside` counts them."""
+    if host_sees(users.device) and len(users) and (int(users.min()) < 0 or int(users.max()) >= size):
         outside = int(users[(users < 0) | (users >= size)][0])
         raise InputError(f"user_indices holds {outside}; expected rows of {where}, 0 to {size - 1}.")
+
+
+def users_outside(users: Tensor, size: int) -> Tensor:
+    """How many users are no rows of some input."""
+    return ((users < 0) | (users >= size)).sum()
 
 
 def _plain(value: Any) -> Value:
