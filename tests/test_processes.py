@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from everything import BUILT_IN, about
-from test_conformance import VARIANTS
+from everything import VARIANTS
 from weft.names import parse
 from weft.registry import build, takes_k
 

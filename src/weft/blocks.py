@@ -658,7 +658,9 @@ class Lists:
     def full_ideal(self, kind: str) -> Tensor:
         """The discounted gain of the best list of all relevant items, `[batch, 1]`."""
         gains, positions = self.batch.best_gains(kind)
-        return self.batch.relevant.sum(gains / torch.log2(positions.to(gains.dtype) + 2))[:, None]
+        discounted = gains / torch.log2(positions.to(gains.dtype) + 2)
+        # Not relevant.sum: the gains have moved within their rows, and with them those of cells that do not count, which are 0.
+        return gains.new_zeros(self.batch.size).index_add_(0, self.batch.relevant.rows, discounted)[:, None]
 
 
 @contextmanager

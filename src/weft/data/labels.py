@@ -82,7 +82,7 @@ class Features:
     @cached_property
     def most(self) -> int:
         """The features of the item that has most."""
-        return int(self.offsets.values.diff().max()) if self.size else 0
+        return int(np.diff(self.offsets.values.numpy()).max(initial=0))
 
     def of(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """The features of items `[n]`, where -1 is none: for each pair the place of the item and the feature's code.
