@@ -79,7 +79,7 @@ def metric_alone(name, dtype=torch.float32, **settings):
         preds, users = torch.zeros(USERS, ITEMS, dtype=dtype, device=DEVICE), numbers(USERS)
         given = targets()
     for target in given.values():
-        guarded(lambda: metric.update(preds, target, users))
+        guarded(partial(metric.update, preds, target, users))
         if dtype is not torch.float32:
             return
 

@@ -8,6 +8,7 @@ from everything import BUILT_IN, VARIANTS
 from weft.registry import all_metrics
 from weft.testing import CHECKS, check_metric, run_check
 
+
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("metric", [*BUILT_IN, *VARIANTS])
 def test_built_in_metrics_conform(metric, check):

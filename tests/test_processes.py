@@ -8,8 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from everything import BUILT_IN, about
-from everything import VARIANTS
+from everything import BUILT_IN, VARIANTS, about
 from weft.names import parse
 from weft.registry import build, takes_k
 
