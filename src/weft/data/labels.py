@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -41,6 +42,10 @@ class Labels:
         """Whether both give the same labels to the same numbers."""
         return self.names == other.names and torch.equal(self.codes.values, other.codes.values)
 
+    def fingerprint(self) -> str:
+        """A short digest."""
+        return _digest(self.names, self.codes)
+
     @property
     def size(self) -> int:
         """The number of users or items, with a label or without."""
@@ -72,6 +77,10 @@ class Features:
         pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
         return self.names == other.names and all(torch.equal(mine.values, theirs.values) for mine, theirs in pairs)
 
+    def fingerprint(self) -> str:
+        """A short digest."""
+        return _digest(self.names, self.offsets, self.codes)
+
     @property
     def size(self) -> int:
         """The number of items, with features or without."""
@@ -81,6 +90,13 @@ class Features:
     def unlabelled(self) -> int:
         """Items without a feature."""
         return int((self.offsets.values.diff() == 0).sum())
+
+
+def _digest(names: tuple[Label, ...], *columns: Column) -> str:
+    digest = hashlib.sha256(repr(names).encode())
+    for column in columns:
+        digest.update(np.ascontiguousarray(column.values.cpu().numpy()).data)
+    return digest.hexdigest()[:16]
 
 
 NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())

@@ -277,16 +277,22 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
                 raise SettingError(f"{self.spec} cannot absorb a metric that was made with another {name}.")
         self._update_count += other._update_count
         self._computed = None
+        self.restore(self.join_states(self.states(), other.states()))
+
+    def join_states(self, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+        """States of this metric over some users, and over others, as those over all of them."""
+        found: dict[str, Any] = {}
         for name, reduction in self._reductions.items():
-            mine, further = getattr(self, name), getattr(other, name)
-            if isinstance(mine, list):
-                mine.extend(further if isinstance(further, list) else [further])
+            one, further = mine[name], theirs[name]
+            if isinstance(one, list):
+                found[name] = one + (further if isinstance(further, list) else [further])
             elif reduction is dim_zero_sum:
-                if mine.shape != further.shape:
+                if one.shape != further.shape:
                     raise SettingError(f"{self.spec} cannot absorb a metric that was made for another number of items or groups.")
-                setattr(self, name, mine + further.to(mine.device))
+                found[name] = one + further.to(one.device)
             else:
                 raise SettingError(f"{self.spec} cannot be merged: its state {name!r} is not a sum (dist_reduce_fx='sum').")
+        return found
 
     def compute(self) -> Tensor:
         """The metric's value over all batches so far."""
