@@ -227,7 +227,8 @@ def test_files_of_every_setting(tmp_path):
     path = weft.save_state(made.clone(prefix="val_"), tmp_path / "a.state")
     loaded = weft.load_state(path)
     assert loaded.identity() == made.identity() and loaded.prefix == "val_"
-    alike(loaded.compute(), made.compute())
+    for other in (loaded, copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        alike(other.compute(), made.compute())
     assert weft.load_state(weft.save_state(loaded, tmp_path / "b.state")).identity() == made.identity()
 
 
