@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
 from weft.data.files import is_file, read_table
-from weft.data.interactions import Interactions
+from weft.data.interactions import Interactions, digest
 from weft.data.roles import COLUMNS, look_for
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
@@ -40,6 +40,11 @@ class Labels:
     def same_as(self, other: Labels) -> bool:
         """Whether both give the same labels to the same numbers."""
         return self.names == other.names and torch.equal(self.codes.values, other.codes.values)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short digest of the labels."""
+        return digest(self.codes.values.cpu().numpy(), about=self.names)
 
     @property
     def size(self) -> int:
@@ -71,6 +76,11 @@ class Features:
         """Whether both give the same features to the same items."""
         pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
         return self.names == other.names and all(torch.equal(mine.values, theirs.values) for mine, theirs in pairs)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short digest of the features."""
+        return digest(*(part.values.cpu().numpy() for part in (self.offsets, self.codes)), about=self.names)
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.data.cells import read_cells
 from weft.data.columns import Column
-from weft.data.interactions import Interactions
+from weft.data.interactions import Interactions, digest
 from weft.data.labels import Labels
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
@@ -49,6 +49,11 @@ class Train:
         """Whether both hold the same cells."""
         mine, theirs = self.cells, other.cells
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short digest of the cells."""
+        return digest(self.cells.offsets, self.cells.items, about=self.num_items)
 
     @property
     def num_items(self) -> int:
