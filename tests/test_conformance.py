@@ -259,7 +259,7 @@ def test_every_check_is_shown_to_fail():
 
 def test_what_is_no_sum_minimum_maximum_or_list_cannot_be_merged():
     run_check("merges_shards", "Extremes")
-    with pytest.raises(weft.errors.SettingError, match="'worst' is no sum.*'sum', 'min', 'max' or 'cat'"):
+    with pytest.raises(weft.errors.SettingError, match=r"'worst' is no sum.*'sum', 'min', 'max' or 'cat'"):
         run_check("merges_shards", "ShapeOfAMean")
 
 
