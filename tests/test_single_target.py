@@ -146,7 +146,7 @@ def test_bounds_of_tied_targets():
 def test_an_expectation_is_no_rank():
     with pytest.raises(SettingError, match=r'expected.*one rank cannot tell.*nDCG\(k=10, ties="expected"\)'):
         weft.get_topk_ranks(SCORES, TARGET, 5, ties="expected")
-    with pytest.raises(SettingError, match="ties='best'.*index"):
+    with pytest.raises(SettingError, match=r"ties='best'.*index"):
         weft.get_topk_ranks(SCORES, TARGET, 5, ties="best")
     with pytest.raises(InputError, match="user_indices"):
         weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", user_indices=USERS[:3])
@@ -183,7 +183,7 @@ MOVED = {
 @pytest.mark.parametrize("moved", MOVED.values(), ids=MOVED)
 def test_ranks_remember_where_they_were_cut(moved):
     ranks = moved(weft.get_topk_ranks(SCORES, TARGET, 3))
-    with pytest.raises(SettingError, match="k=5.*topk=3"):
+    with pytest.raises(SettingError, match=r"k=5.*topk=3"):
         weft.HR(k=5).update(ranks)
     assert isinstance(ranks, torch.Tensor) and repr(ranks).startswith("tensor(")
 
@@ -205,7 +205,7 @@ def test_what_is_computed_of_ranks_is_an_ordinary_tensor():
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
 def test_settings_of_torchmetrics(metric):
     assert metric(k=3, sync_on_compute=False, compute_with_cache=False).sync_on_compute is False
-    with pytest.raises(UnknownParameter, match="no parameter 'sync_on_computer'. Did you mean 'sync_on_compute'"):
+    with pytest.raises(UnknownParameter, match=r"no parameter 'sync_on_computer'. Did you mean 'sync_on_compute'"):
         metric(k=3, sync_on_computer=False)
     with pytest.raises(UnknownParameter, match="no parameter 'ties'"):
         metric(k=3, ties="index")
