@@ -105,14 +105,6 @@ class Interactions:
         return digest.hexdigest()[:16]
 
 
-def digest(*arrays: NDArray[np.int64], about: object) -> str:
-    """A short digest of some numbers and of what else is said about them."""
-    found = hashlib.sha256(repr(about).encode())
-    for array in arrays:
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()[:16]
-
-
 def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:
     """A short digest of the cells by their ids: the same whatever numbers stand for them, as other lists bring other catalogues."""
     hashes = mixed(users.keys_of(cells.users), items.keys_of(cells.items), cells.values.astype(np.float64).view(np.int64))

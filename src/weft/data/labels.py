@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
 from weft.data.files import is_file, read_table
-from weft.data.interactions import Interactions, digest
+from weft.data.interactions import Interactions
 from weft.data.roles import COLUMNS, look_for
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
@@ -41,10 +42,9 @@ class Labels:
         """Whether both give the same labels to the same numbers."""
         return self.names == other.names and torch.equal(self.codes.values, other.codes.values)
 
-    @cached_property
     def fingerprint(self) -> str:
-        """A short digest of the labels."""
-        return digest(self.codes.values.cpu().numpy(), about=self.names)
+        """A short digest."""
+        return _digest(self.names, self.codes)
 
     @property
     def size(self) -> int:
@@ -77,10 +77,9 @@ class Features:
         pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
         return self.names == other.names and all(torch.equal(mine.values, theirs.values) for mine, theirs in pairs)
 
-    @cached_property
     def fingerprint(self) -> str:
-        """A short digest of the features."""
-        return digest(*(part.values.cpu().numpy() for part in (self.offsets, self.codes)), about=self.names)
+        """A short digest."""
+        return _digest(self.names, self.offsets, self.codes)
 
     @property
     def size(self) -> int:
@@ -91,6 +90,13 @@ class Features:
     def unlabelled(self) -> int:
         """Items without a feature."""
         return int((self.offsets.values.diff() == 0).sum())
+
+
+def _digest(names: tuple[Label, ...], *columns: Column) -> str:
+    digest = hashlib.sha256(repr(names).encode())
+    for column in columns:
+        digest.update(np.ascontiguousarray(column.values.cpu().numpy()).data)
+    return digest.hexdigest()[:16]
 
 
 NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.data.cells import read_cells
 from weft.data.columns import Column
-from weft.data.interactions import Interactions, digest
+from weft.data.interactions import Interactions
 from weft.data.labels import Labels
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
@@ -50,10 +50,13 @@ class Train:
         mine, theirs = self.cells, other.cells
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
 
-    @cached_property
     def fingerprint(self) -> str:
         """A short digest of the cells."""
-        return digest(self.cells.offsets, self.cells.items, about=self.num_items)
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.cells.fingerprint()
 
     @property
     def num_items(self) -> int:

@@ -23,8 +23,8 @@ from weft.data import ListRows, Train
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.errors import InputError, SettingError, did_you_mean, one_of, whole_number
-from weft.metrics.states import Bounds as Bounds
-from weft.metrics.states import StatefulMetric
+from weft.metrics.stateful import Bounds as Bounds
+from weft.metrics.stateful import StatefulMetric
 from weft.names import Spec, Value
 from weft.ranking import TieRule, top_k
 from weft.registry import SETTINGS, parameters, required_inputs
@@ -156,7 +156,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
     def name_of_own_state(self) -> str:
         """A name that no metric has that counts something else: another one, with other settings, or about other inputs."""
-        inputs = " ".join(given.fingerprint for given in self.own_inputs().values())
+        inputs = " ".join(given.fingerprint() for given in self.own_inputs().values())
         about = f"{type(self).__module__} {type(self).__qualname__} {self._definition} {self.spec} {self.settings()} {inputs}"
         return re.sub(r"\W+", "_", f"of {about}").rstrip("_")
 

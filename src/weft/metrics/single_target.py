@@ -15,7 +15,7 @@ from weft.blocks import refuse_bad_scores
 from weft.data.rows import SparseRows, float_type
 from weft.errors import InputError, SettingError, whole_number
 from weft.metrics.base import check_batch
-from weft.metrics.states import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
+from weft.metrics.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import TieRule
 
 # What gives the same ranks in another place, form or company: it keeps in mind where they were cut.

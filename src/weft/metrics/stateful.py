@@ -127,15 +127,21 @@ class StatefulMetric(torchmetrics.Metric):
             )
 
     def _add_states(self, states: Mapping[str, State]) -> None:
-        merged = {name: self._merged(name, getattr(self, name), states[name]) for name in self._defaults}
-        for name, state in merged.items():
-            setattr(self, name, state)
+        for name, state in self.join_states(self.metric_state, states).items():
+            setattr(self, name, [one.to(self._device_of_lists) for one in state] if isinstance(state, list) else state)
         self._computed = None
 
-    def _merged(self, name: str, mine: State, further: State) -> State:
+    @property
+    def _device_of_lists(self) -> torch.device:
+        return torch.device("cpu") if self.compute_on_cpu else torch.device(self.device)
+
+    def join_states(self, mine: Mapping[str, State], theirs: Mapping[str, State]) -> dict[str, State]:
+        """States of this metric over some users, and over others, as those over all of them."""
+        return {name: self._joined(name, mine[name], theirs[name]) for name in self._defaults}
+
+    def _joined(self, name: str, mine: State, further: State) -> State:
         if isinstance(mine, list):
-            device = torch.device("cpu") if self.compute_on_cpu else self.device
-            return mine + [one.to(device) for one in (further if isinstance(further, list) else [further])]
+            return mine + (further if isinstance(further, list) else [further])
         reduction = self._reductions[name]
         if reduction not in (dim_zero_sum, dim_zero_min, dim_zero_max, dim_zero_cat):
             raise SettingError(
@@ -172,8 +178,7 @@ class StatefulMetric(torchmetrics.Metric):
         """A copy of a loaded state, on the device and of the type of what it replaces."""
         mine = getattr(self, name)
         if isinstance(mine, list) or self._reductions[name] is dim_zero_cat:
-            device = torch.device("cpu") if self.compute_on_cpu else self.device
-            copies = [one.detach().to(device, copy=True) for one in (given if isinstance(given, list) else [given])]
+            copies = [one.detach().to(self._device_of_lists, copy=True) for one in (given if isinstance(given, list) else [given])]
             return copies if isinstance(mine, list) else dim_zero_cat(copies)
         if not isinstance(given, Tensor) or given.shape != mine.shape:
             got = f"of shape {list(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
@@ -256,7 +261,7 @@ class StatefulMetric(torchmetrics.Metric):
         own = getattr(self, name)
         if own:
             return own[0].to(kind)  # type: ignore[no-any-return]
-        return torch.empty((0, *shapes.pop()), dtype=kind, device="cpu" if self.compute_on_cpu else self.device)
+        return torch.empty((0, *shapes.pop()), dtype=kind, device=self._device_of_lists)
 
     # ------------------------------------------------------------------------------------------------------ pictures
 
