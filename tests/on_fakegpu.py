@@ -88,7 +88,7 @@ def evaluator(form, dtype=torch.float32, candidates=False, **settings):
     slices = {"half": ["first", "second", None] * (USERS // 3)}
     made = weft.Evaluator([*BUILT_IN, *VARIANTS], [1, 3, 60], per_user=True, slices=slices, **inputs(), **settings)
     made._apply(there)
-    states = [*made.buffers(), *(state for metric in made.own_metrics for state in metric.metric_state.values())]
+    states = [made.sums, made.tallies, *(state for metric in made.own_metrics for state in metric.metric_state.values())]
     assert all(part.device.type == DEVICE for state in states for part in (state if isinstance(state, list) else [state]))
     with mode:
         target, users = targets()[form], numbers(USERS)
@@ -106,12 +106,14 @@ def single_target():
     for metric in metrics:
         metric._apply(there)
 
-    def update():
-        ranks = weft.get_topk_ranks(preds, target, topk=3)
+    def update(rule):
+        ranks = weft.get_topk_ranks(preds, target, topk=3, ties=rule)
         for metric in metrics:
             metric.update(ranks)
 
-    guarded(update)
+    for rule in TIE_RULES:
+        if rule != "expected":  # which no rank can tell
+            guarded(partial(update, rule))
 
 
 def dense():

@@ -15,7 +15,7 @@ from everything import BUILT_IN, about
 from weft import uncertainty
 from weft.errors import InputError, SettingError
 from weft.result import MetricValue
-from weft.uncertainty import acceleration, interval, poisson_weights
+from weft.uncertainty import Contributions, acceleration, interval, poisson_weights
 
 USERS, ITEMS, CUTOFFS = 40, 25, [3, 10]
 GENERATOR = torch.Generator().manual_seed(6)
@@ -64,10 +64,15 @@ def passed(made, scores=SCORES, order=EVERYONE, batch=11):
     return made
 
 
+def contributions(made):
+    """What was kept of each user."""
+    return Contributions.of_rows(made.gathered().rows, made.composition.ledger)
+
+
 def resamples_of(made):
     """What every value is in each resample, and its acceleration, by name."""
     values = tuple(made.composition.values(made.sums))
-    return made.composition.resample(made._resampled, values, made.bootstrap, made.rule.seed)
+    return made.composition.resample(contributions(made), values, made.bootstrap, made.rule.seed)
 
 
 def resampled(made):
@@ -75,7 +80,7 @@ def resampled(made):
     return {
         name: values
         for name, (values, _) in made.composition.resample(
-            made._resampled, tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
+            contributions(made), tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
         ).items()
     }
 
@@ -117,7 +122,7 @@ def _compare(found, metrics, scores, train, **settings):
             weft.data.rows.rows_of_target(TARGET[rows], len(rows), ITEMS, torch.device("cpu")),
             users=copies,
             user_keys=rows,  # where lists are drawn among ties, copies draw as the originals
-            seen=again._seen(again._inputs["train"], copies) if again.masks_seen else None,
+            seen=again._seen(again.inputs["train"], copies) if again.masks_seen else None,
         )
         literal = again.compute()
         assert set(literal) == set(found)
@@ -289,7 +294,7 @@ def test_acceleration_of_formulas_leaves_out_users_or_groups():
     one_by_one = {
         name: bend
         for name, (_, bend) in made.composition.resample(
-            made._resampled, tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
+            contributions(made), tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
         ).items()
     }
     for name in ("Gini@3", "AUC"):
@@ -450,7 +455,7 @@ def test_reset_forgets_the_users():
 def test_what_is_kept_is_small():
     """8 bytes per user and mean, 12 per term: a place of a list, a relevant item, a masked item."""
     made = passed(evaluator(["nDCG", "Gini", "RSP"]), torch.where(SCORES.isinf(), 0, SCORES))
-    kept = made._resampled.whole()
+    kept = contributions(made)
     assert kept.values.nbytes == 8 * USERS * len(CUTOFFS)
     listed = 10 * USERS
     assert kept.terms.nnz == listed + int((TRAIN > 0).sum()) + USERS

@@ -467,7 +467,7 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
         monkeypatch.setattr(module, "float_type", lambda device: torch.float32)
     monkeypatch.setattr(Column, "on", lambda column, device: narrowed(column.values))
     narrow.to("cpu")
-    assert {state.dtype for state in narrow.buffers()} == {torch.float32}
+    assert {narrow.sums.dtype, narrow.tallies.dtype} == {torch.float32}
     with like_any_device():
         narrow.update(*batch)  # brings the inputs there
         narrow.reset()
@@ -481,7 +481,7 @@ def test_moving_takes_the_per_user_table_along():
     evaluator = weft.Evaluator("Recall", 1, per_user=True)
     evaluator.update(torch.rand(2, 3), torch.tensor([[0], [1]]))
     evaluator.to("meta")
-    assert {part.device.type for part in (evaluator.sums, evaluator.tallies, *evaluator._kept[0])} == {"meta"}
+    assert {part.device.type for part in (evaluator.sums, evaluator.tallies, *evaluator._table[0])} == {"meta"}
 
 
 def test_only_the_cpu_is_seen_by_the_host():
@@ -490,3 +490,19 @@ def test_only_the_cpu_is_seen_by_the_host():
     with like_any_device():
         assert not host_sees(torch.device("cpu"))
     assert host_sees(torch.device("cpu"))
+
+
+def test_ranks_of_bad_rows_are_refused_when_they_come_out():
+    scores = torch.rand(4, 5)
+    scores[0, 1], scores[1, 2] = torch.nan, torch.inf
+    target = torch.tensor([0, 1, 5, 3])
+    with elsewhere():
+        ranks = weft.get_topk_ranks(scores, target, topk=5)
+        metric = weft.NDCG(5)
+        metric.update(ranks)
+    assert ranks[:3].flatten().tolist() == [0, 0, 0]
+    assert 1 <= int(ranks[3]) <= 5
+    with pytest.raises(InputError, match="3 ranks are below 1"):
+        metric.compute()
+    with pytest.raises(InputError, match="target holds the item 5"):
+        weft.get_topk_ranks(scores, target, topk=5)

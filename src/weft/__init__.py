@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.run import evaluate
     from weft.significance import Comparison, compare
     from weft.sources import Factors
+    from weft.states import load_state, merge_states, save_state
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
 _HOMES = {
@@ -46,9 +47,12 @@ _HOMES = {
     "evaluate": "weft.run",
     "get_topk_ranks": "weft.metrics.single_target",
     "load_result": "weft.result",
+    "load_state": "weft.states",
+    "merge_states": "weft.states",
     "metrics": "",
     "register": "weft.registry",
     "sampling": "",
+    "save_state": "weft.states",
     "testing": "",
 }
 
@@ -73,9 +77,12 @@ __all__ = [
     "evaluate",
     "get_topk_ranks",
     "load_result",
+    "load_state",
+    "merge_states",
     "metrics",
     "register",
     "sampling",
+    "save_state",
     "testing",
 ]
 

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from weft.blocks import Batch
 from weft.data import Label, Labels
-from weft.data.devices import compressed, host_sees
 from weft.errors import InputError, SettingError
 from weft.metrics.base import BaseMetric
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
@@ -24,13 +23,10 @@ from weft.metrics.totals import Ledger, Total
 from weft.names import Spec
 from weft.registry import build, expand
 from weft.result import SLICE_COLUMNS, MetricValue, slice_schema
-from weft.uncertainty import Floats, Kept, Resampling
+from weft.uncertainty import Contributions, Floats, Resampling
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-NOBODY = torch.iinfo(torch.int64).min  # stands for a user without a value
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class Composition:
         return [spec for group in self._user_means for spec in group.specs]
 
     def user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The users with a value in any column, and their values. Where the host does not see who it is, all others are `NOBODY`."""
+        """Whether each user is evaluated or has a value in some column, `[batch]`; and the values, `[batch, columns]`."""
         columns = [batch.truth.values.new_empty((batch.size, 0))]
         for group in self._user_means:
             assert isinstance(group.metric, UserMean)
@@ -107,8 +103,7 @@ class Composition:
             values = group.metric.evaluated(batch.at(cutoffs))
             columns += [values[:, cutoffs.index(k), None] for k in group.cutoffs or (1,)]
         table = torch.cat(columns, dim=1)
-        keep = (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1)
-        return compressed(batch.users, keep, NOBODY), table[keep] if host_sees(batch.device) else table
+        return (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1), table
 
     @property
     def wants_dense(self) -> bool:
@@ -167,14 +162,15 @@ class Composition:
                     rows.append((name, str(label), *(getattr(value, column) for column in SLICE_COLUMNS[2:])))
         return pl.DataFrame(rows, schema=slice_schema(), orient="row")
 
-    def resample(self, kept: Kept, values: tuple[MetricValue, ...], number: int, seed: int) -> dict[str, tuple[Floats, float]]:
+    def resample(
+        self, kept: Contributions | None, values: tuple[MetricValue, ...], number: int, seed: int
+    ) -> dict[str, tuple[Floats, float]]:
         """What each value is in every resample of the users, and its acceleration, by name. Nothing for fewer than two users."""
         formulas = self.formulas
         means = {str(spec): self._column(spec, formula) for spec, formula in formulas.items() if _is_mean(formula)}
         named = set(map(str, formulas))
         others = [value.name for value in values if value.name not in means and value.plain_name in named]
-        whole = kept.whole()
-        if whole is None or len(whole.keys) < 2:
+        if kept is None or len(kept.keys) < 2:
             return {}
 
         def read_others(sums: Tensor) -> Floats:
@@ -186,7 +182,7 @@ class Composition:
                 found += formula.cells(read(spec.k)).values()
             return np.array([float(value) for value in found])
 
-        resampling = Resampling(whole, self.ledger, read_others, len(others))
+        resampling = Resampling(kept, self.ledger, read_others, len(others))
         of_means, of_others = resampling.resample(number, seed)
         bent_means, bent_others = resampling.accelerations()
         found = {name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()}

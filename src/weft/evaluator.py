@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,21 +16,22 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks import Batch, complete_lists, open_batch
-from weft.composition import NOBODY, Composition
+from weft.composition import Composition
 from weft.data import Features, Labels, ListRows, Train
-from weft.data.devices import FAULTS, host_sees, moving, refuse_counted, send
+from weft.data.devices import FAULTS, float_type, host_sees, moving, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
-from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, users_outside
+from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
+from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
 from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
 from weft.registry import as_list
 from weft.result import MetricValue, Result
 from weft.telling import Pass, items_without, notes_of, notes_of_intervals, undefined
-from weft.uncertainty import Kept, Resampled, interval
+from weft.uncertainty import Contributions, Resampled, interval
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,6 +49,7 @@ COUNTS = (
     "ratings_without_score",
     *FAULTS,
 )
+REPEATED_USERS = ("count", "drop")
 
 
 # Train rows are padded to the longest, where user numbers are on a device, if it has at most one in so many of all items: what is
@@ -67,15 +71,19 @@ class Evaluator(nn.Module):
     masked item where a metric asks what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a
     value per user are then also given by label.
 
+    `repeated_users="drop"` counts each user once, also if another process has met the same: the first row of a user's number stays.
+    What each user adds is kept for it, as for `bootstrap`. Otherwise every row counts, and the result says how many were repeated.
+
+    Where `torch.distributed` is in use, `compute` puts together what all processes have seen: all must call it, and all get the
+    same result. With `sync_on_compute=False` it tells of this process alone. `prefix` and `postfix` are for the names of
+    `Result.as_dict`.
+
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
     >>> evaluator.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]))
     >>> evaluator.compute()["Recall@1"]
     0.5
     """
-
-    sums: Tensor
-    tallies: Tensor
 
     def __init__(
         self,
@@ -97,9 +105,15 @@ class Evaluator(nn.Module):
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
         empty_users: str | None = None,
+        repeated_users: str | None = None,
         profile: str | None = None,
+        sync_on_compute: bool = True,
+        prefix: str = "",
+        postfix: str = "",
     ) -> None:
         super().__init__()
+        self.prefix, self.postfix, self.sync_on_compute = prefix, postfix, sync_on_compute
+        self.repeated_users = None if repeated_users is None else one_of("repeated_users", repeated_users, REPEATED_USERS)
         self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
         self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
@@ -112,30 +126,61 @@ class Evaluator(nn.Module):
         wanted = [metric if self.profile is None else adopt(metric, self.profile) for metric in as_list(metrics)]
         self.masks_seen = decide_masking(mask_seen, train is not None)
         labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
-        self._inputs = self._read_inputs(train, labels)
+        self.inputs = self._read_inputs(train, labels)
         self._refuse_other_settings(wanted)
         self.bootstrap = None if bootstrap is None else whole_number("bootstrap", bootstrap, least=2)
         self.slices = {
             name: labels_by_number(given, f"slices[{name!r}]", "user", self.num_users) for name, given in dict(slices or {}).items()
         }
-        self.composition = Composition(
-            wanted, as_cutoffs(top_k), inputs=self._inputs, counting=self._counting(), slices=self.slices
-        )
+        self.composition = Composition(wanted, as_cutoffs(top_k), inputs=self.inputs, counting=self._counting(), slices=self.slices)
         self.specs, self.cutoffs, self.depth = self.composition.specs, self.composition.cutoffs, self.composition.depth
         self.own_metrics = nn.ModuleList(self.composition.own.values())
-        self._resampled = Kept(self.composition.ledger)
+        if self.drops_repeats:
+            self._refuse_to_drop()
 
         by_cutoff = (f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs)
         self.count_names = (*COUNTS, *by_cutoff, *(("users_without_group",) if user_groups is not None else ()))
         self.count_names += tuple(f"users_outside_{name}" for name in self.slices)
+        self._is_persistent = False
+        self._identity: dict[str, Any] = {}
+        self._begin(torch.device("cpu"))
+
+    def _begin(self, device: torch.device) -> None:
+        """No batch yet. The sums are no buffers: those of a model are sent round by DistributedDataParallel, and may be halved."""
         # NumPy's zeros take no memory before they are written to: of a large catalogue most items stay untouched.
-        self.register_buffer("sums", torch.from_numpy(np.zeros(self.composition.ledger.size)))
-        self.register_buffer("tallies", torch.zeros(len(self.count_names), dtype=torch.float64))
-        self._kept: list[tuple[Tensor, Tensor]] = []
+        self.sums = torch.from_numpy(np.zeros(self.composition.ledger.size)).to(device, float_type(device))
+        self.tallies = torch.zeros(len(self.count_names), device=device, dtype=float_type(device))
+        self._users: list[Tensor] = []  # who was met, where rows are named
+        self._table: list[tuple[Tensor, Tensor, Tensor]] = []  # the table per user: who, whether he stands in it, his values
+        self._contributions: list[Contributions] = []
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
+        self._is_named = True  # whether every row came with the number of its user
         self._has_lists = False  # what the source gives: lists, or scores
         self._has_candidates = False  # whether something else than the whole catalogue was offered
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Evaluator:
+        """Move to another device. Whatever type a model is changed to, sums keep theirs."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        move = moving(fn)
+        self.sums, self.tallies = (move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.tallies))
+        self._users = [move(users) for users in self._users]
+        self._table = [(move(users), move(kept), move(values)) for users, kept, values in self._table]
+        return self
+
+    @property
+    def drops_repeats(self) -> bool:
+        """Whether each user counts once."""
+        return self.repeated_users == "drop"
+
+    def _refuse_to_drop(self) -> None:
+        """What has states of its own does not know what each user added."""
+        if self.composition.own:
+            names = ", ".join(map(str, self.composition.own))
+            raise SettingError(
+                f"repeated_users='drop' needs to know what each user adds, but {names} keeps states of its own; evaluate it apart, "
+                "or see to it that no user comes twice."
+            )
 
     def _read_inputs(self, train: Any, labels: dict[str, Any]) -> dict[str, Any]:
         """What metrics may ask for, by number."""
@@ -180,7 +225,7 @@ class Evaluator(nn.Module):
                 if isinstance(size, int) and self.num_items not in (None, size):
                     raise SettingError(f"{metric.spec} was made with num_items={size}, but the run has {self.num_items} items.")
                 for name, own in metric.own_inputs().items():
-                    if name in self._inputs and not own.same_as(self._inputs[name]):
+                    if name in self.inputs and not own.same_as(self.inputs[name]):
                         raise SettingError(
                             f"{metric.spec} was made with another {name} than that of the run; give metrics by name, or the same "
                             f"{name}."
@@ -199,14 +244,15 @@ class Evaluator(nn.Module):
         """
         if user_indices is None and self.masks_seen:
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
-        if user_indices is None and "user_groups" in self._inputs:
+        if user_indices is None and "user_groups" in self.inputs:
             raise InputError("update() needs user_indices, to know the groups of the users.")
-        if user_indices is None and (self.slices or self.bootstrap):
+        if user_indices is None and (self.slices or self.bootstrap or self.drops_repeats):
             why = "which slice users are in" if self.slices else "users by something that stays the same, to resample them"
+            why = "who was counted already" if self.drops_repeats else why
             raise InputError(f"update() needs user_indices, to know {why}.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
         offered: Tensor | ListRows = scores
-        candidates = None if items is None else _item_numbers(items, scores)
+        candidates = None if items is None else item_numbers(items, scores)
         if candidates is None:
             num_items = scores.shape[1]
             self._check_items(num_items)
@@ -215,15 +261,19 @@ class Evaluator(nn.Module):
         else:
             num_items = self.num_items
             offered = complete_lists(scores, candidates, users, num_items)
-        if "user_groups" in self._inputs:
-            check_users(users, self._inputs["user_groups"].size, "user_groups")
+        if "user_groups" in self.inputs:
+            check_users(users, self.inputs["user_groups"].size, "user_groups")
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
         truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
-        seen = self._seen(self._inputs["train"], user_indices, scores.device) if self.masks_seen else None
+        seen = self._seen(self.inputs["train"], user_indices, scores.device) if self.masks_seen else None
         self.add(offered, truth, users=users, seen=seen)
         self._rows_met += len(scores)
         self._items_met = num_items
+        if user_indices is None:
+            self._is_named = False
+        else:
+            self._users.append(users)
 
     def _check_items(self, found: int) -> None:
         """All batches have the same items: as many as was said, or as in the first batch."""
@@ -290,10 +340,11 @@ class Evaluator(nn.Module):
 
     def _accumulate(self, batch: Batch) -> None:
         # Whatever may fail comes first, so that a batch that fails is not half counted.
-        terms = self.composition.ledger.terms(batch, by_user=self.bootstrap is not None)
-        resampled = None if self.bootstrap is None else self._resampled.prepare(batch, terms)
+        by_user = self.bootstrap is not None or self.drops_repeats
         self._note_users(batch)
-        tallies = self._tally(batch)
+        terms = self.composition.ledger.terms(batch, by_user=by_user)
+        tallies = self._tally(batch, by_user=self.drops_repeats)
+        contributions = Contributions.of(batch, self.composition.ledger, terms, tallies) if by_user else None
         kept = self.composition.user_values(batch) if self.keeps_per_user else None
         own = self.composition.own.values()
         before = [(metric, metric.states()) for metric in own]
@@ -304,82 +355,124 @@ class Evaluator(nn.Module):
             for metric, states in before:
                 metric.restore(states)
             raise
-        self.tallies += tallies
+        self.tallies += tallies.sum(0) if self.drops_repeats else tallies
         self.composition.ledger.add(self.sums, terms)
         if kept is not None:
-            self._kept.append(kept)
-        if resampled is not None:
-            self._resampled.add(resampled)
+            self._table.append((batch.users, *kept))
+        if contributions is not None:
+            self._contributions.append(contributions)
 
     def _note_users(self, batch: Batch) -> None:
         """Count users who are no rows of an input, where the host could not look."""
         if host_sees(batch.device):
             return
-        about = [self._inputs["user_groups"]] if "user_groups" in self._inputs else []
+        about = [self.inputs["user_groups"]] if "user_groups" in self.inputs else []
         sizes = [labels.size for labels in (*about, *self.slices.values())]
-        sizes += [self._inputs["train"].cells.num_users] if self.masks_seen else []
+        sizes += [self.inputs["train"].cells.num_users] if self.masks_seen else []
         if sizes:
             batch.note("bad_users", users_outside(batch.users, min(sizes)))
 
-    def _tally(self, batch: Batch) -> Tensor:
-        evaluated = (batch.relevant.lengths > 0).sum()
-        seen = self._count_seen(batch)
-        everyone = torch.full_like(evaluated, batch.size)
-        missing = everyone if batch.is_missing else torch.zeros_like(evaluated)
+    def _tally(self, batch: Batch, *, by_user: bool) -> Tensor:
+        """What is counted of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
+
+        def of_cells(counted: Tensor, rows: SparseRows) -> Tensor:
+            return rows.sum(counted.to(self.tallies.dtype)) if by_user else rows.only(counted, False).sum()
+
+        def of_users(counted: Tensor) -> Tensor:
+            return counted if by_user else counted.sum()
+
+        evaluated = batch.relevant.lengths > 0
+        everyone = torch.ones_like(evaluated)
+        nobody = of_users(torch.zeros_like(evaluated))
+        seen = nobody if batch.seen is None else of_cells(self._is_seen(batch), batch.relevant)
         tallies = {
-            "users": everyone,
-            "evaluated_users": evaluated,
-            "users_without_relevant": batch.judged.sum() - evaluated,
-            "users_without_truth": everyone - batch.judged.sum(),
-            "missing_users": missing,
-            "relevant_items": batch.relevant.lengths.sum(),
+            "users": of_users(everyone),
+            "evaluated_users": of_users(evaluated),
+            "users_without_relevant": of_users(batch.judged & ~evaluated),
+            "users_without_truth": of_users(~batch.judged),
+            "missing_users": of_users(everyone) if batch.is_missing else nobody,
+            "relevant_items": of_users(batch.relevant.lengths),
             "relevant_seen": seen,
-            "relevant_not_offered": batch.relevant.only(~batch.relevant_offered, False).sum() - seen,
-            "ratings_without_score": batch.truth.only(batch.raw_scores == -torch.inf, False).sum(),
-            **dict(zip(FAULTS, batch.faults.unbind())),
+            "relevant_not_offered": of_cells(~batch.relevant_offered, batch.relevant) - seen.to(self.tallies.dtype),
+            "ratings_without_score": of_cells(batch.raw_scores == -torch.inf, batch.truth),
+            # Any is too much, whoever's it is.
+            **{name: count.expand(batch.size) if by_user else count for name, count in zip(FAULTS, batch.faults.unbind())},
         }
         if self.cutoffs:
             values = batch.ranking.values
             for k in self.cutoffs:
-                tallies[f"short_lists@{k}"] = (batch.lengths < k).sum()
-                tallies[f"ties@{k}"] = torch.zeros_like(evaluated)
+                tallies[f"short_lists@{k}"] = of_users(batch.lengths < k)
+                tallies[f"ties@{k}"] = nobody
                 if not batch.is_certain and k < values.shape[1]:
-                    tallies[f"ties@{k}"] += ((values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)).sum()
-        if "user_groups" in self._inputs:
-            tallies["users_without_group"] = (self._inputs["user_groups"].codes.at(batch.users, -1) < 0).sum()
+                    tallies[f"ties@{k}"] = of_users((values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf))
+        if "user_groups" in self.inputs:
+            tallies["users_without_group"] = of_users(self.inputs["user_groups"].codes.at(batch.users, -1) < 0)
         for name, labels in self.slices.items():
-            tallies[f"users_outside_{name}"] = (labels.codes.at(batch.users, -1) < 0).sum()
-        return torch.stack([tallies[name] for name in self.count_names]).to(self.tallies.dtype)
+            tallies[f"users_outside_{name}"] = of_users(labels.codes.at(batch.users, -1) < 0)
+        return torch.stack([tallies[name].to(self.tallies.dtype) for name in self.count_names], dim=-1)
 
     @staticmethod
-    def _count_seen(batch: Batch) -> Tensor:
-        """How many relevant cells are masked."""
+    def _is_seen(batch: Batch) -> Tensor:
+        """Whether each relevant cell is masked."""
+        assert batch.seen is not None
         keys = batch.relevant.keys
-        if batch.seen is None:
-            return torch.zeros((), dtype=torch.int64, device=batch.device)
         if not host_sees(batch.device):
-            return batch.relevant.only(batch.seen.holds(keys), False).sum()
-        return batch.seen.holds(keys[batch.relevant_scores == -torch.inf]).sum()  # only what has no score can be: few
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Evaluator:
-        move = moving(fn)
-        super()._apply(move, recurse)  # type: ignore[no-untyped-call]
-        self._kept = [(move(users), move(values)) for users, values in self._kept]
-        return self
+            return batch.seen.holds(keys)
+        hidden = batch.relevant_scores == -torch.inf  # only these can be: few
+        found = torch.zeros_like(hidden)
+        found[hidden] = batch.seen.holds(keys[hidden])
+        return found
 
     # ------------------------------------------------------------------------------------------------- what comes out
 
     @torch.no_grad()
     def compute(self) -> Result:
-        """The Result of all batches so far."""
-        counts = {name: int(count) for name, count in zip(self.count_names, self.tallies.tolist())}
+        """The Result of all batches so far, of all processes."""
+        gathered, processes = self.gathered(), number_of_processes() if self.sync_on_compute else 1
+        if processes > 1:
+            gathered = synchronised(gathered, self.identity(), self._own)
+        result = self._result(gathered)
+        return replace(result, provenance={**result.provenance, "processes": processes}) if processes > 1 else result
+
+    @torch.no_grad()
+    def forward(self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None) -> Result:
+        """Add a batch, and give the Result of it alone."""
+        before, device = self.gathered(), self.sums.device
+        self.reset()
+        self._rows_met = before.rows_met
+        try:
+            self.update(preds, target, user_indices, items)
+            of_batch = self.gathered()
+        except BaseException:
+            self._take(before)
+            raise
+        # Rows without a number were counted on already.
+        whole = put_together([before, replace(of_batch, is_named=True)], self._own)
+        self._take(replace(whole, rows_met=of_batch.rows_met, is_named=before.is_named and of_batch.is_named))
+        self.to(device)
+        return self._result(of_batch)
+
+    def _result(self, gathered: Gathered) -> Result:
+        """What was gathered, as values."""
+        first, contributions = gathered.first_of_each_user(), Contributions.of_rows(gathered.rows, self.composition.ledger)
+        repeated = 0 if first is None else len(first) - int(first.sum())
+        if repeated and self.drops_repeats:
+            assert first is not None and contributions is not None
+            contributions = contributions.only(first.cpu().numpy())
+            gathered = self._once_each(gathered, first, contributions)
+        counts = {name: int(count) for name, count in zip(self.count_names, gathered.tallies.tolist())}
         refuse_counted({name: counts.pop(name) for name in FAULTS})
-        counts |= {"items": self.num_items or self._items_met or 0, **items_without(self.composition, self._inputs)}
-        sums = self.sums.cpu()
-        values, notes = tuple(self.composition.values(sums)), notes_of(self._about(), counts)
+        counts |= {"items": self.num_items or gathered.items_met or 0, **items_without(self.composition, self.inputs)}
+        counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
+        sums = gathered.sums.cpu()
+        with self._own_states(gathered.own):
+            values = tuple(self.composition.values(sums))
+        how = (self.rule.name, self.empty_users, self.correction)
+        about = Pass(self.composition, self.inputs, *how, gathered.has_lists, gathered.has_candidates, self.drops_repeats)
+        notes = notes_of(about, counts)
         notes += undefined(self.composition, values, notes)
         if self.bootstrap is not None:
-            values, more = self._with_intervals(values, self.bootstrap)
+            values, more = self._with_intervals(values, self.bootstrap, contributions)
             notes += more
         return Result(
             values=values,
@@ -387,17 +480,24 @@ class Evaluator(nn.Module):
             notes=tuple(notes),
             settings=self._settings(),
             provenance=versions(),
-            per_user=self._per_user_frame() if self.keeps_per_user else None,
+            per_user=self._per_user_frame(gathered.rows) if self.keeps_per_user else None,
             slices=self.composition.by_slice(sums) if self.slices else None,
+            prefix=self.prefix,
+            postfix=self.postfix,
         )
 
-    def _about(self) -> Pass:
-        how = (self.rule.name, self.empty_users, self.correction)
-        return Pass(self.composition, self._inputs, *how, self._has_lists, self._has_candidates)
+    def _once_each(self, gathered: Gathered, first: Tensor, contributions: Contributions) -> Gathered:
+        """What was gathered of each user's first row."""
+        users = gathered.rows["users"][first].cpu()
+        rows = {name: values[first] for name, values in gathered.rows.items() if name.startswith("table_")}
+        tallies = torch.from_numpy(contributions.tallies.sum(0))
+        return replace(gathered, sums=contributions.sums(self.composition.ledger, users), tallies=tallies, rows=rows)
 
-    def _with_intervals(self, values: tuple[MetricValue, ...], resamples: int) -> tuple[tuple[MetricValue, ...], list[str]]:
+    def _with_intervals(
+        self, values: tuple[MetricValue, ...], resamples: int, kept: Contributions | None
+    ) -> tuple[tuple[MetricValue, ...], list[str]]:
         """The values with the intervals of resampled users, and what to say about these."""
-        resampled = self.composition.resample(self._resampled, values, resamples, self.rule.seed)
+        resampled = self.composition.resample(kept, values, resamples, self.rule.seed)
         if not resampled:
             return values, ["fewer than two users cannot be resampled: there are no bootstrap intervals"]
         found = {
@@ -417,71 +517,139 @@ class Evaluator(nn.Module):
             "profile": None if self.profile is None else self.profile.tool,
             **({} if self.bootstrap is None else {"bootstrap": self.bootstrap}),
             **({"slices": list(self.slices)} if self.slices else {}),
+            **({} if self.repeated_users is None else {"repeated_users": self.repeated_users}),
         }
 
-    def _per_user_frame(self) -> pl.DataFrame:
+    def _per_user_frame(self, rows: Mapping[str, Tensor]) -> pl.DataFrame:
         import polars as pl
 
-        users = torch.cat([users for users, _ in self._kept]) if self._kept else torch.empty(0, dtype=torch.int64)
-        columns = self.composition.user_columns
-        values = torch.cat([values for _, values in self._kept]) if self._kept else torch.empty((0, len(columns)))
-        is_somebody = users != NOBODY
-        users, table = users[is_somebody], values[is_somebody].cpu().double().numpy()
+        kept = rows["table_kept"]
+        users, values = rows["table_users"][kept].cpu(), rows["table_values"][kept].cpu()
+        columns, table = self.composition.user_columns, values.double().numpy()
         order = [spec for spec in self.specs if spec in columns]
         return pl.DataFrame(
-            [pl.Series("user", users.cpu().numpy()), *(pl.Series(str(spec), table[:, columns.index(spec)]) for spec in order)]
+            [pl.Series("user", users.numpy()), *(pl.Series(str(spec), table[:, columns.index(spec)]) for spec in order)]
         )
+
+    # ---------------------------------------------------------------------------------------------- states that travel
+
+    @property
+    def _own(self) -> list[BaseMetric]:
+        """The metrics with states of their own."""
+        return list(self.composition.own.values())
+
+    @property
+    def users_met(self) -> Tensor:
+        """The numbers of the users met so far, in this process: a loop that goes on from a saved state leaves them out."""
+        return torch.cat([torch.empty(0, dtype=torch.int64, device=self.sums.device), *self._users])
+
+    def gathered(self) -> Gathered:
+        """All batches so far, as one value. It shares memory with the evaluator: copy it before the next batch."""
+        device = self.sums.device
+        rows = {"users": self.users_met}
+        if self.keeps_per_user:
+            nobody = torch.empty((0, len(self.composition.user_columns)), dtype=self.sums.dtype, device=device)
+            rows["table_users"] = torch.cat([torch.empty(0, dtype=torch.int64, device=device), *(part[0] for part in self._table)])
+            rows["table_kept"] = torch.cat([torch.empty(0, dtype=torch.bool, device=device), *(part[1] for part in self._table)])
+            rows["table_values"] = torch.cat([nobody, *(part[2].to(nobody.dtype) for part in self._table)])
+        kept = [part.rows() for part in self._contributions]
+        rows |= {name: torch.cat([part[name] for part in kept]) for name in (kept[0] if kept else ())}
+        own = tuple(metric.states() for metric in self._own)
+        facts = (self._rows_met, self._items_met, self._is_named, self._has_lists, self._has_candidates)
+        return Gathered(self.sums, self.tallies, rows, own, *facts)
+
+    def _take(self, gathered: Gathered) -> None:
+        """Be as if these had been the batches so far."""
+        self._begin(gathered.sums.device)
+        self.sums, self.tallies, rows = gathered.sums, gathered.tallies, gathered.rows
+        self._users = [rows["users"]]
+        self._table = [(rows["table_users"], rows["table_kept"], rows["table_values"])] if self.keeps_per_user else []
+        kept = Contributions.of_rows(rows, self.composition.ledger)
+        self._contributions = [] if kept is None else [kept]
+        for metric, states in zip(self._own, gathered.own):
+            metric.restore(states)
+        self._rows_met, self._items_met, self._is_named = gathered.rows_met, gathered.items_met, gathered.is_named
+        self._has_lists, self._has_candidates = gathered.has_lists, gathered.has_candidates
+
+    @contextmanager
+    def _own_states(self, states: tuple[dict[str, Any], ...]) -> Iterator[None]:
+        """Metrics with states of their own, in these for a while."""
+        before = [metric.states() for metric in self._own]
+        for metric, other in zip(self._own, states):
+            metric.restore(other)
+        try:
+            yield
+        finally:
+            for metric, mine in zip(self._own, before):
+                metric.restore(mine)
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same of evaluators whose states are put together: the settings, and a digest of each input."""
+        if not self._identity:
+            classes = [f"{of.__module__}.{of.__qualname__}" for of in self.composition.classes.values()]
+            others = [name for name in classes if not name.startswith("weft.")]
+            digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
+            for name, given in self.inputs.items():
+                digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
+            about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
+            self._identity = {**self._settings(), **about, **digests}
+        return self._identity
 
     def reset(self) -> None:
         """Forget every batch."""
-        self._items_met = None
-        self._rows_met = 0
-        self._has_candidates = False
-        self.sums.zero_()
-        self.tallies.zero_()
-        self._kept.clear()
-        self._resampled.clear()
-        for metric in self.composition.own.values():
+        self._begin(self.sums.device)
+        for metric in self._own:
             metric.reset()
+
+    def clone(self, prefix: str | None = None, postfix: str | None = None) -> Evaluator:
+        """A copy that goes on by itself, with another prefix or postfix if one is given."""
+        other = copy.deepcopy(self)
+        other.prefix = self.prefix if prefix is None else prefix
+        other.postfix = self.postfix if postfix is None else postfix
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Evaluator:
+        memo |= {id(given): given for given in (*self.inputs.values(), *self.slices.values())}  # nobody changes them
+        other: Evaluator = type(self).__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return other
+
+    def persistent(self, mode: bool = True) -> None:
+        """Whether, as a part of a model, the state is saved with it. As for metrics of TorchMetrics, it is not unless asked for.
+
+        The `state_dict` of an evaluator itself always has it.
+        """
+        self._is_persistent = mode
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What `state_dict` holds: the identity of the evaluator, and what it has gathered."""
+        gathered = self.gathered()
+        return {"identity": self.identity(), **vars(gathered), "sums": gathered.sums.clone(), "tallies": gathered.tallies.clone()}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Take up a state; refuses that of other metrics, settings or inputs."""
+        refuse_others(self.identity(), state["identity"], "the state of evaluators")
+        device = self.sums.device
+        self._take(copy.deepcopy(Gathered(**{name: value for name, value in state.items() if name != "identity"})))
+        self.to(device)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        if not prefix or self._is_persistent:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        if not prefix or self._is_persistent or f"{prefix}_extra_state" in state_dict:
+            super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def merge(self, other: Evaluator) -> None:
         """Add what another evaluator of the same metrics and settings has seen of other users."""
         if not isinstance(other, Evaluator):
             raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
-        mine, theirs = ({**x._settings(), "per_user": x.keeps_per_user, "num_items": x.num_items} for x in (self, other))
-        for name in mine | theirs:
-            if mine.get(name) != theirs.get(name):
-                raise SettingError(f"cannot merge evaluators that differ in {name}: {mine.get(name)!r} and {theirs.get(name)!r}.")
-        for name, labels in self.slices.items():
-            if not labels.same_as(other.slices[name]):
-                raise SettingError(f"cannot merge evaluators that differ in slices[{name!r}]; give both the same.")
-        for name in self._inputs.keys() | other._inputs.keys():
-            given, further = self._inputs.get(name), other._inputs.get(name)
-            alike = (
-                given.same_as(further) if isinstance(given, (Train, Labels, Features)) and further is not None else given == further
-            )
-            if not alike:
-                raise SettingError(f"cannot merge evaluators that differ in {name}; give both the same.")
-        self._has_candidates |= other._has_candidates
-        if other._items_met is not None:
-            self._check_items(other._items_met)
-            self._items_met = other._items_met
-        self.sums += other.sums.to(self.sums.device)
-        self.tallies += other.tallies.to(self.tallies.device)
-        self._kept += [(users.to(self.sums.device), values.to(self.sums.device)) for users, values in other._kept]
-        self._resampled.absorb(other._resampled)
-        for metric, further in zip(self.composition.own.values(), other.composition.own.values()):
-            metric.absorb(further)
-
-
-def _item_numbers(items: Any, scores: Tensor) -> Tensor:
-    """The number of the item that each score is of, `[batch, n]`."""
-    numbers = send(torch.as_tensor(items), scores.device)
-    if numbers.shape != scores.shape:
-        raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
-    if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
-        raise InputError(f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows.")
-    return numbers.long()
+        refuse_others(self.identity(), other.identity(), "evaluators")
+        device = self.sums.device
+        self._take(put_together([self.gathered(), other.gathered()], self._own))
+        self.to(device)
 
 
 def _with(value: MetricValue, found: Resampled) -> MetricValue:

@@ -28,6 +28,9 @@ class Profile:
     notes: tuple[str, ...] = ()  # what to know before comparing
     last_id_first: bool = False  # equal scores rank by id, descending as text
 
+    def __reduce__(self) -> Any:
+        return find_profile, (self.tool,)  # copies and pickles are the profile of the name
+
 
 # How a run counts, if neither the caller nor a profile says otherwise.
 DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}

@@ -21,6 +21,7 @@ from weft.registry import canonical
 
 if TYPE_CHECKING:
     import polars as pl
+    from torch import Tensor
 
 FORMAT = "weft-result"
 VERSION = 1
@@ -132,6 +133,8 @@ class Result:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     per_user: pl.DataFrame | None = None
     slices: pl.DataFrame | None = None
+    prefix: str = ""  # of the names in `as_dict`
+    postfix: str = ""
 
     def __getitem__(self, name: str) -> float:
         return self.entry(name).value
@@ -176,6 +179,15 @@ class Result:
     @cached_property
     def _by_name(self) -> dict[str, MetricValue]:
         return {value.name: value for value in self.values}
+
+    def as_dict(self) -> dict[str, Tensor]:
+        """The values by name as tensors, as loggers and TorchMetrics have them: `{"nDCG@10": tensor(0.5, dtype=torch.float64)}`.
+
+        Names have the prefix and the postfix of the evaluator, such as `val_nDCG@10`.
+        """
+        import torch
+
+        return {f"{self.prefix}{value.name}{self.postfix}": torch.tensor(value.value, dtype=torch.float64) for value in self.values}
 
     def to_frame(self) -> pl.DataFrame:
         """One row per value: metric, k, value, std_error, ci_low, ci_high, users.

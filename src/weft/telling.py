@@ -36,6 +36,7 @@ class Pass:
     correction: Correction | None
     has_lists: bool  # what the source gave: lists, or scores
     has_candidates: bool  # whether something else than the whole catalogue was offered
+    drops_repeats: bool = False  # whether each user counts once
 
     def draws_ties(self, metric: BaseMetric) -> bool:
         """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
@@ -67,6 +68,9 @@ def notes_of(about: Pass, counts: Mapping[str, int]) -> list[str]:
     if missing := counts["missing_users"]:
         what = "list and are evaluated with an empty one" if about.has_lists else "scores and are evaluated with an empty list"
         notes.append(f"{missing:,} users of the truth have no {what}")
+    if again := counts.get("repeated_users"):
+        how = "are left out" if about.drops_repeats else "count again; repeated_users='drop' counts each user once"
+        notes.append(f"{again:,} rows are of users who were met before, and {how}")
     if seen := counts["relevant_seen"]:
         notes.append(
             f"{seen:,} of {counts['relevant_items']:,} relevant items are masked because they are in train; "

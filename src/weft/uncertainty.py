@@ -8,7 +8,7 @@ each metric is computed from it as from any sums. Sums over users are scaled to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -123,68 +123,83 @@ def poisson_weights(keys: Tensor, seed: int, start: int, stop: int) -> Floats:
 # --------------------------------------------------------------------------------------------------------- what is kept
 
 
-class Kept:
-    """What each user of a pass adds to every sum: 8 bytes per user and column of means, 12 per further term that is not 0."""
+@dataclass(frozen=True)
+class Contributions:
+    """What each of some users adds to every sum: 8 bytes per user and column of means, 12 per further term that is not 0."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._parts: list[_Part] = []
+    keys: Tensor  # by which users are resampled
+    values: Floats  # that are averaged, [users, columns]
+    weights: dict[int, Floats]  # how much each counts, by column; without them all users count alike
+    terms: csr_matrix  # all others, [users, places]
+    tallies: Floats  # what is counted of each user, [users, counts]
 
-    def prepare(self, batch: Batch, terms: Sequence[tuple[slice, Terms]]) -> _Part:
-        """What a batch adds, user by user, on the CPU."""
-        weights = {column: found.cpu().double().numpy() for column, found in self._ledger.user_weights(batch).items()}
-        values = self._ledger.user_values(batch).cpu().double().numpy()
-        return _Part(batch.user_keys.cpu(), values, weights, self._sparse(batch.size, terms))
+    @classmethod
+    def of(cls, batch: Batch, ledger: Ledger, terms: Sequence[tuple[slice, Terms]], tallies: Tensor) -> Contributions:
+        """What the users of a batch add, on the CPU."""
+        weights = {column: found.cpu().double().numpy() for column, found in ledger.user_weights(batch).items()}
+        values = ledger.user_values(batch).cpu().double().numpy()
+        sparse = _sparse(batch.size, ledger.of_users, terms)
+        return cls(batch.user_keys.cpu(), values, weights, sparse, tallies.cpu().double().numpy())
 
-    def _sparse(self, size: int, terms: Sequence[tuple[slice, Terms]]) -> csr_matrix:
+    def rows(self) -> dict[str, Tensor]:
+        """As tensors that come behind one another with those of other users."""
+        found = {
+            "kept_keys": self.keys,
+            "kept_values": torch.from_numpy(self.values),
+            "kept_tallies": torch.from_numpy(self.tallies),
+            "kept_lengths": torch.from_numpy(np.diff(self.terms.indptr).astype(np.int64)),
+            "kept_places": torch.from_numpy(self.terms.indices.astype(np.int64)),
+            "kept_terms": torch.from_numpy(self.terms.data),
+        }
+        return found | {f"kept_weights_{column}": torch.from_numpy(weights) for column, weights in self.weights.items()}
+
+    @classmethod
+    def of_rows(cls, rows: Mapping[str, Tensor], ledger: Ledger) -> Contributions | None:
+        """From such tensors; None where nothing was kept."""
         from scipy.sparse import csr_matrix
 
-        place = self._ledger.of_users
-        users, places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-        for where, (found, index, rows) in terms:
-            if not place.start <= where.start < where.stop <= place.stop:
-                continue
-            flat = found[:, None] if found.ndim == 1 else found.flatten(1)
-            counted = flat != 0
-            owners = torch.arange(len(found), device=found.device) if rows is None else rows
-            at = torch.arange(flat.shape[1], device=found.device).expand_as(flat) if index is None else index.reshape_as(flat)
-            users.append(owners[:, None].expand_as(flat)[counted].cpu().numpy())
-            places.append(at[counted].cpu().long().numpy() + (where.start - place.start))
-            values.append(flat[counted].cpu().double().numpy())
-        shape = (size, place.stop - place.start)
-        return csr_matrix((np.concatenate(values), (np.concatenate(users), np.concatenate(places))), shape=shape)
+        if "kept_keys" not in rows:
+            return None
+        found = {name.removeprefix("kept_"): values.cpu() for name, values in rows.items() if name.startswith("kept_")}
+        weights = {int(name.removeprefix("weights_")): found[name].numpy() for name in found if name.startswith("weights_")}
+        starts = np.concatenate([[0], np.cumsum(found["lengths"].numpy())])
+        shape = (len(found["keys"]), ledger.of_users.stop - ledger.of_users.start)
+        terms = csr_matrix((found["terms"].numpy(), found["places"].numpy(), starts), shape=shape)
+        return cls(found["keys"], found["values"].numpy(), weights, terms, found["tallies"].numpy())
 
-    def add(self, part: _Part) -> None:
-        """Keep it."""
-        self._parts.append(part)
+    def only(self, chosen: NDArray[np.bool_]) -> Contributions:
+        """Those of some of the users."""
+        weights = {column: of_users[chosen] for column, of_users in self.weights.items()}
+        return Contributions(
+            self.keys[torch.from_numpy(chosen)], self.values[chosen], weights, self.terms[chosen], self.tallies[chosen]
+        )
 
-    def absorb(self, other: Kept) -> None:
-        """Keep what another pass over other users has kept."""
-        self._parts += other._parts
-
-    def clear(self) -> None:
-        """Forget all users."""
-        self._parts.clear()
-
-    def whole(self) -> _Part | None:
-        """Everything in one part; None without users."""
-        from scipy.sparse import vstack
-
-        if len(parts := self._parts) > 1:
-            weights = {column: np.concatenate([part.weights[column] for part in parts]) for column in parts[0].weights}
-            keys, values = torch.cat([part.keys for part in parts]), np.concatenate([part.values for part in parts])
-            self._parts = [_Part(keys, values, weights, vstack([part.terms for part in parts], format="csr"))]
-        return self._parts[0] if self._parts else None
+    def sums(self, ledger: Ledger, users: Tensor) -> Tensor:
+        """What they add up to; `users`: their numbers."""
+        weights = {column: torch.from_numpy(found) for column, found in self.weights.items()}
+        found = torch.zeros(ledger.size, dtype=torch.float64)
+        ledger.add(found, list(ledger.tables(torch.from_numpy(self.values), weights, users)))
+        found[ledger.of_users] = torch.from_numpy(np.asarray(self.terms.sum(axis=0), dtype=np.float64).reshape(-1))
+        return found
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Some users: their keys, the values that are averaged `[users, columns]` with their weights, and all other terms."""
+def _sparse(size: int, place: slice, terms: Sequence[tuple[slice, Terms]]) -> csr_matrix:
+    """The terms that lie within a part of the vector of sums, by user."""
+    from scipy.sparse import csr_matrix
 
-    keys: Tensor
-    values: Floats
-    weights: dict[int, Floats]  # by column; without them all users count alike
-    terms: csr_matrix
+    users, places, values = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
+    for where, (found, index, rows) in terms:
+        if not place.start <= where.start < where.stop <= place.stop:
+            continue
+        flat = found[:, None] if found.ndim == 1 else found.flatten(1)
+        counted = flat != 0
+        owners = torch.arange(len(found), device=found.device) if rows is None else rows
+        at = torch.arange(flat.shape[1], device=found.device).expand_as(flat) if index is None else index.reshape_as(flat)
+        users.append(owners[:, None].expand_as(flat)[counted].cpu().numpy())
+        places.append(at[counted].cpu().long().numpy() + (where.start - place.start))
+        values.append(flat[counted].cpu().double().numpy())
+    shape = (size, place.stop - place.start)
+    return csr_matrix((np.concatenate(values), (np.concatenate(users), np.concatenate(places))), shape=shape)
 
 
 # ---------------------------------------------------------------------------------------------------------- resampling
@@ -199,7 +214,7 @@ class Resampling:
     `formulas`: the values `[number]` of metrics that are no plain means, from a vector of sums.
     """
 
-    def __init__(self, kept: _Part, ledger: Ledger, formulas: Formulas, number: int) -> None:
+    def __init__(self, kept: Contributions, ledger: Ledger, formulas: Formulas, number: int) -> None:
         self._keys, self._ledger, self._formulas, self._number = kept.keys, ledger, formulas, number
         defined = ~np.isnan(kept.values)
         self.users = len(kept.keys)

@@ -62,9 +62,15 @@ def send(values: Tensor, device: torch.device, dtype: torch.dtype | None = None)
 
 
 def moving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """A function that moves tensors to a device, such that float64 becomes what the device has."""
-    narrow = float_type(move(torch.empty(0)).device)
-    return lambda values: move(values.to(narrow) if values.dtype == torch.float64 else values)
+    """A function that moves tensors, such that types stay, whatever the precision of a model around; but for missing float64."""
+
+    def moved(values: Tensor) -> Tensor:
+        device = move(torch.empty(0, device=values.device)).device
+        kept = values.to(float_type(device)) if values.dtype == torch.float64 else values
+        found = move(kept)
+        return found if found.dtype == kept.dtype else kept.to(device)
+
+    return moved
 
 
 def compressed(values: Tensor, which: Tensor, fill: float) -> Tensor:

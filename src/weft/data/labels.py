@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -43,6 +44,10 @@ class Labels:
         """Whether both give the same labels to the same numbers."""
         return self.names == other.names and torch.equal(self.codes.values, other.codes.values)
 
+    def fingerprint(self) -> str:
+        """A short digest."""
+        return _digest(self.names, self.codes)
+
     @property
     def size(self) -> int:
         """The number of users or items, with a label or without."""
@@ -73,6 +78,10 @@ class Features:
         """Whether both give the same features to the same items."""
         pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
         return self.names == other.names and all(torch.equal(mine.values, theirs.values) for mine, theirs in pairs)
+
+    def fingerprint(self) -> str:
+        """A short digest."""
+        return _digest(self.names, self.offsets, self.codes)
 
     @property
     def size(self) -> int:
@@ -107,6 +116,13 @@ class Features:
     def unlabelled(self) -> int:
         """Items without a feature."""
         return int((self.offsets.values.diff() == 0).sum())
+
+
+def _digest(names: tuple[Label, ...], *columns: Column) -> str:
+    digest = hashlib.sha256(repr(names).encode())
+    for column in columns:
+        digest.update(np.ascontiguousarray(column.values.cpu().numpy()).data)
+    return digest.hexdigest()[:16]
 
 
 NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())

@@ -56,6 +56,14 @@ class Train:
         """The cells, to be looked up where the users' numbers are."""
         return RowsOnDevice(self.cells)
 
+    def fingerprint(self) -> str:
+        """A short digest of the cells."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.cells.fingerprint()
+
     @property
     def num_items(self) -> int:
         """Items of the catalogue."""

@@ -7,7 +7,7 @@ vector of sums (`Ledger`), so that batches, shards and processes merge by adding
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -120,21 +120,30 @@ class Ledger:
     def _user_tables(self, batch: Batch) -> Iterable[tuple[slice, Terms]]:
         """The table of all users, and of each slice the tables of its groups."""
         totals = list(self._columns)
-        some = (totals[start : start + _TOGETHER] for start in range(0, len(totals), _TOGETHER))
-        weighted = {total: weights for total in totals if (weights := total.metric.user_weights(batch)) is not None}
-        parts, sliced = [], {name: list[Tensor]() for name in self.slices}
-        for few in some:
-            values = torch.cat([self._values(total, batch) for total in few], dim=1)
+        few = (totals[start : start + _TOGETHER] for start in range(0, len(totals), _TOGETHER))
+        values = (torch.cat([self._values(total, batch) for total in some], dim=1) for some in few)
+        return self._tables(values, self.user_weights(batch), batch.users)
+
+    def tables(self, values: Tensor, weights: Mapping[int, Tensor], users: Tensor) -> Iterable[tuple[slice, Terms]]:
+        """The same from the values that are averaged, `[users, columns of the table]`, and the users' numbers."""
+        return self._tables(iter(torch.split(values, _TOGETHER, dim=1)), weights, users) if values.shape[1] else ()
+
+    def _tables(self, pieces: Iterator[Tensor], weights: Mapping[int, Tensor], users: Tensor) -> Iterable[tuple[slice, Terms]]:
+        """From the values of some columns at a time."""
+        parts, sliced, weighted = [], {name: list[Tensor]() for name in self.slices}, dict[int, Tensor]()
+        first = 0
+        for values in pieces:
             parts.append(user_sums(values))
             for name, groups in self.slices.items():
-                sliced[name].append(group_sums(values, groups, batch.users))
+                sliced[name].append(group_sums(values, groups, users))
+            weighted |= {column: values[:, column - first, None] for column in weights if 0 <= column - first < values.shape[1]}
+            first += values.shape[1]
         table = torch.cat(parts, dim=1)
         tables = {name: torch.cat(found, dim=2) for name, found in sliced.items()}
-        for total, weights in weighted.items():
-            columns = self._columns[total]
-            table[:, columns] = user_sums(self._values(total, batch), weights)
+        for column, values in weighted.items():
+            table[:, column, None] = user_sums(values, weights[column])
             for name, groups in self.slices.items():
-                tables[name][:, :, columns] = group_sums(self._values(total, batch), groups, batch.users, weights)
+                tables[name][:, :, column, None] = group_sums(values, groups, users, weights[column])
         yield self._table, Terms(table.reshape(1, -1))
         for name, of_groups in tables.items():
             yield self._sliced[name], Terms(of_groups.reshape(1, -1))

@@ -1,0 +1,335 @@
+"""States that travel: copies, state_dict, files, users counted once, and runs that go on after they were killed."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import weft
+from everything import BUILT_IN
+from test_conformance import VARIANTS
+from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed, same
+from weft.errors import InputError, SettingError
+
+SUMMED = [name for name in (*BUILT_IN, *VARIANTS) if "pooled" not in name]
+SLICES = {"third": [number % 3 for number in range(USERS)]}
+KEPT = {"per_user": True, "bootstrap": 12, "slices": SLICES, "seed": 3}  # everything that is kept of users
+
+
+def alike(result, expected):
+    """Equal in every respect but for the order of users and rounding."""
+    same(result, expected)
+    assert result.settings == expected.settings
+    for value, wanted in zip(result.values, expected.values):
+        assert value.interval == pytest.approx(wanted.interval, abs=1e-9, nan_ok=True), value.name
+    assert (result.slices is None) == (expected.slices is None)
+    if expected.slices is not None:
+        assert result.slices.drop("value", "std_error", "ci_low", "ci_high").equals(
+            expected.slices.drop("value", "std_error", "ci_low", "ci_high")
+        )
+        assert result.slices["value"].to_list() == pytest.approx(expected.slices["value"].to_list(), abs=1e-9, nan_ok=True)
+    if expected.per_user is not None:
+        mine, theirs = (table.sort("user") for table in (result.per_user, expected.per_user))
+        assert mine["user"].equals(theirs["user"])
+        for column in theirs.columns[1:]:
+            assert mine[column].to_list() == pytest.approx(theirs[column].to_list(), abs=1e-9, nan_ok=True)
+
+
+# ------------------------------------------------------------------------------------------------------- users once
+
+
+@pytest.fixture(scope="module")
+def once():
+    """Every user once, with everything that can be kept."""
+    return fed([EVERYONE], metrics=SUMMED, repeated_users="drop", **KEPT).compute()
+
+
+REPEATED = {
+    "none": (list(EVERYONE.split(7)), 0),
+    "padding at the end": ([EVERYONE[:12], torch.cat([EVERYONE[12:], EVERYONE[:2]])], 2),
+    "within a batch": ([torch.cat([EVERYONE, EVERYONE[3:4], EVERYONE[3:4]])], 2),
+    "everybody": ([EVERYONE, EVERYONE], USERS),
+}
+
+
+@pytest.mark.parametrize(("batches", "repeated"), REPEATED.values(), ids=REPEATED)
+def test_each_user_counts_once(batches, repeated, once):
+    result = fed(batches, metrics=SUMMED, repeated_users="drop", **KEPT).compute()
+    assert result.counts["repeated_users"] == repeated
+    assert any("met before, and are left out" in note for note in result.notes) == (repeated > 0)
+    counts = {**result.counts, "repeated_users": 0}
+    notes = tuple(note for note in result.notes if "met before" not in note)
+    alike(replace(result, counts=counts, notes=notes), once)
+
+
+def test_the_first_row_of_a_user_stays():
+    made = weft.Evaluator(["Recall"], 1, repeated_users="drop", per_user=True)
+    made.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [[0], []], [5, 6])
+    made.update(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [[0], [0]], [5, 6])  # now a miss, and somebody with a relevant item
+    result = made.compute()
+    assert (result["Recall@1"], result.counts["repeated_users"], result.counts["users_without_relevant"]) == (1.0, 2, 1)
+    assert result.per_user.rows() == [(5, 1.0)]
+
+
+def test_dropping_agrees_with_counting_where_nobody_is_repeated(once):
+    counted = fed(list(EVERYONE.split(5)), metrics=SUMMED, **KEPT).compute()
+    assert "repeated_users" not in counted.counts and "repeated_users" not in counted.settings
+    for value, wanted in zip(counted.values, once.values):
+        assert value.value == pytest.approx(wanted.value, abs=1e-12, nan_ok=True), value.name
+
+
+def test_every_row_counts_unless_told_otherwise_and_the_result_says_so():
+    result = fed([EVERYONE, EVERYONE[:4]], metrics=["Recall"], top_k=3).compute()
+    assert (result.counts["repeated_users"], result.counts["users"]) == (4, USERS + 4)
+    assert any("4 rows are of users who were met before, and count again" in note for note in result.notes)
+
+
+def test_rows_without_numbers_are_nobodys_repetition():
+    made = weft.Evaluator(["Recall"], 1)
+    for _ in range(2):
+        made.update(SCORES, TARGET)
+    assert "repeated_users" not in made.compute().counts
+
+
+def test_who_is_to_be_counted_once_must_be_known():
+    with pytest.raises(InputError, match=r"user_indices, to know who was counted already"):
+        weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
+    with pytest.raises(SettingError, match=r"repeated_users='twice'.*'count', 'drop'"):
+        weft.Evaluator(["Recall"], 1, repeated_users="twice")
+
+
+# ------------------------------------------------------------------------------------------------------------- habits
+
+
+def test_a_batch_alone_and_the_whole():
+    made = evaluator(per_user=True)
+    for rows in EVERYONE.split(9):
+        same(made(SCORES[rows], TARGET[rows], rows), fed([rows]).compute())
+    alike(made.compute(), fed([EVERYONE]).compute())
+
+
+def test_a_batch_that_fails_in_forward_is_not_counted():
+    made = fed([EVERYONE[:9]])
+    before = made.compute()
+    with pytest.raises(InputError):
+        made(SCORES[:2], TARGET[:3], EVERYONE[:2])
+    alike(made.compute(), before)
+
+
+def test_rows_without_numbers_are_counted_on_in_forward():
+    made = weft.Evaluator(["Recall"], 1, per_user=True)
+    for rows in EVERYONE.split(9):
+        made(SCORES[rows], TARGET[rows])
+    assert set(made.compute().per_user["user"]) == set(range(USERS)) - {4}
+
+
+def test_values_as_tensors_under_a_prefix():
+    made = fed([EVERYONE])
+    plain, named = made.compute(), made.clone(prefix="val_", postfix="/0").compute()
+    assert set(named.as_dict()) == {f"val_{name}/0" for name in plain} and set(plain.as_dict()) == set(plain)
+    for name, value in plain.as_dict().items():
+        assert value.shape == () and value.dtype == torch.float64
+        assert float(value) == pytest.approx(plain[name], abs=0, nan_ok=True)
+    assert all(name.startswith("b_") for name in made.clone(prefix="a_").clone(prefix="b_").compute().as_dict())
+    assert made.clone(prefix="a_").clone().prefix == "a_"
+
+
+@pytest.mark.parametrize("copied", [lambda made: made.clone(), copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_copies_go_on_by_themselves(copied):
+    made = fed([EVERYONE[:9]], **KEPT)
+    other = copied(made)
+    before = made.compute()
+    other.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+    alike(made.compute(), before)
+    alike(other.compute(), fed([EVERYONE], **KEPT).compute())
+
+
+def test_copies_share_what_nobody_changes():
+    made = evaluator()
+    assert made.clone().inputs["train"] is made.inputs["train"]
+
+
+# -------------------------------------------------------------------------------------------------------- state_dict
+
+
+def test_a_state_dict_restores_everything(tmp_path):
+    made = fed([EVERYONE[:9], EVERYONE[9:14]], **KEPT)
+    torch.save(made.state_dict(), tmp_path / "state.pt")
+    other = fed([EVERYONE[2:4]], **KEPT)
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    alike(other.compute(), made.compute())
+    other.update(SCORES[14:], TARGET[14:], EVERYONE[14:])
+    alike(other.compute(), fed([EVERYONE], **KEPT).compute())
+
+
+def test_a_state_dict_is_a_copy():
+    made = fed([EVERYONE[:9]])
+    state, before = made.state_dict(), made.compute()
+    made.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+    made.load_state_dict(state)
+    alike(made.compute(), before)
+    made.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
+    made.load_state_dict(state)
+    alike(made.compute(), before)
+
+
+class Model(nn.Module):
+    def __init__(self, **settings):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.evaluator = evaluator(**settings)
+
+
+def test_a_model_keeps_nothing_of_an_evaluator_unless_asked():
+    model = Model()
+    model.evaluator.update(SCORES, TARGET, EVERYONE)
+    assert set(model.state_dict()) == {"layer.weight", "layer.bias"}
+    model.load_state_dict(Model(ties="random").state_dict())  # and has no need for the same metrics
+    assert model.evaluator.compute().counts["users"] == USERS
+    model.evaluator.persistent()
+    other = Model()
+    other.load_state_dict(model.state_dict())
+    alike(other.evaluator.compute(), model.evaluator.compute())
+
+
+def test_sums_of_a_model_are_neither_buffers_nor_halved():
+    """DistributedDataParallel sends the buffers of rank 0 to all; half precision would ruin sums."""
+    model = Model().half()
+    assert list(model.buffers()) == []
+    model.evaluator.update(SCORES, TARGET, EVERYONE)
+    alike(model.evaluator.compute(), fed([EVERYONE], per_user=False).compute())
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+SHARDS = {
+    "two": (EVERYONE[:9], EVERYONE[9:]),
+    "many, some empty": (EVERYONE[:0], *EVERYONE.split(4), EVERYONE[:0]),
+    "one": (EVERYONE,),
+}
+
+
+@pytest.mark.parametrize("kept", [{}, KEPT], ids=["sums", "users"])
+@pytest.mark.parametrize("shards", SHARDS.values(), ids=SHARDS)
+def test_merged_files_equal_the_whole(shards, kept, tmp_path):
+    paths = [
+        weft.save_state(fed([rows], metrics=METRICS, **kept), tmp_path / f"{number}.state") for number, rows in enumerate(shards)
+    ]
+    alike(weft.merge_states(paths), fed([EVERYONE], metrics=METRICS, **kept).compute())
+
+
+def test_files_of_every_setting(tmp_path):
+    settings = {"ties": "random", "seed": 5, "empty_users": "zero", "relevance_threshold": 2.0, "mask_seen": False}
+    made = fed([EVERYONE], metrics=["MAP", "Recall", "nDCG(gain=exponential)"], profile="ranx", repeated_users="drop", **settings)
+    path = weft.save_state(made.clone(prefix="val_"), tmp_path / "a.state")
+    loaded = weft.load_state(path)
+    assert loaded.identity() == made.identity() and loaded.prefix == "val_"
+    for other in (loaded, copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        alike(other.compute(), made.compute())
+    assert weft.load_state(weft.save_state(loaded, tmp_path / "b.state")).identity() == made.identity()
+
+
+def test_a_corrected_run_can_be_saved(tmp_path):
+    made = weft.Evaluator(["nDCG"], 3, num_items=ITEMS, correction="bias_variance")
+    path = weft.save_state(made, tmp_path / "a.state")
+    assert weft.load_state(path).correction == made.correction
+
+
+def test_users_of_two_files_are_counted_once(tmp_path):
+    shares = EVERYONE[:13], EVERYONE[10:]
+    drop = {"metrics": SUMMED, "repeated_users": "drop"}
+    paths = [weft.save_state(fed([rows], **drop), tmp_path / f"{number}") for number, rows in enumerate(shares)]
+    result = weft.merge_states(paths)
+    assert result.counts["repeated_users"] == 3
+    for value, wanted in zip(result.values, fed([EVERYONE], **drop).compute().values):
+        assert value.value == pytest.approx(wanted.value, abs=1e-9, nan_ok=True), value.name
+
+
+class Unregistered(weft.UserAverageTopKMetric):
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        return top_k_rel.sum(1)
+
+
+def test_metrics_of_ones_own_need_the_evaluator(tmp_path):
+    made = weft.Evaluator([Unregistered(k=3)])
+    made.update(SCORES, TARGET, EVERYONE)
+    path = weft.save_state(made, tmp_path / "a.state")
+    with pytest.raises(SettingError, match=r"a\.state: .*Unregistered.*"):
+        weft.merge_states([path])
+    assert weft.merge_states([path], weft.Evaluator([Unregistered(k=3)]))["Unregistered@3"] == made.compute()["Unregistered@3"]
+
+
+def test_a_killed_loop_goes_on_without_counting_anyone_twice(tmp_path):
+    """Saved after the second batch, killed in the third: what was not saved is met again, and nobody else."""
+    batches = list(EVERYONE.split(6))
+    made = evaluator(**KEPT)
+    for number, rows in enumerate(batches[:3]):
+        made.update(SCORES[rows], TARGET[rows], rows)
+        if number == 1:
+            path = weft.save_state(made, tmp_path / "run.state")
+    resumed = weft.load_state(path)
+    met = set(resumed.users_met.tolist())
+    assert met == set(range(12))
+    for rows in batches:
+        if not met.issuperset(rows.tolist()):
+            resumed.update(SCORES[rows], TARGET[rows], rows)
+    alike(resumed.compute(), fed([EVERYONE], **KEPT).compute())
+
+
+DAMAGED = {
+    "cut short": (lambda content: content[:-100], r"bytes of state, but was written with \d+.*cut short"),
+    "only its head": (lambda content: content.split(b"\n")[0], "cut short"),
+    "a byte changed": (lambda content: content[:2000] + bytes([content[2000] ^ 1]) + content[2001:], "was changed since"),
+    "empty": (lambda content: b"", "not a state of Weft"),
+    "another file": (lambda content: b"PK\x03\x04" + content, "not a state of Weft"),
+    "of the future": (lambda content: content.replace(b"weft-state 1", b"weft-state 9", 1), "version '9'"),
+}
+
+
+@pytest.mark.parametrize(("damage", "says"), DAMAGED.values(), ids=DAMAGED)
+def test_damaged_files_are_refused(damage, says, tmp_path):
+    path = weft.save_state(fed([EVERYONE]), tmp_path / "a.state")
+    path.write_bytes(damage(path.read_bytes()))
+    for read in (weft.load_state, lambda path: weft.merge_states([path])):
+        with pytest.raises(InputError, match=rf"(?s)a\.state: .*{says}"):
+            read(path)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        weft.load_state(tmp_path / "a.state")
+    with pytest.raises(InputError, match="cannot be read"):
+        weft.load_state(tmp_path)
+    with pytest.raises(SettingError, match="no files"):
+        weft.merge_states([])
+    path = weft.save_state(fed([EVERYONE]), tmp_path / "a.state")
+    with pytest.raises(SettingError, match=r"a\.state more than once"):
+        weft.merge_states([path, path])
+
+
+OTHERS = {
+    "metrics": ({"metrics": ["Recall"]}, r"metrics: .*'Recall@1'"),
+    "ties": ({"ties": "random"}, "ties: 'index' and 'random'"),
+    "train": ({"train": 1 - TRAIN}, "train; give both the same"),
+    "labels": ({"user_groups": ["a"] * USERS}, "user_groups; give both the same"),
+    "what is kept": ({"per_user": True}, "per_user: False and True"),
+}
+
+
+@pytest.mark.parametrize(("other", "says"), OTHERS.values(), ids=OTHERS)
+def test_files_of_other_settings_are_refused(other, says, tmp_path):
+    paths = [weft.save_state(evaluator(**settings), tmp_path / f"{name}.state") for name, settings in (("a", {}), ("b", other))]
+    with pytest.raises(SettingError, match=rf"(?s)cannot merge the states of .*a\.state and .*b\.state that differ in {says}"):
+        weft.merge_states(paths)
+    with pytest.raises(SettingError, match=rf"(?s)b\.state: cannot merge the state of evaluators that differ in {says}"):
+        weft.load_state(paths[1], evaluator())
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        weft.save_state(fed([EVERYONE]), tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"] and not list((tmp_path / "folder").iterdir())
