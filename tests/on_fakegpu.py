@@ -138,9 +138,11 @@ CASES = {name: partial(metric_alone, name) for name in (*BUILT_IN, *VARIANTS)}
 CASES |= {f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.float64, torch.float16, torch.bfloat16)}
 CASES |= {f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.int64, torch.int32)}
 CASES |= {f"MAP with ties={rule}": partial(metric_alone, "MAP", ties=rule) for rule in TIE_RULES}
-CASES |= {f"Evaluator, {form}": partial(evaluator, form) for form in ("items of each row", "one item per row", "sparse")}
-CASES |= {f"Evaluator with ties={rule}": partial(evaluator, "sparse", ties=rule, relevance_threshold=2) for rule in TIE_RULES}
-CASES |= {f"Evaluator of candidates, {rule}": partial(evaluator, "sparse", candidates=True, ties=rule) for rule in TIE_RULES}
+FORMS = ("items of each row", "one item per row", "sparse", "sparse", "items of each row")
+CASES |= {f"Evaluator, ties={rule}, {form}": partial(evaluator, form, ties=rule) for rule, form in zip(TIE_RULES, FORMS)}
+CASES["Evaluator with a threshold"] = partial(evaluator, "sparse", relevance_threshold=2, dtype=torch.bfloat16)
+for rule in ("index", "expected", "pessimistic"):
+    CASES[f"Evaluator of candidates, ties={rule}"] = partial(evaluator, "sparse", candidates=True, ties=rule)
 CASES["get_topk_ranks"] = single_target
 # What must fail, by what it fails with.
 FAILING = {f"guard: {name}": (partial(caught, waiting), "Waited") for name, waiting in (CAUGHT | CAUGHT_ELSEWHERE).items()}

@@ -31,7 +31,6 @@ from weft.registry import build, takes_k
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 HERE = Path(__file__).parent
 USERS, ITEMS = 12, 61
-FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
 # --------------------------------------------------------------------------------------- fake tensors of another device
@@ -121,9 +120,18 @@ def same_results(mine, theirs):
     assert close(mine.slices["value"].to_numpy(), theirs.slices["value"].to_numpy())
 
 
-@pytest.mark.parametrize("form", ["csr", "ids"])
-@pytest.mark.parametrize(("rule", "dtype"), [*zip(TIE_RULES, [*FLOATS, torch.float32])])
-def test_an_evaluator_gives_the_same_without_waiting(rule, dtype, form):
+@pytest.mark.parametrize(
+    ("rule", "form", "dtype"),
+    [
+        ("index", "csr", torch.float64),
+        ("index", "ids", torch.float16),
+        ("random", "ids", torch.float32),
+        ("expected", "csr", torch.bfloat16),
+        ("pessimistic", "ids", torch.float64),
+        ("optimistic", "csr", torch.float32),
+    ],
+)
+def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
     scores, truth, train = problem(1, dtype)
     assert train.sum(1).max() * 8 <= ITEMS  # so that masking does not wait either
 
@@ -154,6 +162,8 @@ def test_a_metric_alone_gives_the_same_without_waiting(name):
     inputs = {"train": Train.read(train), **read_labels(), "num_users": USERS, "num_items": ITEMS}
     spec = parse(name)
     for form, target in forms(truth).items():
+        if form == "coo" and name not in ("nDCG", "RMSE"):  # the same to all of them as CSR
+            continue
         found = []
         for guard in (nullcontext, elsewhere):
             metric = build(spec.at(4) if takes_k(spec.name) else spec, inputs=inputs)
@@ -165,9 +175,8 @@ def test_a_metric_alone_gives_the_same_without_waiting(name):
         assert close(*found), form
 
 
-@pytest.mark.parametrize("rule", TIE_RULES)
-@pytest.mark.parametrize("target", ["csr", "of the candidates"])
-def test_candidates_give_the_same_without_waiting(target, rule):
+@pytest.mark.parametrize(("rule", "target"), [*zip(TIE_RULES, ("of the candidates", "csr", "csr", "of the candidates", "csr"))])
+def test_candidates_give_the_same_without_waiting(rule, target):
     scores, truth, train = problem(3, torch.float32)
     items = torch.stack([torch.randperm(ITEMS, generator=torch.Generator().manual_seed(user))[:20] for user in range(USERS)])
     items[torch.rand(items.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = -1
@@ -241,7 +250,7 @@ def cells(draw):
     return torch.tensor(values, dtype=torch.float64), draw(st.integers(0, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cells())
 def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
     dense, width = given_cells
@@ -443,7 +452,7 @@ def test_16_bit_scores_are_ranked_as_given(guard, dtype):
 
 def test_a_device_without_float64_sums_in_float32(monkeypatch):
     """As MPS does; here the CPU is such a device."""
-    scores, truth, train = problem(6, torch.float32)
+    scores, truth, train = problem(6, torch.float32, density=0.03)
 
     class NoFloat64(NoWaiting):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -178,8 +178,8 @@ class _OfRanks(StatefulMetric):
     def compute(self) -> Tensor:
         if bad := int(getattr(self, self._bad)):
             raise InputError(
-                f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row whose scores hold NaN or +inf, or whose "
-                "target is no column of the scores."
+                f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row whose scores hold NaN or +inf, or "
+                "whose target is no column of the scores."
             )
         return torch.as_tensor(getattr(self, self._total) / getattr(self, self._rows))
 
