@@ -241,6 +241,9 @@ class Evaluator(nn.Module):
 
         With `items [batch, n]`, item numbers (-1 fills up short rows), `preds [batch, n]` are the scores of these candidates, and
         nothing else was offered. The truth goes by item number as ever, or is dense `[batch, n]`, a rating for each candidate.
+
+        Off the CPU nothing here waits for the device, but for a dense `[batch, items]` target on it, whose number of cells is data,
+        `bootstrap`, `repeated_users="drop"`, and masking by very long train rows; `docs/devices.md` has the forms that never wait.
         """
         if user_indices is None and self.masks_seen:
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")

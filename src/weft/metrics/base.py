@@ -201,7 +201,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
         The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With `items [batch, n]`, the scores are
         those of some candidates of each row: item numbers, -1 where a row has fewer. A metric that reads blocks may be given them
-        ready-made instead of a target.
+        ready-made instead of a target. Off the CPU nothing here waits for the device, but for a dense target on it, whose number of
+        cells is data.
         """
         if target is None:
             raise InputError(f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of each row.")
