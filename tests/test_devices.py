@@ -212,6 +212,51 @@ def read_labels():
     }
 
 
+RANKING = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
+EVALUATIONS = {
+    "lists without seen items": ("lists", RANKING, {"mask_seen": True, "ties": "random"}),
+    "lists of warm items": ("lists", RANKING, {"mask_seen": True, "candidates": "warm", "ties": "expected"}),
+    "warm items": ("scores", BUILT_IN, {"candidates": "warm", "ties": "optimistic"}),
+    "complete lists": ("lists", BUILT_IN, {"candidates": "listed", "mask_seen": True, "ties": "expected"}),
+    "sampled negatives": ("scores", BUILT_IN, {"strategy": "sampled", "num_negatives": 9, "correction": "rank_estimate"}),
+    "resampled users": ("scores", ["nDCG", "Gini", "PopRSP"], {"bootstrap": 20}),
+}
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+def test_evaluate_gives_the_same_with_fixed_shapes(name):
+    """It may wait, for a source if for nothing else; but its batches are those of the device."""
+    source, metrics, given_settings = EVALUATIONS[name]
+    scores, dense, train = problem(5, torch.float32)
+    users, items = list(range(USERS)), list(range(ITEMS))
+    of_users = [[item for item in items if row[item]] for row in (scores > 0.2).tolist()]
+    lists = {user: {item: float(scores[user, item]) for item in of_users[user]} for user in users}
+    truth = {user: {item: value for item, value in enumerate(row) if value} for user, row in enumerate(dense.tolist())}
+    labels = {name: dict(enumerate(labels)) for name, labels in about(USERS, ITEMS).items()}
+    about_scores = {"users": users} if source == "scores" else {}
+
+    def run():
+        given_source = scores.clone() if source == "scores" else lists
+        return weft.evaluate(
+            given_source,
+            truth,
+            metrics=metrics,
+            top_k=[1, 5],
+            train=train.int(),
+            items=items,
+            **about_scores,
+            **labels,
+            **given_settings,
+        )
+
+    usual = run()
+    with like_any_device():
+        other = run()
+    assert usual.counts == other.counts
+    for one, also in zip(usual.values, other.values):
+        assert close([one.value, one.std_error, one.boot_low], [also.value, also.std_error, also.boot_low]), one.name
+
+
 def test_blocks_for_authors_do_not_wait():
     scores, truth, _ = problem(4, torch.float32)
 
