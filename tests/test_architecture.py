@@ -38,6 +38,7 @@ STATIONS = [
     "report",
     "testing",
     "demo",
+    "integrations",
     "gates",
     "config",
     "plan",
