@@ -1,5 +1,9 @@
-"""Every built-in metric by an example name, and whatever they may ask of a run."""
+"""Every built-in metric by an example name, whatever they may ask of a run, and an author's metric of each of the four kinds."""
 
+import torch
+from torchmetrics.utilities import dim_zero_cat
+
+import weft
 from weft.registry import all_metrics
 
 BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
@@ -13,3 +17,68 @@ def about(num_users, num_items):
         "item_clusters": [(1, 2, 3, 2, None)[number % 5] for number in range(num_items)],
         "item_features": [{"drama", number % 3} - {0} if number % 4 else set() for number in range(num_items)],
     }
+
+
+class FirstHalf(weft.UserAverageTopKMetric):
+    """Of an author: hits of the first half of the list."""
+
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        half = (self.k + 1) // 2
+        return top_k_rel[:, :half].sum(dim=1) / half
+
+
+class FarOff(weft.RatingMetric):
+    """Of an author: the share of ratings that are missed by more than one."""
+
+    bounds = (0.0, 1.0)
+
+    def compute_errors(self, preds, target):
+        return ((preds - target).abs() > 1).to(target.dtype)
+
+
+class ScoreRange(weft.BaseMetric):
+    """Of an author: the highest score less the lowest, from a maximum and a minimum."""
+
+    reads_scores = True
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.add_state("highest", torch.tensor(-torch.inf, dtype=torch.float64), dist_reduce_fx="max")
+        self.add_state("lowest", torch.tensor(torch.inf, dtype=torch.float64), dist_reduce_fx="min")
+
+    def update(self, preds, **kwargs):
+        self.highest = torch.maximum(self.highest, preds.max())
+        self.lowest = torch.minimum(self.lowest, torch.where(preds > -torch.inf, preds, torch.inf).min())
+
+    def compute(self):
+        return self.highest - self.lowest
+
+
+class Keeper(weft.TopKMetric):
+    """Of an author: keeps lists of several types and dimensions, and counts what is different in them."""
+
+    def __init__(self, k, **settings):
+        super().__init__(k, **settings)
+        for name in ("listed", "valid", "best", "sizes"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(self, preds, **kwargs):
+        self.listed.append(kwargs[f"top_{self.k}_indices"])  # int64, two dimensions
+        self.valid.append(kwargs["valid_users"] > 0)  # bool
+        self.best.append(kwargs[f"top_{self.k}_values"][:, 0].half())
+        self.sizes.append(torch.tensor(len(preds), dtype=torch.int32))  # no dimension
+
+    def compute(self):
+        if len(self.sizes) == 0:
+            return torch.tensor(torch.nan)
+        listed, valid, best, sizes = map(dim_zero_cat, (self.listed, self.valid, self.best, self.sizes))
+        assert (listed.dtype, valid.dtype, best.dtype, sizes.dtype) == (torch.int64, torch.bool, torch.float16, torch.int32)
+        assert len(listed) == len(valid) == len(best) == sizes.sum()
+        by_place = listed.double() @ torch.logspace(0, self.k - 1, self.k, base=3.0, dtype=torch.float64)
+        return (by_place[valid].sqrt().sum() + best.double().square().sum()) / sizes.sum()
+
+
+AUTHORS = (FirstHalf, FarOff, ScoreRange, Keeper)

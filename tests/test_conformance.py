@@ -149,17 +149,32 @@ class DeclaresTooMuch(weft.TopKMetric):
         return self.users
 
 
-@weft.register
-class ShapeOfAMean(weft.TopKMetric):
+class _OfScores(weft.TopKMetric):
+    """The best and the worst score, with states that a test can choose."""
+
+    reads_scores = True
+
     def __init__(self, k, **settings):
         super().__init__(k, **settings)
-        self.add_state("best", torch.tensor(-torch.inf), dist_reduce_fx="max")
+        self.add_state("best", torch.tensor(-torch.inf), dist_reduce_fx=self.how[0])
+        self.add_state("worst", torch.tensor(torch.inf), dist_reduce_fx=self.how[1])
 
     def update(self, preds, **kwargs):
-        self.best = torch.maximum(self.best, preds.max())
+        offered = torch.where(preds > -torch.inf, preds, torch.inf)
+        self.best, self.worst = torch.maximum(self.best, preds.max()), torch.minimum(self.worst, offered.min())
 
     def compute(self):
-        return self.best
+        return self.best - self.worst
+
+
+@weft.register
+class Extremes(_OfScores):
+    how = ("max", "min")
+
+
+@weft.register
+class ShapeOfAMean(_OfScores):
+    how = ("max", "mean")
 
 
 @weft.register
@@ -201,9 +216,8 @@ class Unnameable(_Broken):
 
 @weft.register
 class Unmarked(_Broken):
-    def add_state(self, name, *args, **kwargs):
-        if not name.startswith("of_"):
-            super().add_state(name, *args, **kwargs)
+    def name_of_own_state(self):
+        return "of_anybody"
 
 
 @weft.register
@@ -243,8 +257,9 @@ def test_every_check_is_shown_to_fail():
     assert set(BREAKAGES) == set(CHECKS)
 
 
-def test_states_that_are_not_sums_cannot_be_merged():
-    with pytest.raises(weft.errors.SettingError, match="not a sum"):
+def test_what_is_no_sum_minimum_maximum_or_list_cannot_be_merged():
+    run_check("merges_shards", "Extremes")
+    with pytest.raises(weft.errors.SettingError, match=r"'worst' is no sum.*'sum', 'min', 'max' or 'cat'"):
         run_check("merges_shards", "ShapeOfAMean")
 
 

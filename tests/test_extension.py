@@ -719,11 +719,12 @@ def test_an_exception_in_a_metric_leaves_no_half_counted_batch():
     assert evaluator.compute()[f"Precision@{K}"] == expected()
 
 
-def test_merging_wants_sums():
-    class Maximum(weft.TopKMetric):
+@pytest.mark.parametrize("how", ["max", "mean"])
+def test_merging_wants_what_adds_up(how):
+    class Top(weft.TopKMetric):
         def __init__(self, k, **kwargs):
             super().__init__(k, **kwargs)
-            self.add_state("top", torch.tensor(0.0), dist_reduce_fx="max")
+            self.add_state("top", torch.tensor(0.0), dist_reduce_fx=how)
 
         def update(self, preds, **kwargs):
             self.top = torch.maximum(self.top, kwargs[f"top_{self.k}_values"].max())
@@ -731,12 +732,17 @@ def test_merging_wants_sums():
         def compute(self):
             return self.top
 
-    weft.register(Maximum)
-    a, b = (weft.Evaluator(f"Maximum@{K}") for _ in range(2))
+    weft.register(Top)
+    a, b, whole = (weft.Evaluator(f"Top@{K}") for _ in range(3))
     a.update(SCORES[:5], TARGET[:5])
     b.update(SCORES[5:], TARGET[5:])
-    with pytest.raises(SettingError, match=r"Maximum@4 cannot be merged: its state 'top' is not a sum"):
+    whole.update(SCORES, TARGET)
+    if how == "max":
         a.merge(b)
+        assert a.compute()[f"Top@{K}"] == whole.compute()[f"Top@{K}"] > 0
+    else:
+        with pytest.raises(SettingError, match=r"Top@4 cannot be merged: its state 'top' is no sum, minimum, maximum or list"):
+            a.merge(b)
 
 
 def test_a_batch_that_one_metric_counted_and_another_refused_is_taken_back():

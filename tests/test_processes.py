@@ -1,4 +1,4 @@
-"""Two processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven shares."""
+"""Several processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven shares and with none at all."""
 
 import socket
 import time
@@ -7,20 +7,29 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torchmetrics import MetricCollection
 
-from everything import BUILT_IN, about
+import weft
+from everything import AUTHORS, BUILT_IN, about
 from test_conformance import VARIANTS
+from weft.errors import SettingError
 from weft.names import parse
 from weft.registry import build, takes_k
 
 USERS, ITEMS, K = 41, 19, 5
+# By number of processes: where each one's share of the users ends. "none" has a process without users.
+SHARES = {2: {"uneven": (11, 41), "none": (0, 41)}, 4: {"none": (17, 17, 20, 41)}}
+TOGETHER = ("nDCG", "Gini", "AUC(scope=pooled)", "BiasDisparityBR", "Keeper")
 
 
 def metrics():
+    """By name, one of each: built in and their variants, of authors, of ranks."""
     specs = [parse(name) for name in (*BUILT_IN, *VARIANTS)]
     train = (torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(1)) < 0.3).int()
     inputs = {**about(USERS, ITEMS), "train": train, "num_users": USERS, "num_items": ITEMS}
-    return {str(spec): build(spec.at(K) if takes_k(spec.name) else spec, inputs=inputs) for spec in specs}
+    found = {str(spec): build(spec.at(K) if takes_k(spec.name) else spec, inputs=inputs) for spec in specs}
+    found |= {kind.__name__: kind(K) if takes_k(kind) else kind() for kind in AUTHORS}
+    return found | {kind.__name__.lower(): kind(K) for kind in (weft.HR, weft.NDCG, weft.MRR)}
 
 
 def computed(metric):
@@ -34,36 +43,118 @@ def data():
     return torch.rand((USERS, ITEMS), generator=generator), (torch.rand((USERS, ITEMS), generator=generator) < 0.2) * 3.0
 
 
-def work(rank, port, queue):
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def arguments(metric, rows):
+    """What a metric is told about some users."""
     scores, target = data()
-    share = slice(0, 11) if rank == 0 else slice(11, None)
+    if type(metric) in (weft.HR, weft.NDCG, weft.MRR):
+        return (weft.get_topk_ranks(scores[rows], target[rows].argmax(1), K),)
+    return scores[rows], target[rows], torch.arange(USERS)[rows]
+
+
+def feed(metric, first=0, last=USERS, size=USERS):
+    """Add the users in batches."""
+    for start in range(first, last, size):
+        metric.update(*arguments(metric, slice(start, min(start + size, last))))
+    return metric
+
+
+class Unequal(weft.BaseMetric):
+    """Keeps lists that are not joined, of which there must be as many in each process."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.add_state("batches", [], dist_reduce_fx=None)
+
+    def update(self, preds, **kwargs):
+        self.batches.append(preds.sum())
+
+    def compute(self):
+        return torch.stack(list(self.batches)).sum()
+
+
+class Ragged(weft.TopKMetric):
+    """Keeps lists whose tensors are of another width in each process."""
+
+    def __init__(self, k, **settings):
+        super().__init__(k, **settings)
+        self.add_state("rows", [], dist_reduce_fx="cat")
+
+    def update(self, preds, **kwargs):
+        self.rows.append(preds[:, : 1 + dist.get_rank()])
+
+    def compute(self):
+        return self.rows.sum()
+
+
+def work(rank, size, port, queue):
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    torch.set_num_threads(1)
     found = {}
-    for name, metric in metrics().items():
-        metric.update(scores[share], target[share], torch.arange(USERS)[share])
-        found[name] = computed(metric)
+    for case, ends in SHARES[size].items():
+        first = ends[rank - 1] if rank else 0
+        for name, metric in metrics().items():
+            feed(metric, first, ends[rank], size=3 + rank)
+            found[case, name] = computed(metric)
+            if name in TOGETHER:  # what was gathered is let go again: each process goes on with its own
+                found[case, name, "again"] = computed(feed(metric, rank, rank + 1))
+        found[case, "collection"] = computed(feed(collection(), first, ends[rank], size=5))
+    # A value of all processes in every step, and a metric that keeps to its own.
+    rows = slice(*(0, 11) if rank == 0 else (11, 12))
+    stepwise = weft.metrics.nDCG(K, dist_sync_on_step=True)
+    found["step"] = float(stepwise(*arguments(stepwise, rows)))
+    found["after the step"] = float(stepwise.compute())
+    found["own"] = float(weft.metrics.nDCG(K, sync_on_compute=False)(*arguments(None, rows)))
+    for metric in (Unequal(), Ragged(K)):
+        try:
+            feed(metric, 0, 1 + rank, size=1).compute()
+        except SettingError as error:
+            found[type(metric).__name__] = str(error)
     queue.put((rank, found))
     dist.barrier()  # nobody leaves while another still listens
     dist.destroy_process_group()
 
 
-@pytest.mark.slow
-def test_two_processes_equal_one():
+def collection():
+    found = metrics()
+    return MetricCollection({name: found[name] for name in TOGETHER})
+
+
+def launch(size):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     queue = mp.get_context("spawn").SimpleQueue()
-    processes = mp.spawn(work, args=(port, queue), nprocs=2, join=False)
-    deadline = time.monotonic() + 120
+    processes = mp.spawn(work, args=(size, port, queue), nprocs=size, join=False)
+    deadline = time.monotonic() + 180
     while not processes.join(timeout=5):  # False while any still runs; raises what a process raised
         if time.monotonic() > deadline:
             for process in processes.processes:
                 process.kill()
-            pytest.fail("the two processes did not finish within two minutes")
-    found = dict(queue.get() for _ in range(2))
-    scores, target = data()
+            pytest.fail(f"the {size} processes did not finish within three minutes")
+    return dict(queue.get() for _ in range(size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SHARES)
+def test_several_processes_equal_one(size):
+    found = launch(size)
+    same = {"abs": 1e-9, "rel": 1e-9, "nan_ok": True}
     for name, metric in metrics().items():
-        metric.update(scores, target)
-        expected = computed(metric)
-        assert found[0][name] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
-        assert found[1][name] == pytest.approx(expected, abs=1e-9, nan_ok=True), name
+        expected = computed(feed(metric))
+        more = computed(feed(metric, 0, size, size=1))
+        for rank in range(size):
+            for case in SHARES[size]:
+                assert found[rank][case, name] == pytest.approx(expected, **same), (rank, case, name)
+                assert found[rank].get((case, name, "again"), more) == pytest.approx(more, **same), (rank, case, name)
+    expected = computed(feed(collection()))
+    one, other = (float(weft.metrics.nDCG(K)(*arguments(None, rows))) for rows in (slice(0, 11), slice(11, 12)))
+    evaluated = [int((data()[1][rows] > 0).any(1).sum()) for rows in (slice(0, 11), slice(11, 12))]
+    weights = [evaluated[0], (size - 1) * evaluated[1]]
+    together = (one * weights[0] + other * weights[1]) / sum(weights)
+    for rank in range(size):
+        for case in SHARES[size]:
+            assert found[rank][case, "collection"] == pytest.approx(expected, **same), (rank, case)
+        assert found[rank]["step"] == pytest.approx(together) == found[rank]["after the step"]
+        assert found[rank]["own"] == pytest.approx(other if rank else one)
+        assert "Unequal cannot be gathered: its list 'batches' holds [1, 2" in found[rank]["Unequal"]
+        assert "Ragged@5 cannot be gathered: its list 'rows'" in found[rank]["Ragged"]

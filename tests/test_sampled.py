@@ -314,8 +314,8 @@ def test_many_negatives_in_few_users_at_once(monkeypatch):
     common = {"train": train, "metrics": ["nDCG@5", "AUC"], "strategy": "sampled", "num_negatives": 30}
     expected = weft.evaluate(scores, truth, **common)
     taken = []
-    monkeypatch.setattr("weft.run._BATCH_POSITIONS", 100)
-    monkeypatch.setattr("weft.run._progress_bar", _recording(taken))
+    monkeypatch.setattr("weft.job._BATCH_POSITIONS", 100)
+    monkeypatch.setattr("weft.job._progress_bar", _recording(taken))
     found = weft.evaluate(scores, truth, **common)
     assert sum(taken) == 40 and max(taken) <= 3
     assert [value.value for value in found.values] == pytest.approx([value.value for value in expected.values], abs=1e-12)

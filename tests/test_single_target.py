@@ -10,7 +10,8 @@ import torch
 from torchmetrics import MetricCollection
 
 import weft
-from weft.errors import InputError, SettingError, WeftError
+from weft.errors import InputError, SettingError, UnknownParameter, WeftError
+from weft.ranking import TieRule
 
 ROWS, ITEMS = 40, 17
 GENERATOR = torch.Generator().manual_seed(9)
@@ -77,6 +78,137 @@ def test_equal_to_the_metrics_on_leave_one_out_data(name, k):
     assert float(single.compute()) == pytest.approx(float(general.compute()), abs=1e-12)
     evaluated = weft.evaluate(SCORES, {row: [int(item)] for row, item in enumerate(TARGET)}, metrics=[general.spec])
     assert float(single.compute()) == pytest.approx(evaluated[str(general.spec)], abs=1e-12) and 0 < float(single.compute()) <= 1
+
+
+RULES = ["index", "random", "pessimistic", "optimistic"]
+USERS = torch.randperm(1000, generator=GENERATOR)[:ROWS]
+KINDS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+def rank_by_rule(row, target, topk, rule, user):
+    """By definition: whoever is offered and scores higher comes first; of those that score alike, as the rule says."""
+    if row[target] == -math.inf:
+        return topk + 1
+    alike = [i for i in range(len(row)) if row[i] == row[target] and i != target]
+    drawn = TieRule(rule.split()[0], 3).hash(torch.tensor([user]), torch.arange(len(row))[None])[0].tolist()
+    first = {
+        "index": [i for i in alike if i < target],
+        "random": [i for i in alike if drawn[i] < drawn[target]],
+        "pessimistic": alike,
+        "optimistic": [],
+    }[rule]
+    return min(topk + 1, 1 + sum(score > row[target] for score in row) + len(first))
+
+
+@pytest.mark.parametrize("topk", [1, 4, ITEMS, ITEMS + 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_ranks_under_each_tie_rule_by_definition(rule, topk):
+    ranks = weft.get_topk_ranks(SCORES, TARGET, topk, ties=rule, seed=3, user_indices=USERS)
+    wanted = [rank_by_rule(*row, topk, rule, user) for *row, user in zip(SCORES.tolist(), TARGET.tolist(), USERS.tolist())]
+    assert ranks.flatten().tolist() == wanted
+    assert len(set(wanted)) > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rule", RULES)
+def test_equal_to_the_metrics_under_each_tie_rule(rule, kind):
+    """Alone and in an Evaluator, in batches, with targets that are not offered (a fifth of them)."""
+    scores = (SCORES / 7).to(kind)
+    names = {f"{name}@{k}": str(general(k=k).spec) for name, (_, general) in PAIRS.items() for k in (1, 3, 10)}
+    single = MetricCollection({f"{name}@{k}": metric(k) for name, (metric, _) in PAIRS.items() for k in (1, 3, 10)})
+    alone = [general(k=k, ties=rule, seed=5) for _, general in PAIRS.values() for k in (1, 3, 10)]
+    evaluator = weft.Evaluator(list(names.values()), ties=rule, seed=5)
+    for rows in torch.arange(ROWS).split(13):
+        users = USERS[rows]
+        single.update(weft.get_topk_ranks(scores[rows], TARGET[rows], 10, ties=rule, seed=5, user_indices=users))
+        for other in (*alone, evaluator):
+            other.update(scores[rows], TARGET[rows], users)
+    found, result = single.compute(), evaluator.compute()
+    assert result.counts["relevant_not_offered"] > 0
+    for metric in alone:
+        assert float(metric.compute()) == pytest.approx(result[str(metric.spec)], abs=1e-12)
+    for name, general in names.items():
+        assert float(found[name]) == pytest.approx(result[general], abs=1e-12), name
+
+
+def test_bounds_of_tied_targets():
+    """Every rule lies between the worst and the best; the mean of many random draws is the expected value."""
+    ranks = {rule: weft.get_topk_ranks(SCORES, TARGET, ITEMS, ties=rule) for rule in RULES}
+    assert (ranks["optimistic"] <= ranks["random"]).all() and (ranks["random"] <= ranks["pessimistic"]).all()
+    assert (ranks["optimistic"] < ranks["pessimistic"]).any()
+    metric, expected = weft.NDCG(k=5), weft.metrics.nDCG(k=5, ties="expected")
+    for seed in range(300):
+        metric.update(weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", seed=seed))
+    expected.update(SCORES, TARGET)
+    assert float(metric.compute()) == pytest.approx(float(expected.compute()), abs=0.01)
+
+
+def test_an_expectation_is_no_rank():
+    with pytest.raises(SettingError, match=r'expected.*one rank cannot tell.*nDCG\(k=10, ties="expected"\)'):
+        weft.get_topk_ranks(SCORES, TARGET, 5, ties="expected")
+    with pytest.raises(SettingError, match=r"ties='best'.*index"):
+        weft.get_topk_ranks(SCORES, TARGET, 5, ties="best")
+    with pytest.raises(InputError, match="user_indices"):
+        weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", user_indices=USERS[:3])
+
+
+def test_random_ties_depend_on_the_user_and_not_on_the_batch():
+    whole = weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", user_indices=USERS)
+    parts = [
+        weft.get_topk_ranks(SCORES[rows], TARGET[rows], 5, ties="random", user_indices=USERS[rows])
+        for rows in torch.arange(ROWS).split(7)
+    ]
+    assert torch.equal(torch.cat(parts), whole)
+    assert not torch.equal(weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", seed=1, user_indices=USERS), whole)
+
+
+MOVED = {
+    "to": lambda ranks: ranks.to(torch.int32),
+    "clone": torch.clone,
+    "cat": lambda ranks: torch.cat([ranks, ranks]),
+    "cat with plain ones": lambda ranks: torch.cat([torch.tensor([[1]]), ranks]),
+    "stack": lambda ranks: torch.stack([ranks, ranks]),
+    "row": lambda ranks: ranks[0],
+    "some rows": lambda ranks: ranks[torch.tensor([0])],
+    "resampled": lambda ranks: ranks.index_select(0, torch.tensor([0, 0])),
+    "split": lambda ranks: ranks.split(1)[0],
+    "flat": lambda ranks: ranks.flatten(),
+    "squeezed": lambda ranks: ranks.squeeze(1).contiguous().view(-1),
+    "copied": copy.deepcopy,
+    "pickled": lambda ranks: pickle.loads(pickle.dumps(ranks)),
+    "like it": torch.zeros_like,
+}
+
+
+@pytest.mark.parametrize("moved", MOVED.values(), ids=MOVED)
+def test_ranks_remember_where_they_were_cut(moved):
+    ranks = moved(weft.get_topk_ranks(SCORES, TARGET, 3))
+    with pytest.raises(SettingError, match=r"k=5.*topk=3"):
+        weft.HR(k=5).update(ranks)
+    assert isinstance(ranks, torch.Tensor) and repr(ranks).startswith("tensor(")
+
+
+def test_joined_ranks_were_cut_at_the_smallest():
+    joined = torch.cat([weft.get_topk_ranks(SCORES, TARGET, topk) for topk in (9, 4, 7)])
+    with pytest.raises(SettingError, match="topk=4"):
+        weft.HR(k=5).update(joined)
+    weft.HR(k=4).update(joined)
+
+
+def test_what_is_computed_of_ranks_is_an_ordinary_tensor():
+    ranks = weft.get_topk_ranks(SCORES, TARGET, 3)
+    for computed in (ranks <= 2, 1 / ranks, ranks.double(), ranks.sum(), ranks + 1, ranks.float().mean()):
+        assert type(computed) is torch.Tensor
+    assert ranks.tolist() == ranks.numpy().tolist()
+
+
+@pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
+def test_settings_of_torchmetrics(metric):
+    assert metric(k=3, sync_on_compute=False, compute_with_cache=False).sync_on_compute is False
+    with pytest.raises(UnknownParameter, match=r"no parameter 'sync_on_computer'. Did you mean 'sync_on_compute'"):
+        metric(k=3, sync_on_computer=False)
+    with pytest.raises(UnknownParameter, match="no parameter 'ties'"):
+        metric(k=3, ties="index")
 
 
 def test_by_hand():

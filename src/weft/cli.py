@@ -67,7 +67,8 @@ def _stop(message: str, code: int) -> None:
         import traceback
 
         traceback.print_exc()
-    print(message, file=sys.stderr)
+    rank = os.environ.get("RANK", "0") if int(os.environ.get("WORLD_SIZE", "1")) > 1 else "0"
+    print(message if rank == "0" else f"rank {rank}: {message}", file=sys.stderr)
     raise SystemExit(code) from None
 
 
@@ -286,8 +287,20 @@ def evaluate(
     chosen = one_of("--format", format, options.FORMATS)
     reading = Reading(separator, header, ids, column or [])
     settings["slices"] = slices(slice, reading)
-    with _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
+    with _processes(), _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
         _evaluate(config, flags, gate or [], chosen, out, said)
+
+
+@contextmanager
+def _processes() -> Iterator[None]:
+    """All that torchrun started, together. Where it did not, nothing is loaded for it."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        yield
+        return
+    from weft.engines.distributed import joined
+
+    with joined():
+        yield
 
 
 @contextmanager
@@ -329,6 +342,8 @@ def _evaluate(
         step("loading torch")
         from weft import gates, plan
         from weft.config import from_mapping, load
+        from weft.engines.distributed import evaluate as distributed_evaluate
+        from weft.engines.distributed import this_process
         from weft.report.tables import RESULT_FORMATS, save_all
 
         configuration = from_mapping(flags) if config is None else load(config, flags)
@@ -344,7 +359,10 @@ def _evaluate(
         folder = Path() if config is None else config.parent
         ready = gates.ready(given_in_file, models=models, profile=profile, folder=folder)
         ready += gates.ready(given, models=models, profile=profile)
-        run = plan.run(configuration, step)
+        if this_process() > 0:  # the first one tells what all have found
+            list(plan.results(configuration, evaluate=distributed_evaluate))
+            return
+        run = plan.run(configuration, step, evaluate=distributed_evaluate)
         results = list(run)
     for warning in run.warnings:
         print(f"warning: {said(warning)}", file=sys.stderr)

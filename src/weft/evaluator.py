@@ -23,7 +23,7 @@ from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, float_type, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
-from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users
+from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers
 from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
@@ -247,7 +247,7 @@ class Evaluator(nn.Module):
             raise InputError(f"update() needs user_indices, to know {why}.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
         offered: Tensor | ListRows = scores
-        candidates = None if items is None else _item_numbers(items, scores)
+        candidates = None if items is None else item_numbers(items, scores)
         if candidates is None:
             num_items = scores.shape[1]
             self._check_items(num_items)
@@ -568,9 +568,7 @@ class Evaluator(nn.Module):
             others = [name for name in classes if not name.startswith("weft.")]
             digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
             for name, given in self.inputs.items():
-                digests[name] = given.cells.fingerprint() if isinstance(given, Train) else given
-                if isinstance(given, (Labels, Features)):
-                    digests[name] = given.fingerprint()
+                digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
             about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
             self._identity = {**self._settings(), **about, **digests}
         return self._identity
@@ -630,16 +628,6 @@ class Evaluator(nn.Module):
         device = self.sums.device
         self._take(put_together([self.gathered(), other.gathered()], self._own))
         self.to(device)
-
-
-def _item_numbers(items: Any, scores: Tensor) -> Tensor:
-    """The number of the item that each score is of, `[batch, n]`."""
-    numbers = torch.as_tensor(items, device=scores.device)
-    if numbers.shape != scores.shape:
-        raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
-    if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
-        raise InputError(f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows.")
-    return numbers.long()
 
 
 def _with(value: MetricValue, found: Resampled) -> MetricValue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,6 +149,10 @@ class Offer:
         return Interactions.from_codes(users, items, np.ones(len(items)), num_users, num_items)
 
 
+# What is counted on the way.
+COUNTED = ("candidates", "candidates_not_listed", "users_with_few_negatives", "users_without_candidates")
+
+
 class Offers:
     """What the users of a problem are offered. What is counted on the way is in `counts`, by the names that a result has.
 
@@ -168,9 +172,23 @@ class Offers:
             self._sampler = make_sampler(choice, np.flatnonzero(chosen), self._item_keys, problem.train, seed)
         few = "users_with_few_negatives" if choice.is_drawn else "users_without_candidates"
         self.counts = Counter(dict.fromkeys(("candidates", few) if choice.is_per_user else (), 0))
-        if self.columns is not None:
-            self.counts["candidate_items"] = int(self.columns.sum())
         self._digest = np.zeros(2, dtype=np.uint64)
+
+    @property
+    def all_counts(self) -> dict[str, int]:
+        """What was counted, and how many items can be offered where that is not every item."""
+        return {**({} if self.columns is None else {"candidate_items": int(self.columns.sum())}), **self.counts}
+
+    def counted(self) -> dict[str, list[int]]:
+        """What was counted and met on the way, as plain numbers for `count`."""
+        return {"counts": [self.counts[name] for name in sorted(COUNTED)], "digest": [int(part) for part in self._digest]}
+
+    def count(self, counted: Mapping[str, list[int]]) -> None:
+        """Add what was counted elsewhere, of other users."""
+        for name, number in zip(sorted(COUNTED), counted["counts"]):
+            if number or name in self.counts:
+                self.counts[name] += number
+        self._digest += np.array(counted["digest"], dtype=np.uint64)
 
     @property
     def widths(self) -> Numbers:

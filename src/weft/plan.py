@@ -33,9 +33,21 @@ class Outcome:
         return len(self.results)
 
 
-def run(configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False) -> Outcome:
-    """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for each model."""
-    found = list(results(configuration, begin, progress=progress))
+Evaluate = Callable[..., Result]
+
+
+def run(
+    configuration: Configuration,
+    begin: Callable[[str], None] = lambda what: None,
+    *,
+    progress: bool = False,
+    evaluate: Evaluate = evaluate,
+) -> Outcome:
+    """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for each model.
+
+    `evaluate`: `weft.evaluate`, or what takes its place where the work is shared out.
+    """
+    found = list(results(configuration, begin, progress=progress, evaluate=evaluate))
     comparisons, warnings = _compare(configuration, found, begin)
     if not configuration.evaluation.save_per_user:  # they were kept for the tests
         found = [replace(result, per_user=None) for result in found]
@@ -43,7 +55,11 @@ def run(configuration: Configuration, begin: Callable[[str], None] = lambda what
 
 
 def results(
-    configuration: Configuration, begin: Callable[[str], None] = lambda what: None, *, progress: bool = False
+    configuration: Configuration,
+    begin: Callable[[str], None] = lambda what: None,
+    *,
+    progress: bool = False,
+    evaluate: Evaluate = evaluate,
 ) -> Iterator[Result]:
     """The result of each model, as soon as it is there; with values per user if they are to be saved or tested."""
     refuse_incomplete(configuration)

@@ -89,13 +89,13 @@ def _empty_users() -> tuple[str, ...]:
 
 
 def _missing_lists() -> tuple[str, ...]:
-    from weft.run import MISSING_LISTS
+    from weft.job import MISSING_LISTS
 
     return MISSING_LISTS
 
 
 def _duplicates() -> tuple[str, ...]:
-    from weft.run import DUPLICATES
+    from weft.job import DUPLICATES
 
     return DUPLICATES
 

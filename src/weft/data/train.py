@@ -50,6 +50,14 @@ class Train:
         mine, theirs = self.cells, other.cells
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
 
+    def fingerprint(self) -> str:
+        """A short digest of the cells."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.cells.fingerprint()
+
     @property
     def num_items(self) -> int:
         """Items of the catalogue."""

@@ -10,43 +10,35 @@ import inspect
 import re
 from abc import ABCMeta
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-import torchmetrics
 from torch import Tensor
-from torchmetrics.utilities import dim_zero_sum
 
-from weft.blocks import Batch, MetricBlock, open_batch
+from weft.blocks import Batch, MetricBlock, complete_lists, open_batch
+from weft.data import ListRows, Train
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
-from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean, one_of, whole_number
+from weft.errors import InputError, SettingError, did_you_mean, one_of, whole_number
+from weft.metrics.stateful import Bounds as Bounds
+from weft.metrics.stateful import StatefulMetric
 from weft.names import Spec, Value
 from weft.ranking import TieRule, top_k
 from weft.registry import SETTINGS, parameters, required_inputs
 from weft.sources.base import as_tensor
 
-Bounds = tuple[float | None, float | None]
 EMPTY_USERS = ("skip", "zero")
-_TORCHMETRICS_SETTINGS = (
-    "compute_on_cpu",
-    "compute_with_cache",
-    "dist_sync_fn",
-    "dist_sync_on_step",
-    "distributed_available_fn",
-    "process_group",
-    "sync_on_compute",
-)
 
 
 class _MetricType(ABCMeta):
-    """Gives every finished metric a state whose name is the metric's own.
+    """Gives every finished metric a state whose name is the metric's own: the number of rows that it has met.
 
     TorchMetrics' `MetricCollection` shares one state between metrics whose states have the same names and agree after the first
-    batch, as those of any two metrics without a hit do. With a name of its own, a metric is never mistaken for another.
+    batch, as those of any two metrics without a hit do. With a name of its own, a metric is never mistaken for another, nor are
+    its states when they are loaded or merged.
     """
 
     definitions: ClassVar[Counter[str]] = Counter()
@@ -61,9 +53,9 @@ class _MetricType(ABCMeta):
         if not alone:
             return metric
         metric.add_states()
-        about = f"{cls.__module__} {cls.__qualname__} {metric._definition} {metric.spec} {metric.settings()}"
-        name = re.sub(r"\W+", "_", about)
-        metric.add_state(f"of_{name}", torch.zeros(()), dist_reduce_fx="sum", persistent=False)
+        metric._own_state = metric.name_of_own_state()
+        persistent = any(metric._persistent.values())  # saved with the others, so that nobody else takes them
+        metric.add_state(metric._own_state, torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum", persistent=persistent)
         return metric
 
 
@@ -80,22 +72,18 @@ def _taking_a_target(written: Callable[..., None]) -> Callable[..., None]:
     return update
 
 
-class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
+class BaseMetric(StatefulMetric, metaclass=_MetricType):
     """A metric without a cut-off.
 
     Settings, the same for every metric: `relevance_threshold`, `ties`, `seed`, `empty_users`, and those of TorchMetrics.
     Inside an `Evaluator` the run's settings hold.
     """
 
-    full_state_update = False
-    is_differentiable = False
     higher_is_better: bool | None = None
     target: float | None = None  # the best value, where that is neither the highest nor the lowest, or where it has a meaning
     k: int | None = None
-    _is_formula: bool = False
 
     family: ClassVar[str] = "custom"
-    bounds: Bounds = (None, None)
     reference: ClassVar[str] = ""
     undefined: ClassVar[str] = "no user has a value"  # why a value can be NaN
     undefined_cell: ClassVar[str] = ""  # the same for one of several values by label
@@ -115,6 +103,7 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
     under_sampling: str = "candidates"
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
+    _own_state: str
     # A user's own `update`, which reads blocks; None for metrics that take the batch itself.
     _update_from_blocks: ClassVar[Callable[..., None] | None] = None
 
@@ -127,21 +116,14 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         empty_users: str = "skip",
         **torchmetrics_settings: Any,
     ) -> None:
-        for name in torchmetrics_settings:
-            if name not in _TORCHMETRICS_SETTINGS:
-                known = [*parameters(type(self)), *SETTINGS]
-                raise UnknownParameter(
-                    f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
-                )
-        if self._is_formula:
-            torch.nn.Module.__init__(self)
-        else:
-            super().__init__(**torchmetrics_settings)
+        self._refuse_unknown(torchmetrics_settings, [*parameters(type(self)), *SETTINGS])
+        super().__init__(**torchmetrics_settings)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
         self._spec: Spec | None = None
-        self._rows_met = 0  # rows without a user number are counted on, so that no two share one
+        # Rows without a user number are counted on, so that no two share one; from where, after a reset.
+        self._rows_met = self._first_row = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -167,6 +149,16 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
             cls.update = _taking_a_target(written)  # type: ignore[method-assign]
 
     # --------------------------------------------------------------------------------------------------------- names
+
+    @property
+    def title(self) -> str:
+        return str(self.spec)
+
+    def name_of_own_state(self) -> str:
+        """A name that no metric has that counts something else: another one, with other settings, or about other inputs."""
+        inputs = " ".join(given.fingerprint() for given in self.own_inputs().values())
+        about = f"{type(self).__module__} {type(self).__qualname__} {self._definition} {self.spec} {self.settings()} {inputs}"
+        return re.sub(r"\W+", "_", f"of {about}").rstrip("_")
 
     @property
     def spec(self) -> Spec:
@@ -198,11 +190,14 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
 
     # ----------------------------------------------------------------------------------------------------- computing
 
-    def update(self, preds: Tensor, target: Any = None, user_indices: Tensor | None = None, **blocks: Any) -> None:
+    def update(
+        self, preds: Tensor, target: Any = None, user_indices: Tensor | None = None, *, items: Any = None, **blocks: Any
+    ) -> None:
         """Add a batch: scores `[batch, items]` with `-inf` for what is not offered, and its truth.
 
-        The truth is dense or sparse `[batch, items]`, or the relevant items of each row. A metric that reads blocks may be
-        given them ready-made instead of a target.
+        The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With `items [batch, n]`, the scores are
+        those of some candidates of each row: item numbers, -1 where a row has fewer. A metric that reads blocks may be given them
+        ready-made instead of a target.
         """
         if target is None:
             raise InputError(f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of each row.")
@@ -210,26 +205,71 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
             raise InputError(
                 f"{type(self).__name__}.update() got {', '.join(map(repr, blocks))} beside a target; give one or the other."
             )
-        with self.open(preds, target, user_indices) as batch:
+        candidates = {} if items is None else {"items": items}
+        with self.open(preds, target, user_indices, **candidates) as batch:
             self.accumulate(batch)
         self._rows_met += len(preds)
+        setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        first = self._first_row = self._rows_met  # TorchMetrics resets on the way
+        try:
+            return super().forward(*args, **kwargs)
+        except BaseException:
+            self._rows_met = first
+            raise
+        finally:
+            self._first_row = 0
 
     def reset(self) -> None:
-        """Forget every batch."""
         super().reset()
-        self._rows_met = 0
+        self._rows_met = self._first_row
 
-    def open(self, preds: Tensor, target: Any, user_indices: Tensor | None = None) -> AbstractContextManager[Batch]:
+    def open(
+        self, preds: Tensor, target: Any, user_indices: Tensor | None = None, *, items: Any = None
+    ) -> AbstractContextManager[Batch]:
         """The batch that the metric's own settings see."""
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
+        offered: Tensor | ListRows = scores
+        candidates = None if items is None else item_numbers(items, scores)
+        num_items = scores.shape[1]
+        if candidates is not None:
+            num_items = self._count_items(target, candidates)
+            offered = complete_lists(scores, candidates, users, num_items)
         return open_batch(
-            scores,
-            rows_of_target(target, len(preds), preds.shape[1], preds.device),
+            offered,
+            rows_of_target(target, len(preds), num_items, preds.device, candidates),
             threshold=self.relevance_threshold,
             users=users,
             rule=self._rule,
             depth=self.k or 0,
         )
+
+    def known_items(self) -> set[int]:
+        """The numbers of items that the metric's inputs are about: one, unless they contradict each other; none if it has none."""
+        sizes = [
+            given.num_items if isinstance(given, Train) else given.size
+            for name, given in self.own_inputs().items()
+            if name != "user_groups"
+        ]
+        own = getattr(self, "num_items", None)
+        return {*sizes, *([] if own is None else [own])}
+
+    def _count_items(self, target: Any, candidates: Tensor) -> int:
+        """How many items there are, where the scores are those of candidates only.
+
+        As the metric's inputs say, or the columns of a target that is a matrix; else the numbers that occur tell enough.
+        """
+        if known := self.known_items():
+            return max(known)
+        shape = tuple(getattr(target, "shape", ()))
+        is_ids = isinstance(target, Tensor) and not (target.is_floating_point() or target.dtype == torch.bool or target.is_sparse)
+        if len(shape) == 2 and not is_ids and shape != tuple(candidates.shape):
+            return int(shape[1])
+        numbers = [candidates]
+        if isinstance(target, (list, tuple)) or (is_ids and shape != tuple(candidates.shape)):
+            numbers += [torch.as_tensor(row, device=candidates.device) for row in target]
+        return 1 + max((int(some.max()) for some in numbers if some.numel()), default=-1)
 
     def accumulate(self, batch: Batch) -> None:
         """Add a batch to the states. A metric with an `update` of its own is handed the blocks that it declared."""
@@ -240,6 +280,16 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
 
     def add_states(self) -> None:
         """Make the states of a metric that stands alone, once its parameters are known."""
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        has_own = prefix + self._own_state in state_dict
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if has_own:
+            self._rows_met = int(getattr(self, self._own_state))
+
+    def _add_states(self, states: Mapping[str, Any]) -> None:
+        super()._add_states(states)
+        self._rows_met += int(states[self._own_state])
 
     def needed_inputs(self) -> set[str]:
         """The inputs of the run that the metric cannot do without."""
@@ -263,9 +313,9 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         """Take back what was added since `states` were copied."""
         for name, value in states.items():
             setattr(self, name, value)
+        self._computed = None
 
-    def absorb(self, other: BaseMetric) -> None:
-        """Add the states of the same metric over other users."""
+    def _refuse_another(self, other: Any) -> None:
         if not isinstance(other, BaseMetric):
             raise SettingError(f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}.")
         mine, theirs = ((type(one), one.spec, one.settings()) for one in (self, other))
@@ -275,24 +325,6 @@ class BaseMetric(torchmetrics.Metric, metaclass=_MetricType):
         for name, given in self.own_inputs().items():
             if not given.same_as(further_inputs[name]):
                 raise SettingError(f"{self.spec} cannot absorb a metric that was made with another {name}.")
-        self._update_count += other._update_count
-        self._computed = None
-        self.restore(self.join_states(self.states(), other.states()))
-
-    def join_states(self, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-        """States of this metric over some users, and over others, as those over all of them."""
-        found: dict[str, Any] = {}
-        for name, reduction in self._reductions.items():
-            one, further = mine[name], theirs[name]
-            if isinstance(one, list):
-                found[name] = one + (further if isinstance(further, list) else [further])
-            elif reduction is dim_zero_sum:
-                if one.shape != further.shape:
-                    raise SettingError(f"{self.spec} cannot absorb a metric that was made for another number of items or groups.")
-                found[name] = one + further.to(one.device)
-            else:
-                raise SettingError(f"{self.spec} cannot be merged: its state {name!r} is not a sum (dist_reduce_fx='sum').")
-        return found
 
     def compute(self) -> Tensor:
         """The metric's value over all batches so far."""
@@ -325,6 +357,16 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
     if (users.is_floating_point() or users.is_complex() or users.dtype == torch.bool) and len(users):
         raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
     return scores, users.long()
+
+
+def item_numbers(items: Any, scores: Tensor) -> Tensor:
+    """The number of the item that each score is of, `[batch, n]`."""
+    numbers = torch.as_tensor(items, device=scores.device)
+    if numbers.shape != scores.shape:
+        raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
+    if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
+        raise InputError(f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows.")
+    return numbers.long()
 
 
 def check_users(users: Tensor, size: int, where: str) -> None:

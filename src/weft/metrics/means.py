@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.blocks import Batch, Lists, MetricBlock
-from weft.data import Label, Labels, Train
+from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, one_of
 from weft.metrics.base import BaseMetric, TopKMetric, check_users
 from weft.metrics.totals import CellSums, Ledger, OfItems, Sums, Total, UserSums, mean_of, standard_error_of
@@ -81,18 +81,18 @@ class SummedMetric(BaseMetric):
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch of other users or items than the inputs are about."""
-        inputs = self.own_inputs()
-        groups: Labels | None = inputs.pop("user_groups", None)
-        sizes = [given.num_items if isinstance(given, Train) else given.size for given in inputs.values()]
-        sizes += [total.num_items for total in self.totals() if isinstance(total, OfItems)]
-        for size in sizes:
+        for size in self.known_items():
             if size != batch.truth.num_items:
                 raise InputError(
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made for {size}; "
                     "give one column per item."
                 )
+        groups: Labels | None = self.own_inputs().get("user_groups")
         if groups is not None:
             check_users(batch.users, groups.size, "user_groups")
+
+    def known_items(self) -> set[int]:
+        return super().known_items() | {total.num_items for total in self.totals() if isinstance(total, OfItems)}
 
     def compute(self) -> Any:
         """The value over all batches so far; of a metric with labelled cells only, a value for each by its name."""

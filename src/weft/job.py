@@ -1,0 +1,475 @@
+"""An evaluation of all users of a source: what is given is read and checked, then users are evaluated, in any shares and order."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from weft.data import ListRows
+from weft.data.interactions import Interactions, check_threshold, digest_by_id
+from weft.data.recommendations import are_lists
+from weft.data.rows import SparseRows
+from weft.data.slices import parse_slices
+from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
+from weft.evaluator import Evaluator, as_cutoffs, decide_masking
+from weft.gathered import refuse_others
+from weft.names import Spec
+from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
+from weft.orders import Correction
+from weft.problem import ListOrder, Problem, pose
+from weft.profiles import adopt, choose, find_profile
+from weft.ranking import TIE_RULES, TieRule, within
+from weft.registry import as_list, expand, nameable
+from weft.result import Result, write_whole
+from weft.sources import RecommendationLists, Source, open_source
+from weft.states import packed, unpacked
+
+if TYPE_CHECKING:
+    from weft.metrics.base import BaseMetric
+
+MISSING_LISTS = ("zero", "skip")
+DUPLICATES = ("error", "keep-best")
+# The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
+_BATCH_BYTES = 1 << 26
+_BATCH_USERS = 1024
+# Positions of lists in one batch: what is computed for each of them should stay in the processor's cache.
+_BATCH_POSITIONS = 1 << 19
+_SAVE_EVERY = 60.0  # seconds between two writings of a checkpoint
+
+
+class Checkpoint:
+    """The file that an evaluation goes on from. `identity`: what must be the same of whoever goes on."""
+
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self._path, self._identity = path, identity
+        self._done: list[tuple[int, int]] = []
+        self._saved = time.monotonic()
+
+    def go_on(self, evaluator: Evaluator, offers: Offers, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Take up what was saved, if anything; gives what is left to do."""
+        if not self._path.exists():
+            return spans
+        document = unpacked(self._path)
+        if "done" not in document:
+            raise InputError(f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state reads it.")
+        try:
+            refuse_others(document["identity"], self._identity, "the checkpoint and an evaluation")
+        except SettingError as error:
+            raise SettingError(f"{self._path}: {error} Remove the file to begin anew.") from None
+        evaluator.set_extra_state(document["state"])
+        offers.count(document["offered"])
+        self._done = [(start, stop) for start, stop in document["done"]]
+        for done in self._done:
+            spans = [left for span in spans for left in _left_of(span, done)]
+        return spans
+
+    def add(self, evaluator: Evaluator, offers: Offers, start: int, stop: int) -> None:
+        """These users are done; saved now and then."""
+        if self._done and self._done[-1][1] == start:
+            start = self._done.pop()[0]
+        self._done.append((start, stop))
+        if time.monotonic() - self._saved < _SAVE_EVERY:
+            return
+        document = {
+            "identity": self._identity,
+            "state": evaluator.get_extra_state(),
+            "offered": offers.counted(),
+            "done": self._done,
+        }
+        write_whole({self._path: lambda file: file.write(packed(document))})
+        self._saved = time.monotonic()
+
+
+def _left_of(span: tuple[int, int], done: tuple[int, int]) -> list[tuple[int, int]]:
+    """What of a span of users is not done."""
+    (start, stop), (first, end) = span, done
+    pieces = (start, min(stop, first)), (max(start, end), stop)
+    return [(left, right) for left, right in pieces if left < right] if start < end and first < stop else [span]
+
+
+@dataclass(frozen=True)
+class Job:
+    """An evaluation that is ready to be carried out."""
+
+    problem: Problem
+    evaluator: Evaluator
+    offers: Offers
+    relevant: Interactions
+    user_keys: Tensor | None  # by which ties are drawn and users resampled
+    masks: bool
+    missing_lists: str
+    wanted: Mapping[Spec, type[BaseMetric]]
+    name: str | None
+    device: torch.device | None
+    step: int  # users in a batch, unless the widths of their candidates say otherwise
+    widths: NDArray[np.int64] | None
+    progress: bool
+    checkpoint: Path | None
+
+    def carry_out(self, share: tuple[int, int] = (0, 1)) -> None:
+        """Evaluate the users of a share: of the first, second, ... of so many processes."""
+        share_of, among = share
+        last = self.problem.users.size if self.missing_lists == "zero" else self.problem.num_rows
+        step = min(self.step, max(1, -(-last // among)))
+        spans = list(_spans(self.problem, last, step, self.widths))[share_of::among]
+        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self._saved_by(share, step))
+        if saved is not None:
+            spans = saved.go_on(self.evaluator, self.offers, spans)
+        with _progress_bar(sum(stop - start for start, stop in spans), self.progress) as advance:
+            for start, stop in spans:
+                self._evaluate(start, stop)
+                if saved is not None:
+                    saved.add(self.evaluator, self.offers, start, stop)
+                advance(stop - start)
+
+    def _evaluate(self, start: int, stop: int) -> None:
+        problem, offers = self.problem, self.offers
+        scores, where, about = _of_users(problem, offers, start, stop, self.device)
+        self.evaluator.to(where)
+        truth = SparseRows.of(problem.truth.rows(start, stop), where)
+        seen = problem.train.cells.rows(start, stop) if self.masks and problem.train is not None else None
+        self.evaluator.add(
+            scores,
+            truth,
+            users=torch.arange(start, stop, device=where),
+            user_keys=None if self.user_keys is None else self.user_keys[start:stop].to(where),
+            seen=None if seen is None else SparseRows.of(seen, where),
+            relevant=truth if self.relevant is problem.truth else SparseRows.of(self.relevant.rows(start, stop), where),
+            judged=torch.as_tensor(problem.judged[start:stop]).to(where),
+            columns=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
+            **about,
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of the data and of what was offered."""
+        train, offered = self.problem.train, self.offers.fingerprint()
+        return {
+            "truth": digest_by_id(self.problem.truth, self.problem.users, self.problem.items),
+            "train": train.cells.fingerprint() if train is not None else None,
+            "source": self.problem.source.fingerprint(),
+            "source_kind": self.problem.source.kind,
+            **({} if offered is None else {"candidates": offered}),
+        }
+
+    def _saved_by(self, share: tuple[int, int], step: int) -> dict[str, Any]:
+        """What must be the same when an evaluation goes on. The size of a batch matters only where batches are shared out."""
+        data = {name: digest for name, digest in self.fingerprint().items() if name != "candidates"}  # these are not known yet
+        offered = {**self.offers.choice.settings, "mask_seen": self.masks, "missing_lists": self.missing_lists}
+        shared = {} if share == (0, 1) else {"process": share, "batch_size": step}
+        return {**self.evaluator.identity(), **offered, **data, **shared}
+
+    def result(self) -> Result:
+        """The result with the caller's ids, and what it should say of the data. A checkpoint has done its duty."""
+        found = self._label(self.evaluator.compute())
+        if self.checkpoint is not None:
+            self.checkpoint.unlink(missing_ok=True)
+        return found
+
+    def _label(self, result: Result) -> Result:
+        notes = [note for table in self.problem.tables.values() for note in table.notes]
+        notes += self.problem.notes
+        missing = self.problem.users.size - self.problem.num_rows
+        if missing and self.missing_lists == "skip":
+            what = "scores" if self.problem.lists is None else "list"
+            notes.append(f"{missing:,} users of the truth have no {what} and are left out (missing_lists='skip')")
+        notes += _notes_of_lists(self.problem, self.masks)
+        notes += self.offers.notes(is_corrected="correction" in result.settings)
+        notes += _notes_of_exposure(self.offers, self.wanted)
+        collapsed = 0 if self.problem.train is None else self.problem.train.repetitions
+        if collapsed:
+            notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
+        if self.problem.unmatched:
+            notes.append(f"{self.problem.unmatched:,} rows of train belong to users who are not evaluated")
+        files = {argument: str(table.file.path) for argument, table in self.problem.tables.items()}
+        per_user = result.per_user
+        if per_user is not None:
+            per_user = per_user.sort("user")  # processes have their users one after the other
+            per_user = per_user.with_columns(self.problem.users.ids.gather(per_user["user"].to_numpy()).alias("user"))
+        return replace(
+            result,
+            name=self.name or _own_name(self.problem.source),
+            counts={
+                **result.counts,
+                "train_repetitions": collapsed,
+                "train_rows_unmatched": self.problem.unmatched,
+                **({} if self.problem.seen_in_lists is None else {"seen_in_lists": self.problem.seen_in_lists}),
+                **({} if self.problem.dropped is None else {"duplicates_dropped": self.problem.dropped}),
+                **({} if self.problem.candidates is None else {"candidates_unmatched": self.problem.candidates_unmatched}),
+                **self.offers.all_counts,
+            },
+            notes=(*notes, *result.notes),
+            settings={
+                **result.settings,
+                "mask_seen": self.masks,
+                "missing_lists": self.missing_lists,
+                **self.offers.choice.settings,
+                **({"slices": dict(self.problem.sliced_by)} if self.problem.sliced_by else {}),
+            },
+            provenance={**result.provenance, "fingerprint": self.fingerprint(), **({"files": files} if files else {})},
+            per_user=per_user,
+        )
+
+
+def prepare(
+    *,
+    source: Any,
+    truth: Any,
+    metrics: Any,
+    top_k: Iterable[int] | int | None,
+    train: Any,
+    users: Any,
+    items: Any,
+    user_groups: Any,
+    item_clusters: Any,
+    item_features: Any,
+    relevance_threshold: float | None,
+    mask_seen: bool | str,
+    candidates: Any,
+    ties: str | None,
+    seed: int,
+    strategy: str,
+    num_negatives: int | None,
+    negative_sampling: str | None,
+    neg_alpha: float | None,
+    correction: str | None,
+    gamma: float | None,
+    per_user: bool,
+    bootstrap: int | None,
+    slices: Mapping[str, Any] | None,
+    empty_users: str | None,
+    missing_lists: str | None,
+    duplicates: str,
+    profile: str | None,
+    batch_size: int | None,
+    device: torch.device | str | None,
+    progress: bool,
+    checkpoint: str | Path | None,
+    name: str | None,
+) -> Job:
+    """Read and check everything that `weft.evaluate` is given. Nothing is scored yet, but for a model's first answer."""
+    tool = None if profile is None else find_profile(profile)
+    chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
+    strategy = one_of("strategy", strategy, STRATEGIES)
+    if ties is None and tool is None and strategy == "sampled":
+        chosen["ties"] = "random"  # where the catalogue goes by popularity, its order tells relevant items from negatives
+    missing_lists = one_of("missing_lists", chosen["missing_lists"], MISSING_LISTS)
+    batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
+    relevance_threshold = check_threshold(relevance_threshold)
+    masks = decide_masking(mask_seen, train is not None)
+    has_lists = isinstance(source, RecommendationLists) or are_lists(source)
+    masks = masks and not (has_lists and mask_seen == "auto")
+    duplicates = one_of("duplicates", duplicates, DUPLICATES)
+    if duplicates == "keep-best" and not has_lists:
+        raise SettingError("duplicates='keep-best' is about recommendation lists; scores have one place for each user and item.")
+    metrics = [metric if tool is None else adopt(metric, tool) for metric in as_list(metrics)]
+    labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
+    labels = {name: given for name, given in labels.items() if given is not None}
+    available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
+    bootstrap = None if bootstrap is None else whole_number("bootstrap", bootstrap, least=2)
+    sliced = parse_slices(slices, has_train=train is not None)
+    # A metric that cannot run is refused before any data is read.
+    wanted = expand(metrics, as_cutoffs(top_k), available=available)
+    choice = read_choice(
+        candidates, strategy, num_negatives, negative_sampling, neg_alpha, has_train=train is not None, has_lists=has_lists
+    )
+    corrected = Correction.chosen(
+        correction, gamma, strategy=choice.strategy, negative_sampling=choice.negative_sampling, pool=choice.pool
+    )
+    if has_lists and choice.pool != "listed":
+        lacking = "the scores of all items, which lists do not have; LAUC is the area that a list tells, and where the lists hold "
+        _refuse(wanted, "needs_all_scores", lacking + "every item that was scored, candidates='listed' says so")
+    hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
+    device = None if device is None else _device(device)
+    opened = open_source(source)
+    if isinstance(opened, RecommendationLists) and not opened.named.has_scores:
+        _refuse(
+            wanted, "reads_scores", "scores, which these lists do not have; add a column 'score', or give {user: {item: score}}"
+        )
+        _refuse(wanted, "needs_all_scores", "scores, which these lists do not have; LAUC is the area that a list tells")
+    order = ListOrder(duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None)
+    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order, choice.given, sliced)
+    if problem.lists is not None and problem.train is not None and mask_seen is not False:
+        problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)))
+    evaluator = Evaluator(
+        metrics,
+        top_k,
+        num_users=problem.users.size,
+        num_items=problem.items.size,
+        train=problem.train,
+        mask_seen=False,  # masked below
+        **problem.labels,
+        relevance_threshold=relevance_threshold,
+        ties=chosen["ties"],
+        seed=seed,
+        correction=corrected,
+        per_user=per_user,
+        bootstrap=bootstrap,
+        slices=problem.slices,
+        empty_users=chosen["empty_users"],
+        profile=profile,
+        sync_on_compute=False,  # everybody evaluates what he was given
+    )
+    if hashes:  # ties go by the caller's ids, wherever their rows and columns stand
+        evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(problem.items.keys()))
+    if device is not None:
+        evaluator.to(device)
+    user_keys = torch.as_tensor(problem.users.keys()) if hashes or bootstrap is not None else None
+    relevant = problem.truth.relevant(relevance_threshold)
+    offers = Offers(choice, problem, relevant, masks=masks, seed=seed)
+    return Job(
+        problem=problem,
+        evaluator=evaluator,
+        offers=offers,
+        relevant=relevant,
+        user_keys=user_keys,
+        masks=masks,
+        missing_lists=missing_lists,
+        wanted=wanted,
+        name=name,
+        device=device,
+        step=batch_size or _users_at_once(problem, device, evaluator, choice),
+        widths=offers.widths if choice.is_per_user and batch_size is None else None,
+        progress=progress,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+    )
+
+
+def _of_users(
+    problem: Problem, offers: Offers, start: int, stop: int, device: torch.device | None
+) -> tuple[Tensor | ListRows | None, torch.device, dict[str, Any]]:
+    """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they are; and what they were offered."""
+    source, where = problem.source, device or torch.device("cpu")
+    offer = offers.take(start, stop) if offers.has_rows(start) else None
+    about: dict[str, Any] = {} if offer is None else {"drawn": offer.counted(where)}
+    if isinstance(source, RecommendationLists):
+        lists = source.lists(start, stop, where)
+        if offers.choice.pool == "listed":
+            return replace(lists, complete=True), where, about
+        if offer is None:
+            return lists, where, about
+        about["raw_scores"] = lists.scores_at(SparseRows.of(problem.truth.rows(start, stop), where).keys)
+        about["candidates"] = SparseRows.of(offer.rows(stop - start, problem.items.size), where)
+        listed = within(lists, about["candidates"])
+        offers.counts["candidates_not_listed"] += len(offer.cells) - len(listed.items)
+        return listed, where, about
+    if start >= problem.num_rows:
+        return None, where, about
+    if offer is not None:
+        lists, about["raw_scores"] = score(source, problem, offer, start, stop, device)
+        where = lists.items.device
+        return lists, where, about | {"drawn": offer.counted(where)}
+    scores = source.scores(start, stop, problem.users.ids[start:stop], problem.items.ids)
+    scores = scores if device is None else scores.to(device)
+    return scores, scores.device, about
+
+
+def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> None:
+    """Refuse metrics with a trait that the source cannot serve; `what` says what they need and how to get it."""
+    different = {str(spec.at(None)): (spec, metric) for spec, metric in wanted.items()}
+    names = [name for name, (spec, metric) in different.items() if getattr(nameable(spec, metric), trait)]
+    if names:
+        raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {what}.")
+
+
+def _users_at_once(problem: Problem, device: torch.device | None, evaluator: Evaluator, choice: Choice) -> int:
+    """How many users are in a batch: as many as the memory of their scores allows. Scores that are held already take none."""
+    source = problem.source
+    if isinstance(source, RecommendationLists) or (choice.is_per_user and source.scores_some):
+        enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
+        if not evaluator.composition.wants_dense:
+            return enough
+        return min(enough, _fitting(problem.items.size))
+    is_read_in_place = source.holds_scores and device is None and choice.pool == "all"
+    return _BATCH_USERS if is_read_in_place else _fitting(problem.items.size)
+
+
+def _fitting(num_items: int) -> int:
+    return int(np.clip(_BATCH_BYTES // (4 * max(1, num_items)), 1, _BATCH_USERS))
+
+
+def _spans(problem: Problem, last: int, step: int, widths: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
+    """Batches of rows; those with scores and those without never share one. A model's first answer is a batch of its own.
+
+    `widths`: how many cells each user has at most; a batch as wide as the widest of its users stays in bounds.
+    """
+    if problem.probed:
+        yield 0, problem.probed
+    for first, end in ((problem.probed, problem.num_rows), (problem.num_rows, last)):
+        start = first
+        while start < end:
+            stop = min(start + step, end)
+            while widths is not None and stop - start > 1 and (stop - start) * int(widths[start:stop].max()) > _BATCH_POSITIONS:
+                stop = start + (stop - start) // 2
+            yield start, stop
+            start = stop
+
+
+def _device(given: Any) -> torch.device:
+    """A device that is there."""
+    try:
+        return torch.empty(0, device=given).device
+    except (RuntimeError, TypeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise SettingError(
+            f"device={given!r} cannot be used here: {reason}. Without device= the scores stay where they are."
+        ) from None
+
+
+def _own_name(source: Source | RecommendationLists) -> str:
+    """What to call a model that has no name: after its file, or what it is."""
+    if isinstance(source, RecommendationLists) and source.named.cells.table is not None:
+        return source.named.cells.table.file.path.name.partition(".")[0] or source.kind
+    return source.kind
+
+
+def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
+    """Which metrics look at what was listed, or offered, where that was not the whole catalogue."""
+    names = list(dict.fromkeys(str(spec.at(None)) for spec, metric in wanted.items() if nameable(spec, metric).is_of_exposure))
+    if names and (what := offers.said_of()):
+        many = len(names) > 1
+        yield f"{', '.join(names)} {'look' if many else 'looks'} at which items are listed, and ran on candidates: {what}"
+
+
+def _notes_of_lists(problem: Problem, masks: bool) -> Iterator[str]:
+    """What to know about the lists that were given."""
+    if not isinstance(problem.source, RecommendationLists):
+        return
+    named = problem.source.named
+    if named.order == "rank" and named.has_scores:
+        yield "the lists have ranks and scores: they are ranked by rank"
+    if named.order == "rows" and named.unread:
+        unread = ", ".join(map(repr, named.unread))
+        yield f"the lists have neither scores nor ranks: rows are taken best first (columns that were not read: {unread})"
+    if problem.dropped:
+        yield f"{problem.dropped:,} rows repeat an item of their list; its best place is kept"
+    if problem.seen_in_lists:
+        kept = "and are removed" if masks else "and are kept; mask_seen=True removes them"
+        yield f"{problem.seen_in_lists:,} recommended items are in their user's train {kept}"
+
+
+@contextmanager
+def _progress_bar(total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, if it is wanted, a terminal, and the work takes more than a second."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("evaluating users", total=total, visible=False)
+
+        def advance(done: int) -> None:
+            bar.update(task, advance=done, visible=(bar.tasks[0].elapsed or 0) > 1)
+
+        yield advance

@@ -1,0 +1,265 @@
+"""Several processes equal one: evaluators in a loop, evaluate shared out, the command under torchrun; over gloo."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.utils.data import DistributedSampler
+
+import weft
+from everything import BUILT_IN
+from test_conformance import VARIANTS
+from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed
+from test_states import SLICES, SUMMED, alike
+from weft.engines import distributed
+from weft.errors import SettingError, WeftError
+
+EVERYTHING = [*BUILT_IN, *VARIANTS]
+KEPT = {"per_user": True, "bootstrap": 8, "slices": SLICES, "seed": 3}
+TRUTH = {row: dict(zip(range(ITEMS), ratings)) for row, ratings in enumerate(TARGET.tolist())}
+LISTS = {row: TARGET[row].argsort(descending=True)[: row % 6].tolist() for row in range(USERS) if row % 5}
+HOW = {
+    "scores": (SCORES, {"metrics": METRICS, "per_user": True, "batch_size": 3}),
+    "one batch": (SCORES, {"metrics": ["nDCG", "AUC"]}),
+    "a model": (lambda users: SCORES[torch.as_tensor(users)], {"metrics": ["nDCG", "Gini"], "batch_size": 2}),
+    "lists": (LISTS, {"metrics": ["nDCG", "ItemCoverage"], "per_user": True, "bootstrap": 6, "batch_size": 4}),
+    "sampled": (SCORES, {"metrics": ["nDCG", "ARP"], "strategy": "sampled", "num_negatives": 5, "batch_size": 4}),
+    "candidates": (LISTS, {"metrics": ["nDCG"], "candidates": {row: [1, 2, 5] for row in range(0, USERS, 2)}, "batch_size": 5}),
+    "random ties": (SCORES, {"metrics": ["nDCG"], "ties": "random", "seed": 5, "mask_seen": False, "batch_size": 2}),
+}
+
+
+def evaluated(how, evaluate):
+    source, settings = HOW[how]
+    truth = {row: {item: rating for item, rating in ratings.items() if rating} for row, ratings in TRUTH.items()}
+    from everything import about
+
+    labels = about(USERS, ITEMS) if how == "scores" else {}
+    return evaluate(source, truth, train=TRAIN, items=range(ITEMS), users=_ids(source), top_k=[1, 3], **labels, **settings)
+
+
+def _ids(source):
+    return range(USERS) if isinstance(source, torch.Tensor) or callable(source) else None
+
+
+class Collectives:
+    """Counts what is sent round."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __enter__(self):
+        self.before = dist.all_reduce, dist.all_gather_object
+        dist.all_reduce, dist.all_gather_object = (self.counting(one) for one in self.before)
+        return self
+
+    def counting(self, collective):
+        def call(*args, **kwargs):
+            self.calls.append(collective.__name__)
+            return collective(*args, **kwargs)
+
+        return call
+
+    def __exit__(self, *_):
+        dist.all_reduce, dist.all_gather_object = self.before
+
+
+def shares(number):
+    """Uneven, in batches of different sizes; the last process has none."""
+    cuts = {2: [list(EVERYONE.split(5)), []], 4: [[EVERYONE[:1]], list(EVERYONE[1:14].split(3)), [EVERYONE[14:]], []]}
+    return cuts[number]
+
+
+def work(rank, number, port, queue):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
+    found = {}
+    loop = evaluator(metrics=EVERYTHING, **KEPT)
+    for rows in shares(number)[rank]:
+        loop.update(SCORES[rows], TARGET[rows], rows)
+    with Collectives() as sent:
+        found["loop"] = loop.compute()
+    found["collectives"] = sent.calls
+    with Collectives() as sent:
+        fed(shares(number)[rank], metrics=["nDCG"]).compute()
+    found["collectives of one metric"] = sent.calls
+    found["again"] = loop.compute()
+    loop.sync_on_compute = False
+    found["alone"] = loop.compute().counts["users"]
+    padded = evaluator(metrics=SUMMED, repeated_users="drop", **KEPT)
+    for rows in torch.tensor(list(DistributedSampler(range(USERS), shuffle=True, seed=2))).split(4):
+        padded.update(SCORES[rows], TARGET[rows], rows)
+    found["padded"] = padded.compute()
+    for how in HOW:
+        found[how] = evaluated(how, distributed.evaluate)
+    different = {
+        "settings": lambda: fed([EVERYONE], metrics=["Recall"], ties="index" if rank else "random").compute(),
+        "train": lambda: fed([EVERYONE], metrics=["Recall"], train=TRAIN if rank else 1 - TRAIN).compute(),
+        "scores": lambda: distributed.evaluate(SCORES + (rank == 1), TRUTH, metrics="Recall@1"),
+        "one stops": lambda: distributed.evaluate(_stops if rank == 1 else _scores, TRUTH, users=range(USERS), metrics="Recall@1"),
+    }
+    for name, evaluate in different.items():
+        try:
+            evaluate()
+            found[f"refused {name}"] = ""
+        except WeftError as error:
+            found[f"refused {name}"] = str(error)
+    queue.put((rank, found))
+    dist.barrier()  # nobody leaves while another still listens
+    dist.destroy_process_group()
+
+
+def _scores(users):
+    return SCORES[torch.as_tensor(users)]
+
+
+def _stops(users):
+    if len(users) < USERS:  # not when it is asked for its shape
+        raise weft.errors.InputError("the model has lost its weights")
+    return _scores(users)
+
+
+def launch(number):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    queue = mp.get_context("spawn").Queue()
+    processes = mp.spawn(work, args=(number, port, queue), nprocs=number, join=False)
+    found, deadline = {}, time.monotonic() + 240
+    while len(found) < number or not processes.join(timeout=0.2):  # raises what a process raised
+        while not queue.empty():
+            rank, theirs = queue.get()
+            found[rank] = theirs
+        processes.join(timeout=0.2)
+        if time.monotonic() > deadline:
+            for process in processes.processes:
+                process.kill()
+            pytest.fail(f"the {number} processes did not finish within four minutes")
+    return [found[rank] for rank in range(number)]
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def together(request):
+    """What each of two, and of four processes found."""
+    return launch(request.param)
+
+
+def expected_of(result, **more):
+    """The same result, as several processes label it."""
+    from dataclasses import replace
+
+    return replace(result, **more)
+
+
+@pytest.mark.slow
+def test_a_loop_in_every_process(together):
+    expected = fed([EVERYONE], metrics=EVERYTHING, **KEPT).compute()
+    for found in together:
+        alike(found["loop"], expected)
+        alike(found["again"], expected)
+        assert found["loop"].provenance["processes"] == len(together)
+        assert found["collectives"] == found["collectives of one metric"] == ["all_gather_object", "all_reduce"]
+    assert sum(found["alone"] for found in together) == USERS
+
+
+@pytest.mark.slow
+def test_what_a_sampler_repeats_is_counted_once(together):
+    expected = fed([EVERYONE], metrics=SUMMED, repeated_users="drop", **KEPT).compute()
+    padded = -USERS % len(together)
+    for found in together:
+        result = found["padded"]
+        assert padded > 0 and result.counts["repeated_users"] == padded
+        notes = tuple(note for note in result.notes if "met before" not in note)
+        assert len(notes) == len(result.notes) - 1
+        alike(expected_of(result, notes=notes, counts={**result.counts, "repeated_users": 0}), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", HOW)
+def test_evaluate_shared_out(together, how):
+    expected = evaluated(how, weft.evaluate)
+    for found in together:
+        alike(found[how], expected)
+        assert found[how].provenance["fingerprint"] == expected.provenance["fingerprint"]
+        if expected.per_user is not None:
+            assert found[how].per_user["user"].equals(expected.per_user["user"])
+
+
+SAID = {
+    "settings": "cannot merge processes .* that differ in ties: 'random' and 'index'",
+    "train": "cannot merge processes .* that differ in train",
+    "scores": "cannot merge processes .* that differ in source",
+    "one stops": "the model has lost its weights",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", SAID)
+def test_what_differs_stops_all(together, what):
+    for rank, found in enumerate(together):
+        assert re.search(SAID[what], found[f"refused {what}"]), found[f"refused {what}"]
+        if what == "one stops":
+            assert ("rank 1 of the processes" in found["refused one stops"]) == (rank != 1)
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun(tmp_path):
+    examples = Path(__file__).parents[1] / "examples"
+    environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    alone, shared = (
+        subprocess.run(
+            [sys.executable, "-m", *start, "weft", "evaluate", str(examples / "evaluate.yaml"), "--out", str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env=environment,
+            cwd=tmp_path,
+        )
+        for name, start in (("one", ()), ("two", ("torch.distributed.run", "--nproc-per-node", "2", "-m")))
+    )
+    assert alone.returncode == shared.returncode == 0, shared.stderr
+    assert shared.stdout.replace("/two/", "/one/") == alone.stdout  # once, and the same
+    for path in (tmp_path / "one").glob("*.json"):
+        one, two = (json.loads((tmp_path / name / path.name).read_text()) for name in ("one", "two"))
+        assert two["provenance"].pop("processes") == 2
+        assert (one["counts"], one["notes"], one["provenance"]["fingerprint"]) == (
+            two["counts"],
+            two["notes"],
+            two["provenance"]["fingerprint"],
+        )
+        assert [value["value"] for value in one["values"]] == pytest.approx([value["value"] for value in two["values"]], abs=1e-12)
+
+
+# --------------------------------------------------------------------------------------------------------- one process
+
+
+def test_alone_it_is_evaluate():
+    alike(evaluated("scores", distributed.evaluate), evaluated("scores", weft.evaluate))
+
+
+def test_unknown_arguments_are_refused():
+    with pytest.raises(TypeError, match="metric"):
+        distributed.evaluate(SCORES, TRUTH, metric="Recall@1")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [0, 1, 5, 12])
+def test_every_row_is_on_one_process(rows, number):
+    samplers = [distributed.ShareSampler(range(rows), rank=rank, number=number) for rank in range(number)]
+    assert sorted(row for sampler in samplers for row in sampler) == list(range(rows))
+    assert [len(sampler) for sampler in samplers] == [len(list(sampler)) for sampler in samplers]
+
+
+def test_a_rank_that_is_none():
+    with pytest.raises(SettingError, match=r"rank=2 is not one of 2 processes, which are 0 to 1"):
+        distributed.ShareSampler(range(5), rank=2, number=2)
+    assert list(distributed.ShareSampler(range(3))) == [0, 1, 2]
