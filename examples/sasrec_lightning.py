@@ -3,8 +3,8 @@
 Self-attentive sequential recommendation (Kang and McAuley 2018): the next film of each user from the films before it. The last film
 of each user is the test, the one before the validation, all earlier ones are for training ("leave one out").
 
-Two ways of evaluating are shown. The validation has HR, NDCG and MRR in a MetricCollection of the module, which choose the best
-checkpoint. The test also has an EvaluationCallback: every other metric of Weft, with no code in the module but what `test_step` returns.
+Two ways of evaluating are shown. The module has HR, NDCG and MRR in a MetricCollection, which choose the best checkpoint. The test
+also has an EvaluationCallback: any other metric of Weft, with no code in the module but what `test_step` returns.
 
 It takes about half a minute on two cores. `--devices 2` trains and evaluates in two processes, and finds the same metrics.
 """
@@ -51,8 +51,8 @@ def last(items: Tensor, length: int, padding: int) -> Tensor:
 class Windows(Dataset):
     """For training: a part of a user's history, and the same one step later.
 
-    The films of a history are put in random order, a usual augmentation (Xie et al. 2022). Here it is what makes the model learn: the
-    demo draws the order by chance, and what a model can learn of a fixed order by heart it would learn first.
+    The films of a history come in another order each time, a usual augmentation (Xie et al. 2022). Here it matters: the demo draws
+    the order by chance, and a model that always saw the same one would learn it by heart.
     """
 
     def __init__(self, histories: list[Tensor], length: int, padding: int) -> None:
@@ -169,7 +169,9 @@ class SASRec(lightning.LightningModule):
         self.num_items, self.learning_rate = len(item_counts), learning_rate
         self.items = nn.Embedding(self.num_items + 1, size, padding_idx=self.num_items)
         self.positions = nn.Parameter(torch.zeros(length, size))
-        self.item_bias = nn.Parameter(functional.pad((torch.tensor(item_counts) + 1.0).log(), (0, 1)))  # what is popular need not be learned
+        self.item_bias = nn.Parameter(
+            functional.pad((torch.tensor(item_counts) + 1.0).log(), (0, 1))
+        )  # what is popular need not be learned
         self.blocks = nn.ModuleList(Block(size, heads, dropout) for _ in range(blocks))
         self.norm, self.dropout = nn.LayerNorm(size), nn.Dropout(dropout)
         nn.init.normal_(self.items.weight, std=0.02)

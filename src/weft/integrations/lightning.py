@@ -32,14 +32,14 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
     """Evaluates at the end of validation, test or both, with all the metrics of an `Evaluator`.
 
     What is evaluated is what `validation_step` and `test_step` return: a dict with `"preds"` (scores `[batch, items]`), `"target"`,
-    and, as far as the evaluator needs them, `"user_indices"` and `"items"`, as `Evaluator.update` takes them. Other keys do not matter. With
-    `inputs=`, a function of the module and the batch returns such a dict instead, and the steps may return anything.
+    and, as far as the evaluator needs them, `"user_indices"` and `"items"`, as `Evaluator.update` takes them. Other keys do not
+    matter. With `inputs=`, a function of the module and the batch returns such a dict instead, and the steps may return anything.
 
     All values are logged, as `val_nDCG@10` and `test_nDCG@10`, so that every logger, `ModelCheckpoint(monitor="val_nDCG@10")` and
-    `EarlyStopping` have them; those of `prog_bar=["nDCG@10"]` are also shown while it runs. `results["val"]` and `results["test"]` are the
-    latest Results, `result` is the latest of them. `save_to` writes them, in one process only: into a folder, a file for each stage, epoch and
-    step, or, for one stage, into the one file of a name with `.json`. With several dataloaders each has its own Result, named
-    `val/dataloader_idx_0` as Lightning would. The sanity check before training is not counted.
+    `EarlyStopping` have them; those of `prog_bar=["nDCG@10"]` are also shown on the progress bar. `results["val"]` and
+    `results["test"]` are the latest Results, `result` is the latest of all. `save_to` writes them, in one process only: into a
+    folder, a file for each stage, epoch and step, or, for one stage, into the one file of a name with `.json`. With several
+    dataloaders each has its own Result, named `val/dataloader_idx_0` as Lightning would. The sanity check is not counted.
 
     The evaluator is copied, and not changed. Where there is more than one process each user counts once, whatever a sampler has
     filled up its share with, unless the evaluator was made with `repeated_users="count"`; for that `"user_indices"` must be there.
@@ -101,8 +101,10 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
     # ------------------------------------------------------------------------------------------------ Lightning's hooks
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        others = [other for other in trainer.callbacks if isinstance(other, EvaluationCallback) and other is not self]
-        for other in others:
+        callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined, unused-ignore]
+        for other in callbacks:
+            if not isinstance(other, EvaluationCallback) or other is self:
+                continue
             if both := set(self._names()) & set(other._names()):
                 raise SettingError(
                     f"two EvaluationCallbacks would log {min(both)!r}; give one of the evaluators a prefix=, or other metrics."
@@ -139,21 +141,24 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
     # ------------------------------------------------------------------------------------------------- what they do
 
     def _names(self) -> Iterator[str]:
-        return (f"{stage}_{self.evaluator.prefix}{spec}{self.evaluator.postfix}" for stage in self.stages for spec in self.evaluator.specs)
+        return (
+            f"{stage}_{self.evaluator.prefix}{spec}{self.evaluator.postfix}"
+            for stage in self.stages
+            for spec in self.evaluator.specs
+        )
 
     def _start(self, stage: str, trainer: Trainer, module: LightningModule, loaders: int) -> None:
         if stage not in self.stages:
             return
         if loaders > 1 and self._saves_one_file:
             raise SettingError(f"save_to={str(self.save_to)!r} is one file for {loaders} dataloaders; give a folder.")
-        may_be_empty = any(
-            getattr(part, "allow_zero_length_dataloader_with_multiple_devices", False) for part in (module, trainer.datamodule)
-        )
-        if trainer.world_size > 1 and loaders == 1 and may_be_empty:
+        parts = (module, trainer.datamodule)  # type: ignore[attr-defined, unused-ignore]
+        may_skip = any(getattr(part, "allow_zero_length_dataloader_with_multiple_devices", False) for part in parts)
+        if trainer.world_size > 1 and loaders == 1 and may_skip:
             raise SettingError(
                 "with allow_zero_length_dataloader_with_multiple_devices Lightning leaves out the evaluation on a process whose "
-                "dataloader is empty, and the others would wait for it for ever; leave it off, and give such a process an IterableDataset "
-                "that yields nothing."
+                "dataloader is empty, and the others would wait for it for ever; leave it off, and give such a process an "
+                "IterableDataset that yields nothing."
             )
         once = trainer.world_size > 1 and self.evaluator.repeated_users is None and not self.evaluator.composition.own
         self._evaluators[stage] = [self.evaluator.clone(prefix=f"{stage}_{self.evaluator.prefix}") for _ in range(loaders)]
@@ -179,10 +184,10 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         evaluator = self._evaluators[stage][loader]
         if evaluator.drops_repeats and given.get("user_indices") is None:
             raise InputError(
-                f"there is no 'user_indices' in what {STEPS[stage] if self.inputs is None else 'inputs'} returned, so that users whom a "
-                "sampler gave to two processes would count twice; add it, or make the Evaluator with repeated_users='count'."
+                f"there is no 'user_indices' in what {STEPS[stage] if self.inputs is None else 'inputs'} returned, so that users "
+                "whom a sampler gave to two processes would count twice; add it, or make the Evaluator with repeated_users='count'."
             )
-        evaluator.update(*(given.get(name) for name in GIVEN))
+        evaluator.update(given["preds"], given["target"], given.get("user_indices"), given.get("items"))
 
     def _finish(self, stage: str, trainer: Trainer, module: LightningModule) -> None:
         if stage not in self.stages:
@@ -218,7 +223,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
 
 
 class _Settled(torchmetrics.Metric):  # type: ignore[misc, unused-ignore]
-    """A value that all processes have in common already: Lightning leaves a metric as it is, and a tensor it would want to reduce."""
+    """A value that all processes have in common already: a metric Lightning leaves as it is, a tensor it would want to reduce."""
 
     def __init__(self, value: Tensor) -> None:
         super().__init__(sync_on_compute=False)
