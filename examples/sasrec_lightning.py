@@ -133,7 +133,7 @@ class Block(nn.Module):
         # At first attention is about the mean of the films so far, in the space of the films themselves: close films attract each
         # other from the first step on. From random projections that takes many epochs.
         with torch.no_grad():
-            self.query_key_value.weight[2 * size :] = 2 * torch.eye(size)
+            self.query_key_value.weight[2 * size :] = 3 * torch.eye(size)
             self.out.weight.copy_(torch.eye(size))
             self.network[-1].weight.mul_(0.1)
 
@@ -149,7 +149,10 @@ class Block(nn.Module):
 
 
 class SASRec(lightning.LightningModule):
-    """The same embeddings of items at the bottom, where histories come in, and at the top, where items are scored."""
+    """The same embeddings of items at the bottom, where histories come in, and at the top, where items are scored.
+
+    One block will do for the embedded data, whose order tells nothing; the paper has two.
+    """
 
     item_embeddings: Tensor | None = None  # for the items of an evaluation epoch, once
 
@@ -159,10 +162,10 @@ class SASRec(lightning.LightningModule):
         *,
         length: int = 50,
         size: int = 64,
-        blocks: int = 2,
+        blocks: int = 1,
         heads: int = 2,
         dropout: float = 0.2,
-        learning_rate: float = 3e-3,
+        learning_rate: float = 4e-3,
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
@@ -200,8 +203,12 @@ class SASRec(lightning.LightningModule):
         self.log("train_loss", loss, prog_bar=True, on_step=False, on_epoch=True, sync_dist=True, batch_size=len(is_film))
         return loss
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(self.parameters(), self.learning_rate, weight_decay=0.1)
+    def configure_optimizers(self) -> dict[str, Any]:
+        optimizer = torch.optim.AdamW(self.parameters(), self.learning_rate, weight_decay=0.1)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.trainer.max_epochs),
+        }
 
     # ------------------------------------------------------------------------------------------------------- evaluation
 

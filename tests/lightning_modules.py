@@ -120,7 +120,7 @@ def in_two_processes(folder):
         found["fit"] = callback.result
     said = [str(warning.message) for warning in said if "sync_dist" in str(warning.message)]
 
-    tested, _, beyond = sasrec_lightning.run(epochs=1, devices=2, out=folder / "sasrec", num_users=101, size=16, blocks=1)
+    tested, _, beyond = sasrec_lightning.run(epochs=1, devices=2, out=folder / "sasrec", num_users=101, size=16)
     found["sasrec"] = beyond.result
 
     for name, evaluator, module in (

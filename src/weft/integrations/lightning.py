@@ -20,6 +20,8 @@ from weft.result import Result
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ModuleNotFoundError as error:
+    if str(error.name).partition(".")[0] != "lightning":  # it is there, and lacks something itself
+        raise
     raise MissingExtra("weft.integrations.lightning needs Lightning; install it with: pip install 'weft[lightning]'") from error
 
 STAGES = ("val", "test")
