@@ -26,6 +26,7 @@ from torchmetrics import MetricCollection
 
 import weft
 from weft.demo import dataset
+from weft.engines.distributed import ShareSampler
 from weft.integrations.lightning import EvaluationCallback
 
 CUTOFFS = (5, 10)
@@ -113,8 +114,7 @@ class Films(lightning.LightningDataModule):
     def _evaluation(self, target: int) -> DataLoader:
         users = LeaveOneOut(self.sequences, self.length, self.num_items, target=target)
         # Each user in one process, once: a DistributedSampler would fill up the last round with users who were there already.
-        share = range(self.trainer.global_rank, len(users), self.trainer.world_size)
-        return DataLoader(users, batch_size=250, sampler=share)
+        return DataLoader(users, batch_size=250, sampler=ShareSampler(users))
 
 
 # ----------------------------------------------------------------------------------------------------------- the model
