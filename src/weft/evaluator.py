@@ -568,9 +568,7 @@ class Evaluator(nn.Module):
             others = [name for name in classes if not name.startswith("weft.")]
             digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
             for name, given in self.inputs.items():
-                digests[name] = given.cells.fingerprint() if isinstance(given, Train) else given
-                if isinstance(given, (Labels, Features)):
-                    digests[name] = given.fingerprint()
+                digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
             about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
             self._identity = {**self._settings(), **about, **digests}
         return self._identity
