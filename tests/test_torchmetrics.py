@@ -230,6 +230,39 @@ def test_rows_without_a_number_are_counted_on_whatever_is_called():
     assert float(whole.compute()) == float(stepwise.compute())
 
 
+@pytest.mark.parametrize("name", [name for name in PRISTINE if name != "ScoreRange"])  # its author takes the maximum of nothing
+def test_a_batch_without_rows_adds_nothing(name, whole):
+    metric = feed(fresh(name), 0, 17)
+    before = computed(metric)
+    metric(*arguments(metric, slice(0, 0)))
+    assert computed(metric) == pytest.approx(before, **SAME)
+    metric.update(*arguments(metric, slice(0, 0)))
+    assert computed(feed(metric, 17, USERS)) == pytest.approx(whole[name], **SAME)
+
+
+class WithRawInputs(weft.BaseMetric):
+    """Of an author: keeps what it was given as it is."""
+
+    def __init__(self, *, train, **settings):
+        super().__init__(**settings)
+        self._train = train
+        self.add_state("rows", torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, preds, **kwargs):
+        self.rows = self.rows + len(preds)
+
+    def compute(self):
+        return self.rows / len(self._train)
+
+
+def test_authors_may_keep_inputs_under_any_name():
+    one, other = (WithRawInputs(train=other_train(seed)) for seed in (1, 2))
+    one(SCORES, TARGET)
+    other.update(SCORES[:3], TARGET[:3])
+    one.merge_state(other)
+    assert float(one.compute()) == pytest.approx((USERS + 3) / USERS)
+
+
 @every_metric
 def test_a_batch_that_fails_leaves_everything_as_it_was(name):
     metric = feed(fresh(name), 0, 17)
