@@ -4,40 +4,9 @@ import pytest
 import torch
 
 import weft
-from everything import BUILT_IN
+from everything import BUILT_IN, VARIANTS
 from weft.registry import all_metrics
 from weft.testing import CHECKS, check_metric, run_check
-
-VARIANTS = [
-    "Precision(denominator=list)",
-    "Recall(normalizer=capped)",
-    "MAP(normalizer=relevant)",
-    "MAP(normalizer=hits)",
-    "nDCG(gain=linear)",
-    "nDCG(gain=exponential_shifted, ideal=full)",
-    "nDCG(gain=binary, ideal=k)",
-    "LAUC(completion=none)",
-    "GAUC(weight=positives)",
-    "GAUC(weight=interactions)",
-    "AUC(scope=pooled)",
-    "F1(metric_name_1=nDCG(gain=linear), metric_name_2=GAUC, beta=0.5)",
-    "F1(metric_name_1=EPC, metric_name_2=SRecall)",
-    "RMSE(average=users)",
-    "UserCoverageAtN(n=2, as_fraction=True)",
-    "EFD(relevance=graded, gain=linear)",
-    "EPC(relevance=none, unseen=1)",
-    "Gini(denominator=N, users=evaluated)",
-    "ShannonEntropy(base=2, normalized=True)",
-    "SRecall(denominator=catalogue, numerator=list)",
-    "APLT(denominator=list, users=evaluated, pop_ratio=0.5)",
-    "PopRSP(users=evaluated)",
-    "ItemMADRanking(discount=False, gain=binary)",
-    "ItemMADRating(appearances=all)",
-    "UserMADRating(users=evaluated)",
-    "EucDistance(metric_names=[Gini, nDCG(gain=linear), RMSE], utopia_points=[0, 1, 0])",
-    "EucDistance(metric_names=[nDCG, ARP], utopia_points=[1, 0], scope=users)",
-    "Hypervolume(metric_names=[REO, ItemCoverage], nadir_points=[9, 0])",
-]
 
 
 @pytest.mark.parametrize("check", CHECKS)

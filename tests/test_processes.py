@@ -10,8 +10,7 @@ import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 import weft
-from everything import AUTHORS, BUILT_IN, about
-from test_conformance import VARIANTS
+from everything import AUTHORS, BUILT_IN, VARIANTS, about
 from weft.errors import SettingError
 from weft.names import parse
 from weft.registry import build, takes_k

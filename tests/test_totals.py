@@ -117,7 +117,7 @@ def test_offered_items_user_by_user_are_those_counted_together(evaluated):
     scores[2, :3] = -torch.inf
     made = evaluator(["RSP@3"])
     rows = rows_of_target(TARGET, USERS, ITEMS, scores.device)
-    seen = made._seen(made.inputs["train"], EVERYONE)
+    seen = made._seen(made.inputs["train"], EVERYONE, scores.device)
     with open_batch(scores, rows, threshold=None, users=EVERYONE, rule=TieRule(), depth=3, seen=seen) as batch:
         everything, cells = batch.offered_by_user(evaluated=evaluated)
         offered = everything[:, None] + cells.dense(cells.values)

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from weft.data import Column, ListRows
-from weft.data.rows import SparseRows, float_type
+from weft.data.devices import FAULTS, compressed, float_type, host_sees
+from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Correction, Order, TheOrder, estimate_order, number_in_rows, segments
 from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, within, without
@@ -112,6 +113,7 @@ class Batch:
         self.dtype = float_type(self.device)
         self.computed: Counter[object] = Counter()
         self._kept: dict[object, Any] = {}
+        self._faults: list[tuple[str, Tensor]] = [*truth.faults.items(), *(lists.faults.items() if lists is not None else ())]
 
     def once(self, key: object, compute: Callable[[], Value]) -> Value:
         """The value under `key`, computed the first time it is asked for."""
@@ -149,8 +151,21 @@ class Batch:
 
     @property
     def is_bad(self) -> bool:
-        """Whether there are such rows. On the CPU only: elsewhere it would wait, and they are counted instead."""
-        return self.device.type == "cpu" and bool(self.bad_rows.any())
+        """Whether there are such rows. Where the host does not see it, they are counted instead."""
+        return host_sees(self.device) and bool(self.bad_rows.any())
+
+    def note(self, fault: str, count: Tensor) -> None:
+        """Count what is wrong, where the host does not see it."""
+        self._faults.append((fault, count))
+
+    @property
+    def faults(self) -> Tensor:
+        """How much of each of `FAULTS` there is; nothing where the host sees it, because that was refused."""
+        counts = dict.fromkeys(FAULTS, torch.zeros((), dtype=torch.int64, device=self.device))
+        if not host_sees(self.device):
+            for fault, count in (*self._faults, ("bad_scores", self.bad_rows.sum())):
+                counts[fault] = counts[fault] + count
+        return torch.stack(list(counts.values()))
 
     @property
     def is_missing(self) -> bool:
@@ -187,7 +202,7 @@ class Batch:
     @block
     def lengths(self) -> Tensor:
         """The length of each list `[batch]`, at most depth."""
-        if self.device.type == "cpu" and self.depth and bool((self.items[:, -1] >= 0).all()):  # mostly all are full
+        if host_sees(self.device) and self.depth and bool((self.items[:, -1] >= 0).all()):  # mostly all are full
             return torch.full((self.size,), self.depth)
         return (self.items >= 0).sum(1)
 
@@ -197,7 +212,7 @@ class Batch:
         if self.settled is not None:
             listed, is_listed = self.settled.find(self.relevant.keys)
             position = (listed - self.settled.offsets[self.relevant.rows]).clamp(max=self.depth)
-            return torch.where(is_listed, position, self.depth)
+            return self.relevant.only(torch.where(is_listed, position, self.depth), self.depth)
         return kernel_for(self.device).find_in_lists(self.items, self.values, self.relevant, self.relevant_scores)
 
     @block
@@ -227,6 +242,7 @@ class Batch:
         if self.correction is None or self.drawn is None or self.settled is None:
             return self.order
         cells, offered = self.settled.find(self.relevant.keys)
+        offered = self.relevant.only(offered, False)
         longest = len(self.settled.items)  # of one list, at most
         positions = torch.where(offered, cells - self.settled.offsets[self.relevant.rows], longest)
         numbers = number_in_rows(positions, self.relevant, longest + 1)
@@ -252,19 +268,19 @@ class Batch:
 
     @block
     def relevant_scores(self) -> Tensor:
-        """The masked score of each relevant cell, `-inf` for what was not offered, or not listed."""
+        """The masked score of each relevant cell, `-inf` for what was not offered, or not listed, or does not count."""
         if self.lists is not None:
-            return self.lists.scores_at(self.relevant.keys)
+            return self.relevant.only(self.lists.scores_at(self.relevant.keys), -torch.inf)
         if self.scores is None:
             return torch.full_like(self.relevant.values, -torch.inf)
-        return self.scores.view(-1).index_select(0, self.relevant.keys)
+        return self.relevant.only(self.scores.view(-1).index_select(0, self.relevant.keys), -torch.inf)
 
     def gains(self, kind: str) -> Tensor:
         """The gain of each relevant cell."""
 
         def compute() -> Tensor:
-            gains = gain_of(self.relevant.values, kind)
-            if self.device.type == "cpu" and bool(torch.isinf(self.relevant.sum(gains)).any()):
+            gains = self.relevant.only(gain_of(self.relevant.values, kind), 0)
+            if host_sees(self.device) and bool(torch.isinf(self.relevant.sum(gains)).any()):
                 raise InputError(
                     f"the rating {float(self.relevant.values.max()):g} is too large: the gain 2^r - 1, or a user's sum of gains, "
                     'overflows. Use gain="linear", or rescale the ratings.'
@@ -274,12 +290,15 @@ class Batch:
         return self.once(("gains", kind), compute)
 
     def best_gains(self, kind: str) -> tuple[Tensor, Tensor]:
-        """Relevant cells by gain, best first within each row: their gains and their positions from 0, `[cells]` both."""
+        """Relevant cells by gain, best first within each row: their gains and their positions from 0, `[cells]` both.
+
+        Cells that do not count have gain 0, and so come last.
+        """
 
         def compute() -> tuple[Tensor, Tensor]:
             gains, rows = self.gains(kind), self.relevant.rows
             positions = torch.arange(len(rows), device=self.device) - self.relevant.offsets.index_select(0, rows)
-            if self.device.type == "cpu" and len(gains) and gains.min() == gains.max():
+            if host_sees(self.device) and len(gains) and gains.min() == gains.max():
                 return gains, positions
             order = gains.argsort(descending=True, stable=True)
             # Sorting by row last keeps the rows where they were: only the gains move within each.
@@ -329,13 +348,13 @@ class Batch:
     def relevant_offered(self) -> Tensor:
         """Whether each relevant cell was offered."""
         if self.offered_cells is not None:
-            return self.offered_cells.holds(self.relevant.keys)
+            return self.relevant.only(self.offered_cells.holds(self.relevant.keys), False)
         if self.lists is None:
             return self.relevant_scores > -torch.inf
         offered = torch.ones_like(self.relevant.items, dtype=torch.bool)
         if self.columns is not None:
             offered = self.columns[self.relevant.items]
-        return offered if self.seen is None else offered & ~self.seen.holds(self.relevant.keys)
+        return self.relevant.only(offered if self.seen is None else offered & ~self.seen.holds(self.relevant.keys), False)
 
     @block
     def negatives(self) -> Tensor:
@@ -350,7 +369,7 @@ class Batch:
             if len(self.settled.items) == 0:
                 return torch.zeros_like(self.relevant.lengths), self.settled.lengths
             ranks = torch.where(found, self.settled.double_ranks.index_select(0, cells), 0)
-            return ranks.new_zeros(self.size).index_add_(0, self.relevant.rows, ranks), self.settled.lengths
+            return self.relevant.sum(ranks), self.settled.lengths
         assert self.scores is not None
         return kernel_for(self.device).double_ranks(self.scores, self.relevant, self.relevant_scores)
 
@@ -374,15 +393,21 @@ class Batch:
         return (self.negatives > 0) & (self.relevant_counts > 0)
 
     def negative_scores(self, users: Tensor) -> list[Tensor]:
-        """The scores of the offered items that are not relevant, of the users where the mask `[batch]` is true."""
+        """The scores of the offered items that are not relevant, of the users where the mask `[batch]` is true.
+
+        Where the host does not see how many these are, all scores, with `-inf` in place of the others.
+        """
         if self.lists is not None:
             cells, found = self.lists.find(self.relevant.keys)
             negative = torch.ones(len(self.lists.items) + 1, dtype=torch.bool, device=self.device)
-            negative[torch.where(found, cells, len(self.lists.items))] = False
-            return [self.lists.scores[negative[:-1] & users[self.lists.rows]]]
+            negative[torch.where(self.relevant.only(found, False), cells, len(self.lists.items))] = False
+            return [compressed(self.lists.scores, negative[:-1] & users[self.lists.rows], -torch.inf)]
         found_scores: list[Tensor] = []
         if self.scores is None:
             return found_scores
+        if not host_sees(self.device):
+            with hidden(self.scores, self.relevant) as (scores, _):
+                return [torch.where(users[:, None], scores, -torch.inf).to(self.dtype).view(-1)]
         for row in users.nonzero().flatten():
             scores = self.scores[row]
             is_negative = scores > -torch.inf
@@ -403,17 +428,21 @@ class Batch:
         num_items = self.truth.num_items
         counts = torch.zeros(num_items, dtype=torch.int64, device=self.device)
         if self.offered_cells is not None:
-            return counts.index_add_(0, self.offered_cells.items, chosen[self.offered_cells.rows].long())
+            counted = self.offered_cells.only(chosen[self.offered_cells.rows], False)
+            return counts.index_add_(0, self.offered_cells.items, counted.long())
         if self.scores is None and self.lists is None:
             return counts
         looked_at = chosen
-        if self.device.type == "cpu" or self.lists is not None:
+        if host_sees(self.device) or self.lists is not None:
             # Where nothing is missing but what was masked, the masked cells tell; only other rows must be looked at.
             whole = chosen & (self.offered == self._num_columns - self._masked)
             counts += whole.sum()
             if self.seen is not None:
-                masked_once = torch.full((1,), -1).expand(len(self.seen.items))
-                counts.index_add_(0, self.seen.items, masked_once if whole.all() else -whole[self.seen.rows].long())
+                if host_sees(self.device) and bool(whole.all()):
+                    masked_once = torch.full((1,), -1).expand(len(self.seen.items))
+                else:
+                    masked_once = -self.seen.only(whole[self.seen.rows], False).long()
+                counts.index_add_(0, self.seen.items, masked_once)
             if self.columns is not None:
                 counts *= self.columns
             looked_at = chosen & ~whole
@@ -438,7 +467,7 @@ class Batch:
         if self.offered_cells is not None:
             known, most = chosen, torch.zeros_like(chosen)
             rows = self.offered_cells.rows
-            cells.append((rows * num_items + self.offered_cells.items)[chosen[rows]])
+            cells.append((rows * num_items + self.offered_cells.items)[self.offered_cells.only(chosen[rows], False)])
         else:
             most = chosen & (self.offered * 2 > num_items)
             known = torch.zeros_like(chosen)
@@ -446,7 +475,7 @@ class Batch:
                 known = chosen & (self.offered == num_items - self._masked)
                 most = most | known
                 if seen is not None:
-                    cells.append(seen.keys[known[seen.rows]])
+                    cells.append(seen.keys[seen.only(known[seen.rows], False)])
         for rows in torch.split((chosen & ~known).nonzero().flatten(), max(1, _TILE // max(1, num_items))):
             found, items = (self._is_offered(rows) != most[rows, None]).nonzero(as_tuple=True)
             cells.append(rows[found] * num_items + items)
@@ -485,7 +514,7 @@ class Batch:
         return {**given, "user_indices": self.users}
 
     def _binary_relevance(self) -> Tensor:
-        return self.relevant.dense(torch.ones_like(self.relevant.values, dtype=torch.float32))
+        return self.relevant.dense(self.relevant.ones.float())
 
     def _discounted_relevance(self) -> Tensor:
         return self.relevant.dense(self.gains("exponential"))
@@ -629,7 +658,9 @@ class Lists:
     def full_ideal(self, kind: str) -> Tensor:
         """The discounted gain of the best list of all relevant items, `[batch, 1]`."""
         gains, positions = self.batch.best_gains(kind)
-        return self.batch.relevant.sum(gains / torch.log2(positions.to(gains.dtype) + 2))[:, None]
+        discounted = gains / torch.log2(positions.to(gains.dtype) + 2)
+        # Not relevant.sum: the gains have moved within their rows, and with them those of cells that do not count, which are 0.
+        return gains.new_zeros(self.batch.size).index_add_(0, self.batch.relevant.rows, discounted)[:, None]
 
 
 @contextmanager
@@ -657,29 +688,40 @@ def open_batch(
     it all can. `candidates` are the cells that can be, seen ones not among them, where lists hold nothing else but not all of them.
     `raw_scores` are those of the truth's cells, where the lists do not tell them.
     """
+    bad_ratings = None
     if relevant is None:
-        refuse_bad_ratings(truth.values, threshold)
+        bad_ratings = refuse_bad_ratings(truth, threshold)
         relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {"relevant": relevant, "users": users, "user_keys": keys, "rule": rule, "depth": depth}
     about |= {"seen": seen, "judged": judged, "columns": columns, "drawn": drawn, "correction": correction}
     if scores is None or isinstance(scores, ListRows):
         if raw_scores is None:
-            raw_scores = torch.full_like(truth.values, -torch.inf) if scores is None else scores.scores_at(truth.keys)
+            nothing = torch.full_like(truth.values, -torch.inf)
+            raw_scores = nothing if scores is None else truth.only(scores.scores_at(truth.keys), -torch.inf)
         lists = None if scores is None else without(within(scores, columns), seen)
         batch = Batch(None, truth, raw_scores=raw_scores, lists=lists, candidates=candidates, **about)
+        if bad_ratings is not None:
+            batch.note("bad_ratings", bad_ratings)
         yield batch
         batch.close()
         return
     scores = scores.contiguous()
-    raw_scores = scores.view(-1).index_select(0, truth.keys)
+    raw_scores = truth.only(scores.view(-1).index_select(0, truth.keys), -torch.inf)
+    given = scores
     if columns is not None:
         refuse_bad_scores(scores, users)  # what is hidden would not be noticed
         scores = torch.where(columns, scores, -torch.inf)
     with hidden(scores, seen) as (masked, kept):
         batch = Batch(masked, truth, raw_scores=raw_scores, **about)
+        if bad_ratings is not None:
+            batch.note("bad_ratings", bad_ratings)
+        if not host_sees(batch.device):
+            hid = [] if kept is None else [kept]
+            for values in hid if columns is None else [*hid, given]:
+                batch.note("bad_scores", (~(values < torch.inf)).sum())
         try:
-            is_bad = batch.is_bad or (kept is not None and batch.device.type == "cpu" and not bool(kept.amax() < torch.inf))
+            is_bad = batch.is_bad or (kept is not None and host_sees(batch.device) and not bool(kept.amax() < torch.inf))
             if not is_bad:
                 yield batch
         finally:
@@ -690,7 +732,14 @@ def open_batch(
 
 def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int) -> ListRows:
     """Lists of candidates with their scores, `[batch, n]` both, in any order; -1 is no item. They hold all that is offered."""
-    if len(found := items[(items < -1) | (items >= num_items)]):
+    outside = (items < -1) | (items >= num_items)
+    if not host_sees(items.device):
+        items, order = torch.where(outside | (items < 0), num_items, items).sort(dim=1)  # what is no item comes last
+        scores = torch.where(items < num_items, scores.gather(1, order), -torch.inf)
+        repeated = (items[:, 1:] == items[:, :-1]) & (items[:, 1:] < num_items)
+        faults = {"bad_candidates": outside.sum() + repeated.sum(), "bad_scores": (~(scores < torch.inf)).sum()}
+        return ListRows.of_unseen_candidates(scores, items, num_items, faults)
+    if len(found := items[outside]):
         raise InputError(f"items holds {int(found[0])}; item numbers go from 0 to {num_items - 1}, and -1 fills up short rows.")
     items, order = items.sort(dim=1)
     if bool(((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any()):
@@ -709,10 +758,14 @@ def gain_of(ratings: Tensor, kind: str) -> Tensor:
     return torch.exp2(ratings + 1 if kind == "exponential_shifted" else ratings) - 1
 
 
-def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
-    """Refuse ratings that are not finite, or negative without a threshold. On the CPU only: elsewhere it would wait."""
-    if ratings.device.type != "cpu" or len(ratings) == 0:
-        return
+def refuse_bad_ratings(truth: SparseRows, threshold: float | None) -> Tensor | None:
+    """Refuse ratings that are not finite, or negative without a threshold. Where the host does not see them: their number."""
+    ratings = truth.values
+    if not host_sees(ratings.device):
+        bad = ~torch.isfinite(ratings) | ((ratings < 0) & (threshold is None))
+        return truth.only(bad, False).sum()
+    if len(ratings) == 0:
+        return None
     low, high = torch.aminmax(ratings)
     if not (torch.isfinite(low) and torch.isfinite(high)):
         raise InputError("the truth has ratings that are not finite numbers; remove or repair them.")
@@ -721,14 +774,15 @@ def refuse_bad_ratings(ratings: Tensor, threshold: float | None) -> None:
             f"the truth has the negative rating {float(low):g}; give relevance_threshold= to say from which rating on an "
             "item is relevant, or remove negative ratings."
         )
+    return None
 
 
 def refuse_bad_scores(scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
-    """Refuse NaN and +inf: an error that says where the first is. On the CPU only: elsewhere it would wait.
+    """Refuse NaN and +inf: an error that says where the first is. Only where the host sees them: elsewhere they are counted.
 
-    `items [batch, n]` are the columns of scores that are not of all items; making lists of them waits in any case.
+    `items [batch, n]` are the columns of scores that are not of all items.
     """
-    if (scores.device.type != "cpu" and items is None) or scores.numel() == 0:
+    if not host_sees(scores.device) or scores.numel() == 0:
         return
     highest = scores.amax(1)
     bad = (~(highest < torch.inf)).nonzero().flatten()

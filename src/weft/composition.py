@@ -101,7 +101,7 @@ class Composition:
             assert isinstance(group.metric, UserMean)
             cutoffs = self.ledger.cutoffs[group.metric.totals()[0]]
             values = group.metric.evaluated(batch.at(cutoffs))
-            columns.append(values[:, [cutoffs.index(k) for k in group.cutoffs or (1,)]])
+            columns += [values[:, cutoffs.index(k), None] for k in group.cutoffs or (1,)]
         table = torch.cat(columns, dim=1)
         return (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1), table
 

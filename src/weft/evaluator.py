@@ -18,12 +18,13 @@ from torch import Tensor, nn
 from weft.blocks import Batch, complete_lists, open_batch
 from weft.composition import Composition
 from weft.data import Features, Labels, ListRows, Train
+from weft.data.devices import FAULTS, float_type, host_sees, moving, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
-from weft.data.rows import SparseRows, float_type, rows_of_target
+from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
-from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers
+from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
 from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
@@ -46,9 +47,14 @@ COUNTS = (
     "relevant_seen",
     "relevant_not_offered",
     "ratings_without_score",
-    "bad_scores",
+    *FAULTS,
 )
 REPEATED_USERS = ("count", "drop")
+
+
+# Train rows are padded to the longest, where user numbers are on a device, if it has at most one in so many of all items: what is
+# made on the way is then no larger than the scores. Longer ones are looked up on the host, which waits for the numbers.
+_MOST_PADDING = 8
 
 
 class Evaluator(nn.Module):
@@ -156,11 +162,10 @@ class Evaluator(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Evaluator:
         """Move to another device. Whatever type a model is changed to, sums keep theirs."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        device = fn(self.sums[:0]).device
-        if device != self.sums.device:
-            self.sums, self.tallies = (part.to(device, float_type(device)) for part in (self.sums, self.tallies))
-            self._users = [users.to(device) for users in self._users]
-            self._table = [(users.to(device), kept.to(device), values.to(device)) for users, kept, values in self._table]
+        move = moving(fn)
+        self.sums, self.tallies = (move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.tallies))
+        self._users = [move(users) for users in self._users]
+        self._table = [(move(users), move(kept), move(values)) for users, kept, values in self._table]
         return self
 
     @property
@@ -236,6 +241,9 @@ class Evaluator(nn.Module):
 
         With `items [batch, n]`, item numbers (-1 fills up short rows), `preds [batch, n]` are the scores of these candidates, and
         nothing else was offered. The truth goes by item number as ever, or is dense `[batch, n]`, a rating for each candidate.
+
+        Off the CPU nothing here waits for the device, but for a dense `[batch, items]` target on it, whose number of cells is data,
+        `bootstrap`, `repeated_users="drop"`, and masking by very long train rows; `docs/devices.md` has the forms that never wait.
         """
         if user_indices is None and self.masks_seen:
             raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
@@ -261,7 +269,8 @@ class Evaluator(nn.Module):
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
         truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
-        self.add(offered, truth, users=users, seen=self._seen(self.inputs["train"], users) if self.masks_seen else None)
+        seen = self._seen(self.inputs["train"], user_indices, scores.device) if self.masks_seen else None
+        self.add(offered, truth, users=users, seen=seen)
         self._rows_met += len(scores)
         self._items_met = num_items
         if user_indices is None:
@@ -276,9 +285,14 @@ class Evaluator(nn.Module):
             said = f"num_items={expected}" if self.num_items is not None else f"an earlier batch had {expected}"
             raise InputError(f"preds has {found} items, but {said}; give one column per item.")
 
-    def _seen(self, train: Train, users: Tensor) -> SparseRows:
-        check_users(users, train.cells.num_users, "train")
-        return SparseRows.of(train.cells.select(users.cpu().numpy()), users.device)
+    def _seen(self, train: Train, users: Any, device: torch.device) -> SparseRows:
+        """The train rows of the users, looked up on the host if their numbers are there."""
+        numbers = torch.as_tensor(users).long()
+        if not host_sees(numbers.device) and train.on_device.longest * _MOST_PADDING <= train.num_items:
+            return train.on_device.select(send(numbers, device))
+        numbers = numbers.cpu()
+        check_users(numbers, train.cells.num_users, "train")
+        return SparseRows.of(train.cells.select(numbers.numpy()), device)
 
     def add(
         self,
@@ -330,6 +344,7 @@ class Evaluator(nn.Module):
     def _accumulate(self, batch: Batch) -> None:
         # Whatever may fail comes first, so that a batch that fails is not half counted.
         by_user = self.bootstrap is not None or self.drops_repeats
+        self._note_users(batch)
         terms = self.composition.ledger.terms(batch, by_user=by_user)
         tallies = self._tally(batch, by_user=self.drops_repeats)
         contributions = Contributions.of(batch, self.composition.ledger, terms, tallies) if by_user else None
@@ -350,11 +365,21 @@ class Evaluator(nn.Module):
         if contributions is not None:
             self._contributions.append(contributions)
 
+    def _note_users(self, batch: Batch) -> None:
+        """Count users who are no rows of an input, where the host could not look."""
+        if host_sees(batch.device):
+            return
+        about = [self.inputs["user_groups"]] if "user_groups" in self.inputs else []
+        sizes = [labels.size for labels in (*about, *self.slices.values())]
+        sizes += [self.inputs["train"].cells.num_users] if self.masks_seen else []
+        if sizes:
+            batch.note("bad_users", users_outside(batch.users, min(sizes)))
+
     def _tally(self, batch: Batch, *, by_user: bool) -> Tensor:
         """What is counted of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
 
         def of_cells(counted: Tensor, rows: SparseRows) -> Tensor:
-            return rows.sum(counted.to(self.tallies.dtype)) if by_user else counted.sum()
+            return rows.sum(counted.to(self.tallies.dtype)) if by_user else rows.only(counted, False).sum()
 
         def of_users(counted: Tensor) -> Tensor:
             return counted if by_user else counted.sum()
@@ -373,7 +398,8 @@ class Evaluator(nn.Module):
             "relevant_seen": seen,
             "relevant_not_offered": of_cells(~batch.relevant_offered, batch.relevant) - seen.to(self.tallies.dtype),
             "ratings_without_score": of_cells(batch.raw_scores == -torch.inf, batch.truth),
-            "bad_scores": of_users(batch.bad_rows),
+            # Any is too much, whoever's it is.
+            **{name: count.expand(batch.size) if by_user else count for name, count in zip(FAULTS, batch.faults.unbind())},
         }
         if self.cutoffs:
             values = batch.ranking.values
@@ -393,9 +419,9 @@ class Evaluator(nn.Module):
         """Whether each relevant cell is masked."""
         assert batch.seen is not None
         keys = batch.relevant.keys
-        if batch.device.type != "cpu":
+        if not host_sees(batch.device):
             return batch.seen.holds(keys)
-        hidden = batch.relevant_scores == -torch.inf  # only these can be: few, but elsewhere how many would have to be waited for
+        hidden = batch.relevant_scores == -torch.inf  # only these can be: few
         found = torch.zeros_like(hidden)
         found[hidden] = batch.seen.holds(keys[hidden])
         return found
@@ -438,8 +464,7 @@ class Evaluator(nn.Module):
             contributions = contributions.only(first.cpu().numpy())
             gathered = self._once_each(gathered, first, contributions)
         counts = {name: int(count) for name, count in zip(self.count_names, gathered.tallies.tolist())}
-        if counts.pop("bad_scores"):
-            raise InputError("the scores hold NaN or +inf; scores must be finite, or -inf for items that are not offered.")
+        refuse_counted({name: counts.pop(name) for name in FAULTS})
         counts |= {"items": self.num_items or gathered.items_met or 0, **items_without(self.composition, self.inputs)}
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
         sums = gathered.sums.cpu()

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from weft.data.rows import SparseRows
 from weft.errors import SettingError, one_of, real_number
-from weft.ranking import Drawn, estimate_ranks, estimate_weights
+from weft.ranking import Drawn, count_above, estimate_ranks, estimate_weights
 
 Cutoffs = tuple[int, ...]
 CORRECTIONS = ("rank_estimate", "bias_variance")
@@ -183,8 +183,6 @@ class AllOrders:
     def __init__(
         self, values: Tensor, ties_with_last: Tensor, relevant: SparseRows, relevant_scores: Tensor, *, dtype: torch.dtype
     ) -> None:
-        if values.dtype in (torch.float16, torch.bfloat16):  # exact, and searchsorted knows it everywhere
-            values, relevant_scores = values.float(), relevant_scores.float()
         self._relevant, self._dtype = relevant, dtype
         depth = values.shape[1]
         places = torch.arange(depth, device=values.device).expand_as(values)
@@ -199,18 +197,17 @@ class AllOrders:
         self._offset = (places - self._start).to(dtype)
 
         # The group of each relevant cell: the first position whose score is not above its own, if the scores agree.
-        scores = relevant.padded(relevant_scores, -torch.inf)
-        group = torch.searchsorted(-values.contiguous(), -scores.contiguous()).clamp(max=depth - 1)
-        self._group = group
-        self._in_list = (values.gather(1, group) == scores) & (scores > -torch.inf)
+        group = count_above(values, relevant.rows, relevant_scores).clamp(max=depth - 1)
+        self._group = relevant.rows * depth + group
+        self._in_list = (values.reshape(-1).index_select(0, self._group) == relevant_scores) & (relevant_scores > -torch.inf)
         starting = self._sum_by_group(torch.ones_like(relevant.values))
         self._hits = starting.gather(1, self._start)
         self._before = (starting.cumsum(1) - starting).gather(1, self._start)
 
     def _sum_by_group(self, of_cells: Tensor) -> Tensor:
         """Sums over the relevant cells of each group, at the position where the group starts."""
-        padded = torch.where(self._in_list, self._relevant.padded(of_cells, 0.0), 0).to(self._dtype)
-        return torch.zeros_like(self._size).scatter_add_(1, self._group, padded)
+        in_list = torch.where(self._in_list, of_cells, 0).to(self._dtype)
+        return self._size.new_zeros(self._size.numel()).scatter_add_(0, self._group, in_list).view_as(self._size)
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
         return _sums(self._relevance, cutoffs, weights)

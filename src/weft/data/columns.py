@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from weft.data.devices import float_type, host_sees, send
+
 
 class Column:
     """Values `[n]` by code. A device gets its copy once."""
@@ -19,16 +21,19 @@ class Column:
     def on(self, device: torch.device) -> Tensor:
         """The values on a device."""
         if device not in self._copies:
-            narrow = device.type == "mps" and self.values.dtype == torch.float64
-            self._copies[device] = self.values.to(device, torch.float32 if narrow else self.values.dtype)
+            wide = self.values.dtype == torch.float64
+            self._copies[device] = send(self.values, device, float_type(device) if wide else None)
         return self._copies[device]
 
     def at(self, codes: Tensor, fill: float = 0) -> Tensor:
-        """The value at each code; `fill` where a code is -1, "none"."""
+        """The value at each code; `fill` where a code is -1, "none" (and, where the host does not see it, where it is no code)."""
         values = self.on(codes.device)
         if len(values) == 0:
             return torch.full_like(codes, fill, dtype=values.dtype)
         flat = codes.reshape(-1)
-        if codes.device.type == "cpu" and (len(flat) == 0 or int(flat.min()) >= 0):  # elsewhere this would wait
+        if not host_sees(codes.device):
+            known = flat.clamp(0, len(values) - 1)
+            return torch.where(known == flat, values.index_select(0, known), fill).view(codes.shape)
+        if len(flat) == 0 or int(flat.min()) >= 0:
             return values.index_select(0, flat).view(codes.shape)
         return values.index_select(0, flat.clamp(min=0)).view(codes.shape).masked_fill_(codes < 0, fill)

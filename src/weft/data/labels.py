@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
+from weft.data.devices import host_sees
 from weft.data.files import is_file, read_table
 from weft.data.interactions import Interactions
 from weft.data.roles import COLUMNS, look_for
@@ -85,6 +87,30 @@ class Features:
     def size(self) -> int:
         """The number of items, with features or without."""
         return len(self.offsets) - 1
+
+    @cached_property
+    def most(self) -> int:
+        """The features of the item that has most."""
+        return int(np.diff(self.offsets.values.numpy()).max(initial=0))
+
+    def of(self, items: Tensor) -> tuple[Tensor, Tensor]:
+        """The features of items `[n]`, where -1 is none: for each pair the place of the item and the feature's code.
+
+        Where the host does not see how many these are, each item has as many as the one that has most, -1 behind its last.
+        """
+        offsets, codes = self.offsets.on(items.device), self.codes.on(items.device)
+        known = items.clamp(min=0)
+        first = offsets.index_select(0, known)
+        counts = torch.where(items < 0, 0, offsets.index_select(0, known + 1) - first)
+        places = torch.arange(len(items), device=items.device)
+        if host_sees(items.device):
+            cell = torch.repeat_interleave(places, counts)
+            feature = (first - counts.cumsum(0) + counts).index_select(0, cell).add_(torch.arange(len(cell)))
+            return cell, codes.index_select(0, feature)
+        number = torch.arange(self.most, device=items.device)
+        has = number < counts[:, None]
+        found = codes[torch.where(has, first[:, None] + number, 0)] if self.most else codes.new_empty(has.shape)
+        return places[:, None].expand_as(has).reshape(-1), torch.where(has, found, -1).reshape(-1)
 
     @property
     def unlabelled(self) -> int:

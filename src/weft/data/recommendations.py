@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.cells import Cells, is_frame, open_frame, read_ids, read_numbers
+from weft.data.devices import float_type, host_sees
 from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
 from weft.data.roles import COLUMNS, find_column, look_for
-from weft.data.rows import InRows, float_type
+from weft.data.rows import InRows
 from weft.data.sorting import Numbers, portions, repetitions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
@@ -219,6 +220,8 @@ class ListRows(InRows):
     certain: bool
     missing: bool = False
     complete: bool = False
+    counted: Tensor | None = None
+    faults: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> ListRows:
@@ -233,13 +236,35 @@ class ListRows(InRows):
         first = torch.arange(len(items), device=items.device)[:, None] * num_items
         in_order = (items.gather(1, best.indices), best.values)
         by_item = (first + items, offsets[:-1, None] + standing)
-        if scores.device.type == "cpu" and bool(offered.all()):  # mostly rows are full
+        if bool(offered.all()):  # mostly rows are full
             (listed, values), (keys, places) = (tuple(part.reshape(-1) for part in parts) for parts in (in_order, by_item))
         else:
             is_listed = best.values > -torch.inf
             listed, values = (part[is_listed] for part in in_order)
             keys, places = (part[offered] for part in by_item)
         return cls(offsets, listed, values, keys, places, num_items, certain=False, complete=True)
+
+    @classmethod
+    def of_unseen_candidates(cls, scores: Tensor, items: Tensor, num_items: int, faults: Mapping[str, Tensor]) -> ListRows:
+        """The same where the host does not see how many are offered; `num_items` = none. What is not offered does not count."""
+        number = items.shape[1]
+        best = scores.to(float_type(scores.device)).sort(dim=1, descending=True, stable=True)
+        standing = torch.empty_like(best.indices)
+        standing.scatter_(1, best.indices, torch.arange(number, device=items.device).expand_as(items))
+        rows = torch.arange(len(items) + 1, device=items.device)
+        items = items.clamp(max=num_items - 1)
+        return cls(
+            rows * number,
+            items.gather(1, best.indices).reshape(-1),
+            best.values.reshape(-1),
+            (rows[:-1, None] * num_items + items).reshape(-1),
+            (rows[:-1, None] * number + standing).reshape(-1),
+            num_items,
+            certain=False,
+            complete=True,
+            counted=(best.values > -torch.inf).reshape(-1),
+            faults=faults,
+        )
 
     @classmethod
     def nothing(cls, users: int, num_items: int, device: torch.device) -> ListRows:
@@ -268,12 +293,13 @@ class ListRows(InRows):
     def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         if len(self.keys) == 0:
             return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
-        if keys.device.type == "cpu":  # NumPy is faster where what is looked for is in order
+        if host_sees(keys.device):  # NumPy is faster where what is looked for is in order
             found = torch.from_numpy(np.searchsorted(self.keys.numpy(), keys.numpy()))
         else:
             found = torch.searchsorted(self.keys, keys)
         found = found.clamp_(max=len(self.keys) - 1)
-        return self.places.index_select(0, found), self.keys.index_select(0, found) == keys
+        cells, is_there = self.places.index_select(0, found), self.keys.index_select(0, found) == keys
+        return cells, is_there if self.counted is None else is_there & self.counted.index_select(0, cells)
 
     def holds(self, keys: Tensor) -> Tensor:
         """Whether something is listed at each of these places of the flattened matrix."""
@@ -313,7 +339,7 @@ class ListRows(InRows):
                 self.items.device
             )
         length = len(self.items) // self.num_rows
-        if self.items.device.type == "cpu" and bool((self.lengths == length).all()):  # there is nothing to look up
+        if host_sees(self.items.device) and bool((self.lengths == length).all()):  # there is nothing to look up
             depth -= length < depth
             return _fitted(self.items.view(-1, length), depth, -1), _fitted(self.scores.view(-1, length), depth, -torch.inf)
         listed = places < self.lengths[:, None]
@@ -322,40 +348,42 @@ class ListRows(InRows):
 
     def dense(self) -> Tensor:
         """The scores as a `[batch, items]` matrix, `-inf` for items that are not listed."""
-        out = torch.full((self.num_rows, self.num_items), -torch.inf, dtype=self.scores.dtype, device=self.items.device)
-        out.view(-1)[self.rows * self.num_items + self.items] = self.scores
-        return out
+        out = torch.full((self.num_rows * self.num_items,), -torch.inf, dtype=self.scores.dtype, device=self.items.device)
+        keys = self.rows * self.num_items + self.items
+        if self.counted is None:
+            out[keys] = self.scores
+        else:  # a cell that does not count may have the place of one that does
+            out.scatter_reduce_(0, keys, self.only(self.scores, -torch.inf), "amax")
+        return out.view(self.num_rows, self.num_items)
 
     def keep(self, cells: Tensor) -> ListRows:
         """Only the cells where the mask `[cells]` is true; each list closes up."""
+        if not host_sees(cells.device):
+            counted = self.only(cells, False)
+            order = (self.rows * 2 + (~counted).long()).argsort(stable=True)  # what does not count comes last in its list
+            scores = None if self.given_scores is None else torch.where(counted, self.given_scores, -torch.inf)
+            return replace(self, given_scores=scores, counted=counted).reorder(order)
         before = torch.nn.functional.pad(cells.long().cumsum(0), (1, 0))
         kept = cells[self.places]
-        return ListRows(
-            before[self.offsets],
-            self.items[cells],
-            None if self.given_scores is None else self.given_scores[cells],
-            self.keys[kept],
-            before[self.places[kept]],
-            self.num_items,
-            self.certain,
-            self.missing,
-            self.complete,
+        return replace(
+            self,
+            offsets=before[self.offsets],
+            items=self.items[cells],
+            given_scores=None if self.given_scores is None else self.given_scores[cells],
+            keys=self.keys[kept],
+            places=before[self.places[kept]],
         )
 
     def reorder(self, cells: Tensor) -> ListRows:
         """The cells in another order, which leaves each in its list."""
         places = torch.empty_like(cells)
         places[cells] = torch.arange(len(cells), device=cells.device)
-        return ListRows(
-            self.offsets,
-            self.items[cells],
-            None if self.given_scores is None else self.given_scores[cells],
-            self.keys,
-            places[self.places],
-            self.num_items,
-            self.certain,
-            self.missing,
-            self.complete,
+        return replace(
+            self,
+            items=self.items[cells],
+            given_scores=None if self.given_scores is None else self.given_scores[cells],
+            places=places[self.places],
+            counted=None if self.counted is None else self.counted[cells],
         )
 
 

@@ -13,6 +13,7 @@ from weft.data.cells import read_cells
 from weft.data.columns import Column
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels
+from weft.data.rows import RowsOnDevice
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
 
@@ -49,6 +50,11 @@ class Train:
         """Whether both hold the same cells."""
         mine, theirs = self.cells, other.cells
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
+
+    @cached_property
+    def on_device(self) -> RowsOnDevice:
+        """The cells, to be looked up where the users' numbers are."""
+        return RowsOnDevice(self.cells)
 
     def fingerprint(self) -> str:
         """A short digest of the cells."""

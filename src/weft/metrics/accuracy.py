@@ -14,6 +14,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
 from weft.blocks import GAINS, Batch, Lists
+from weft.data.devices import compressed
 from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
@@ -403,12 +404,12 @@ class AUC(SummedMetric):
             super().accumulate(batch)
             return
         judged = batch.has_pairs
-        cells = judged[batch.relevant.rows]
+        cells = batch.relevant.only(judged[batch.relevant.rows], False)
         self.user_count = self.user_count + judged.sum()
         self.positive_count = self.positive_count + cells.sum()
         assert isinstance(self.positive_scores, list) and isinstance(self.negative_scores, list)
         offered = batch.relevant_scores > -torch.inf
-        self.positive_scores.append(batch.relevant_scores[cells & offered].to(batch.dtype))
+        self.positive_scores.append(compressed(batch.relevant_scores, cells & offered, -torch.inf).to(batch.dtype))
         self.negative_scores += batch.negative_scores(judged)
 
     def users_counted(self) -> Tensor:
@@ -419,7 +420,8 @@ class AUC(SummedMetric):
             return super().compute()
         if len(self.negative_scores) == 0:
             return torch.full_like(self.positive_count, torch.nan)
-        positives, negatives = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
+        kept = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
+        positives, negatives = (scores[scores > -torch.inf] for scores in kept)
         ordered = negatives.sort().values
         below, up_to = torch.searchsorted(ordered, positives), torch.searchsorted(ordered, positives, right=True)
         return (below + up_to).to(self.positive_count.dtype).sum() / 2 / len(negatives) / self.positive_count

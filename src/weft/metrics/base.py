@@ -6,6 +6,7 @@ metrics with an `update(self, preds, **kwargs)` and states of their own. `means.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from abc import ABCMeta
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from weft.blocks import Batch, MetricBlock, complete_lists, open_batch
 from weft.data import Features, Labels, ListRows, Train
+from weft.data.devices import FAULTS, host_sees, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.errors import InputError, SettingError, did_you_mean, one_of, whole_number
@@ -53,6 +55,7 @@ class _MetricType(ABCMeta):
         if not alone:
             return metric
         metric.add_states()
+        metric.add_state("faults_on_device", torch.zeros(len(FAULTS)), dist_reduce_fx="sum", persistent=False)
         metric._own_state = metric.name_of_own_state()
         persistent = any(metric._persistent.values())  # saved with the others, so that nobody else takes them
         metric.add_state(metric._own_state, torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum", persistent=persistent)
@@ -104,6 +107,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
     _own_state: str
+    faults_on_device: Tensor  # how many of each of FAULTS, where `update` does not wait to look
     # A user's own `update`, which reads blocks; None for metrics that take the batch itself.
     _update_from_blocks: ClassVar[Callable[..., None] | None] = None
 
@@ -197,7 +201,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
         The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With `items [batch, n]`, the scores are
         those of some candidates of each row: item numbers, -1 where a row has fewer. A metric that reads blocks may be given them
-        ready-made instead of a target.
+        ready-made instead of a target. Off the CPU nothing here waits for the device, but for a dense target on it, whose number of
+        cells is data.
         """
         if target is None:
             raise InputError(f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of each row.")
@@ -208,6 +213,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         candidates = {} if items is None else {"items": items}
         with self.open(preds, target, user_indices, **candidates) as batch:
             self.accumulate(batch)
+            if not host_sees(batch.device):
+                self.faults_on_device = self.faults_on_device + batch.faults
         self._rows_met += len(preds)
         setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
 
@@ -331,6 +338,17 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         """The metric's value over all batches so far."""
         raise SettingError(f"{type(self).__name__} must define compute(self).")
 
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """What TorchMetrics makes of `compute`, such that it refuses what could not be refused before."""
+
+        @functools.wraps(compute)
+        def refusing(*args: Any, **kwargs: Any) -> Any:
+            refuse_counted(dict(zip(FAULTS, self.faults_on_device.tolist())))
+            return compute(*args, **kwargs)
+
+        wrapped: Callable[..., Any] = super()._wrap_compute(refusing)
+        return wrapped
+
     # ------------------------------------------------------------------------------------------ helpers for authors
 
     def valid_users(self, target: Tensor) -> Tensor:
@@ -352,7 +370,7 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
     scores = as_tensor(preds, "preds")
     if user_indices is None:
         return scores, torch.arange(first, first + len(preds), device=preds.device)
-    users = torch.as_tensor(user_indices, device=preds.device)
+    users = send(torch.as_tensor(user_indices), preds.device)
     if users.shape != preds.shape[:1]:
         raise InputError(f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one per row.")
     if (users.is_floating_point() or users.is_complex() or users.dtype == torch.bool) and len(users):
@@ -362,7 +380,7 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
 
 def item_numbers(items: Any, scores: Tensor) -> Tensor:
     """The number of the item that each score is of, `[batch, n]`."""
-    numbers = torch.as_tensor(items, device=scores.device)
+    numbers = send(torch.as_tensor(items), scores.device)
     if numbers.shape != scores.shape:
         raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
     if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
@@ -371,10 +389,15 @@ def item_numbers(items: Any, scores: Tensor) -> Tensor:
 
 
 def check_users(users: Tensor, size: int, where: str) -> None:
-    """Refuse users who are no rows of some input."""
-    if len(users) and (int(users.min()) < 0 or int(users.max()) >= size):
+    """Refuse users who are no rows of some input; where the host does not see it, `users_outside` counts them."""
+    if host_sees(users.device) and len(users) and (int(users.min()) < 0 or int(users.max()) >= size):
         outside = int(users[(users < 0) | (users >= size)][0])
         raise InputError(f"user_indices holds {outside}; expected rows of {where}, 0 to {size - 1}.")
+
+
+def users_outside(users: Tensor, size: int) -> Tensor:
+    """How many users are no rows of some input."""
+    return ((users < 0) | (users >= size)).sum()
 
 
 def _plain(value: Any) -> Value:

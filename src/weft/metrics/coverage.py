@@ -58,7 +58,8 @@ class ItemCoverage(TopKMetric, SummedMetric):
         return (Exposure(self.num_items, self.users),)
 
     def finish(self, sums: Sums) -> Tensor:
-        covered = (sums.at_items(Exposure(self.num_items, self.users)) > 0).sum().double()
+        exposure = sums.at_items(Exposure(self.num_items, self.users))
+        covered = (exposure > 0).sum().to(exposure.dtype)
         return covered / self.num_items if self.as_fraction else covered
 
 
@@ -115,7 +116,7 @@ class UserCoverage(_CoveredUsers):
     """
 
     def per_user(self, lists: Lists) -> Tensor:
-        return (lists.length >= 1).double()
+        return (lists.length >= 1).to(lists.k.dtype)
 
 
 @register
@@ -140,7 +141,7 @@ class UserCoverageAtN(_CoveredUsers):
         self.n = None if n is None else whole_number("UserCoverageAtN got n", n)
 
     def per_user(self, lists: Lists) -> Tensor:
-        return (lists.length >= (lists.k if self.n is None else self.n)).double()
+        return (lists.length >= (lists.k if self.n is None else self.n)).to(lists.k.dtype)
 
 
 @register

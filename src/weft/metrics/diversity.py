@@ -180,38 +180,33 @@ class SRecall(UserAverageTopKMetric):
 
     def per_user(self, lists: Lists) -> Tensor:
         batch = lists.batch
-        relevant = self._first_positions(lists, batch.relevant.rows, batch.relevant.items, batch.hit_positions)
+        relevant = self._found(lists, batch.relevant.rows, batch.relevant.only(batch.relevant.items, -1), batch.hit_positions)
         found = relevant
         if self.numerator == "list":
             rows, positions = torch.meshgrid(
                 torch.arange(batch.size, device=batch.device), torch.arange(batch.depth, device=batch.device), indexing="ij"
             )
-            listed = batch.items >= 0
-            found = self._first_positions(lists, rows[listed], batch.items[listed], positions[listed])
-        met = torch.stack([_count(found, k, batch.size) for k in lists.cutoffs], dim=1).to(lists.k.dtype)
+            found = self._found(lists, *(part.reshape(-1) for part in (rows, batch.items, positions)))
+        met = found[:, :-1].cumsum(1)
         if self.denominator == "catalogue":
             return met / len(self._features.names) if self._features.names else torch.full_like(met, torch.nan)
-        wanted = _count(relevant, batch.depth + 1, batch.size)[:, None].to(lists.k.dtype)
+        wanted = relevant.sum(1, keepdim=True)
         return met / torch.where(wanted > 0, wanted, torch.nan)
 
-    def _first_positions(self, lists: Lists, rows: Tensor, items: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Each (row, feature) once: its row, and the first position of an item that has the feature."""
-        offsets, codes = (column.on(items.device) for column in (self._features.offsets, self._features.codes))
-        number, places = max(1, len(self._features.names)), lists.batch.depth + 1
-        first = offsets.index_select(0, items)
-        counts = offsets.index_select(0, items + 1) - first
-        cell = torch.repeat_interleave(counts)
-        feature = (first - counts.cumsum(0) + counts).index_select(0, cell).add_(torch.arange(len(cell), device=items.device))
-        key = codes.index_select(0, feature)
+    def _found(self, lists: Lists, rows: Tensor, items: Tensor, positions: Tensor) -> Tensor:
+        """How many features of each row are met first within each cut-off but not the one before, or behind the last.
+
+        `[batch, cut-offs + 1]`; `items` (-1 = none) with their rows and positions.
+        """
+        cell, code = self._features.of(items)
+        number, places, size = max(1, len(self._features.names)), lists.batch.depth + 1, lists.batch.size
+        row = torch.where(code < 0, size, rows.index_select(0, cell))  # one more row, for what is no feature, is cut off
         # (row, feature, position) in one number, so that sorting brings the first position of each pair to the front.
-        key = key.add_(rows.index_select(0, cell).mul_(number)).mul_(places).add_(positions.index_select(0, cell)).sort().values
+        key = row.mul_(number).add_(code.clamp(min=0)).mul_(places).add_(positions.index_select(0, cell)).sort().values
         pair = key.div(places, rounding_mode="floor")
         fresh = torch.ones_like(pair, dtype=torch.bool)
         fresh[1:] = pair[1:] != pair[:-1]
-        return pair[fresh].div_(number, rounding_mode="floor"), key[fresh].remainder_(places)
-
-
-def _count(found: tuple[Tensor, Tensor], k: int, size: int) -> Tensor:
-    """How many features of each row are found before position k, `[batch]`."""
-    rows, positions = found
-    return torch.zeros(size, dtype=torch.int64, device=rows.device).index_add_(0, rows, (positions < k).long())
+        width = len(lists.cutoffs) + 1
+        slot = lists.segments.index_select(0, key.remainder_(places)).add_(pair.div_(number, rounding_mode="floor"), alpha=width)
+        found = torch.zeros((size + 1) * width, dtype=lists.k.dtype, device=slot.device)
+        return found.index_add_(0, slot, fresh.to(found.dtype)).view(-1, width)[:-1]

@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.blocks import Batch, Lists, MetricBlock
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, one_of
-from weft.metrics.base import BaseMetric, TopKMetric, check_users
+from weft.metrics.base import BaseMetric, TopKMetric, check_users, users_outside
 from weft.metrics.totals import CellSums, Ledger, OfItems, Sums, Total, UserSums, mean_of, standard_error_of
 from weft.names import print_cell
 
@@ -90,6 +90,7 @@ class SummedMetric(BaseMetric):
         groups: Labels | None = self.own_inputs().get("user_groups")
         if groups is not None:
             check_users(batch.users, groups.size, "user_groups")
+            batch.note("bad_users", users_outside(batch.users, groups.size))
 
     def known_items(self) -> set[int]:
         return super().known_items() | {total.num_items for total in self.totals() if isinstance(total, OfItems)}

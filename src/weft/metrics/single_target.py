@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from weft.blocks import refuse_bad_scores
-from weft.data.rows import SparseRows, float_type
+from weft.data.devices import float_type, host_sees
+from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, whole_number
 from weft.metrics.base import check_batch
 from weft.metrics.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
@@ -84,6 +85,9 @@ def get_topk_ranks(
     comes first among equal scores: `"index"` the lower item index, `"random"` a hash of `seed`, the user's number and the item,
     `"optimistic"` the target, `"pessimistic"` the others. Without `user_indices [batch]` rows are numbered from 0 in every call.
 
+    Scores of NaN or +inf, and targets that are no items, are refused on the CPU. On another device, where that would wait, such a
+    row has the rank 0, which HR, NDCG and MRR refuse when they compute.
+
     >>> import torch, weft
     >>> weft.get_topk_ranks(torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.6]]), torch.tensor([2, 1]), topk=2)
     tensor([[2],
@@ -109,18 +113,21 @@ def get_topk_ranks(
     scores, users = check_batch(pred_scores, user_indices)
     scores, wanted = scores.contiguous(), target.reshape(-1, 1).long()
     num_items = scores.shape[1]
-    if target.device.type == "cpu" and num_items and ((wanted < 0) | (wanted >= num_items)).any():
-        bad = wanted[(wanted < 0) | (wanted >= num_items)][0]
+    outside = (wanted < 0) | (wanted >= num_items)
+    if host_sees(target.device) and num_items and outside.any():
+        bad = wanted[outside][0]
         raise InputError(f"target holds the item {int(bad)}; items are the columns of pred_scores, 0 to {num_items - 1}.")
     if num_items == 0:
         return _cut_at(torch.full_like(wanted, topk + 1), topk)
     depth = min(topk, num_items)
     ranking = rule.rank(scores, depth, users, _one_each(wanted, num_items))
-    if scores.device.type == "cpu" and not (ranking.values[:, 0] < torch.inf).all():
+    is_bad = ~(ranking.values[:, :1] < torch.inf)
+    if host_sees(scores.device) and is_bad.any():
         refuse_bad_scores(scores, users)
     hit = (ranking.items == wanted) & (ranking.items >= 0)
     places = torch.arange(1, depth + 1, device=scores.device)
-    return _cut_at(torch.where(hit, places, topk + 1).amin(1, keepdim=True), topk)
+    ranks = torch.where(hit, places, topk + 1).amin(1, keepdim=True)
+    return _cut_at(torch.where(is_bad | outside, 0, ranks), topk)
 
 
 def _one_each(wanted: Tensor, num_items: int) -> SparseRows:
@@ -144,6 +151,8 @@ class _OfRanks(StatefulMetric):
         self._total, self._rows = f"total_{type(self).__name__}_{k}", f"rows_{type(self).__name__}_{k}"
         self.add_state(self._total, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state(self._rows, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self._bad = f"bad_{type(self).__name__}_{k}"
+        self.add_state(self._bad, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     @property
     def title(self) -> str:
@@ -161,13 +170,20 @@ class _OfRanks(StatefulMetric):
                 f"{topk + 1}; call get_topk_ranks with topk={self.k} or more."
             )
         ranks = ranks.as_subclass(Tensor) if type(ranks) is Ranks else ranks
-        if ranks.device.type == "cpu" and (ranks < 1).any():
+        is_bad = ranks < 1
+        if host_sees(ranks.device) and is_bad.any():
             raise InputError(f"ranks hold {int(ranks.min())}; ranks begin at 1, as get_topk_ranks gives them.")
-        within = torch.where(ranks <= self.k, self.worth(ranks.to(float_type(ranks.device))), 0)
+        within = torch.where((ranks <= self.k) & ~is_bad, self.worth(ranks.to(float_type(ranks.device))), 0)
+        setattr(self, self._bad, getattr(self, self._bad) + is_bad.sum())
         setattr(self, self._total, getattr(self, self._total) + within.sum())
         setattr(self, self._rows, getattr(self, self._rows) + ranks.numel())
 
     def compute(self) -> Tensor:
+        if bad := int(getattr(self, self._bad)):
+            raise InputError(
+                f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row whose scores hold NaN or +inf, or "
+                "whose target is no column of the scores."
+            )
         return torch.as_tensor(getattr(self, self._total) / getattr(self, self._rows))
 
     def worth(self, rank: Tensor) -> Tensor:

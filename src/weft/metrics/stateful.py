@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from weft.data.rows import float_type
+from weft.data.devices import moving
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
 
 Bounds = tuple[float | None, float | None]
@@ -194,15 +194,9 @@ class StatefulMetric(torchmetrics.Metric):
         TorchMetrics' `set_dtype` changes them, because it says so. Where the device has no float64, sums become float32.
         """
 
-        def moved(tensor: Tensor) -> Tensor:
-            if self._dtype_convert:
-                return fn(tensor) if tensor.is_floating_point() else tensor
-            device = fn(torch.empty(0, device=tensor.device)).device
-            kept = tensor.to(float_type(device)) if tensor.dtype == torch.float64 else tensor
-            found = fn(kept)
-            return found if found.dtype == kept.dtype else kept.to(device)
-
-        return super()._apply(moved, exclude_state)
+        if not self._dtype_convert:
+            return super()._apply(moving(fn), exclude_state)
+        return super()._apply(lambda tensor: fn(tensor) if tensor.is_floating_point() else tensor, exclude_state)
 
     # ------------------------------------------------------------------------------------------------ several processes
 

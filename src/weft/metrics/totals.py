@@ -502,7 +502,7 @@ class Relevant(OfItems):
 
     def terms(self, lists: Lists) -> Terms:
         cells = lists.batch.relevant
-        return Terms(torch.ones_like(cells.values), cells.items, cells.rows)
+        return Terms(cells.ones, cells.items, cells.rows)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from weft.ranking.estimates import estimate_ranks, estimate_weights
 from weft.ranking.kernels import kernel_for
 from weft.ranking.lists import count_equal, settle_ties, within, without
 from weft.ranking.masking import hidden
-from weft.ranking.ties import TIE_RULES, Ranking, TieRule
+from weft.ranking.ties import TIE_RULES, Ranking, TieRule, count_above
 from weft.ranking.topk import top_k
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Drawn",
     "Ranking",
     "TieRule",
+    "count_above",
     "count_equal",
     "estimate_ranks",
     "estimate_weights",

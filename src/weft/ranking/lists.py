@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from weft.data.devices import host_sees
 from weft.data.recommendations import ListRows
 from weft.data.rows import SparseRows
 from weft.ranking.ties import TieRule
@@ -15,7 +16,8 @@ def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
     if seen is None or len(seen.items) == 0 or len(lists.items) == 0:
         return lists
     cells, found = lists.find(seen.keys)
-    if lists.items.device.type == "cpu" and not bool(found.any()):  # elsewhere it would wait
+    found = seen.only(found, False)
+    if host_sees(lists.items.device) and not bool(found.any()):
         return lists
     # What is not listed is written to one more cell, which is cut off.
     kept = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=lists.items.device)
@@ -39,13 +41,13 @@ def settle_ties(lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: Spa
     rows, scores = lists.rows, lists.scores
     like_last = torch.zeros(len(rows) + 1, dtype=torch.bool, device=rows.device)
     like_last[1:-1] = (scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])
-    tied = (like_last[1:] | like_last[:-1]).nonzero().flatten()  # like the next one, or the one before
+    cells = torch.arange(len(rows), device=rows.device)
+    # Like the next one, or the one before. Where the host does not see which are tied, all are ordered, and most alone.
+    tied = (like_last[1:] | like_last[:-1]).nonzero().flatten() if host_sees(rows.device) else cells
     group = (~like_last[:-1]).cumsum(0)[tied]
     order = _draw(lists, tied, rule, user_keys, relevant).argsort(stable=True)
     order = order[group[order].argsort(stable=True)]
-    cells = torch.arange(len(rows), device=rows.device)
-    cells[tied] = tied[order]
-    return lists.reorder(cells)
+    return lists.reorder(cells.scatter(0, tied, tied[order]))
 
 
 def _draw(lists: ListRows, tied: Tensor, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> Tensor:
@@ -54,7 +56,7 @@ def _draw(lists: ListRows, tied: Tensor, rule: TieRule, user_keys: Tensor, relev
         return rule.hash(user_keys[lists.rows[tied]], lists.items[tied][:, None])[:, 0]
     cells, found = lists.find(relevant.keys)
     grades = relevant.values.new_zeros(len(lists.items) + 1)
-    grades[torch.where(found, cells, len(lists.items))] = relevant.values
+    grades[torch.where(relevant.only(found, False), cells, len(lists.items))] = relevant.values
     grades = grades[tied]
     return -grades if rule.name == "optimistic" else grades
 

@@ -27,7 +27,10 @@ def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, T
     # `.data`: the values come back, so autograd need not know that they were away.
     flat = scores.data.view(-1)
     kept = flat.index_select(0, cells.keys)
-    flat.scatter_(0, cells.keys, torch.full_like(kept, -torch.inf))  # a tensor is written several times faster than a number
+    if cells.counted is None:
+        flat.scatter_(0, cells.keys, torch.full_like(kept, -torch.inf))  # a tensor is written several times faster than a number
+    else:  # a cell that does not count may have the place of one that does
+        flat.scatter_reduce_(0, cells.keys, torch.where(cells.counted, -torch.inf, torch.inf).to(kept.dtype), "amin")
     try:
         yield scores, kept
     finally:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from weft.data.columns import Column
+from weft.data.devices import host_sees
 from weft.data.rows import SparseRows
 from weft.errors import one_of, whole_number
 from weft.ranking.masking import hidden
@@ -35,7 +37,7 @@ class TieRule:
     def __init__(self, name: str = "index", seed: int = 0, item_keys: Tensor | None = None) -> None:
         self.name = one_of("ties", name, TIE_RULES)
         self.seed = whole_number("seed", seed, least=0)
-        self.item_keys = item_keys
+        self._item_keys = None if item_keys is None else Column(item_keys)
 
     def rank(self, scores: Tensor, depth: int, user_keys: Tensor, relevant: SparseRows) -> Ranking:
         """The `depth` best items of each row of `scores [batch, items]`; `-inf` is never ranked."""
@@ -53,7 +55,7 @@ class TieRule:
 
     def hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
         """A number from 0 up for each (user, item); `items [batch, n]`."""
-        keys = items if self.item_keys is None else self.item_keys.to(items.device)[items]
+        keys = items if self._item_keys is None else self._item_keys.on(items.device)[items]
         seeded = mix(user_keys + mix(torch.full_like(user_keys, self.seed)))
         return mix(seeded[:, None] + keys * -7046029254386353131) & 0x7FFF_FFFF_FFFF_FFFF
 
@@ -63,7 +65,9 @@ class TieRule:
             open_rows = (values[:, depth] == values[:, depth - 1]) & (values[:, depth] > -torch.inf)
             values, items = values[:, :depth], items[:, :depth].clone()
             step = max(1, _TILE // scores.shape[1])
-            for rows in torch.split(open_rows.nonzero().flatten(), step):
+            # Rows that are not open come out as they are: where the host does not see which they are, all are drawn.
+            drawn = open_rows.nonzero().flatten() if host_sees(scores.device) else torch.arange(len(scores), device=scores.device)
+            for rows in torch.split(drawn, step):
                 items[rows] = self._choose_last_tie(scores[rows], values[rows], items[rows], user_keys[rows])
         order = self.hash(user_keys, items).argsort(dim=1, stable=True)
         order = order.gather(1, torch.sort(values.gather(1, order), dim=1, descending=True, stable=True).indices)
@@ -81,18 +85,43 @@ class TieRule:
         return torch.where(place < 0, items, drawn.gather(1, place.clamp(min=0)))
 
     def _by_relevance(self, scores: Tensor, depth: int, relevant: SparseRows) -> tuple[Tensor, Tensor]:
-        """Rank the other items alone, then merge the relevant ones in on the wanted side of their ties."""
-        own = scores.view(-1).index_select(0, relevant.keys)
+        """Rank the other items alone, then let the relevant ones in on the wanted side of their ties."""
+        best_first = self.name == "optimistic"
+        own = relevant.only(scores.view(-1).index_select(0, relevant.keys), -torch.inf)
         with hidden(scores, relevant) as (others, _):
             values, items = top_k(others, depth)
-        values = torch.cat([values, relevant.padded(own, -torch.inf)], dim=1)
-        merged = torch.cat([items, relevant.padded(relevant.items, -1)], dim=1)
-        grade = torch.cat([torch.zeros_like(items, dtype=relevant.values.dtype), relevant.padded(relevant.values, 0)], 1)
-        order = merged.argsort(dim=1, stable=True)
-        for key, descending in ((grade, self.name == "optimistic"), (values, True)):
-            order = order.gather(1, torch.sort(key.gather(1, order), dim=1, descending=descending, stable=True).indices)
-        order = order[:, : min(depth, scores.shape[1])]
-        return values.gather(1, order), merged.gather(1, order)
+        if len(own) == 0:
+            return values, items
+        depth = values.shape[1]
+        # The relevant items of a row among themselves: by score, then by grade, then by item, in which order they come.
+        order = torch.sort(relevant.values, descending=best_first, stable=True).indices
+        order = order[torch.sort(own[order] + 0.0, descending=True, stable=True).indices]  # + 0.0: -0.0 equals 0.0
+        order = order[torch.sort(relevant.rows[order], stable=True).indices]
+        rows, falling = relevant.rows, own[order]  # sorted by row: the rows stay where they were
+        before = torch.arange(len(rows), device=rows.device) - relevant.offsets[rows]
+        position = before + count_above(values, rows, falling, or_equal=not best_first)
+        position = torch.where(falling > -torch.inf, position.clamp(max=depth), depth)
+        width = depth + 1  # one more column, for what is in no list, is cut off
+        taken = torch.full((len(scores) * width,), -1, device=rows.device)
+        taken = taken.scatter_(0, rows * width + position, order).view(-1, width)[:, :-1]
+        free, cell = taken < 0, taken.clamp(min=0)
+        rest = (free.cumsum(1) - 1).clamp(min=0)  # the others keep their order
+        return torch.where(free, values.gather(1, rest), own[cell]), torch.where(free, items.gather(1, rest), relevant.items[cell])
+
+
+def count_above(values: Tensor, rows: Tensor, scores: Tensor, *, or_equal: bool = False) -> Tensor:
+    """For scores given per cell, how many of its row's falling `values [batch, depth]` are above (or equal)."""
+    depth = values.shape[1]
+    flat, first = values.reshape(-1), rows * depth
+    found = torch.zeros_like(rows)
+    step = 1 << max(0, depth.bit_length() - 1)
+    while step and depth:  # a binary search for all cells at once
+        reached = found + step
+        value = flat.index_select(0, first + reached.clamp(max=depth) - 1)
+        is_above = value >= scores if or_equal else value > scores
+        found = torch.where((reached <= depth) & is_above, reached, found)
+        step //= 2
+    return found
 
 
 def mix(numbers: Tensor) -> Tensor:

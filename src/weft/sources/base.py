@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weft.data.devices import float_type, host_sees
 from weft.data.recommendations import are_lists
 from weft.errors import InputError
 
@@ -92,7 +93,12 @@ def as_tensor(given: Any, what: str) -> Tensor:
     scores: Tensor = given.detach()
     if scores.is_floating_point():
         return scores
-    if scores.dtype in (torch.int64, torch.uint64) and scores.numel():
+    wide = scores.dtype in (torch.int64, torch.uint64)
+    if not host_sees(scores.device):  # too large integers become NaN, which is counted and refused
+        exact = scores.to(float_type(scores.device))
+        limit = 2 / torch.finfo(exact.dtype).eps
+        return torch.where(exact.abs() <= limit, exact, torch.nan) if wide or limit < 2**53 else exact
+    if wide and scores.numel():
         low, high = torch.aminmax(scores.long())
         if low < -(2**53) or high > 2**53:
             raise InputError(f"{what} has integers beyond 2**53, which float64 cannot tell apart; rescale the scores.")

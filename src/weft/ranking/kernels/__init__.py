@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from weft.data.devices import host_sees
 from weft.data.rows import SparseRows
 from weft.ranking.kernels import anywhere, cpu, native
 
@@ -52,7 +53,7 @@ _everywhere: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
 
 def kernel_for(device: torch.device) -> Kernel:
     """The fastest way on a device."""
-    return _everywhere.get() or (anywhere if device.type != "cpu" else native if native.is_built() else cpu)
+    return _everywhere.get() or (anywhere if not host_sees(device) else native if native.is_built() else cpu)
 
 
 @contextmanager

@@ -1,0 +1,170 @@
+"""Updates on fake tensors of another device, under the guard; run in a process of its own, because a new backend is for ever.
+
+Prints a line per case: its name, and what went wrong, if anything did.
+"""
+
+import json
+import sys
+import traceback
+from functools import partial
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+import weft
+import weft.data.columns
+from everything import BUILT_IN, VARIANTS, about
+from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
+from weft.data import Train
+from weft.data.labels import features_by_number, labels_by_number
+from weft.names import parse
+from weft.ranking import TIE_RULES
+from weft.registry import build, takes_k
+
+DEVICE = "fakegpu"
+USERS, ITEMS = 6, 48
+mode = FakeTensorMode(allow_non_fake_inputs=False)
+
+
+def there(values):
+    """A tensor of the host as a fake one on the device."""
+    return mode.from_tensor(values).to(DEVICE)
+
+
+def numbers(*shape):
+    return torch.zeros(shape, dtype=torch.int64, device=DEVICE)
+
+
+def targets():
+    """The forms that say by their shape how many cells there are. (A fake CSR cannot be made; real ones are in test_devices.py.)"""
+    cells = torch.sparse_coo_tensor(numbers(2, 9), torch.zeros(9, device=DEVICE), size=(USERS, ITEMS))
+    return {"items of each row": numbers(USERS, 5), "one item per row": numbers(USERS), "sparse": cells}
+
+
+def copied_before(*_):
+    raise AssertionError("an input is copied to the device again")
+
+
+def guarded(update):
+    """Run an update once to let inputs come to the device, and once under the guard."""
+    with mode:
+        weft.data.columns.send = lambda values, device, dtype=None: there(values)
+        update()
+        weft.data.columns.send = copied_before
+        with NoWaiting(DEVICE):
+            update()
+
+
+def inputs():
+    labels, train = about(USERS, ITEMS), torch.zeros(USERS, ITEMS)
+    train[:, 3:8] = 1
+    read, features = Train.read(train), features_by_number(labels["item_features"], ITEMS)
+    assert (read.on_device.longest, features.most) == (5, 2)  # known to the host; made here, where tensors are real
+    return {
+        "train": read,
+        "user_groups": labels_by_number(labels["user_groups"], "user_groups", "user", USERS),
+        "item_clusters": labels_by_number(labels["item_clusters"], "item_clusters", "item", ITEMS),
+        "item_features": features,
+        "num_users": USERS,
+        "num_items": ITEMS,
+    }
+
+
+def metric_alone(name, dtype=torch.float32, **settings):
+    spec = parse(name)
+    metric = build(spec.at(3) if takes_k(spec.name) else spec, inputs=inputs(), **settings)
+    metric._apply(there)
+    with mode:
+        preds, users = torch.zeros(USERS, ITEMS, dtype=dtype, device=DEVICE), numbers(USERS)
+        given = targets()
+    for form in ("items of each row", "sparse"):
+        guarded(partial(metric.update, preds, given[form], users))
+
+
+def evaluator(form, dtype=torch.float32, candidates=False, **settings):
+    slices = {"half": ["first", "second", None] * (USERS // 3)}
+    made = weft.Evaluator([*BUILT_IN, *VARIANTS], [1, 3, 60], per_user=True, slices=slices, **inputs(), **settings)
+    made._apply(there)
+    states = [made.sums, made.tallies, *(state for metric in made.own_metrics for state in metric.metric_state.values())]
+    assert all(part.device.type == DEVICE for state in states for part in (state if isinstance(state, list) else [state]))
+    with mode:
+        target, users = targets()[form], numbers(USERS)
+        if candidates:
+            preds, items = torch.zeros(USERS, 9, dtype=dtype, device=DEVICE), numbers(USERS, 9)
+        else:
+            preds, items = torch.zeros(USERS, ITEMS, dtype=dtype, device=DEVICE), None
+    guarded(lambda: made.update(preds, target, users, items))
+
+
+def single_target():
+    with mode:
+        preds, target = torch.zeros(USERS, ITEMS, device=DEVICE), numbers(USERS)
+    metrics = [metric(k) for metric in (weft.HR, weft.NDCG, weft.MRR) for k in (1, 3)]
+    for metric in metrics:
+        metric._apply(there)
+
+    def update(rule):
+        ranks = weft.get_topk_ranks(preds, target, topk=3, ties=rule)
+        for metric in metrics:
+            metric.update(ranks)
+
+    for rule in TIE_RULES:
+        if rule != "expected":  # which no rank can tell
+            guarded(partial(update, rule))
+
+
+def dense():
+    metric = weft.metrics.Recall(k=3)
+    metric._apply(there)
+    with mode, NoWaiting(DEVICE):
+        preds = torch.zeros(USERS, ITEMS, device=DEVICE)
+        metric.update(preds, preds)
+
+
+def caught(waiting):
+    with mode, NoWaiting(DEVICE):
+        waiting(numbers(5), torch.zeros(5, dtype=torch.bool, device=DEVICE))
+
+
+def copied_again():
+    columns = iter([weft.data.Column(torch.ones(3)) for _ in range(2)])
+    guarded(lambda: next(columns).at(numbers(2)))
+
+
+CASES = {name: partial(metric_alone, name) for name in (*BUILT_IN, *VARIANTS)}
+CASES |= {f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.float64, torch.float16, torch.bfloat16)}
+CASES |= {f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.int64, torch.int32)}
+CASES |= {f"MAP with ties={rule}": partial(metric_alone, "MAP", ties=rule) for rule in TIE_RULES}
+FORMS = ("items of each row", "one item per row", "sparse", "sparse", "items of each row")
+CASES |= {f"Evaluator, ties={rule}, {form}": partial(evaluator, form, ties=rule) for rule, form in zip(TIE_RULES, FORMS)}
+CASES["Evaluator with a threshold"] = partial(evaluator, "sparse", relevance_threshold=2, dtype=torch.bfloat16)
+for rule in ("index", "expected", "pessimistic"):
+    CASES[f"Evaluator of candidates, ties={rule}"] = partial(evaluator, "sparse", candidates=True, ties=rule)
+CASES["get_topk_ranks"] = single_target
+# What must fail, by what it fails with.
+FAILING = {f"guard: {name}": (partial(caught, waiting), "Waited") for name, waiting in (CAUGHT | CAUGHT_ELSEWHERE).items()}
+for name in ("an index on the CPU", "a list as a tensor"):  # a copy of real values to a device that is none
+    FAILING[f"guard: {name}"] = (FAILING[f"guard: {name}"][0], "NotImplementedError")
+FAILING["a dense target"] = (dense, "Waited")
+FAILING["an input copied again"] = (copied_again, "AssertionError: an input is copied")
+
+
+def main(chosen):
+    _setup_privateuseone_for_python_backend(DEVICE)
+    for name, run in (CASES | {name: run for name, (run, _) in FAILING.items()}).items():
+        if chosen and not any(part in name for part in chosen):
+            continue
+        try:
+            run()
+            wrong = None
+        except Exception as error:
+            at = [f"{part.filename.rpartition('/')[2]}:{part.lineno}" for part in traceback.extract_tb(error.__traceback__)]
+            wrong = f"{type(error).__name__}: {error} ({' '.join(part for part in at if not part.startswith('_'))})"
+            if chosen:
+                traceback.print_exc()
+        print(json.dumps([name, wrong]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,517 @@
+"""Any device: `update` never mixes devices and never makes the host wait, and gives there what it gives on the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from torch.utils._pytree import tree_leaves
+
+import weft
+from everything import BUILT_IN, VARIANTS, about
+from no_waiting import CAUGHT, NoWaiting, Waited
+from on_fakegpu import CASES, FAILING
+from weft.data import Column, Train
+from weft.data.devices import FAULTS, host_sees, like_any_device, send
+from weft.data.labels import features_by_number, labels_by_number
+from weft.data.rows import rows_of_target
+from weft.errors import InputError
+from weft.names import parse
+from weft.ranking import TIE_RULES
+from weft.registry import build, takes_k
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+HERE = Path(__file__).parent
+USERS, ITEMS = 12, 61
+
+
+# --------------------------------------------------------------------------------------- fake tensors of another device
+
+
+@pytest.fixture(scope="module")
+def on_fakegpu():
+    """What went wrong in each case, None where nothing did; from a process of its own."""
+    paths = os.pathsep.join([str(HERE), *sys.path])
+    command = [sys.executable, "-W", "ignore", str(HERE / "on_fakegpu.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_update_on_another_device_does_not_wait(case, on_fakegpu):
+    assert on_fakegpu[case] is None
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_what_waits_is_noticed(case, on_fakegpu):
+    assert str(on_fakegpu[case]).startswith(FAILING[case][1])
+
+
+def test_every_metric_is_proved():
+    assert {*BUILT_IN, *VARIANTS} <= set(CASES)
+    assert len(BUILT_IN) == 40
+
+
+@pytest.mark.parametrize("waiting", CAUGHT.values(), ids=CAUGHT)
+def test_the_guard_notices_on_the_cpu_too(waiting):
+    with pytest.raises(Waited), NoWaiting():
+        waiting(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
+
+
+# --------------------------------------------------------------------- the same way on the CPU, where values can be seen
+
+
+@contextmanager
+def elsewhere():
+    """The CPU as any other device, under the guard."""
+    with like_any_device(), NoWaiting():
+        yield
+
+
+def problem(seed, dtype, *, density=0.06):
+    """Scores with ties, items that are not offered, users with everything and with nothing; ratings from 0 to 5; train."""
+    draw = torch.Generator().manual_seed(seed)
+    shape = (USERS, ITEMS)
+    scores = (torch.randint(-6, 6, shape, generator=draw) / 4).to(dtype)
+    scores[torch.rand(shape, generator=draw) < 0.1] = -torch.inf
+    scores[3], scores[4, 2:], scores[5] = -torch.inf, -torch.inf, 0.5
+    scores[6, ::2] = -0.0
+    truth = torch.where(torch.rand(shape, generator=draw) < 0.2, torch.randint(0, 6, shape, generator=draw), 0).double()
+    truth[1], truth[2] = 0, 1 + torch.arange(ITEMS) % 5
+    return scores, truth, torch.rand(shape, generator=draw) < density
+
+
+def as_ids(truth):
+    """The items of each row in any order, -1 anywhere between them; their ratings are lost."""
+    draw, ids = torch.Generator().manual_seed(7), torch.full((len(truth), ITEMS + 4), -1)
+    for row, ratings in enumerate(truth):
+        items = ratings.nonzero().flatten()
+        places = torch.randperm(ITEMS + 4, generator=draw)[: len(items)]
+        ids[row, places] = items[torch.randperm(len(items), generator=draw)]
+    return ids
+
+
+def forms(truth):
+    return {"csr": truth.to_sparse_csr(), "coo": truth.to_sparse_coo(), "ids": as_ids(truth)}
+
+
+def close(mine, theirs):
+    return np.allclose(mine, theirs, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+def same_results(mine, theirs):
+    assert mine.counts == theirs.counts
+    assert mine.notes == theirs.notes
+    assert [value.name for value in mine.values] == [value.name for value in theirs.values]
+    for one, other in zip(mine.values, theirs.values):
+        assert close(one.value, other.value), one.name
+        assert close(one.std_error, other.std_error), one.name
+        assert one.users == other.users
+    assert close(mine.per_user.to_numpy(), theirs.per_user.to_numpy())
+    assert close(mine.slices["value"].to_numpy(), theirs.slices["value"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("rule", "form", "dtype"),
+    [
+        ("index", "csr", torch.float64),
+        ("index", "ids", torch.float16),
+        ("random", "ids", torch.float32),
+        ("expected", "csr", torch.bfloat16),
+        ("pessimistic", "ids", torch.float64),
+        ("optimistic", "csr", torch.float32),
+    ],
+)
+def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
+    scores, truth, train = problem(1, dtype)
+    assert train.sum(1).max() * 8 <= ITEMS  # so that masking does not wait either
+
+    def run(guard):
+        made = weft.Evaluator(
+            [*BUILT_IN, *VARIANTS],
+            [1, 3, 70],
+            train=train,
+            ties=rule,
+            relevance_threshold=3 if rule != "index" and form == "csr" else None,
+            per_user=True,
+            slices={"half": ["first", "second", None] * 4},
+            **about(USERS, ITEMS),
+        )
+        for rows in (slice(0, 7), slice(7, 8), slice(8, 12), slice(0, 0)):
+            target, users, given = forms(truth[rows])[form], torch.arange(USERS)[rows], scores[rows].clone()
+            with guard():
+                made.update(given, target, users)
+            assert torch.equal(given, scores[rows])
+        return made.compute()
+
+    same_results(run(elsewhere), run(nullcontext))
+
+
+@pytest.mark.parametrize("name", [*BUILT_IN, *VARIANTS])
+def test_a_metric_alone_gives_the_same_without_waiting(name):
+    scores, truth, train = problem(2, torch.float32)
+    inputs = {"train": Train.read(train), **read_labels(), "num_users": USERS, "num_items": ITEMS}
+    spec = parse(name)
+    for form, target in forms(truth).items():
+        if form == "coo" and name not in ("nDCG", "RMSE"):  # the same to all of them as CSR
+            continue
+        found = []
+        for guard in (nullcontext, elsewhere):
+            metric = build(spec.at(4) if takes_k(spec.name) else spec, inputs=inputs)
+            with guard():
+                metric.update(scores.clone(), target, torch.arange(USERS))
+                metric.update(scores.clone(), target, torch.arange(USERS))
+            value = metric.compute()
+            found.append([float(one) for one in (value.values() if isinstance(value, dict) else [value])])
+        assert close(*found), form
+
+
+@pytest.mark.parametrize(("rule", "target"), [*zip(TIE_RULES, ("of the candidates", "csr", "csr", "of the candidates", "csr"))])
+def test_candidates_give_the_same_without_waiting(rule, target):
+    scores, truth, train = problem(3, torch.float32)
+    items = torch.stack([torch.randperm(ITEMS, generator=torch.Generator().manual_seed(user))[:20] for user in range(USERS)])
+    items[torch.rand(items.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = -1
+    items[3], items[4] = -1, torch.arange(20) + ITEMS - 20
+    given = torch.where(items >= 0, scores.gather(1, items.clamp(min=0)), 0)
+    ratings = torch.where(items >= 0, truth.gather(1, items.clamp(min=0)), 0)
+
+    def run(guard):
+        made = weft.Evaluator(
+            [*BUILT_IN, *VARIANTS],
+            [1, 3, 30],
+            train=train,
+            ties=rule,
+            per_user=True,
+            slices={"all": ["one"] * USERS},
+            **about(USERS, ITEMS),
+        )
+        for rows in (slice(0, 5), slice(5, USERS)):
+            rated = forms(truth[rows])["csr"] if target == "csr" else ratings[rows]
+            with guard():
+                made.update(given[rows], rated, torch.arange(USERS)[rows], items[rows])
+        return made.compute()
+
+    same_results(run(elsewhere), run(nullcontext))
+
+
+def read_labels():
+    given = about(USERS, ITEMS)
+    return {
+        "user_groups": labels_by_number(given["user_groups"], "user_groups", "user", USERS),
+        "item_clusters": labels_by_number(given["item_clusters"], "item_clusters", "item", ITEMS),
+        "item_features": features_by_number(given["item_features"], ITEMS),
+    }
+
+
+def test_blocks_for_authors_do_not_wait():
+    scores, truth, _ = problem(4, torch.float32)
+
+    class Everything(weft.TopKMetric):
+        def __init__(self, k, **settings):
+            super().__init__(k, **settings)
+            self.add_state("total", torch.zeros(7, dtype=torch.float64), dist_reduce_fx="sum")
+
+        def update(self, preds, **blocks):
+            found = [blocks[which.keyword(self.k)] for which in weft.MetricBlock]
+            offered = [torch.where(torch.isinf(block), 0, block).double() for block in found]
+            self.total = self.total + torch.stack([(block * torch.arange(block.shape[-1])).sum() for block in offered])
+
+        def compute(self):
+            return self.total
+
+    for target in forms(truth).values():
+        found = []
+        for guard in (nullcontext, elsewhere):
+            metric = Everything(k=5, relevance_threshold=1)
+            with guard():
+                metric.update(scores.clone(), target)
+            found.append(metric.compute())
+        assert close(*found)
+
+
+# ------------------------------------------------------------------------------------------------ cells that do not count
+
+
+@st.composite
+def cells(draw):
+    rows, items = draw(st.integers(1, 4)), draw(st.integers(1, 6))
+    values = draw(
+        st.lists(st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.5]), min_size=items, max_size=items), min_size=rows, max_size=rows)
+    )
+    return torch.tensor(values, dtype=torch.float64), draw(st.integers(0, 3))
+
+
+@settings(max_examples=30, deadline=None)
+@given(cells())
+def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
+    dense, width = given_cells
+    rows, items = dense.shape
+    ids = torch.full((rows, items + width), -1)
+    for row in range(rows):
+        liked = dense[row].nonzero().flatten()
+        ids[row, width : width + len(liked)] = liked.flip(0)
+    compact = rows_of_target([row[row >= 0].tolist() for row in ids], rows, items, torch.device("cpu"))
+    with elsewhere():
+        fixed = rows_of_target(ids if width else torch.cat([ids, torch.full((rows, 1), -1)], 1), rows, items, torch.device("cpu"))
+    everything = torch.arange(items).expand(rows, -1)
+    keys = torch.arange(rows * items)
+    for kept in (None, 2):
+        if kept is not None:
+            compact = compact.keep(compact.items % kept == 0)
+            with elsewhere():
+                fixed = fixed.keep(fixed.items % kept == 0)
+        assert fixed.lengths.tolist() == compact.lengths.tolist()
+        assert torch.equal(fixed.sum(fixed.items + 1), compact.sum(compact.items + 1))
+        assert torch.equal(fixed.dense(fixed.values), compact.dense(compact.values))
+        assert torch.equal(fixed.holds(keys), compact.holds(keys))
+        (places, found), (_, also_found) = fixed.find(everything), compact.find(everything)
+        assert torch.equal(found, also_found)
+        assert torch.equal(fixed.items[places][found], everything[found])
+        assert float(fixed.ones.sum()) == len(compact.items)
+
+
+def test_what_is_on_the_host_is_sent_without_waiting():
+    """To a device that nothing can be read from."""
+    nowhere = torch.device("meta")
+    lists = [[3, 1], [], [5]]
+    dense = torch.zeros(3, ITEMS)
+    dense[0, [1, 3]], dense[2, 5] = 1, 1
+    train = Train.read(torch.ones(4, ITEMS))
+    evaluator = weft.Evaluator("Recall", 2, train=train)
+    with NoWaiting("meta", may_send=True):
+        for target in (lists, as_ids(dense), dense, forms(dense)["csr"], csr_matrix(dense.numpy())):
+            rows = rows_of_target(target, 3, ITEMS, nowhere)
+            assert {part.device for part in (rows.offsets, rows.items, rows.values, rows.rows, rows.keys)} == {nowhere}
+            assert len(rows.items) == 3
+        seen = evaluator._seen(train, [2, 0], nowhere)
+        assert (len(seen.items), seen.items.device) == (2 * ITEMS, nowhere)
+
+
+def test_sending_waits_for_nothing_and_receiving_does():
+    class Copies(NoWaiting):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func is torch.ops.aten._to_copy.default:
+                assert kwargs["non_blocking"]
+            return func(*args, **(kwargs or {}))
+
+    with Copies():
+        assert send(torch.ones(3), torch.device("meta")).device.type == "meta"
+    here = torch.ones(3)
+    assert send(here, torch.device("cpu")) is here
+
+
+# --------------------------------------------------------------------------------------- what is wrong is counted, and refused
+
+
+def faulty():
+    """By name: what is given to an evaluator, and which fault it is."""
+    scores, users = torch.rand(3, ITEMS), torch.arange(3)
+    ids, ones = torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.ones(3)
+
+    def cells(rows, items, values):
+        return torch.sparse_coo_tensor(torch.tensor([rows, items]), torch.tensor(values), size=(3, ITEMS), check_invariants=True)
+
+    def with_score(value, *place):
+        changed = scores.clone()
+        changed[place] = value
+        return changed
+
+    few = torch.tensor([[4, 5], [6, -1], [7, 8]])
+    good = torch.rand(3, 2)
+    return {
+        "NaN": ((with_score(torch.nan, 1, 4), ids, users), "bad_scores"),
+        "+inf": ((with_score(torch.inf, 1, 4), ids, users), "bad_scores"),
+        "a masked NaN": ((with_score(torch.nan, 1, 0), ids, users), "bad_scores"),
+        "a large integer": ((torch.full((3, ITEMS), 2**60), ids, users), "bad_scores"),
+        "an item behind the last": ((scores, torch.tensor([[1, 2], [3, ITEMS], [-1, -1]]), users), "bad_targets"),
+        "an item below -1": ((scores, torch.tensor([[1, 2], [3, -2], [-1, -1]]), users), "bad_targets"),
+        "an item twice": ((scores, torch.tensor([[2, 2], [3, -1], [-1, -1]]), users), "bad_targets"),
+        "a cell twice": ((scores, cells([0, 0, 1], [2, 2, 3], [1.0, 1.0, 1.0]), users), "bad_targets"),
+        "a rating of NaN": ((scores, cells([0, 1], [2, 3], [1.0, torch.nan]), users), "bad_ratings"),
+        "a rating of inf": ((scores, cells([0, 1], [2, 3], [1.0, torch.inf]), users), "bad_ratings"),
+        "a negative rating": ((scores, cells([0, 1], [2, 3], [1.0, -1.0]), users), "bad_ratings"),
+        "a user behind the last": ((scores, ids, torch.tensor([0, 1, 3])), "bad_users"),
+        "a negative user": ((scores, ids, torch.tensor([0, 1, -1])), "bad_users"),
+        "no candidate": ((good, ids[:, :1], users, torch.tensor([[4, 5], [6, ITEMS], [7, 8]])), "bad_candidates"),
+        "a candidate below -1": ((good, ids[:, :1], users, torch.tensor([[4, 5], [6, -2], [7, 8]])), "bad_candidates"),
+        "a candidate twice": ((good, ids[:, :1], users, torch.tensor([[4, 4], [6, -1], [7, 8]])), "bad_candidates"),
+        "a rating of no candidate": ((good, torch.ones(3, 2), users, few), "bad_candidates"),
+        "a candidate of NaN": ((torch.stack([ones, ones * torch.nan], 1), ids[:, :1], users, few + 10), "bad_scores"),
+    }
+
+
+@pytest.mark.parametrize("name", faulty())
+def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
+    arguments, fault = faulty()[name]
+
+    def made():
+        train = torch.zeros(3, ITEMS)
+        train[:, 0] = 1
+        return weft.Evaluator(["nDCG", "BiasDisparityBR"], 3, train=train, **about(3, ITEMS))
+
+    with pytest.raises(InputError):
+        made().update(*arguments)
+    evaluator = made()
+    with elsewhere():
+        evaluator.update(*arguments)
+    with pytest.raises(InputError) as refused:
+        evaluator.compute()
+    assert str(refused.value) == FAULTS[fault]
+    evaluator.reset()
+    with elsewhere():
+        evaluator.update(torch.rand(3, ITEMS), torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.arange(3))
+    assert evaluator.compute().counts["users"] == 3
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (arguments, fault) in faulty().items() if len(arguments) == 3 and "masked" not in name]
+)
+def test_a_metric_alone_refuses_it_too(name):
+    arguments, fault = faulty()[name]
+    groups = labels_by_number(["F", "M", "F"], "user_groups", "user", 3)
+    for made in (lambda: weft.metrics.UserMADRanking(k=3, user_groups=groups), lambda: weft.metrics.AUC(scope="pooled")):
+        if fault == "bad_users" and "user_groups" not in made().own_inputs():
+            continue
+        with pytest.raises(InputError):
+            made().update(*arguments)
+        metric = made()
+        with elsewhere():
+            metric.update(*arguments)
+        with pytest.raises(InputError) as refused:
+            metric.compute()
+        assert str(refused.value) == FAULTS[fault]
+        metric.reset()
+        with elsewhere():
+            metric.update(torch.rand(3, ITEMS), torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.arange(3))
+        metric.compute()
+
+
+def test_long_train_rows_are_looked_up_on_the_host():
+    """Padding them would take more memory than the scores; so this waits, and the docs say so."""
+    train = torch.ones(3, ITEMS)
+    train[1:, 1:] = 0
+    evaluator = weft.Evaluator("nDCG", 3, train=train)
+    arguments = (torch.rand(3, ITEMS), torch.tensor([[1], [2], [3]]), torch.arange(3))
+    with like_any_device():
+        evaluator.update(*arguments)
+    usual = weft.Evaluator("nDCG", 3, train=train)
+    usual.update(*arguments)
+    assert evaluator.compute()["nDCG@3"] == usual.compute()["nDCG@3"]
+
+
+# ------------------------------------------------------------------------------------------------------- 16-bit scores
+
+
+def narrow_scores(dtype):
+    """Scores that the type rounds together, its smallest numbers, and both zeros; as they come out of the type."""
+    tiny = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps  # the smallest that is not 0
+    apart = [1 + step * torch.finfo(dtype).eps / 8 for step in range(8)]  # distinct in float32, two values here
+    values = [0.0, -0.0, tiny, -tiny, 2 * tiny, *apart, -1.0, 5e4, -torch.inf, *(-value for value in apart)]
+    draw = torch.Generator().manual_seed(5)
+    scores = torch.stack([torch.tensor(values)[torch.randperm(len(values), generator=draw)] for _ in range(40)]).to(dtype)
+    assert scores.float().unique().numel() == 10  # of 24 that were given
+    return scores
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("guard", [nullcontext, elsewhere], ids=["CPU", "any device"])
+def test_16_bit_scores_are_ranked_as_given(guard, dtype):
+    scores = narrow_scores(dtype)
+    users, items = scores.shape
+    exact = scores.double().tolist()  # which holds every 16-bit number
+    ranked = [sorted((item for item in range(items) if row[item] > -np.inf), key=lambda item: (-row[item], item)) for row in exact]
+    target = torch.arange(users) % items
+    k = 12
+    expected = [
+        (ranked[user] + [-1])[:k].index(item) + 1 if item in ranked[user][:k] else k + 1
+        for user, item in enumerate(target.tolist())
+    ]
+    evaluator, alone = weft.Evaluator("MRR", k, per_user=True), weft.metrics.MRR(k=k)
+    with guard():
+        ranks = weft.get_topk_ranks(scores.clone(), target, topk=k)
+        evaluator.update(scores.clone(), target)
+        alone.update(scores.clone(), target)
+    assert ranks.flatten().tolist() == expected
+    reciprocal = [1 / rank if rank <= k else 0.0 for rank in expected]
+    assert evaluator.compute().per_user[f"MRR@{k}"].to_list() == reciprocal
+    assert close(alone.compute(), np.mean(reciprocal))
+    assert 0 < np.mean([rank <= k for rank in expected]) < 1
+
+
+# ------------------------------------------------------------------------------------------------------------- moving
+
+
+def test_a_device_without_float64_sums_in_float32(monkeypatch):
+    """As MPS does; here the CPU is such a device."""
+    scores, truth, train = problem(6, torch.float32, density=0.03)
+
+    class NoFloat64(NoWaiting):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            found = super().__torch_dispatch__(func, types, args, kwargs)
+            assert not any(part.dtype == torch.float64 for part in tree_leaves(found) if isinstance(part, torch.Tensor)), func
+            return found
+
+    def narrowed(values):
+        return values.float() if values.dtype == torch.float64 else values
+
+    def made():
+        labels = read_labels()
+        slices = {"half": ["first", "second", None] * 4}
+        return weft.Evaluator(
+            [*BUILT_IN, *VARIANTS], [3], train=Train.read(train), num_users=USERS, per_user=True, slices=slices, **labels
+        )
+
+    usual, narrow, batch = made(), made(), (scores, as_ids(truth), torch.arange(USERS))
+    usual.update(*batch)
+    for module in [module for name, module in sys.modules.items() if name.startswith("weft") and hasattr(module, "float_type")]:
+        monkeypatch.setattr(module, "float_type", lambda device: torch.float32)
+    monkeypatch.setattr(Column, "on", lambda column, device: narrowed(column.values))
+    narrow.to("cpu")
+    assert {narrow.sums.dtype, narrow.tallies.dtype} == {torch.float32}
+    with like_any_device():
+        narrow.update(*batch)  # brings the inputs there
+        narrow.reset()
+        with NoFloat64():
+            narrow.update(*batch)
+    for one, other in zip(narrow.compute().values, usual.compute().values):
+        assert np.isclose(one.value, other.value, rtol=1e-4, atol=1e-5, equal_nan=True), one.name
+
+
+def test_moving_takes_the_per_user_table_along():
+    evaluator = weft.Evaluator("Recall", 1, per_user=True)
+    evaluator.update(torch.rand(2, 3), torch.tensor([[0], [1]]))
+    evaluator.to("meta")
+    assert {part.device.type for part in (evaluator.sums, evaluator.tallies, *evaluator._table[0])} == {"meta"}
+
+
+def test_only_the_cpu_is_seen_by_the_host():
+    assert host_sees(torch.device("cpu"))
+    assert not host_sees(torch.device("cuda", 0))
+    with like_any_device():
+        assert not host_sees(torch.device("cpu"))
+    assert host_sees(torch.device("cpu"))
+
+
+def test_ranks_of_bad_rows_are_refused_when_they_come_out():
+    scores = torch.rand(4, 5)
+    scores[0, 1], scores[1, 2] = torch.nan, torch.inf
+    target = torch.tensor([0, 1, 5, 3])
+    with elsewhere():
+        ranks = weft.get_topk_ranks(scores, target, topk=5)
+        metric = weft.NDCG(5)
+        metric.update(ranks)
+    assert ranks[:3].flatten().tolist() == [0, 0, 0]
+    assert 1 <= int(ranks[3]) <= 5
+    with pytest.raises(InputError, match="3 ranks are below 1"):
+        metric.compute()
+    with pytest.raises(InputError, match="target holds the item 5"):
+        weft.get_topk_ranks(scores, target, topk=5)
