@@ -15,9 +15,9 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, compare, files, memory, peers, ready_lists, sampled
+from benchmarks import cases, collection, compare, files, memory, peers, ready_lists, sampled
 from benchmarks.clock import Ratio
-from benchmarks.data import SIZES
+from benchmarks.data import SIZES, make
 
 PICTURE = Path(__file__).with_name("growth.png")
 
@@ -33,6 +33,7 @@ def main() -> None:
         "lists": show_lists,
         "files": show_files,
         "sampled": show_sampled,
+        "collection": show_collection,
         "compare": show_compare,
         "peers": show_peers,
     }
@@ -185,6 +186,15 @@ def show_sampled(given: argparse.Namespace) -> None:
     size = f"{sampled.USERS:,} users x {sampled.ITEMS:,} items from factors (d = {sampled.DIMENSIONS})"
     print(f"{size}, six metrics at five cut-offs, as multiples of {sampled.UNIFORM}.\n")
     _table(["", "time"], sampled.compare(rounds=min(3, given.rounds)).items())
+
+
+def show_collection(given: argparse.Namespace) -> None:
+    """Thirty metrics on their own against an Evaluator."""
+    users = f"{collection.USERS:,} users in batches of {collection.BATCH}"
+    print(f"Six metrics at five cut-offs over {users}, as multiples of an Evaluator.\n")
+    sizes = [size for size in given.sizes if size != "L"]
+    found = {size: collection.compare(make(SIZES[size][0], collection.USERS), given.rounds) for size in sizes}
+    _table(["", *sizes], [[name, *(found[size][name] for size in sizes)] for name in found[sizes[0]]] if sizes else [])
 
 
 def show_compare(given: argparse.Namespace) -> None:

@@ -40,6 +40,7 @@ STATIONS = [
     "report",
     "testing",
     "demo",
+    "integrations",
     "gates",
     "config",
     "plan",

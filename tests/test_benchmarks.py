@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from benchmarks import cases, clock, compare, files, sampled
+from benchmarks import cases, clock, collection, compare, files, sampled
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
@@ -28,6 +28,15 @@ def test_forty_metrics_are_forty():
     assert len(cases.FORTY) == len(set(cases.FORTY)) == 40 and sorted(cases.FORTY_BY_COST) == sorted(cases.FORTY)
     result = cases.evaluation(PROBLEM, cases.FORTY)
     assert {value.metric.partition("(")[0] for value in result.values} == {name.partition("(")[0] for name in cases.FORTY}
+
+
+def test_a_collection_and_an_evaluator_give_the_same():
+    found = {name: run() for name, run in collection.cases(PROBLEM).items()}
+    assert len(found["Evaluator"]) == 30
+    for name in ("collection", "one metric"):
+        assert {key: float(value) for key, value in found[name].items()} == pytest.approx(
+            {key: float(found["Evaluator"][key]) for key in found[name]}, abs=1e-12
+        )
 
 
 def test_torch_alone_gives_the_same_numbers():

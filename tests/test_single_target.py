@@ -1,6 +1,7 @@
 """One target per row: ranks, and the three metrics of ranks, against HitRate, nDCG and MRR on the same data."""
 
 import copy
+import io
 import math
 import pickle
 
@@ -162,6 +163,13 @@ def test_random_ties_depend_on_the_user_and_not_on_the_batch():
     assert not torch.equal(weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", seed=1, user_indices=USERS), whole)
 
 
+def saved_and_loaded(ranks):
+    file = io.BytesIO()
+    torch.save(ranks, file)
+    file.seek(0)
+    return torch.load(file)
+
+
 MOVED = {
     "to": lambda ranks: ranks.to(torch.int32),
     "clone": torch.clone,
@@ -176,6 +184,7 @@ MOVED = {
     "squeezed": lambda ranks: ranks.squeeze(1).contiguous().view(-1),
     "copied": copy.deepcopy,
     "pickled": lambda ranks: pickle.loads(pickle.dumps(ranks)),
+    "saved": saved_and_loaded,
     "like it": torch.zeros_like,
 }
 
@@ -186,6 +195,14 @@ def test_ranks_remember_where_they_were_cut(moved):
     with pytest.raises(SettingError, match=r"k=5.*topk=3"):
         weft.HR(k=5).update(ranks)
     assert isinstance(ranks, torch.Tensor) and repr(ranks).startswith("tensor(")
+
+
+@pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
+def test_no_rows_are_undefined_and_add_nothing(metric):
+    made = metric(k=3)
+    assert math.isnan(made(weft.get_topk_ranks(SCORES[:0], TARGET[:0], 3)))
+    made.update(torch.tensor([[1]]))
+    assert float(made.compute()) == 1
 
 
 def test_joined_ranks_were_cut_at_the_smallest():

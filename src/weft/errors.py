@@ -3,9 +3,10 @@
 WeftError
 ├── InputError          data that cannot be evaluated: shapes, ids, scores, ratings, files
 │   └── MissingInput    a metric needs something that was not given
-└── SettingError        an argument, parameter or metric that cannot be meant
-    ├── UnknownMetric
-    └── UnknownParameter
+├── SettingError        an argument, parameter or metric that cannot be meant
+│   ├── UnknownMetric
+│   └── UnknownParameter
+└── MissingExtra        a package that is not installed
 
 Every message says what was got, what was expected and how to fix it.
 """
@@ -33,6 +34,10 @@ class MissingInput(InputError):
 
 class SettingError(WeftError, ValueError):
     """An argument, parameter or metric that cannot be meant."""
+
+
+class MissingExtra(WeftError, ImportError):
+    """A package that only an extra of Weft brings is not installed."""
 
 
 class UnknownMetric(SettingError):

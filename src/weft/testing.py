@@ -236,8 +236,11 @@ def _survives_copies(subject: _Subject) -> None:
     home = sys.modules.get(type(half).__module__)
     if getattr(home, type(half).__name__, None) is type(half):  # a class that is no module's cannot be pickled by anyone
         copies.append(pickle.loads(pickle.dumps(half)))
-    for metric in copies:
-        _agree_alone(subject, _alone(subject, metric, slice(9, None)), "copied half-way")
+    half.persistent(True)
+    loaded = subject.build()
+    loaded.load_state_dict(half.state_dict())
+    for metric in (*copies, loaded):
+        _agree_alone(subject, _alone(subject, metric, slice(9, None)), "copied, or saved and loaded, half-way")
 
 
 def _uses_what_it_declares(subject: _Subject) -> None:

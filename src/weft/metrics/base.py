@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from weft.blocks import Batch, MetricBlock, complete_lists, open_batch
-from weft.data import ListRows, Train
+from weft.data import Features, Labels, ListRows, Train
 from weft.data.devices import FAULTS, host_sees, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
@@ -305,7 +305,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     def own_inputs(self) -> dict[str, Any]:
         """The inputs that the metric was made with, by the names under which a run gives them."""
         names = {"train": "_train", "user_groups": "_groups", "item_clusters": "_clusters", "item_features": "_features"}
-        return {name: given for name, own in names.items() if (given := getattr(self, own, None)) is not None}
+        found = ((name, getattr(self, own, None)) for name, own in names.items())
+        return {name: given for name, given in found if isinstance(given, (Train, Labels, Features))}
 
     def users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""

@@ -58,6 +58,9 @@ class Ranks(Tensor):
         return self.clone()
 
 
+torch.serialization.add_safe_globals([Ranks])  # so that torch.load takes what torch.save wrote
+
+
 def _cut_at(ranks: Tensor, topk: int) -> Tensor:
     """The ranks, knowing where they were cut."""
     if type(ranks) is Tensor and not ranks.is_floating_point():

@@ -1,0 +1,1 @@
+"""Weft inside other frameworks, each an extra: `weft.integrations.lightning`."""
