@@ -122,7 +122,7 @@ def _compare(found, metrics, scores, train, **settings):
             weft.data.rows.rows_of_target(TARGET[rows], len(rows), ITEMS, torch.device("cpu")),
             users=copies,
             user_keys=rows,  # where lists are drawn among ties, copies draw as the originals
-            seen=again._seen(again.inputs["train"], copies) if again.masks_seen else None,
+            seen=again._seen(again.inputs["train"], copies, scores.device) if again.masks_seen else None,
         )
         literal = again.compute()
         assert set(literal) == set(found)
