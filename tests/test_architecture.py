@@ -27,6 +27,7 @@ STATIONS = [
     "uncertainty",
     "composition",
     "telling",
+    "tallies",
     "gathered",
     "evaluator",
     "states",

@@ -16,14 +16,11 @@ import torch.multiprocessing as mp
 from torch.utils.data import DistributedSampler
 
 import weft
-from everything import BUILT_IN
-from test_conformance import VARIANTS
 from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed
-from test_states import SLICES, SUMMED, alike
+from test_states import EVERYTHING, SLICES, alike
 from weft.engines import distributed
 from weft.errors import SettingError, WeftError
 
-EVERYTHING = [*BUILT_IN, *VARIANTS]
 KEPT = {"per_user": True, "bootstrap": 8, "slices": SLICES, "seed": 3}
 TRUTH = {row: dict(zip(range(ITEMS), ratings)) for row, ratings in enumerate(TARGET.tolist())}
 LISTS = {row: TARGET[row].argsort(descending=True)[: row % 6].tolist() for row in range(USERS) if row % 5}
@@ -95,7 +92,7 @@ def work(rank, number, port, queue):
     found["again"] = loop.compute()
     loop.sync_on_compute = False
     found["alone"] = loop.compute().counts["users"]
-    padded = evaluator(metrics=SUMMED, repeated_users="drop", **KEPT)
+    padded = evaluator(metrics=EVERYTHING, repeated_users="drop", **KEPT)
     for rows in torch.tensor(list(DistributedSampler(range(USERS), shuffle=True, seed=2))).split(4):
         padded.update(SCORES[rows], TARGET[rows], rows)
     found["padded"] = padded.compute()
@@ -173,7 +170,7 @@ def test_a_loop_in_every_process(together):
 
 @pytest.mark.slow
 def test_what_a_sampler_repeats_is_counted_once(together):
-    expected = fed([EVERYONE], metrics=SUMMED, repeated_users="drop", **KEPT).compute()
+    expected = fed([EVERYONE], metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
     padded = -USERS % len(together)
     for found in together:
         result = found["padded"]

@@ -14,7 +14,7 @@ from test_conformance import VARIANTS
 from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed, same
 from weft.errors import InputError, SettingError
 
-SUMMED = [name for name in (*BUILT_IN, *VARIANTS) if "pooled" not in name]
+EVERYTHING = [*BUILT_IN, *VARIANTS]
 SLICES = {"third": [number % 3 for number in range(USERS)]}
 KEPT = {"per_user": True, "bootstrap": 12, "slices": SLICES, "seed": 3}  # everything that is kept of users
 
@@ -44,7 +44,7 @@ def alike(result, expected):
 @pytest.fixture(scope="module")
 def once():
     """Every user once, with everything that can be kept."""
-    return fed([EVERYONE], metrics=SUMMED, repeated_users="drop", **KEPT).compute()
+    return fed([EVERYONE], metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
 
 
 REPEATED = {
@@ -57,7 +57,7 @@ REPEATED = {
 
 @pytest.mark.parametrize(("batches", "repeated"), REPEATED.values(), ids=REPEATED)
 def test_each_user_counts_once(batches, repeated, once):
-    result = fed(batches, metrics=SUMMED, repeated_users="drop", **KEPT).compute()
+    result = fed(batches, metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
     assert result.counts["repeated_users"] == repeated
     assert any("met before, and are left out" in note for note in result.notes) == (repeated > 0)
     counts = {**result.counts, "repeated_users": 0}
@@ -75,7 +75,7 @@ def test_the_first_row_of_a_user_stays():
 
 
 def test_dropping_agrees_with_counting_where_nobody_is_repeated(once):
-    counted = fed(list(EVERYONE.split(5)), metrics=SUMMED, **KEPT).compute()
+    counted = fed(list(EVERYONE.split(5)), metrics=EVERYTHING, **KEPT).compute()
     assert "repeated_users" not in counted.counts and "repeated_users" not in counted.settings
     for value, wanted in zip(counted.values, once.values):
         assert value.value == pytest.approx(wanted.value, abs=1e-12, nan_ok=True), value.name
@@ -94,9 +94,25 @@ def test_rows_without_numbers_are_nobodys_repetition():
     assert "repeated_users" not in made.compute().counts
 
 
+class CountsRows(weft.BaseMetric):
+    """A metric of an author's, with states of its own."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.add_state("rows", torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, preds, **kwargs):
+        self.rows = self.rows + len(preds)
+
+    def compute(self):
+        return self.rows
+
+
 def test_who_is_to_be_counted_once_must_be_known():
     with pytest.raises(InputError, match=r"user_indices, to know who was counted already"):
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
+    with pytest.raises(SettingError, match=r"repeated_users='drop' needs to know what each user adds, but CountsRows keeps states"):
+        weft.Evaluator([CountsRows(), "Recall@1"], repeated_users="drop")
     with pytest.raises(SettingError, match=r"repeated_users='twice'.*'count', 'drop'"):
         weft.Evaluator(["Recall"], 1, repeated_users="twice")
 
@@ -240,7 +256,7 @@ def test_a_corrected_run_can_be_saved(tmp_path):
 
 def test_users_of_two_files_are_counted_once(tmp_path):
     shares = EVERYONE[:13], EVERYONE[10:]
-    drop = {"metrics": SUMMED, "repeated_users": "drop"}
+    drop = {"metrics": EVERYTHING, "repeated_users": "drop"}
     paths = [weft.save_state(fed([rows], **drop), tmp_path / f"{number}") for number, rows in enumerate(shares)]
     result = weft.merge_states(paths)
     assert result.counts["repeated_users"] == 3

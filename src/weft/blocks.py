@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from weft.data import Column, ListRows
-from weft.data.devices import FAULTS, compressed, float_type, host_sees
+from weft.data.devices import FAULTS, float_type, host_sees
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Correction, Order, TheOrder, estimate_order, number_in_rows, segments
@@ -392,8 +392,9 @@ class Batch:
         """Whether a user has both a relevant item and a negative, `[batch]`."""
         return (self.negatives > 0) & (self.relevant_counts > 0)
 
-    def negative_scores(self, users: Tensor) -> list[Tensor]:
-        """The scores of the offered items that are not relevant, of the users where the mask `[batch]` is true.
+    def negative_scores(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """The scores of the offered items that are not relevant, of the users where the mask `[batch]` is true, row by row; and how
+        many each row has, `[batch]`.
 
         Where the host does not see how many these are, all scores, with `-inf` in place of the others.
         """
@@ -401,19 +402,23 @@ class Batch:
             cells, found = self.lists.find(self.relevant.keys)
             negative = torch.ones(len(self.lists.items) + 1, dtype=torch.bool, device=self.device)
             negative[torch.where(self.relevant.only(found, False), cells, len(self.lists.items))] = False
-            return [compressed(self.lists.scores, negative[:-1] & users[self.lists.rows], -torch.inf)]
-        found_scores: list[Tensor] = []
+            scores, numbers = self.lists.chosen(self.lists.scores, negative[:-1] & users[self.lists.rows], -torch.inf)
+            return scores.to(self.dtype), numbers
+        numbers = torch.zeros_like(self.relevant.sizes)
         if self.scores is None:
-            return found_scores
+            return self.truth.values.new_empty(0), numbers
         if not host_sees(self.device):
             with hidden(self.scores, self.relevant) as (scores, _):
-                return [torch.where(users[:, None], scores, -torch.inf).to(self.dtype).view(-1)]
+                every = torch.where(users[:, None], scores, -torch.inf).to(self.dtype).view(-1)
+            return every, numbers + self.scores.shape[1]
+        found_scores = [self.truth.values.new_empty(0)]
         for row in users.nonzero().flatten():
             scores = self.scores[row]
             is_negative = scores > -torch.inf
             is_negative[self.relevant.items[self.relevant.rows == row]] = False
             found_scores.append(scores[is_negative].to(self.dtype))
-        return found_scores
+            numbers[row] = len(found_scores[-1])
+        return torch.cat(found_scores), numbers
 
     def offered_by_item(self, *, evaluated: bool) -> Tensor:
         """To how many users of the batch (or only the evaluated ones) each item was offered, `[items]`."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from weft.blocks import Batch, complete_lists, open_batch
 from weft.composition import Composition
 from weft.data import Features, Labels, ListRows, Train
-from weft.data.devices import FAULTS, float_type, host_sees, moving, refuse_counted, send
+from weft.data.devices import float_type, host_sees, moving, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
@@ -30,25 +30,13 @@ from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
 from weft.registry import as_list
 from weft.result import MetricValue, Result
+from weft.tallies import Tallies
 from weft.telling import Pass, items_without, notes_of, notes_of_intervals, undefined
 from weft.uncertainty import Contributions, Resampled, interval
 
 if TYPE_CHECKING:
     import polars as pl
 
-# What is counted in every run, beside short lists and ties at each cut-off.
-COUNTS = (
-    "users",
-    "evaluated_users",
-    "users_without_relevant",
-    "users_without_truth",
-    "missing_users",
-    "relevant_items",
-    "relevant_seen",
-    "relevant_not_offered",
-    "ratings_without_score",
-    *FAULTS,
-)
 REPEATED_USERS = ("count", "drop")
 
 
@@ -138,9 +126,7 @@ class Evaluator(nn.Module):
         if self.drops_repeats:
             self._refuse_to_drop()
 
-        by_cutoff = (f"{what}@{k}" for what in ("short_lists", "ties") for k in self.cutoffs)
-        self.count_names = (*COUNTS, *by_cutoff, *(("users_without_group",) if user_groups is not None else ()))
-        self.count_names += tuple(f"users_outside_{name}" for name in self.slices)
+        self._counter = Tallies(self.cutoffs, self.inputs.get("user_groups"), self.slices)
         self._is_persistent = False
         self._identity: dict[str, Any] = {}
         self._begin(torch.device("cpu"))
@@ -149,7 +135,7 @@ class Evaluator(nn.Module):
         """No batch yet. The sums are no buffers: those of a model are sent round by DistributedDataParallel, and may be halved."""
         # NumPy's zeros take no memory before they are written to: of a large catalogue most items stay untouched.
         self.sums = torch.from_numpy(np.zeros(self.composition.ledger.size)).to(device, float_type(device))
-        self.tallies = torch.zeros(len(self.count_names), device=device, dtype=float_type(device))
+        self.tallies = torch.zeros(len(self._counter.names), device=device, dtype=float_type(device))
         self._users: list[Tensor] = []  # who was met, where rows are named
         self._table: list[tuple[Tensor, Tensor, Tensor]] = []  # the table per user: who, whether he stands in it, his values
         self._contributions: list[Contributions] = []
@@ -173,10 +159,14 @@ class Evaluator(nn.Module):
         """Whether each user counts once."""
         return self.repeated_users == "drop"
 
+    @property
+    def knows_its_rows(self) -> bool:
+        """Whether what each row adds can be told apart, so that repeated users can be dropped: not for authors' own states."""
+        return all(metric.knows_its_rows for metric in self._own)
+
     def _refuse_to_drop(self) -> None:
-        """What has states of its own does not know what each user added."""
-        if self.composition.own:
-            names = ", ".join(map(str, self.composition.own))
+        if not self.knows_its_rows:
+            names = ", ".join(str(metric.spec) for metric in self._own if not metric.knows_its_rows)
             raise SettingError(
                 f"repeated_users='drop' needs to know what each user adds, but {names} keeps states of its own; evaluate it apart, "
                 "or see to it that no user comes twice."
@@ -346,7 +336,7 @@ class Evaluator(nn.Module):
         by_user = self.bootstrap is not None or self.drops_repeats
         self._note_users(batch)
         terms = self.composition.ledger.terms(batch, by_user=by_user)
-        tallies = self._tally(batch, by_user=self.drops_repeats)
+        tallies = self._counter.of(batch, by_user=self.drops_repeats).to(self.tallies.dtype)
         contributions = Contributions.of(batch, self.composition.ledger, terms, tallies) if by_user else None
         kept = self.composition.user_values(batch) if self.keeps_per_user else None
         own = self.composition.own.values()
@@ -374,57 +364,6 @@ class Evaluator(nn.Module):
         sizes += [self.inputs["train"].cells.num_users] if self.masks_seen else []
         if sizes:
             batch.note("bad_users", users_outside(batch.users, min(sizes)))
-
-    def _tally(self, batch: Batch, *, by_user: bool) -> Tensor:
-        """What is counted of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
-
-        def of_cells(counted: Tensor, rows: SparseRows) -> Tensor:
-            return rows.sum(counted.to(self.tallies.dtype)) if by_user else rows.only(counted, False).sum()
-
-        def of_users(counted: Tensor) -> Tensor:
-            return counted if by_user else counted.sum()
-
-        evaluated = batch.relevant.lengths > 0
-        everyone = torch.ones_like(evaluated)
-        nobody = of_users(torch.zeros_like(evaluated))
-        seen = nobody if batch.seen is None else of_cells(self._is_seen(batch), batch.relevant)
-        tallies = {
-            "users": of_users(everyone),
-            "evaluated_users": of_users(evaluated),
-            "users_without_relevant": of_users(batch.judged & ~evaluated),
-            "users_without_truth": of_users(~batch.judged),
-            "missing_users": of_users(everyone) if batch.is_missing else nobody,
-            "relevant_items": of_users(batch.relevant.lengths),
-            "relevant_seen": seen,
-            "relevant_not_offered": of_cells(~batch.relevant_offered, batch.relevant) - seen.to(self.tallies.dtype),
-            "ratings_without_score": of_cells(batch.raw_scores == -torch.inf, batch.truth),
-            # Any is too much, whoever's it is.
-            **{name: count.expand(batch.size) if by_user else count for name, count in zip(FAULTS, batch.faults.unbind())},
-        }
-        if self.cutoffs:
-            values = batch.ranking.values
-            for k in self.cutoffs:
-                tallies[f"short_lists@{k}"] = of_users(batch.lengths < k)
-                tallies[f"ties@{k}"] = nobody
-                if not batch.is_certain and k < values.shape[1]:
-                    tallies[f"ties@{k}"] = of_users((values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf))
-        if "user_groups" in self.inputs:
-            tallies["users_without_group"] = of_users(self.inputs["user_groups"].codes.at(batch.users, -1) < 0)
-        for name, labels in self.slices.items():
-            tallies[f"users_outside_{name}"] = of_users(labels.codes.at(batch.users, -1) < 0)
-        return torch.stack([tallies[name].to(self.tallies.dtype) for name in self.count_names], dim=-1)
-
-    @staticmethod
-    def _is_seen(batch: Batch) -> Tensor:
-        """Whether each relevant cell is masked."""
-        assert batch.seen is not None
-        keys = batch.relevant.keys
-        if not host_sees(batch.device):
-            return batch.seen.holds(keys)
-        hidden = batch.relevant_scores == -torch.inf  # only these can be: few
-        found = torch.zeros_like(hidden)
-        found[hidden] = batch.seen.holds(keys[hidden])
-        return found
 
     # ------------------------------------------------------------------------------------------------- what comes out
 
@@ -463,8 +402,7 @@ class Evaluator(nn.Module):
             assert first is not None and contributions is not None
             contributions = contributions.only(first.cpu().numpy())
             gathered = self._once_each(gathered, first, contributions)
-        counts = {name: int(count) for name, count in zip(self.count_names, gathered.tallies.tolist())}
-        refuse_counted({name: counts.pop(name) for name in FAULTS})
+        counts = self._counter.read(gathered.tallies)
         counts |= {"items": self.num_items or gathered.items_met or 0, **items_without(self.composition, self.inputs)}
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
         sums = gathered.sums.cpu()
@@ -494,7 +432,8 @@ class Evaluator(nn.Module):
         users = gathered.rows["users"][first].cpu()
         rows = {name: values[first] for name, values in gathered.rows.items() if name.startswith("table_")}
         tallies = torch.from_numpy(contributions.tallies.sum(0))
-        return replace(gathered, sums=contributions.sums(self.composition.ledger, users), tallies=tallies, rows=rows)
+        own = tuple(metric.only(states, first) for metric, states in zip(self._own, gathered.own))
+        return replace(gathered, sums=contributions.sums(self.composition.ledger, users), tallies=tallies, rows=rows, own=own)
 
     def _with_intervals(
         self, values: tuple[MetricValue, ...], resamples: int, kept: Contributions | None

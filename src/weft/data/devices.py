@@ -73,11 +73,6 @@ def moving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return moved
 
 
-def compressed(values: Tensor, which: Tensor, fill: float) -> Tensor:
-    """The values where the mask is true. Where their number would have to be waited for: all of them, `fill` elsewhere."""
-    return values[which] if host_sees(values.device) else torch.where(which, values, fill)
-
-
 def refuse_counted(faults: Mapping[str, float]) -> None:
     """Refuse what was counted, if anything was."""
     for name, message in FAULTS.items():

@@ -57,6 +57,15 @@ class InRows:
         """Values given per cell, `fill` where a cell does not count."""
         return values if self.counted is None else torch.where(self.counted, values, fill)
 
+    def chosen(self, values: Tensor, which: Tensor, fill: float) -> tuple[Tensor, Tensor]:
+        """Values given per cell where a mask is true, and how many each row has, `[batch]`.
+
+        Where the host would have to wait to know how many these are: all values, `fill` where it is not true.
+        """
+        if not host_sees(values.device):
+            return torch.where(which, values, fill), self.sizes
+        return values[which], torch.zeros_like(self.sizes).index_add_(0, self.rows, which.long())
+
 
 @dataclass(frozen=True)
 class SparseRows(InRows):

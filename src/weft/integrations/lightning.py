@@ -162,7 +162,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 "dataloader is empty, and the others would wait for it for ever; leave it off, and give such a process an "
                 "IterableDataset that yields nothing."
             )
-        once = trainer.world_size > 1 and self.evaluator.repeated_users is None and not self.evaluator.composition.own
+        once = trainer.world_size > 1 and self.evaluator.repeated_users is None and self.evaluator.knows_its_rows
         self._evaluators[stage] = [self.evaluator.clone(prefix=f"{stage}_{self.evaluator.prefix}") for _ in range(loaders)]
         for copy in self._evaluators[stage]:
             copy.reset()

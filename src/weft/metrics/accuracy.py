@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
 from weft.blocks import GAINS, Batch, Lists
-from weft.data.devices import compressed
+from weft.data.devices import float_type
 from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
@@ -367,10 +367,11 @@ class AUC(SummedMetric):
     reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
     undefined = "no user has both a relevant item and a negative"
 
-    positive_count: Tensor
-    user_count: Tensor
-    positive_scores: list[Tensor] | Tensor
-    negative_scores: list[Tensor] | Tensor
+    knows_its_rows = True
+    # Of the pooled area: all scores, row by row; and of each row its relevant items, and its scores among the two.
+    positive_scores: list[Tensor]
+    negative_scores: list[Tensor]
+    row_counts: list[Tensor]
 
     def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
         super().__init__(**settings)
@@ -381,10 +382,8 @@ class AUC(SummedMetric):
     def add_states(self) -> None:
         super().add_states()
         if self.scope == "pooled":
-            for name in ("positive_count", "user_count"):
-                self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-            self.add_state("positive_scores", [], dist_reduce_fx="cat")
-            self.add_state("negative_scores", [], dist_reduce_fx="cat")
+            for name in ("positive_scores", "negative_scores", "row_counts"):
+                self.add_state(name, [], dist_reduce_fx="cat")
 
     @property
     def is_summed(self) -> bool:
@@ -405,26 +404,43 @@ class AUC(SummedMetric):
             return
         judged = batch.has_pairs
         cells = batch.relevant.only(judged[batch.relevant.rows], False)
-        self.user_count = self.user_count + judged.sum()
-        self.positive_count = self.positive_count + cells.sum()
-        assert isinstance(self.positive_scores, list) and isinstance(self.negative_scores, list)
         offered = batch.relevant_scores > -torch.inf
-        self.positive_scores.append(compressed(batch.relevant_scores, cells & offered, -torch.inf).to(batch.dtype))
-        self.negative_scores += batch.negative_scores(judged)
+        positives, of_positives = batch.relevant.chosen(batch.relevant_scores, cells & offered, -torch.inf)
+        negatives, of_negatives = batch.negative_scores(judged)
+        counted = torch.where(judged, batch.relevant.lengths, 0)
+        self.positive_scores.append(positives.to(batch.dtype))
+        self.negative_scores.append(negatives)
+        self.row_counts.append(torch.stack([counted, of_positives, of_negatives], dim=1))
 
     def users_counted(self) -> Tensor:
-        return self.user_count
+        counted = (rows[:, 0] > 0 for rows in _listed(self.row_counts))
+        return torch.stack([torch.zeros(()), *(some.sum().cpu() for some in counted)]).sum()
+
+    def only(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+        if self.is_summed:
+            return super().only(states, rows)
+        counts = dim_zero_cat(states["row_counts"])
+        rows = rows.to(counts.device)
+        found: dict[str, Any] = {**states, "row_counts": [counts[rows]]}
+        for name, numbers in (("positive_scores", counts[:, 1]), ("negative_scores", counts[:, 2])):
+            found[name] = [dim_zero_cat(states[name])[rows.repeat_interleave(numbers)]]
+        return found
 
     def compute(self) -> Any:
         if self.is_summed:
             return super().compute()
-        if len(self.negative_scores) == 0:
-            return torch.full_like(self.positive_count, torch.nan)
+        if len(self.row_counts) == 0:
+            return torch.tensor(torch.nan, dtype=float_type(self.device), device=self.device)
         kept = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
         positives, negatives = (scores[scores > -torch.inf] for scores in kept)
         ordered = negatives.sort().values
         below, up_to = torch.searchsorted(ordered, positives), torch.searchsorted(ordered, positives, right=True)
-        return (below + up_to).to(self.positive_count.dtype).sum() / 2 / len(negatives) / self.positive_count
+        return (below + up_to).to(ordered.dtype).sum() / 2 / len(negatives) / dim_zero_cat(self.row_counts)[:, 0].sum()
+
+
+def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
+    """A list of tensors, which TorchMetrics makes one tensor when processes are synchronised."""
+    return state if isinstance(state, list) else [state]
 
 
 @register

@@ -104,6 +104,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     # With sampled negatives: "corrected", if correction= estimates the value among all items (its formula is a sum over relevant
     # items); "unbiased", if the value does that as it is; "combined" of such values; or of the "candidates" alone.
     under_sampling: str = "candidates"
+    # Whether `only` can tell states of its own apart by the rows that they are made of.
+    knows_its_rows: ClassVar[bool] = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
     _own_state: str
@@ -311,6 +313,10 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     def users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""
         return None
+
+    def only(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+        """States as they would be of some of the rows so far, where the mask `[rows]` is true; if the metric `knows_its_rows`."""
+        raise SettingError(f"{self.spec} does not know what each row has added to its states.")
 
     def states(self) -> dict[str, Any]:
         """A copy of all states, for `restore`."""
