@@ -105,6 +105,7 @@ REFUSED = {
     "ties": ({"ties": "pessimistic"}, "ties: 'index' and 'pessimistic'"),
     "truth": ({"truth": {0: [1]}}, "truth"),
     "train": ({"train": 1 - TRAIN}, "train"),
+    "the order of users": ({"users": [*range(1, USERS), 0]}, "users; give both the same"),
     "masking": ({"mask_seen": False}, "mask_seen: True and False"),
     "another kind of source": ({"model": SCORES}, "source"),
 }
@@ -123,6 +124,14 @@ def test_another_evaluation_does_not_go_on(other, says, tmp_path):
     ):
         weft.evaluate(other.get("model", Model()), other.get("truth", TRUTH), checkpoint=path, **given)
     assert path.read_bytes() == saved
+
+
+def test_other_candidates_are_another_evaluation(tmp_path):
+    path = tmp_path / "run.state"
+    with pytest.raises(RuntimeError):
+        evaluate(Model(13), "candidates", checkpoint=path)
+    with pytest.raises(SettingError, match="differ in candidates given"):
+        evaluate(Model(), "candidates", checkpoint=path, candidates={0: [1]})
 
 
 def test_other_files_are_no_checkpoints(tmp_path):

@@ -3,19 +3,19 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.utils.data import DistributedSampler
 
 import weft
+from everything import about
+from in_processes import in_processes
 from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed
 from test_states import EVERYTHING, SLICES, alike
 from weft.engines import distributed
@@ -38,8 +38,6 @@ HOW = {
 def evaluated(how, evaluate):
     source, settings = HOW[how]
     truth = {row: {item: rating for item, rating in ratings.items() if rating} for row, ratings in TRUTH.items()}
-    from everything import about
-
     labels = about(USERS, ITEMS) if how == "scores" else {}
     return evaluate(source, truth, train=TRAIN, items=range(ITEMS), users=_ids(source), top_k=[1, 3], **labels, **settings)
 
@@ -76,9 +74,7 @@ def shares(number):
     return cuts[number]
 
 
-def work(rank, number, port, queue):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
+def work(rank, number):
     found = {}
     loop = evaluator(metrics=EVERYTHING, **KEPT)
     for rows in shares(number)[rank]:
@@ -110,9 +106,7 @@ def work(rank, number, port, queue):
             found[f"refused {name}"] = ""
         except WeftError as error:
             found[f"refused {name}"] = str(error)
-    queue.put((rank, found))
-    dist.barrier()  # nobody leaves while another still listens
-    dist.destroy_process_group()
+    return found
 
 
 def _scores(users):
@@ -125,36 +119,10 @@ def _stops(users):
     return _scores(users)
 
 
-def launch(number):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    queue = mp.get_context("spawn").Queue()
-    processes = mp.spawn(work, args=(number, port, queue), nprocs=number, join=False)
-    found, deadline = {}, time.monotonic() + 240
-    while len(found) < number or not processes.join(timeout=0.2):  # raises what a process raised
-        while not queue.empty():
-            rank, theirs = queue.get()
-            found[rank] = theirs
-        processes.join(timeout=0.2)
-        if time.monotonic() > deadline:
-            for process in processes.processes:
-                process.kill()
-            pytest.fail(f"the {number} processes did not finish within four minutes")
-    return [found[rank] for rank in range(number)]
-
-
 @pytest.fixture(scope="module", params=[2, 4])
 def together(request):
     """What each of two, and of four processes found."""
-    return launch(request.param)
-
-
-def expected_of(result, **more):
-    """The same result, as several processes label it."""
-    from dataclasses import replace
-
-    return replace(result, **more)
+    return in_processes(request.param, work)
 
 
 @pytest.mark.slow
@@ -177,7 +145,7 @@ def test_what_a_sampler_repeats_is_counted_once(together):
         assert padded > 0 and result.counts["repeated_users"] == padded
         notes = tuple(note for note in result.notes if "met before" not in note)
         assert len(notes) == len(result.notes) - 1
-        alike(expected_of(result, notes=notes, counts={**result.counts, "repeated_users": 0}), expected)
+        alike(replace(result, notes=notes, counts={**result.counts, "repeated_users": 0}), expected)
 
 
 @pytest.mark.slow

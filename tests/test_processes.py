@@ -1,16 +1,13 @@
 """Several processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven shares and with none at all."""
 
-import socket
-import time
-
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torchmetrics import MetricCollection
 
 import weft
 from everything import AUTHORS, BUILT_IN, VARIANTS, about
+from in_processes import in_processes
 from weft.errors import SettingError
 from weft.names import parse
 from weft.registry import build, takes_k
@@ -85,9 +82,7 @@ class Ragged(weft.TopKMetric):
         return self.rows.sum()
 
 
-def work(rank, size, port, queue):
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-    torch.set_num_threads(1)
+def work(rank, size):
     found = {}
     for case, ends in SHARES[size].items():
         first = ends[rank - 1] if rank else 0
@@ -108,9 +103,7 @@ def work(rank, size, port, queue):
             feed(metric, 0, 1 + rank, size=1).compute()
         except SettingError as error:
             found[type(metric).__name__] = str(error)
-    queue.put((rank, found))
-    dist.barrier()  # nobody leaves while another still listens
-    dist.destroy_process_group()
+    return found
 
 
 def collection():
@@ -118,25 +111,10 @@ def collection():
     return MetricCollection({name: found[name] for name in TOGETHER})
 
 
-def launch(size):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    queue = mp.get_context("spawn").SimpleQueue()
-    processes = mp.spawn(work, args=(size, port, queue), nprocs=size, join=False)
-    deadline = time.monotonic() + 180
-    while not processes.join(timeout=5):  # False while any still runs; raises what a process raised
-        if time.monotonic() > deadline:
-            for process in processes.processes:
-                process.kill()
-            pytest.fail(f"the {size} processes did not finish within three minutes")
-    return dict(queue.get() for _ in range(size))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SHARES)
 def test_several_processes_equal_one(size):
-    found = launch(size)
+    found = in_processes(size, work)
     same = {"abs": 1e-9, "rel": 1e-9, "nan_ok": True}
     for name, metric in metrics().items():
         expected = computed(feed(metric))

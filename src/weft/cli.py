@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.significance import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
+TORCHRUN = "TORCHELASTIC_RUN_ID"  # in the environment of what torchrun has started
 _debug = False
 
 
@@ -67,7 +68,7 @@ def _stop(message: str, code: int) -> None:
         import traceback
 
         traceback.print_exc()
-    rank = os.environ.get("RANK", "0") if int(os.environ.get("WORLD_SIZE", "1")) > 1 else "0"
+    rank = os.environ.get("RANK", "0") if TORCHRUN in os.environ else "0"
     print(message if rank == "0" else f"rank {rank}: {message}", file=sys.stderr)
     raise SystemExit(code) from None
 
@@ -294,7 +295,7 @@ def evaluate(
 @contextmanager
 def _processes() -> Iterator[None]:
     """All that torchrun started, together. Where it did not, nothing is loaded for it."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+    if TORCHRUN not in os.environ:
         yield
         return
     from weft.engines.distributed import joined

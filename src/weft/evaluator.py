@@ -162,11 +162,11 @@ class Evaluator(nn.Module):
     @property
     def knows_its_rows(self) -> bool:
         """Whether what each row adds can be told apart, so that repeated users can be dropped: not for authors' own states."""
-        return all(metric.knows_its_rows for metric in self._own)
+        return all(metric.knows_its_rows for metric in self.own)
 
     def _refuse_to_drop(self) -> None:
         if not self.knows_its_rows:
-            names = ", ".join(str(metric.spec) for metric in self._own if not metric.knows_its_rows)
+            names = ", ".join(str(metric.spec) for metric in self.own if not metric.knows_its_rows)
             raise SettingError(
                 f"repeated_users='drop' needs to know what each user adds, but {names} keeps states of its own; evaluate it apart, "
                 "or see to it that no user comes twice."
@@ -372,7 +372,7 @@ class Evaluator(nn.Module):
         """The Result of all batches so far, of all processes."""
         gathered, processes = self.gathered(), number_of_processes() if self.sync_on_compute else 1
         if processes > 1:
-            gathered = synchronised(gathered, self.identity(), self._own)
+            gathered = synchronised(gathered, self.identity(), self.own)
         result = self._result(gathered)
         return replace(result, provenance={**result.provenance, "processes": processes}) if processes > 1 else result
 
@@ -386,11 +386,11 @@ class Evaluator(nn.Module):
             self.update(preds, target, user_indices, items)
             of_batch = self.gathered()
         except BaseException:
-            self._take(before)
+            self.take(before)
             raise
         # Rows without a number were counted on already.
-        whole = put_together([before, replace(of_batch, is_named=True)], self._own)
-        self._take(replace(whole, rows_met=of_batch.rows_met, is_named=before.is_named and of_batch.is_named))
+        whole = put_together([before, replace(of_batch, is_named=True)], self.own)
+        self.take(replace(whole, rows_met=of_batch.rows_met, is_named=before.is_named and of_batch.is_named))
         self.to(device)
         return self._result(of_batch)
 
@@ -432,7 +432,7 @@ class Evaluator(nn.Module):
         users = gathered.rows["users"][first].cpu()
         rows = {name: values[first] for name, values in gathered.rows.items() if name.startswith("table_")}
         tallies = torch.from_numpy(contributions.tallies.sum(0))
-        own = tuple(metric.only(states, first) for metric, states in zip(self._own, gathered.own))
+        own = tuple(metric.only(states, first) for metric, states in zip(self.own, gathered.own))
         return replace(gathered, sums=contributions.sums(self.composition.ledger, users), tallies=tallies, rows=rows, own=own)
 
     def _with_intervals(
@@ -476,7 +476,7 @@ class Evaluator(nn.Module):
     # ---------------------------------------------------------------------------------------------- states that travel
 
     @property
-    def _own(self) -> list[BaseMetric]:
+    def own(self) -> list[BaseMetric]:
         """The metrics with states of their own."""
         return list(self.composition.own.values())
 
@@ -496,11 +496,11 @@ class Evaluator(nn.Module):
             rows["table_values"] = torch.cat([nobody, *(part[2].to(nobody.dtype) for part in self._table)])
         kept = [part.rows() for part in self._contributions]
         rows |= {name: torch.cat([part[name] for part in kept]) for name in (kept[0] if kept else ())}
-        own = tuple(metric.states() for metric in self._own)
+        own = tuple(metric.states() for metric in self.own)
         facts = (self._rows_met, self._items_met, self._is_named, self._has_lists, self._has_candidates)
         return Gathered(self.sums, self.tallies, rows, own, *facts)
 
-    def _take(self, gathered: Gathered) -> None:
+    def take(self, gathered: Gathered) -> None:
         """Be as if these had been the batches so far."""
         self._begin(gathered.sums.device)
         self.sums, self.tallies, rows = gathered.sums, gathered.tallies, gathered.rows
@@ -508,7 +508,7 @@ class Evaluator(nn.Module):
         self._table = [(rows["table_users"], rows["table_kept"], rows["table_values"])] if self.keeps_per_user else []
         kept = Contributions.of_rows(rows, self.composition.ledger)
         self._contributions = [] if kept is None else [kept]
-        for metric, states in zip(self._own, gathered.own):
+        for metric, states in zip(self.own, gathered.own):
             metric.restore(states)
         self._rows_met, self._items_met, self._is_named = gathered.rows_met, gathered.items_met, gathered.is_named
         self._has_lists, self._has_candidates = gathered.has_lists, gathered.has_candidates
@@ -516,13 +516,13 @@ class Evaluator(nn.Module):
     @contextmanager
     def _own_states(self, states: tuple[dict[str, Any], ...]) -> Iterator[None]:
         """Metrics with states of their own, in these for a while."""
-        before = [metric.states() for metric in self._own]
-        for metric, other in zip(self._own, states):
+        before = [metric.states() for metric in self.own]
+        for metric, other in zip(self.own, states):
             metric.restore(other)
         try:
             yield
         finally:
-            for metric, mine in zip(self._own, before):
+            for metric, mine in zip(self.own, before):
                 metric.restore(mine)
 
     def identity(self) -> dict[str, Any]:
@@ -534,13 +534,14 @@ class Evaluator(nn.Module):
             for name, given in self.inputs.items():
                 digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
             about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
-            self._identity = {**self._settings(), **about, **digests}
+            # Another version may add up something else under the same names.
+            self._identity = {"weft": versions()["weft"], **self._settings(), **about, **digests}
         return self._identity
 
     def reset(self) -> None:
         """Forget every batch."""
         self._begin(self.sums.device)
-        for metric in self._own:
+        for metric in self.own:
             metric.reset()
 
     def clone(self, prefix: str | None = None, postfix: str | None = None) -> Evaluator:
@@ -573,7 +574,7 @@ class Evaluator(nn.Module):
         """Take up a state; refuses that of other metrics, settings or inputs."""
         refuse_others(self.identity(), state["identity"], "the state of evaluators")
         device = self.sums.device
-        self._take(copy.deepcopy(Gathered(**{name: value for name, value in state.items() if name != "identity"})))
+        self.take(copy.deepcopy(gathered_of(state)))
         self.to(device)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -590,8 +591,13 @@ class Evaluator(nn.Module):
             raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
         refuse_others(self.identity(), other.identity(), "evaluators")
         device = self.sums.device
-        self._take(put_together([self.gathered(), other.gathered()], self._own))
+        self.take(put_together([self.gathered(), other.gathered()], self.own))
         self.to(device)
+
+
+def gathered_of(state: Mapping[str, Any]) -> Gathered:
+    """What was gathered, from what `Evaluator.get_extra_state` gives."""
+    return Gathered(**{name: value for name, value in state.items() if name != "identity"})
 
 
 def _with(value: MetricValue, found: Resampled) -> MetricValue:

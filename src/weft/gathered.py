@@ -93,11 +93,13 @@ def refuse_others(mine: Mapping[str, Any], theirs: Mapping[str, Any], what: str)
     """Refuse to put together what was evaluated in different ways; `what` names both sides: "evaluators", ..."""
     for name in {**mine, **theirs}:
         if mine.get(name) != theirs.get(name):
-            values = f": {mine.get(name)!r} and {theirs.get(name)!r}" if name not in DIGESTS and "[" not in name else ""
+            both = mine.get(name), theirs.get(name)
+            values = "" if name in DIGESTS or "[" in name else f": {both[0]!r} and {both[1]!r}"
             raise SettingError(f"cannot merge {what} that differ in {name}{values}{'' if values else '; give both the same'}.")
 
 
-DIGESTS = ("train", "user_groups", "item_clusters", "item_features")  # inputs, which are known by a digest
+# What is known by a digest, which says nothing to a reader.
+DIGESTS = ("train", "user_groups", "item_clusters", "item_features", "truth", "source", "users", "items", "candidates given")
 
 
 # ---------------------------------------------------------------------------------------------------- several processes

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import ListRows
-from weft.data.interactions import Interactions, check_threshold, digest_by_id
+from weft.data.interactions import Interactions, check_threshold, digest, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
@@ -122,8 +122,10 @@ class Job:
         last = self.problem.users.size if self.missing_lists == "zero" else self.problem.num_rows
         step = min(self.step, max(1, -(-last // among)))
         spans = list(_spans(self.problem, last, step, self.widths))[share_of::among]
-        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self._saved_by(share, step))
-        if saved is not None:
+        saved = None
+        if self.checkpoint is not None:
+            shared = {} if share == (0, 1) else {"process": share, "batch_size": step}  # by which users are shared out
+            saved = Checkpoint(self.checkpoint, {**self.identity(), **shared})
             spans = saved.go_on(self.evaluator, self.offers, spans)
         with _progress_bar(sum(stop - start for start, stop in spans), self.progress) as advance:
             for start, stop in spans:
@@ -161,12 +163,14 @@ class Job:
             **({} if offered is None else {"candidates": offered}),
         }
 
-    def _saved_by(self, share: tuple[int, int], step: int) -> dict[str, Any]:
-        """What must be the same when an evaluation goes on. The size of a batch matters only where batches are shared out."""
-        data = {name: digest for name, digest in self.fingerprint().items() if name != "candidates"}  # these are not known yet
+    def identity(self) -> dict[str, Any]:
+        """What must be the same of all who carry it out together, or one after the other."""
+        problem = self.problem
+        data = {name: known for name, known in self.fingerprint().items() if name != "candidates"}  # what is drawn is not known yet
+        data |= {"users": digest(problem.users.keys()), "items": digest(problem.items.keys())}  # in the order of their numbers
+        given = {} if problem.candidates is None else {"candidates given": problem.candidates.fingerprint()}
         offered = {**self.offers.choice.settings, "mask_seen": self.masks, "missing_lists": self.missing_lists}
-        shared = {} if share == (0, 1) else {"process": share, "batch_size": step}
-        return {**self.evaluator.identity(), **offered, **data, **shared}
+        return {**self.evaluator.identity(), **offered, **data, **given}
 
     def result(self) -> Result:
         """The result with the caller's ids, and what it should say of the data. A checkpoint has done its duty."""

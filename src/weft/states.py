@@ -19,8 +19,8 @@ from torch import Tensor
 from weft.data import Column, Features, Labels, Train
 from weft.data.interactions import Interactions
 from weft.errors import InputError, SettingError, WeftError
-from weft.evaluator import Evaluator
-from weft.gathered import refuse_others
+from weft.evaluator import Evaluator, gathered_of
+from weft.gathered import put_together, refuse_others
 from weft.orders import Correction
 from weft.profiles import find_profile
 from weft.result import Result, write_whole
@@ -67,14 +67,13 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
         raise SettingError(f"merge_states got {', '.join(sorted(twice))} more than once; give each file once.")
     first, *others = files
     whole = _restored(first, _read(first), None if evaluator is None else evaluator.clone())
+    parts = [whole.gathered()]
     for path in others:
-        document = _read(path)
-        refuse_others(whole.identity(), document["state"]["identity"], f"the states of {first} and {path}")
-        other = whole.clone()
-        other.set_extra_state(document["state"])
-        whole.merge(other)
-    # The states of other processes are in their files.
-    whole.sync_on_compute = False
+        state = _read(path)["state"]
+        refuse_others(whole.identity(), state["identity"], f"the states of {first} and {path}")
+        parts.append(gathered_of(state))
+    whole.take(put_together(parts, whole.own))
+    whole.sync_on_compute = False  # what other processes have met is in their files
     return whole.compute()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,12 +97,17 @@ class Interactions:
 
     def fingerprint(self) -> str:
         """A short digest of the cells."""
-        digest = hashlib.sha256()  # which processors have an instruction for
         items = self.items.astype(np.int32) if self.num_items < 1 << 31 else self.items
         values = self.values[:1] if (self.values == self.values[:1]).all() else self.values  # mostly all are 1
-        for part in (self.offsets, items, values):
-            digest.update(np.ascontiguousarray(part).data)
-        return digest.hexdigest()[:16]
+        return digest(self.offsets, items, values)
+
+
+def digest(*arrays: NDArray[Any], about: object = "") -> str:
+    """A short digest of arrays, and of what is said about them."""
+    found = hashlib.sha256(repr(about).encode() if about else b"")  # which processors have an instruction for
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()[:16]
 
 
 def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,7 @@ from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
 from weft.data.devices import host_sees
 from weft.data.files import is_file, read_table
-from weft.data.interactions import Interactions
+from weft.data.interactions import Interactions, digest
 from weft.data.roles import COLUMNS, look_for
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
@@ -46,7 +45,7 @@ class Labels:
 
     def fingerprint(self) -> str:
         """A short digest."""
-        return _digest(self.names, self.codes)
+        return digest(self.codes.values.cpu().numpy(), about=self.names)
 
     @property
     def size(self) -> int:
@@ -81,7 +80,7 @@ class Features:
 
     def fingerprint(self) -> str:
         """A short digest."""
-        return _digest(self.names, self.offsets, self.codes)
+        return digest(*(part.values.cpu().numpy() for part in (self.offsets, self.codes)), about=self.names)
 
     @property
     def size(self) -> int:
@@ -116,13 +115,6 @@ class Features:
     def unlabelled(self) -> int:
         """Items without a feature."""
         return int((self.offsets.values.diff() == 0).sum())
-
-
-def _digest(names: tuple[Label, ...], *columns: Column) -> str:
-    digest = hashlib.sha256(repr(names).encode())
-    for column in columns:
-        digest.update(np.ascontiguousarray(column.values.cpu().numpy()).data)
-    return digest.hexdigest()[:16]
 
 
 NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())

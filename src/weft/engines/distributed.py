@@ -6,7 +6,6 @@ An `Evaluator` in a loop needs none of this: its `compute` puts together what al
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -21,7 +20,6 @@ from weft.result import Result
 from weft.run import evaluate as evaluate_alone
 
 T = TypeVar("T")
-_SAID_BY_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
@@ -42,7 +40,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
 
     job = _all_or_none(lambda: prepare(**arguments))
     everyone: list[Any] = [None] * number
-    dist.all_gather_object(everyone, job.fingerprint())
+    dist.all_gather_object(everyone, job.identity())
     for other, theirs in enumerate(everyone):
         refuse_others(everyone[0], theirs, f"processes (rank 0 and {other})")
     _all_or_none(lambda: job.carry_out((rank, number)))
@@ -80,8 +78,7 @@ def this_process() -> int:
 @contextmanager
 def joined() -> Iterator[None]:
     """The processes that torchrun started work together; without torchrun, this process alone."""
-    told = all(name in os.environ for name in _SAID_BY_TORCHRUN) and int(os.environ["WORLD_SIZE"]) > 1
-    if not told or not dist.is_available() or dist.is_initialized():
+    if not dist.is_available() or not dist.is_torchelastic_launched() or dist.is_initialized():
         yield
         return
     dist.init_process_group("gloo")

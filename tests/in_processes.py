@@ -1,0 +1,39 @@
+"""Runs a function in several processes that work together over gloo."""
+
+import socket
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def in_processes(number, work):
+    """What `work(rank, number)`, a function of a module, gives in each of so many new processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    queue = mp.get_context("spawn").Queue()
+    processes = mp.spawn(_process, args=(number, port, queue, work), nprocs=number, join=False)
+    found, deadline = {}, time.monotonic() + 300
+    while len(found) < number:
+        while not queue.empty():  # taken out at once: a process with something left to send does not end
+            rank, given = queue.get()
+            found[rank] = given
+        processes.join(timeout=0.2)  # raises what a process raised
+        if time.monotonic() > deadline:
+            for process in processes.processes:
+                process.kill()
+            pytest.fail(f"the {number} processes did not finish within five minutes")
+    while not processes.join(timeout=1):
+        pass
+    return [found[rank] for rank in range(number)]
+
+
+def _process(rank, number, port, queue, work):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
+    queue.put((rank, work(rank, number)))
+    dist.barrier()  # nobody leaves while another still listens
+    dist.destroy_process_group()
