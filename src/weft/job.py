@@ -137,7 +137,8 @@ class Job:
     def _evaluate(self, start: int, stop: int) -> None:
         problem, offers = self.problem, self.offers
         scores, where, about = _of_users(problem, offers, start, stop, self.device)
-        self.evaluator.to(where)
+        if self.evaluator.sums.device != where:
+            self.evaluator.to(where)
         truth = SparseRows.of(problem.truth.rows(start, stop), where)
         seen = problem.train.cells.rows(start, stop) if self.masks and problem.train is not None else None
         self.evaluator.add(
