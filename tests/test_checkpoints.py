@@ -119,9 +119,7 @@ def test_another_evaluation_does_not_go_on(other, says, tmp_path):
     saved = path.read_bytes()
     given = {"train": TRAIN, "users": range(USERS), "items": range(ITEMS), "top_k": [1, 3], "batch_size": 3, **HOW["scores"]}
     given |= {name: value for name, value in other.items() if name not in ("truth", "model")}
-    with pytest.raises(
-        SettingError, match=rf"run\.state: cannot merge the checkpoint and an evaluation that differ in {says}.*anew"
-    ):
+    with pytest.raises(SettingError, match=rf"run\.state: cannot go on from it: it and this evaluation differ in {says}.*anew"):
         weft.evaluate(other.get("model", Model()), other.get("truth", TRUTH), checkpoint=path, **given)
     assert path.read_bytes() == saved
 

@@ -338,9 +338,11 @@ OTHERS = {
 @pytest.mark.parametrize(("other", "says"), OTHERS.values(), ids=OTHERS)
 def test_files_of_other_settings_are_refused(other, says, tmp_path):
     paths = [weft.save_state(evaluator(**settings), tmp_path / f"{name}.state") for name, settings in (("a", {}), ("b", other))]
-    with pytest.raises(SettingError, match=rf"(?s)cannot merge the states of .*a\.state and .*b\.state that differ in {says}"):
+    with pytest.raises(SettingError, match=rf"(?s)cannot merge the states of .*a\.state and .*b\.state, which differ in {says}"):
         weft.merge_states(paths)
-    with pytest.raises(SettingError, match=rf"(?s)b\.state: cannot merge the state of evaluators that differ in {says}"):
+    with pytest.raises(
+        SettingError, match=rf"(?s)b\.state: cannot take up this state: the evaluator and the state differ in {says}"
+    ):
         weft.load_state(paths[1], evaluator())
 
 

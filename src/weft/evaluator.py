@@ -572,7 +572,7 @@ class Evaluator(nn.Module):
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Take up a state; refuses that of other metrics, settings or inputs."""
-        refuse_others(self.identity(), state["identity"], "the state of evaluators")
+        refuse_others(self.identity(), state["identity"], "cannot take up this state: the evaluator and the state")
         device = self.sums.device
         self.take(copy.deepcopy(gathered_of(state)))
         self.to(device)
@@ -589,7 +589,7 @@ class Evaluator(nn.Module):
         """Add what another evaluator of the same metrics and settings has seen of other users."""
         if not isinstance(other, Evaluator):
             raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
-        refuse_others(self.identity(), other.identity(), "evaluators")
+        refuse_others(self.identity(), other.identity(), "cannot merge evaluators that")
         device = self.sums.device
         self.take(put_together([self.gathered(), other.gathered()], self.own))
         self.to(device)

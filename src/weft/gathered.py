@@ -90,12 +90,12 @@ def _behind_one_another(parts: Sequence[Gathered], own_metrics: Sequence[BaseMet
 
 
 def refuse_others(mine: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
-    """Refuse to put together what was evaluated in different ways; `what` names both sides: "evaluators", ..."""
+    """Refuse to put together what was evaluated in different ways; `what` names both: "cannot merge evaluators that" (differ)."""
     for name in {**mine, **theirs}:
         if mine.get(name) != theirs.get(name):
             both = mine.get(name), theirs.get(name)
             values = "" if name in DIGESTS or "[" in name else f": {both[0]!r} and {both[1]!r}"
-            raise SettingError(f"cannot merge {what} that differ in {name}{values}{'' if values else '; give both the same'}.")
+            raise SettingError(f"{what} differ in {name}{values}{'' if values else '; give both the same'}.")
 
 
 # What is known by a digest, which says nothing to a reader.
@@ -121,7 +121,7 @@ def synchronised(mine: Gathered, identity: Mapping[str, Any], own_metrics: Seque
     light = replace(mine, sums=mine.sums[:0].cpu(), tallies=mine.tallies[:0].cpu(), rows=rows, own=own)
     dist.all_gather_object(everyone, (dict(identity), light))
     for rank, (theirs, _) in enumerate(everyone):  # the same on every process, so that all stop alike
-        refuse_others(everyone[0][0], theirs, f"processes (rank 0 and {rank})")
+        refuse_others(everyone[0][0], theirs, f"cannot put together processes (rank 0 and {rank}) that")
     whole = _behind_one_another([part for _, part in everyone], own_metrics)
     # Gloo adds up on the CPU; other backends on their devices.
     where = torch.device("cpu") if "gloo" in str(dist.get_backend()) else mine.sums.device

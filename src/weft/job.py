@@ -63,7 +63,7 @@ class Checkpoint:
         if "done" not in document:
             raise InputError(f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state reads it.")
         try:
-            refuse_others(document["identity"], self._identity, "the checkpoint and an evaluation")
+            refuse_others(document["identity"], self._identity, "cannot go on from it: it and this evaluation")
         except SettingError as error:
             raise SettingError(f"{self._path}: {error} Remove the file to begin anew.") from None
         evaluator.set_extra_state(document["state"])

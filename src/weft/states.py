@@ -70,7 +70,7 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
     parts = [whole.gathered()]
     for path in others:
         state = _read(path)["state"]
-        refuse_others(whole.identity(), state["identity"], f"the states of {first} and {path}")
+        refuse_others(whole.identity(), state["identity"], f"cannot merge the states of {first} and {path}, which")
         parts.append(gathered_of(state))
     whole.take(put_together(parts, whole.own))
     whole.sync_on_compute = False  # what other processes have met is in their files

@@ -42,7 +42,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
     everyone: list[Any] = [None] * number
     dist.all_gather_object(everyone, job.identity())
     for other, theirs in enumerate(everyone):
-        refuse_others(everyone[0], theirs, f"processes (rank 0 and {other})")
+        refuse_others(everyone[0], theirs, f"cannot put together processes (rank 0 and {other}) that")
     _all_or_none(lambda: job.carry_out((rank, number)))
     counted: list[Any] = [None] * number
     dist.all_gather_object(counted, job.offers.counted())
