@@ -6,7 +6,7 @@ of each user is the test, the one before the validation, all earlier ones are fo
 Two ways of evaluating are shown. The module has HR, NDCG and MRR in a MetricCollection, which choose the best checkpoint. The test
 also has an EvaluationCallback: any other metric of Weft, with no code in the module but what `test_step` returns.
 
-It takes about half a minute on two cores. `--devices 2` trains and evaluates in two processes, and finds the same metrics.
+It takes some forty seconds on two cores. `--devices 2` trains and evaluates in two processes, and finds the same metrics.
 """
 
 from __future__ import annotations

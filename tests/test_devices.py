@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -357,6 +358,13 @@ def test_sending_waits_for_nothing_and_receiving_does():
 # --------------------------------------------------------------------------------------- what is wrong is counted, and refused
 
 
+def _unchecked(item):
+    """A CSR target with this item, about which torch was not asked whether it is a column."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor([0, 1, 2, 2], [2, item], torch.ones(2), size=(3, ITEMS), check_invariants=False)
+
+
 def faulty():
     """By name: what is given to an evaluator, and which fault it is."""
     scores, users = torch.rand(3, ITEMS), torch.arange(3)
@@ -381,6 +389,7 @@ def faulty():
         "an item below -1": ((scores, torch.tensor([[1, 2], [3, -2], [-1, -1]]), users), "bad_targets"),
         "an item twice": ((scores, torch.tensor([[2, 2], [3, -1], [-1, -1]]), users), "bad_targets"),
         "a cell twice": ((scores, cells([0, 0, 1], [2, 2, 3], [1.0, 1.0, 1.0]), users), "bad_targets"),
+        "no column": ((scores, _unchecked(ITEMS), users), "bad_targets"),
         "a rating of NaN": ((scores, cells([0, 1], [2, 3], [1.0, torch.nan]), users), "bad_ratings"),
         "a rating of inf": ((scores, cells([0, 1], [2, 3], [1.0, torch.inf]), users), "bad_ratings"),
         "a negative rating": ((scores, cells([0, 1], [2, 3], [1.0, -1.0]), users), "bad_ratings"),

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 import weft
-from everything import BUILT_IN
-from test_conformance import VARIANTS
+from everything import BUILT_IN, VARIANTS, ScoreRange
 from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed, same
 from weft.errors import InputError, SettingError
 
@@ -94,25 +93,11 @@ def test_rows_without_numbers_are_nobodys_repetition():
     assert "repeated_users" not in made.compute().counts
 
 
-class CountsRows(weft.BaseMetric):
-    """A metric of an author's, with states of its own."""
-
-    def __init__(self, **settings):
-        super().__init__(**settings)
-        self.add_state("rows", torch.zeros(()), dist_reduce_fx="sum")
-
-    def update(self, preds, **kwargs):
-        self.rows = self.rows + len(preds)
-
-    def compute(self):
-        return self.rows
-
-
 def test_who_is_to_be_counted_once_must_be_known():
     with pytest.raises(InputError, match=r"user_indices, to know who was counted already"):
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
-    with pytest.raises(SettingError, match=r"repeated_users='drop' needs to know what each user adds, but CountsRows keeps states"):
-        weft.Evaluator([CountsRows(), "Recall@1"], repeated_users="drop")
+    with pytest.raises(SettingError, match=r"repeated_users='drop' needs to know what each user adds, but ScoreRange keeps states"):
+        weft.Evaluator([ScoreRange(), "Recall@1"], repeated_users="drop")
     with pytest.raises(SettingError, match=r"repeated_users='twice'.*'count', 'drop'"):
         weft.Evaluator(["Recall"], 1, repeated_users="twice")
 
@@ -273,7 +258,7 @@ def test_metrics_of_ones_own_need_the_evaluator(tmp_path):
     made = weft.Evaluator([Unregistered(k=3)])
     made.update(SCORES, TARGET, EVERYONE)
     path = weft.save_state(made, tmp_path / "a.state")
-    with pytest.raises(SettingError, match=r"a\.state: .*Unregistered.*"):
+    with pytest.raises(SettingError, match=r"a\.state: .*'Unregistered'.*give the evaluator too"):
         weft.merge_states([path])
     assert weft.merge_states([path], weft.Evaluator([Unregistered(k=3)]))["Unregistered@3"] == made.compute()["Unregistered@3"]
 

@@ -68,9 +68,13 @@ def _stop(message: str, code: int) -> None:
         import traceback
 
         traceback.print_exc()
-    rank = os.environ.get("RANK", "0") if TORCHRUN in os.environ else "0"
-    print(message if rank == "0" else f"rank {rank}: {message}", file=sys.stderr)
+    print(f"rank {rank}: {message}" if (rank := _rank()) else message, file=sys.stderr)
     raise SystemExit(code) from None
+
+
+def _rank() -> int:
+    """Which one of the processes that torchrun has started this is; 0 without it."""
+    return int(os.environ.get("RANK", "0")) if TORCHRUN in os.environ else 0
 
 
 class _Commands(TyperGroup):
@@ -123,7 +127,7 @@ def _console(*, stderr: bool = False) -> Console:
 @contextmanager
 def _steps(total: int | None) -> Iterator[Callable[[str], None]]:
     """A function to tell what begins, shown as a progress bar on standard error if that is a terminal."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or _rank():
         yield lambda what: None
         return
     from rich.console import Console
@@ -344,7 +348,6 @@ def _evaluate(
         from weft import gates, plan
         from weft.config import from_mapping, load
         from weft.engines.distributed import evaluate as distributed_evaluate
-        from weft.engines.distributed import this_process
         from weft.report.tables import RESULT_FORMATS, save_all
 
         configuration = from_mapping(flags) if config is None else load(config, flags)
@@ -360,7 +363,7 @@ def _evaluate(
         folder = Path() if config is None else config.parent
         ready = gates.ready(given_in_file, models=models, profile=profile, folder=folder)
         ready += gates.ready(given, models=models, profile=profile)
-        if this_process() > 0:  # the first one tells what all have found
+        if _rank():  # the first one tells what all have found
             list(plan.results(configuration, evaluate=distributed_evaluate))
             return
         run = plan.run(configuration, step, evaluate=distributed_evaluate)

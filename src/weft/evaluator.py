@@ -128,7 +128,6 @@ class Evaluator(nn.Module):
 
         self._counter = Tallies(self.cutoffs, self.inputs.get("user_groups"), self.slices)
         self._is_persistent = False
-        self._identity: dict[str, Any] = {}
         self._begin(torch.device("cpu"))
 
     def _begin(self, device: torch.device) -> None:
@@ -337,7 +336,8 @@ class Evaluator(nn.Module):
         self._note_users(batch)
         terms = self.composition.ledger.terms(batch, by_user=by_user)
         tallies = self._counter.of(batch, by_user=self.drops_repeats).to(self.tallies.dtype)
-        contributions = Contributions.of(batch, self.composition.ledger, terms, tallies) if by_user else None
+        of_each = tallies if self.drops_repeats else tallies.new_empty((batch.size, 0))
+        contributions = Contributions.of(batch, self.composition.ledger, terms, of_each) if by_user else None
         kept = self.composition.user_values(batch) if self.keeps_per_user else None
         own = self.composition.own.values()
         before = [(metric, metric.states()) for metric in own]
@@ -527,16 +527,14 @@ class Evaluator(nn.Module):
 
     def identity(self) -> dict[str, Any]:
         """What must be the same of evaluators whose states are put together: the settings, and a digest of each input."""
-        if not self._identity:
-            classes = [f"{of.__module__}.{of.__qualname__}" for of in self.composition.classes.values()]
-            others = [name for name in classes if not name.startswith("weft.")]
-            digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
-            for name, given in self.inputs.items():
-                digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
-            about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
-            # Another version may add up something else under the same names.
-            self._identity = {"weft": versions()["weft"], **self._settings(), **about, **digests}
-        return self._identity
+        classes = [f"{of.__module__}.{of.__qualname__}" for of in self.composition.classes.values()]
+        others = [name for name in classes if not name.startswith("weft.")]
+        digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
+        for name, given in self.inputs.items():
+            digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
+        about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
+        # Another version may add up something else under the same names.
+        return {"weft": versions()["weft"], **self._settings(), **about, **digests}
 
     def reset(self) -> None:
         """Forget every batch."""

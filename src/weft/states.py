@@ -18,7 +18,7 @@ from torch import Tensor
 
 from weft.data import Column, Features, Labels, Train
 from weft.data.interactions import Interactions
-from weft.errors import InputError, SettingError, WeftError
+from weft.errors import InputError, SettingError, UnknownMetric, WeftError
 from weft.evaluator import Evaluator, gathered_of
 from weft.gathered import put_together, refuse_others
 from weft.orders import Correction
@@ -128,6 +128,8 @@ def _restored(path: Path, document: Mapping[str, Any], evaluator: Evaluator | No
     try:
         evaluator = _built(document) if evaluator is None else evaluator
         evaluator.set_extra_state(document["state"])
+    except UnknownMetric as error:
+        raise UnknownMetric(f"{path}: {error} Or give the evaluator too, made with that metric.") from None
     except WeftError as error:
         raise type(error)(f"{path}: {error}") from None
     return evaluator

@@ -204,7 +204,10 @@ def rows_of_target(target: Any, batch: int, num_items: int, device: torch.device
         _refuse("names users and items by ids", batch, num_items)
     if cells.shape != (batch, num_items):
         _refuse(f"has shape {list(cells.shape)}", batch, num_items)
-    rows = Interactions.from_codes(cells.users.to_numpy(), cells.items.to_numpy(), cells.values, batch, num_items)
+    items = cells.items.to_numpy()
+    if len(outside := items[(items < 0) | (items >= num_items)]):  # torch and scipy do not look at the indices that they are given
+        _refuse_item(int(outside[0]), num_items)
+    rows = Interactions.from_codes(cells.users.to_numpy(), items, cells.values, batch, num_items)
     if rows.repeated().any():
         raise InputError("target holds the same (row, item) twice; each item may occur once per row.")
     return SparseRows.of(rows, device)
@@ -215,6 +218,10 @@ def _refuse(got: str, batch: int, num_items: int) -> NoReturn:
         f"target {got}, but preds has {batch} rows and {num_items} items; expected a [{batch}, {num_items}] "
         "matrix, dense or sparse, or the relevant items of each row: a list of lists, or an integer tensor padded with -1."
     )
+
+
+def _refuse_item(item: int, num_items: int) -> NoReturn:
+    raise InputError(f"target holds the item {item}; items are the columns of preds, 0 to {num_items - 1}.")
 
 
 def _rows_of_dense(target: Tensor, batch: int, num_items: int, device: torch.device) -> SparseRows:
@@ -245,12 +252,14 @@ def _rows_of_cells(rows: Tensor, items: Tensor, values: Tensor, shape: Sequence[
     """Cells in any order, where the host would have to wait to look at them."""
     if tuple(shape) != (batch, num_items):
         _refuse(f"has shape {list(shape)}", batch, num_items)
-    keys, order = (rows.long() * num_items + items).sort()
+    outside = (items < 0) | (items >= num_items)
+    keys, order = (rows.long() * num_items + items.clamp(0, max(0, num_items - 1))).sort()
     offsets = torch.searchsorted(keys, torch.arange(batch + 1, device=keys.device) * num_items)
     repeated = torch.zeros_like(keys, dtype=torch.bool)
     repeated[1:] = keys[1:] == keys[:-1]
     sorted_items = keys % max(1, num_items)
-    return SparseRows(offsets, sorted_items, values[order], num_items, ~repeated, {"bad_targets": repeated.sum()})
+    faults = {"bad_targets": repeated.sum() + outside.sum()}
+    return SparseRows(offsets, sorted_items, values[order], num_items, ~repeated, faults)
 
 
 def _fixed(ids: Tensor, values: Tensor, num_items: int) -> SparseRows:
@@ -290,8 +299,7 @@ def _rows_of_ids(ids: Tensor, batch: int, num_items: int, device: torch.device) 
     if not host_sees(ids.device):
         return _rows_of_unseen_ids(ids, num_items).on(device)
     if ids.numel() and (int(ids.max()) >= num_items or int(ids.min()) < -1):
-        bad = ids[(ids >= num_items) | (ids < -1)][0]
-        raise InputError(f"target holds the item {int(bad)}; items are the columns of preds, 0 to {num_items - 1}.")
+        _refuse_item(int(ids[(ids >= num_items) | (ids < -1)][0]), num_items)
     ids = ids.sort(dim=1).values
     if ((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any():
         raise InputError("target holds the same (row, item) twice; each item may occur once per row.")
