@@ -23,6 +23,7 @@ STATIONS = [
     "registry",
     "profiles",
     "metrics",
+    "shown",
     "result",
     "uncertainty",
     "composition",
@@ -51,6 +52,10 @@ STATIONS = [
     "cli",
     "__main__",
 ]
+
+
+# Whatever is shown asks the report for its looks, when it is asked: the one import that goes the other way.
+TURNS_BACK = {("shown", "report")}
 
 
 def station(module: str) -> str:
@@ -83,6 +88,8 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__in
 def test_stations_know_only_those_before_them(path):
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     for module in imported_modules(ast.parse(path.read_text())):
+        if (own, station(module)) in TURNS_BACK:
+            continue
         assert STATIONS.index(station(module)) <= STATIONS.index(own), f"{path.name} ({own}) imports {module}"
 
 

@@ -18,6 +18,7 @@ from weft.errors import InputError, SettingError, did_you_mean
 from weft.names import parse, print_cell, split_cell
 from weft.profiles import adopted_name
 from weft.registry import canonical
+from weft.shown import Shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,7 +117,7 @@ def slice_schema() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(Shown):
     """The values of one model.
 
     `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile the plain name. `counts` tells how many
@@ -133,6 +134,14 @@ class Result:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     per_user: pl.DataFrame | None = None
     slices: pl.DataFrame | None = None
+    # How recommendations are spread over the catalogue: k, items, recommendations. The least recommended share `items` of items
+    # gets the share `recommendations` of all recommendations; from (0, 0) to (1, 1), some hundred rows per k.
+    exposure: pl.DataFrame | None = None
+    # The same by popularity: k, low, high, items, interactions, recommendations. Of the items with low to high train interactions:
+    # how many they are, how many train interactions and how many recommendations they have.
+    popularity: pl.DataFrame | None = None
+    # Beside `per_user`: user, and what is known of each: activity (train interactions), user_groups, and each slice by its name.
+    user_labels: pl.DataFrame | None = None
     prefix: str = ""  # of the names in `as_dict`
     postfix: str = ""
 

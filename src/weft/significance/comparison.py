@@ -14,6 +14,7 @@ import numpy as np
 from weft.errors import SettingError, one_of
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.result import Result, write_whole
+from weft.shown import Shown
 from weft.significance.corrections import CORRECTIONS, adjust_families
 from weft.significance.letters import compact_letters
 from weft.significance.pareto import Front, on_front
@@ -62,7 +63,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Every pair of models on every metric under every test, one row each; and the models' means on every metric."""
 
     rows: tuple[Mapping[str, Any], ...]
