@@ -103,6 +103,8 @@ def compare(
         {column: dict(zip(named, of_one)) for column, of_one in zip(columns, means)},
         tuple(notes),
         fronts(named),
+        resamples,
+        seed,
     )
     return comparison.adjusted(correction)
 

@@ -76,6 +76,8 @@ class Comparison(Shown):
     means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # metric: model: over the users that all models have
     notes: tuple[str, ...] = ()
     fronts: Mapping[str, Front] = field(default_factory=dict)  # for each Hypervolume of the models' own values, by its name
+    resamples: int = 10_000  # of the randomisation test
+    seed: int = 0
 
     # -------------------------------------------------------------------------------------------------------- reading
 
