@@ -73,8 +73,8 @@ def _verdict(subject: Subject, name: str, *, hint: bool) -> Verdict:
     head = f"{name}{_direction(next(value for value in values.values() if value is not None))}"
     lacking = [model for model, value in values.items() if value is None]
     undefined = [model for model, value in values.items() if value is not None and model not in defined]
-    without = f" It is undefined for {_listed(undefined)}." if undefined else ""
-    without += f" {_listed(lacking)} {'does' if len(lacking) == 1 else 'do'} not have it." if lacking else ""
+    without = f" {name} is undefined for {_listed(undefined)}." if undefined else ""
+    without += f" {_listed(lacking)} {'has' if len(lacking) == 1 else 'have'} no {name}." if lacking else ""
     if not defined:
         return Verdict(name, f"{head}: undefined for {_everybody(subject.models)}.", None, None)
     if len(defined) == 1:
@@ -132,9 +132,9 @@ class _Lead:
         if all(table is not None and self.name in table.columns for table in tables):
             why = "It was not among the metrics that were tested"
         elif first.users is None:
-            why = "No test was possible, because it is one value of all users together, with no values per user to pair"
+            why = "No test was possible: it is one value of all users together, without values per user to pair"
         else:
-            why = "No test was possible, because not every model has its values per user"
+            why = "No test was possible: not every model has its values per user"
         return f"{said}. {why}{overlap}.", None
 
     def tested(self) -> tuple[str, bool | None]:
@@ -145,10 +145,10 @@ class _Lead:
         gap, low, high = self._oriented(row)
         sure = [model for model, one in rows.items() if one["significant"] and self._shows_lead(one)]
         how = f"{_test(comparison)}, p {probability(row['p_adjusted'], comparison.alpha)}{CORRECTIONS[comparison.correction]}"
-        digits = places(gap, (high - low) / 2)
-        shared = f" of the {row['users']:,} users that both have" if row["left_out"] else ""
-        interval = "" if math.isnan(low) else f"{with_places(low, digits)} to {with_places(high, digits)}"
-        beside = f" ({interval})" if interval else ""
+        has_target = self.values[self.leader].higher_is_better is None
+        digits = places(gap, _half(self.values[self.leader].interval) if has_target else (high - low) / 2)
+        beside = _ends(" ({} to {})", low, high, digits)
+        shared = f"among the {row['users']:,} users that both have, " if row["left_out"] else ""
         gap_in_words = self._gap(gap, digits, row["mean_b"])
         if gap <= 0:  # over their own users the leader is ahead, over those that both have it is not
             said = f"{self.opening}, but among the {row['users']:,} users that both have it is not ahead of {self.second}"
@@ -170,8 +170,11 @@ class _Lead:
                 f"{answer} ({how}).",
                 None,
             )
-        outcome = "is significant" if row["significant"] else "is not significant"
-        said = f"{self.opening}, {gap_in_words}; the difference{beside}{shared} {outcome} ({how})."
+        if has_target:  # what is tested are the values, not how far they are from the target
+            outcome = f"the two values {'differ' if row['significant'] else 'do not differ'} significantly"
+        else:
+            outcome = f"the difference{beside} is {'' if row['significant'] else 'not '}significant"
+        said = f"{self.opening}, {gap_in_words}; {shared}{outcome} ({how})."
         if row["significant"] and comparison.tests[0] not in _OF_MEANS and self._few_win(row):
             better, worse = sorted((row["wins"], row["losses"]))
             said += f" More users are better off with {self.second} ({percent(worse)} against {percent(better)})."
@@ -267,7 +270,13 @@ def _with_interval(value: MetricValue) -> str:
         return number(value.value)
     digits = places(value.value, half)
     what = "95 % interval" if kind == "normal" else "95 % bootstrap interval"
-    return f"{with_places(value.value, digits)} ({what} {with_places(low, digits)} to {with_places(high, digits)})"
+    return with_places(value.value, digits) + _ends(f" ({what} {{}} to {{}})", low, high, digits)
+
+
+def _ends(template: str, low: float, high: float, digits: int) -> str:
+    """Both ends of an interval, if there is one that can be seen."""
+    ends = [with_places(end, digits) for end in (low, high)]
+    return "" if math.isnan(low) or ends[0] == ends[1] else template.format(*ends)
 
 
 def _half(interval: Interval) -> float:
