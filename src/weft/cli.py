@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,8 +115,12 @@ def _switch_debug(wanted: bool) -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """Where to print. A closed pipe is left to `_readable_errors`."""
+    """Where to print. A closed pipe is left to `_readable_errors`; what the terminal's encoding lacks is spelled out."""
     from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    if not (stream.encoding or "utf-8").lower().startswith("utf") and isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
@@ -163,17 +168,32 @@ def _options(
 
 def _show_results(console: Console, results: Sequence[Result], said: Callable[[str], str] = str) -> None:
     """On what, the table, and what to know about it. `said` words a note."""
-    from rich.text import Text
+    from weft.report.terminal import counts_line, note_lines, paragraph, results_tables, signs_of, slice_tables
 
-    from weft.report.terminal import LEGEND, counts_line, note_lines, results_tables, slice_tables
-
-    console.print(Text(counts_line(results)))
+    signs = signs_of(console)
+    console.print(paragraph(counts_line(results), console.width))
     console.print()
-    console.print(LEGEND, style="italic")
-    for table in (*results_tables(results, console.width), *slice_tables(results, console.width)):
+    legend, tables = results_tables(results, console.width, signs)
+    if legend:
+        console.print(paragraph(legend, console.width, "italic"))
+    _print_apart(console, tables)
+    for title, table in slice_tables(results, console.width, signs):
+        console.print()
+        console.print(paragraph(title, console.width, "italic"))
         console.print(table)
-    for note in note_lines(results):
-        console.print(Text(said(note), style="dim"))
+    notes = note_lines(results)
+    if notes:
+        console.print()
+    for note in notes:
+        console.print(paragraph(said(note), console.width, "dim"))
+
+
+def _print_apart(console: Console, tables: Iterable[Any]) -> None:
+    """Tables with an empty line between them."""
+    for at, table in enumerate(tables):
+        if at:
+            console.print()
+        console.print(table)
 
 
 # ---------------------------------------------------------------------------------------------------------- commands
@@ -403,12 +423,10 @@ def _check_folder(folder: Path) -> None:
 
 def _tell(console: Console, results: Sequence[Result], said: Callable[[str], str]) -> None:
     """What stands around the table, where the table itself is printed elsewhere."""
-    from rich.text import Text
-
-    from weft.report.terminal import counts_line, note_lines
+    from weft.report.terminal import counts_line, note_lines, paragraph
 
     for line in (counts_line(results), *map(said, note_lines(results))):
-        console.print(Text(line, style="dim"))
+        console.print(paragraph(line, console.width, "dim"))
 
 
 def _show_gates(console: Console, outcomes: Sequence[Outcome], notes: Sequence[str]) -> None:
@@ -526,24 +544,33 @@ def compare(
 
 
 def _show_comparison(console: Console, comparison: Comparison, pairs: bool | None = None) -> None:
-    from weft.report.terminal import PAIRS_LEGEND, comparison_tables
+    from weft.report.terminal import PAIRS_LEGEND, comparison_tables, paragraph, signs_of, verdicts_of
 
-    shown = comparison_tables(comparison, console.width, pairs=pairs)
-    for said, tables in shown:
-        console.print(said, style="italic", markup=False, highlight=False)
-        for table in tables:
-            console.print(table)
+    for verdict in verdicts_of(comparison):
+        sentence = paragraph(verdict.sentence, console.width)
+        sentence.stylize("bold", 0, len(verdict.metric))
+        console.print(sentence)
+        console.print()
+    shown = comparison_tables(comparison, console.width, signs_of(console), pairs=pairs)
+    for at, (said, tables) in enumerate(shown):
+        if at:
+            console.print()
+        console.print(paragraph(said, console.width, "italic"))
+        _print_apart(console, tables)
+    console.print()
     if any(" against " in said for said, _ in shown):
-        console.print(PAIRS_LEGEND, style="italic", markup=False, highlight=False)
+        console.print(paragraph(PAIRS_LEGEND, console.width, "italic"))
     _tell_comparison(console, comparison)
 
 
 def _tell_comparison(console: Console, comparison: Comparison) -> None:
     """What stands around the tables."""
+    from weft.report.terminal import paragraph
+
     for line in comparison.front_lines():
-        console.print(line, markup=False, highlight=False)
+        console.print(paragraph(line, console.width))
     for note in comparison.notes:
-        console.print(note, style="dim", markup=False, highlight=False)
+        console.print(paragraph(note, console.width, "dim"))
 
 
 @app.command()

@@ -1,153 +1,414 @@
-"""Tables for the terminal."""
+"""Tables for the terminal: as wide as it is, with small bars for intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+from rich import box
 from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from weft.report.tables import lines
+from weft.report.digits import probability, with_places
+from weft.report.subject import Subject, family_of
+from weft.report.tables import Line, lines
+from weft.report.words import Verdict, counts_line, notes_of, verdicts
 from weft.result import MetricValue, Result
 from weft.significance import Comparison
 from weft.significance.comparison import row_name
 
-LEGEND = "95 % confidence intervals over users; * best"
-Justify = Literal["left", "right"]
+__all__ = [
+    "Signs",
+    "comparison_tables",
+    "counts_line",
+    "note_lines",
+    "paragraph",
+    "results_tables",
+    "signs_of",
+    "slice_tables",
+    "verdicts_of",
+]
+
 _NAME = 24  # columns that a long name may be folded to
+_LEAST, _MOST = 7, 16  # columns of a bar
+_BETWEEN = 3  # columns between two cells
 _FEW = 3  # models, whose pairs are all shown
+_IN_NUMBERS = "in numbers: a wider terminal, --format csv"
+_MANY_ROWS = 8  # are parted by family
+_FEW_TABLES = 3  # so many with bars are better than one without
+
+
+class Signs(NamedTuple):
+    """What bars and margins are made of."""
+
+    left: str = "├"
+    line: str = "─"
+    right: str = "┤"
+    point: str = "●"
+    zero: str = "┊"
+    margin: str = "±"
+
+
+UNICODE = Signs()
+ASCII = Signs("|", "-", "|", "o", ":", "+-")
+
+
+def signs_of(console: Console) -> Signs:
+    """The signs that a console can show."""
+    return ASCII if console.options.ascii_only or console.legacy_windows else UNICODE
+
+
+def paragraph(text: str, width: int, style: str = "") -> Text:
+    """A text in lines that end where they end: no spaces behind them, and no number apart from its %."""
+    kept = re.sub(r"(\d) %", "\\1\u00a0%", text)
+    filled = textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False)
+    return Text(filled.replace("\u00a0%", " %"), style=style)
+
+
+class _Trimmed:
+    """A table without spaces at the ends of its lines, which would go into files and pipes."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self.table, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+            yield from line
+            yield Segment.line()
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A value as text with a place for its star, its margin as text, and the value between the ends of its interval."""
+
+    text: Text
+    margin: str = ""
+    ends: tuple[float, float, float] | None = None  # low, value, high; low and high are the value if there is no interval
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A metric at its cut-off, and the cell of each model; rows of one group stand together."""
+    """A metric at its cut-off, with a cell for each model; bars have the same scale in all of them."""
 
     name: str
-    group: str
-    cells: list[Text]
+    family: str
+    cells: list[_Cell]
+
+    @property
+    def has_interval(self) -> bool:
+        return any(cell.ends is not None and cell.ends[0] < cell.ends[2] for cell in self.cells)
+
+    def bar(self, cell: _Cell, width: int, signs: Signs) -> Text:
+        known = [one.ends for one in self.cells if one.ends is not None]
+        scale = (min(low for low, _, _ in known), max(high for _, _, high in known)) if known else (0.0, 0.0)
+        return Text(" " * width) if cell.ends is None else Text(_bar(cell.ends, scale, width, signs), style="cyan")
 
 
-def results_tables(results: Sequence[Result], width: int) -> list[Table]:
-    """Metrics down and models across; or, if that is wider than `width`, models down and as many metrics across as fit, in turn.
+def _bar(ends: tuple[float, float, float], scale: tuple[float, float], width: int, signs: Signs, *, zero: bool = False) -> str:
+    """An interval with its value, on a scale; `zero` marks where that is.
 
-    Value ± half of the 95 % interval, the best value of each metric marked with a star.
+    >>> _bar((2.0, 4.0, 8.0), (0.0, 10.0), 11, UNICODE)
+    '  ├─●───┤  '
     """
-    rows = []
-    for line in lines(results):
-        group = next(value.metric for value in line.values if value is not None)
-        rows.append(_Row(line.name, group, [_cell(value, line.is_best(value)) for value in line.values]))
-    return _tables([result.name for result in results], rows, width)
+    bottom, top = scale
+
+    unit = 0.0 if top <= bottom else (width - 1) / (top - bottom)
+
+    def place(number: float) -> int:
+        return round(unit * (number - bottom)) if unit else (width - 1) // 2
+
+    value = place(ends[1])  # both sides are rounded alike
+    low, high = max(0, value - round(unit * (ends[1] - ends[0]))), min(width - 1, value + round(unit * (ends[2] - ends[1])))
+    drawn = [" "] * width
+    drawn[low : high + 1] = signs.line * (high + 1 - low)
+    if low < high:
+        drawn[low], drawn[high] = signs.left, signs.right
+    if zero:
+        drawn[place(0.0)] = signs.zero
+    drawn[value] = signs.point
+    return "".join(drawn)
 
 
-def _tables(models: Sequence[str], rows: Sequence[_Row], width: int, justify: Justify = "right") -> list[Table]:
-    longest = max((len(row.name) for row in rows), default=0)
-    across = sum(3 + max(8, *(row.cells[at].cell_len for row in rows)) for at in range(len(models))) if rows else 0
-    if len(models) == 1 or across + 4 + min(longest, _NAME) <= width:
-        return [_metrics_down(models, rows, justify)]
-    room = width - min(max(map(cell_len, models)), _NAME) - 4
-    tables: list[list[_Row]] = []
+# ---------------------------------------------------------------------------------------------------------------- results
+
+
+def results_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE) -> tuple[str, list[_Trimmed]]:
+    """How to read the tables, and the tables.
+
+    Metrics down and models across, each value with its margin and a bar for its interval, or with a bar alone, as `width` allows.
+    Many models run down, with as many metrics across as fit, in turn. Where there is no room for all intervals, the widest one of
+    each metric is told. The best value of each metric has a star.
+    """
+    rows = [_result_row(line, signs) for line in lines(results)]
+    models = [result.name for result in results]
+    star = ["* best"] if len(models) > 1 else []
+    shows = any(row.has_interval for row in rows)
+    if len(models) == 1:
+        legend = ["95 % intervals over users"] if shows else []
+        return "; ".join(legend), [_Trimmed(_one_model(models[0], rows, signs))]
+    margins = [max((cell_len(row.cells[at].margin) for row in rows), default=0) for at in range(len(models))]
+    drawn = f"{signs.left}{signs.line}{signs.point}{signs.line}{signs.right}"
+    for wanted in [margins, [0] * len(models)] if shows else []:
+        table = _metrics_down(models, rows, width, wanted, signs)
+        if table is not None:
+            said = f"{signs.margin} and {drawn}" if any(wanted) else drawn
+            legend = [f"{said}: 95 % intervals over users, on a scale for each row", *star, *([] if any(wanted) else [_IN_NUMBERS])]
+            return "; ".join(legend), [_Trimmed(table)]
+    with_bars = _models_down(models, rows, width, signs, bars=True) if shows else None
+    plain = _metrics_down(models, rows, width, None, signs)
+    if with_bars is not None and len(with_bars) <= (_FEW_TABLES - 1 if plain is not None else _FEW_TABLES):
+        legend = [f"{drawn}: 95 % intervals over users, on a scale for each metric", *star, _IN_NUMBERS]
+        return "; ".join(legend), [_Trimmed(table) for table in with_bars]
+    tables = [plain] if plain is not None else _models_down(models, rows, width, signs, bars=False)
+    legend = ["widest: the widest of the 95 % intervals over users; all of them: --format csv, --out DIR"] if shows else []
+    return "; ".join([*star, *legend]), [_Trimmed(table) for table in tables]
+
+
+def _result_row(line: Line, signs: Signs) -> _Row:
+    values = [value for value in line.values if value is not None]
+    digits = _digits(value.value for value in values)
+    cells = [_cell(value, digits, signs, best=line.is_best(value)) for value in line.values]
+    return _Row(line.name, family_of(line.name), cells)
+
+
+def _cell(value: MetricValue | None, digits: int, signs: Signs, *, best: bool = False) -> _Cell:
+    if value is None:
+        return _Cell(Text("- ", style="dim"))
+    if math.isnan(value.value):
+        return _Cell(Text("undefined ", style="dim"))
+    low, high, kind = value.interval
+    text = Text(with_places(value.value, digits) + ("*" if best else " "), style="bold" if best else "")
+    if kind == "none":
+        return _Cell(text, "", (value.value,) * 3)
+    ends = (min(low, value.value), value.value, max(high, value.value))
+    if kind == "normal":
+        return _Cell(text, f"{signs.margin} {with_places((high - low) / 2, digits)}", ends)
+    return _Cell(text, f"[{with_places(low, digits)}, {with_places(high, digits)}]", ends)
+
+
+def _digits(values: Iterable[float]) -> int:
+    """How many places a metric has in a table: none for counts, four for shares, fewer for large numbers."""
+    finite = [abs(value) for value in values if math.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if largest >= 2 and all(value == round(value) for value in finite):
+        return 0
+    if largest < 2:
+        return 4 if largest == 0 else min(9, max(4, 2 - math.floor(math.log10(largest))))
+    return max(0, 3 - math.floor(math.log10(largest)))
+
+
+def _table(*, edges: bool = False) -> Table:
+    return Table(box=box.SQUARE, show_edge=edges, pad_edge=edges)
+
+
+def _metrics_down(
+    models: Sequence[str], rows: Sequence[_Row], width: int, margins: Sequence[int] | None, signs: Signs
+) -> Table | None:
+    """Metrics down and models across with bars, and margins of these widths; without margins, one of them for each metric.
+
+    None if that is wider than `width`.
+    """
+    values = [max((row.cells[at].text.cell_len for row in rows), default=1) for at in range(len(models))]
+    longest = max((cell_len(row.name) for row in rows), default=6)
+    fixed = [value + (margin + 1 if margin else 0) for value, margin in zip(values, margins or [0] * len(models))]
+    widest = [max((cell.margin for cell in row.cells), key=_margin_size, default="") for row in rows]
+    if margins is None:
+        fixed.append(max(6, *map(cell_len, widest)) if any(widest) else 0)
+    free = 0
+    for name in (max(longest, 6), min(max(longest, 6), _NAME)):
+        free = width - name - sum(fixed) - _BETWEEN * len(fixed)
+        if free >= (0 if margins is None else len(models) * (_LEAST + 1)):
+            break
+    bars = 0 if margins is None else min(_MOST, free // len(models) - 1)
+    if free < 0 or (margins is not None and bars < _LEAST):
+        return None
+    heads = [min(cell_len(model), max(fixed[at] + (bars + 1 if bars else 0), 10)) for at, model in enumerate(models)]
+    columns = [max(head, fixed[at] + (bars + 1 if bars else 0)) for at, head in enumerate(heads)]
+    if name + sum(columns) + sum(fixed[len(models) :]) + _BETWEEN * len(fixed) > width:  # heads give way to numbers
+        columns = [fixed[at] + (bars + 1 if bars else 0) for at in range(len(models))]
+    table = _table()
+    table.add_column("metric", width=name)
+    for model, column in zip(models, columns):
+        table.add_column(_folded(model, column), width=column)
+    if margins is None and fixed[-1]:
+        table.add_column("widest", width=fixed[-1])
+    family = rows[0].family if len(rows) >= _MANY_ROWS else None
+    for row, margin in zip(rows, widest):
+        if family not in (None, row.family):
+            table.add_section()
+            family = row.family
+        cells = []
+        for at, cell in enumerate(row.cells):
+            text = Text(" " * (values[at] - cell.text.cell_len)).append_text(cell.text)
+            if margins is not None:
+                text.append(f" {cell.margin:<{margins[at]}}" if margins[at] else "", style="dim")
+                text.append(" ").append_text(row.bar(cell, bars, signs))
+            cells.append(text)
+        table.add_row(_folded(row.name, name), *cells, *([Text(margin, style="dim")] if margins is None and fixed[-1] else []))
+    return table
+
+
+def _margin_size(margin: str) -> float:
+    """By which the widest of some intervals is found."""
+    numbers = [float(found.replace(",", "")) for found in re.findall(r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", margin)]
+    return -1.0 if not numbers else numbers[0] if len(numbers) == 1 else (numbers[1] - numbers[0]) / 2
+
+
+def _one_model(model: str, rows: Sequence[_Row], signs: Signs) -> Table:
+    table = _table()
+    table.add_column("metric", overflow="fold")
+    table.add_column(Text(model), overflow="fold")
+    values = max((row.cells[0].text.cell_len for row in rows), default=0)
+    family = rows[0].family if len(rows) >= _MANY_ROWS else None
+    for row in rows:
+        if family not in (None, row.family):
+            table.add_section()
+            family = row.family
+        text = Text(" " * (values - row.cells[0].text.cell_len)).append_text(row.cells[0].text)
+        table.add_row(Text(row.name), text.append(f" {row.cells[0].margin}" if row.cells[0].margin else "", style="dim"))
+    return table
+
+
+def _models_down(models: Sequence[str], rows: Sequence[_Row], width: int, signs: Signs, *, bars: bool) -> list[Table]:
+    """Models down, and as many metrics across as fit, in turn."""
+    leads = [[model] for model in models]
+    return _down(["model"], leads, rows, width, signs, bars=bars, ends_with_margin=not bars)
+
+
+def _down(
+    heads: Sequence[str],
+    leads: Sequence[Sequence[str]],
+    rows: Sequence[_Row],
+    width: int,
+    signs: Signs,
+    *,
+    bars: bool,
+    ends_with_margin: bool = False,
+) -> list[Table]:
+    """Tables with a line for each cell of the metrics, some columns of words before them, and in the end the widest margin."""
+    first = [min(_NAME, max(cell_len(head), *(cell_len(lead[at]) for lead in leads))) for at, head in enumerate(heads)]
+    room = width - sum(first) - _BETWEEN * (len(first) - 1)
+    parts = _parts(rows, room, 0, ends_with_margin)
+    if bars:  # as wide as they can be without one more table
+        tried = [_parts(rows, room, bar, ends_with_margin) for bar in range(_MOST, _LEAST - 1, -1)]
+        parts = min(tried, key=len)
+    tables = []
+    for part in parts:
+        table = _table()
+        for head, column in zip(heads, first):
+            table.add_column(head, width=column)
+        for row, column, _ in part:
+            table.add_column(_folded(row.name, column), width=column)
+        for at, lead in enumerate(leads):
+            cells = []
+            for row, column, numbers in part:
+                cell = row.cells[at]
+                text = Text(" " * (numbers - cell.text.cell_len)).append_text(cell.text)
+                cells.append(text.append(" ").append_text(row.bar(cell, min(_MOST, column - numbers - 1), signs)) if bars else text)
+            table.add_row(*(_folded(word, size) for word, size in zip(lead, first)), *cells)
+        if ends_with_margin and any(row.has_interval for row, _, _ in part):
+            table.add_section()
+            margins = [max((cell.margin for cell in row.cells), key=_margin_size) for row, _, _ in part]
+            table.add_row("widest", *[""] * (len(heads) - 1), *(Text(margin, style="dim") for margin in margins))
+        tables.append(table)
+    return tables
+
+
+def _parts(rows: Sequence[_Row], room: int, bar: int, has_margin: bool) -> list[list[tuple[_Row, int, int]]]:
+    """Which metrics stand together in a table of this width, each with the width of its column and of its numbers."""
+    parts: list[list[tuple[_Row, int, int]]] = []
     left = 0
     for row in rows:
-        needed = 3 + max(min(len(row.name), _NAME), _numbers(row))
-        if needed > left:
-            tables.append([])
+        numbers = max(cell.text.cell_len for cell in row.cells)
+        column = max(numbers + (bar + 1 if bar else 0), min(cell_len(row.name), _NAME))
+        column = max(column, *(cell_len(cell.margin) for cell in row.cells)) if has_margin else column
+        if column + _BETWEEN > left:
+            parts.append([])
             left = room
-        tables[-1].append(row)
-        left -= needed
-    return [_models_down(models, part, justify) for part in tables]
+        parts[-1].append((row, column, numbers))
+        left -= column + _BETWEEN
+    return parts
 
 
-def _metrics_down(models: Sequence[str], rows: Sequence[_Row], justify: Justify) -> Table:
-    table = Table()
-    table.add_column("metric", overflow="fold")
-    for at, model in enumerate(models):
-        numbers = max((row.cells[at].cell_len for row in rows), default=1)
-        table.add_column(Text(model), justify=justify, overflow="fold", min_width=numbers)
-    group = None
-    for row in rows:
-        if group is not None and row.group != group:
-            table.add_section()
-        group = row.group
-        table.add_row(Text(row.name), *row.cells)
-    return table
-
-
-def _models_down(models: Sequence[str], rows: Sequence[_Row], justify: Justify) -> Table:
-    table = Table()
-    table.add_column("model", overflow="fold")
-    for row in rows:
-        numbers = _numbers(row)  # names are folded, numbers are not
-        table.add_column(Text(row.name), justify=justify, overflow="fold", min_width=numbers, max_width=max(_NAME, numbers))
-    for at, model in enumerate(models):
-        table.add_row(Text(model), *(row.cells[at] for row in rows))
-    return table
-
-
-def _numbers(row: _Row) -> int:
-    """How wide its cells are."""
-    return max(cell.cell_len for cell in row.cells)
-
-
-def counts_line(results: Sequence[Result]) -> str:
-    """On how many users and items the models were evaluated."""
-
-    def told(count: str, one: str, many: str) -> str:
-        numbers = sorted({result.counts.get(count, 0) for result in results})
-        among = f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
-        return f"{among} {one if numbers == [1] else many}"
-
-    parts = [
-        told("evaluated_users", "evaluated user", "evaluated users"),
-        told("items", "item", "items"),
-        told("relevant_items", "relevant interaction", "relevant interactions"),
-    ]
-    masks = {result.settings.get("mask_seen") for result in results}
-    return ", ".join(parts) + ("; what users have seen is masked" if masks == {True} else "") + "."
+def _folded(name: str, width: int) -> Text:
+    """A name in lines of this width, broken where its parts end if it can be."""
+    found, line = [], ""
+    for part in re.findall(r"[^\s_\-./=,(@]*[\s_\-./=,(]*|@.*", name) if cell_len(name) > width else [name]:
+        if line and cell_len(line + part.rstrip()) > width:
+            found.append(line.rstrip())
+            line = ""
+        line += part
+        while cell_len(line.rstrip()) > width:
+            cut = next(at for at in range(len(line), 0, -1) if cell_len(line[:at]) <= width or at == 1)
+            found.append(line[:cut])
+            line = line[cut:]
+    return Text("\n".join([*found, line] if line or not found else found))
 
 
 def note_lines(results: Sequence[Result]) -> list[str]:
     """What to know about the numbers: first of all models, then of each."""
-    shared = set.intersection(*(set(result.notes) for result in results))
-    said = []
-    if len({result.counts.get("items") for result in results}) > 1:
-        said.append("the models have different catalogues, which moves what counts items: give one as --items")
-    said += [f"all: {note}" if len(results) > 1 else note for note in results[0].notes if note in shared]
-    return said + [f"{result.name}: {note}" for result in results for note in result.notes if note not in shared]
+    return notes_of([(result.name, result) for result in results])
 
 
-def comparison_tables(comparison: Comparison, width: int, *, pairs: bool | None = None) -> list[tuple[str, list[Table]]]:
+# ------------------------------------------------------------------------------------------------------------ comparisons
+
+
+def comparison_tables(
+    comparison: Comparison, width: int, signs: Signs = UNICODE, *, pairs: bool | None = None
+) -> list[tuple[str, list[_Trimmed]]]:
     """What to say above some tables, and the tables.
 
     For each test, the models' means with their letters, if there are three models or more; then, for each pair of models, means,
     difference with its interval, adjusted p-value, effect size and the shares of users who win. `pairs`: whether these follow;
     None means if there are at most three models.
     """
-    shown: list[tuple[str, list[Table]]] = []
+    shown: list[tuple[str, list[_Trimmed]]] = []
     for test in comparison.tests:
         if len(comparison.results) > 2:
             said = "; ".join([comparison.caption(test), "* best", *comparison.remarks()])
-            shown.append((said, _tables(list(comparison.results), _grid_rows(comparison, test), width, "left")))
+            rows, models = _grid_rows(comparison, test), list(comparison.results)
+            table = _metrics_down(models, rows, width, None, signs)
+            tables = [table] if table is not None else _models_down(models, rows, width, signs, bars=False)
+            shown.append((said, [_Trimmed(table) for table in tables]))
         if pairs or (pairs is None and len(comparison.results) <= _FEW):
-            for (a, b), rows in _by_pair(comparison, test).items():
-                shown.append((f"{a} against {b}: {comparison.caption(test)}", [_pair_table(comparison, a, b, rows, width)]))
+            for (a, b), of_pair in _by_pair(comparison, test).items():
+                table, legend = _pair_table(comparison, a, b, of_pair, width, signs)
+                shown.append((f"{a} against {b}: {comparison.caption(test)}{legend}", [_Trimmed(table)]))
     return shown
+
+
+def verdicts_of(comparison: Comparison) -> list[Verdict]:
+    """What was found of the first of the compared metrics, in words; of those that could not be compared a note tells."""
+    results = {
+        model: replace(result, values=tuple(value for value in result.values if value.name in comparison.means))
+        for model, result in comparison.results.items()
+    }
+    return verdicts(Subject(results, comparison))
 
 
 def _grid_rows(comparison: Comparison, test: str) -> list[_Row]:
     grid = comparison.grid(test)
-    every = [cell for line in grid.values() for cell in line.values()]
-    numbers, letters = max(len(str(cell)) for cell in every), max(len(cell.mark) for cell in every)
+    letters = max(len(cell.mark) for line in grid.values() for cell in line.values())
     rows = []
     for metric, line in grid.items():
+        digits = _digits(cell.mean for cell in line.values())
         cells = []
         for cell in line.values():
-            text = Text(f"{cell!s:>{numbers}}" + ("*" if cell.best else " "), style="bold" if cell.best else "")
-            cells.append(text.append(f" {cell.mark:<{letters}}" if letters else "", style="not bold"))
-        rows.append(_Row(metric, metric.rpartition("@")[0] or metric, cells))
+            number = "-" if math.isnan(cell.mean) else with_places(cell.mean, digits)
+            text = Text(number + ("*" if cell.best else " "), style="bold" if cell.best else "")
+            cells.append(_Cell(text.append(f" {cell.mark:<{letters}}" if letters else "", style="not bold")))
+        rows.append(_Row(metric, family_of(metric), cells))
     return rows
 
 
@@ -160,102 +421,106 @@ def _by_pair(comparison: Comparison, test: str) -> dict[tuple[str, str], list[Ma
 
 
 PAIRS_LEGEND = (
-    "* significant, and the better model; ± 95 % interval; d: difference / deviation;\n"
+    "* significant, and the better model; difference with its 95 % interval; d: difference / deviation; "
     "wins: % of users with a higher value of the first model : of the second"
 )
+_HEADS = ("difference", "p", "d", "wins")
 
 
-def _pair_table(comparison: Comparison, a: str, b: str, rows: Sequence[Mapping[str, Any]], width: int) -> Table:
-    lines = []
-    for row in rows:
-        winner = comparison.winner(row)
-        means = [
-            Text(_short(row[mean]) + ("*" if winner == model else " "), style="bold" if winner == model else "")
-            for model, mean in ((a, "mean_a"), (b, "mean_b"))
-        ]
-        margin = "" if math.isnan(row["ci_high"]) else f" ± {_short(row['ci_high'] - row['difference'])}"
-        difference = _short(row["difference"], sign="+") + margin
-        p = "-" if math.isnan(row["p_adjusted"]) else f"{row['p_adjusted']:.2g}" + ("*" if row["significant"] else " ")
-        effect = "-" if math.isnan(row["effect_size"]) else f"{row['effect_size']:+.2f}"
-        wins = "-" if math.isnan(row["wins"]) else f"{100 * row['wins']:.0f}:{100 * row['losses']:.0f}"
-        lines.append([Text(row_name(row)), *means, *map(Text, (difference, p, effect, wins))])
-    heads = ["metric", a, b, "difference", "p", "d", "wins"]
-    named = (0, 0, 0, *map(len, heads[3:]))  # names may be folded, other heads not
-    widths = [max(least, *(line[at].cell_len for line in lines)) for at, least in enumerate(named)]
-    longest, widths[0] = widths[0], 7
-    shown = next(many for many in (7, 6, 5) if many == 5 or sum(widths[:many]) + 3 * many + 1 <= width)
-    for at in range(1, shown):
-        for line in lines:  # rich would move what ends in a space
-            line[at].pad_left(widths[at] - line[at].cell_len)
-    free = width - sum(widths[:shown]) - 3 * shown - 1
-    for at, wish in ((0, longest), (1, cell_len(a)), (2, cell_len(b))):  # long names may take what is left
-        more = max(0, min(free, wish - widths[at]))
+def _pair_table(
+    comparison: Comparison, a: str, b: str, rows: Sequence[Mapping[str, Any]], width: int, signs: Signs
+) -> tuple[Table, str]:
+    """The table of a pair, and what to say of columns that have no room."""
+    cells = [_pair_cells(comparison, a, b, row, signs) for row in rows]
+    names = max(6, *(cell_len(row_name(row)) for row in rows))
+    numbers = [max(line[at].cell_len for line in cells) for at in range(len(cells[0]))]
+    least = [*numbers[:2], *(max(number, len(head)) for number, head in zip(numbers[2:], _HEADS))]
+    shown = next(many for many in (6, 5, 4, 3) if many == 3 or min(names, 14) + sum(least[:many]) + _BETWEEN * many <= width)
+    free = width - sum(least[:shown]) - _BETWEEN * shown
+    name = min(names, max(6, free))
+    free -= name
+    bar = min(_MOST, free - _BETWEEN)
+    bar = bar - 1 + bar % 2 if bar >= _LEAST and any(not math.isnan(row["ci_low"]) for row in rows) else 0  # zero has the middle
+    free -= bar + _BETWEEN if bar else 0
+    widths = list(least)
+    for at, model in ((0, a), (1, b)):  # names may take what is left
+        more = max(0, min(free, cell_len(model) - widths[at]))
         widths[at], free = widths[at] + more, free - more
-    table = Table()
-    for head, needed in zip(heads[:shown], widths):
-        table.add_column(Text(head), overflow="fold", width=max(needed, 1))
-    for line in lines:
-        table.add_row(*line[:shown])
-    return table
+    table = _table()
+    table.add_column("metric", width=name)
+    for at, model in ((0, a), (1, b)):
+        table.add_column(_folded(model, widths[at]), width=widths[at])
+    for at, head in enumerate(_HEADS[: shown - 2], start=2):
+        table.add_column(head, width=widths[at])
+        if bar and head == "difference":
+            table.add_column("".join((" " * (bar // 2), "0")), width=bar)
+    for row, line in zip(rows, cells):
+        texts = []
+        for at, text in enumerate(line[:shown]):
+            text.pad_left(numbers[at] - text.cell_len)
+            texts.append(text)
+        if bar:
+            ends = (row["ci_low"], row["difference"], row["ci_high"])
+            most = max(map(abs, ends))
+            drawn = "" if math.isnan(most) else _bar(ends, (-most, most), bar, signs, zero=True)
+            texts.insert(3, Text(drawn, style="cyan"))
+        table.add_row(_folded(row_name(row), name), *texts)
+    hidden = [*_HEADS[shown - 2 :]]
+    return table, f"; {' and '.join(hidden)}: --format csv, or a wider terminal" if hidden else ""
 
 
-def _short(number: float, sign: str = "") -> str:
-    """Five figures, at most four of them behind the point."""
-    if math.isnan(number):
-        return "-"
-    before = len(f"{abs(number):.0f}")
-    return f"{number:{sign}.{max(0, 5 - before)}f}"
+def _pair_cells(comparison: Comparison, a: str, b: str, row: Mapping[str, Any], signs: Signs) -> list[Text]:
+    winner = comparison.winner(row)
+    digits = _digits((row["mean_a"], row["mean_b"]))
+    means = [
+        Text(_or_dash(row[mean], digits) + ("*" if winner == model else " "), style="bold" if winner == model else "")
+        for model, mean in ((a, "mean_a"), (b, "mean_b"))
+    ]
+    half = row["ci_high"] - row["difference"]
+    margin = "" if math.isnan(half) else f" {signs.margin} {with_places(half, digits)}"
+    sign = "+" if row["difference"] > 0 else ""
+    difference = _or_dash(row["difference"], digits)
+    p = "- "
+    if not math.isnan(row["p_adjusted"]):
+        p = probability(row["p_adjusted"], comparison.alpha).removeprefix("= ").replace("< ", "<")
+        p += "*" if row["significant"] else " "
+    effect = "-" if math.isnan(row["effect_size"]) else f"{row['effect_size']:+.2f}"
+    wins = "-" if math.isnan(row["wins"]) else f"{100 * row['wins']:.0f}:{100 * row['losses']:.0f}"
+    return [*means, *map(Text, (sign + difference + margin, p, effect, wins))]
 
 
-def _cell(value: MetricValue | None, best: bool) -> Text:
-    if value is None:
-        return Text("-", style="dim")
-    return Text(_number(value) + ("*" if best else " "), style="bold" if best else "").append(_margin(value), style="not bold dim")
+def _or_dash(number: float, digits: int) -> str:
+    return "-" if math.isnan(number) else with_places(number, digits)
 
 
-def _number(value: MetricValue) -> str:
-    return f"{value.value:.4f}"
+# ----------------------------------------------------------------------------------------------------------------- slices
 
 
-def _margin(value: MetricValue) -> str:
-    low, high, kind = value.interval
-    if kind in ("normal", "none"):
-        return "" if kind == "none" else f" ± {(high - low) / 2:.4f}"
-    return f" [{low:.4f}, {high:.4f}]"
-
-
-def slice_tables(results: Sequence[Result], width: int) -> list[Table]:
-    """For each model and slice a table: groups down, with their users, and as many metrics across as fit into `width`."""
+def slice_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE) -> list[tuple[str, _Trimmed]]:
+    """For each model and slice what to say, and a table: groups down, with their users, and as many metrics as fit across."""
     tables = []
     for result in results:
         names = [] if result.slices is None else result.slices["slice"].unique(maintain_order=True).to_list()
-        tables += [_slice_table(result, name, width) for name in names]
+        tables += [_slice_table(result, name, width, signs) for name in names]
     return tables
 
 
-def _slice_table(result: Result, name: str, width: int) -> Table:
-    groups: dict[str, dict[str, Text]] = {}
+def _slice_table(result: Result, name: str, width: int, signs: Signs) -> tuple[str, _Trimmed]:
+    groups: dict[str, dict[str, MetricValue]] = {}
     users: dict[str, int] = {}
     for row in result.slice(name).iter_rows(named=True):
         value = MetricValue(row["metric"], row["k"], row["value"], row["std_error"], row["users"])
-        groups.setdefault(row["group"], {})[value.name] = _cell(value, False)
+        groups.setdefault(row["group"], {})[value.name] = value
         users[row["group"]] = max(users.get(row["group"], 0), row["users"] or 0)
-    metrics = list(dict.fromkeys(metric for cells in groups.values() for metric in cells))
-    table = Table(title=Text(f"{result.name} by {name}"), title_style="italic", title_justify="left")
-    table.add_column("group", overflow="fold", max_width=_NAME)
-    table.add_column("users", justify="right")
-    left = width - min(max(5, *map(cell_len, groups)), _NAME) - 3 - max(5, *(len(f"{number:,}") for number in users.values())) - 4
-    shown: list[str] = []
+    metrics = list(dict.fromkeys(metric for values in groups.values() for metric in values))
+    rows = []
     for metric in metrics:
-        numbers = max(cells[metric].cell_len for cells in groups.values())
-        wide = max(numbers, min(len(metric), _NAME))
-        if shown and wide + 3 > left:
-            break
-        shown.append(metric)
-        left -= wide + 3
-        table.add_column(Text(metric), justify="right", overflow="fold", min_width=numbers, max_width=max(numbers, _NAME))
-    for group, cells in groups.items():
-        table.add_row(Text(group), f"{users[group]:,}", *(cells[metric] for metric in shown))
-    if len(shown) < len(metrics):
-        table.caption = f"{len(shown)} of {len(metrics)} metrics; the result holds all of them"
-    return table
+        values = [of_group.get(metric) for of_group in groups.values()]
+        digits = _digits(value.value for value in values if value is not None)
+        rows.append(_Row(metric, family_of(metric), [_cell(value, digits, signs) for value in values]))
+    size = max(len(f"{number:,}") for number in users.values())
+    leads = [[group, f"{users[group]:>{size},}"] for group in groups]
+    table = _down(["group", "users"], leads, rows, width, signs, bars=True)[0]
+    shown = len(table.columns) - 2
+    more = "" if shown == len(rows) else f" ({shown} of {len(rows)} metrics; all of them: --format json, --out DIR)"
+    return f"{result.name} by {name}{more}", _Trimmed(table)
