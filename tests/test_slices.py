@@ -350,10 +350,16 @@ def test_slices_on_the_terminal():
     tables = slice_tables([result, sliced(None)], 80)
     assert len(tables) == 2 and slice_tables([], 80) == []
     console = Console(width=80, record=True, file=io.StringIO())
-    for table in tables:
+    for said, table in tables:
+        console.print(said)
         console.print(table)
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
-    assert "model by age" in text and "F1@3" in text and "young" in text and "metrics; the result holds all of them" in text
+    assert (
+        "model by age" in text and "F1@3" in text and "young" in text and "metrics; all of them: --format json, --out DIR)" in text
+    )
     value = result.slices.filter((pl.col("group") == "young") & (pl.col("metric") == "F1") & (pl.col("k") == 3))
-    assert f"{value['value'][0]:.4f}" in text and f"± {1.959964 * value['std_error'][0]:.4f}" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("young")]
+    assert f"{value['value'][0]:.4f}" in row and "●" in row
+    wide = slice_tables([result], 2000)
+    assert "metrics" not in wide[0][0]  # all of them are shown

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 import weft
@@ -25,7 +26,7 @@ from weft.report.tables import (
     to_latex,
     to_markdown,
 )
-from weft.report.terminal import counts_line, note_lines, results_tables
+from weft.report.terminal import ASCII, UNICODE, counts_line, note_lines, paragraph, results_tables, signs_of
 from weft.result import MetricValue, Result
 
 NASTY = "a|b_c & 50% [x] {y} #1 $z ~ ^ \\ <b>"
@@ -180,7 +181,9 @@ def test_no_folder_is_left_of_what_failed(tmp_path):
 
 def printed(results, width):
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
-    for table in results_tables(results, width):
+    legend, tables = results_tables(results, width)
+    console.print(paragraph(legend, width))
+    for table in tables:
         console.print(table)
     return console.file.getvalue()
 
@@ -203,19 +206,117 @@ def test_tables_stay_readable(count, width):
     ]
     text = printed(results, width)
     assert max(map(len, text.splitlines())) <= width
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
     for one in results:
         for value in one.values:
-            assert re.search(rf"{value.value:.4f}[* ] ± {1.959964 * value.std_error:.4f}", text)
-    assert text.count("*") == (8 if count > 1 else 0)
+            assert f"{value.value:.4f}" in text
+            if "± and" in text or count == 1:
+                assert re.search(rf"{value.value:.4f}[* ] ± {1.959964 * value.std_error:.4f}", text)
+    if "widest" in text:  # no room for bars: one interval of each metric
+        for name in results[0]:
+            assert f"± {1.959964 * max(one.entry(name).std_error for one in results):.4f}" in text
+        assert "--format csv" in text
+    elif count > 1:
+        assert text.count("●") == 8 * count + 1  # and one in the legend
+    assert text.count("*") == (9 if count > 1 else 0)
 
 
 def test_many_models_run_down():
     results = [result(f"model_{number}", number / 20) for number in range(12)]
     wide, narrow = printed(results, 400), printed(results, 80)
-    assert "│ nDCG@10 " in wide and "│ model_3 " in narrow
+    assert "\nnDCG@10 " in wide and "│ model_3 " in wide and "\nmodel_3 " in narrow
     for line in (line for line in narrow.splitlines() if "model_11" in line):
-        assert line.startswith("│ model_11 ")
-    assert re.search(r"│ model_11 +│ 0\.5500\*", narrow)
+        assert line.startswith("model_11 ")
+    assert re.search(r"\nmodel_11 +│ 0\.5500\*", narrow)
+
+
+def by_hand(models, metrics, name="model_{}"):
+    """Results with a mean, a count and a large number, in turn."""
+    kinds = [("nDCG", 0.2, 0.01, True), ("ItemCoverage", 200.0, math.nan, True), ("ARP", 279.0949, 1.75, False)]
+    return [
+        Result(
+            tuple(
+                MetricValue(metric, k, round(value * (1 + place / 100), 0 if math.isnan(error) else 4), error, None, up)
+                for k in range(1, metrics // 3 + 1)
+                for metric, value, error, up in kinds
+            ),
+            name.format(place),
+        )
+        for place in range(models)
+    ]
+
+
+def test_digits_that_mean_something():
+    text = printed(by_hand(3, 3), 80)
+    rows = {line.split("│")[0].strip(): line for line in text.splitlines() if "│" in line}
+    assert " 200 " in rows["ItemCoverage@1"] and " 204*" in rows["ItemCoverage@1"] and "." not in rows["ItemCoverage@1"]
+    assert " 279.1* " in rows["ARP@1"] and "0.2000 " in rows["nDCG@1"]
+    small = [
+        Result((MetricValue("nDCG", 10, value, value / 10, 5, True),), name) for name, value in (("a", 0.00012), ("b", 0.00013))
+    ]
+    assert "0.00012 " in printed(small, 80) and "0.00013*" in printed(small, 80)
+    assert "undefined" in printed([result("a", math.nan), result("b", 0.3)], 100)
+
+
+@pytest.mark.parametrize(("models", "metrics"), [(1, 3), (2, 24), (3, 24), (5, 24), (8, 6), (30, 3), (30, 36)])
+@pytest.mark.parametrize("width", [40, 80, 100, 140])
+def test_whatever_the_shape_lines_fit_and_nothing_is_lost(models, metrics, width):
+    results = by_hand(models, metrics)
+    text = printed(results, width)
+    assert max(map(len, text.splitlines())) <= width and not any(line.endswith(" ") for line in text.splitlines())
+    flat = text.replace("\n", " ")
+    for name in results[0]:
+        assert name in flat
+    for one in results:
+        assert flat.count(one.name)
+    assert text.count("0.2000") >= metrics // 3  # every mean of the first model, whole
+    for part in ("+-", "\x1b"):
+        assert part not in text
+
+
+def test_one_scale_for_all_models_of_a_metric():
+    values = {"low": (0.1, 0.01), "mid": (0.2, 0.02), "high": (0.3, 0.01)}
+    results = [Result((MetricValue("nDCG", 10, value, error, 5, True),), name) for name, (value, error) in values.items()]
+    (row,) = [line.split("│")[1:] for line in printed(results, 150).splitlines() if line.startswith("nDCG")]
+    points = [row[at].index("●") for at in range(3)]
+    assert points[0] < points[1] < points[2] and abs(points[2] - points[1] - (points[1] - points[0])) <= 1
+    widths = [cell.rindex("┤") - cell.index("├") for cell in row]
+    assert widths[1] > widths[0] == widths[2]
+
+
+def test_a_row_without_intervals_has_no_bars():
+    """The smallest difference would look like the largest."""
+    (row,) = [line for line in printed(RESULTS, 100).splitlines() if line.startswith("Gini")]
+    assert "●" not in row and "0.5000" in row and "-0.2500*" in row
+
+
+def test_terminals_that_know_only_ascii():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    console = Console(width=80, file=file)
+    assert signs_of(console) == ASCII and signs_of(Console(file=io.StringIO())) == UNICODE
+    legend, tables = results_tables([result("als", 0.4), result("pop", 0.3)], 80, signs_of(console))
+    console.print(paragraph(legend, 80))
+    for table in tables:
+        console.print(table)
+    file.flush()
+    text = file.buffer.getvalue().decode("ascii")
+    assert text.startswith("+- and [-o-]: 95 % intervals over users") and "0.4000* +- 0.0196" in text and "[o]" in text
+
+
+def test_names_that_do_not_fit_are_broken_where_their_parts_end():
+    results = by_hand(6, 24, name="{}_popularity_by-month")
+    text = printed(results, 80)
+    assert "0_" in text and "popularity" in text and "popularit\n" not in text
+    for name in ("", "x" * 200, "[bold]", "日本語の名前" * 6, "<b>"):
+        odd = [*by_hand(2, 3), *by_hand(1, 3, name=name.replace("{", ""))]
+        shown = printed(odd, 80)
+        assert max(cell_len(line) for line in shown.splitlines()) <= 80
+        assert name.replace(" ", "") in re.sub(r"[\s│]", "", shown) or len(name) > 20
+
+
+def test_paragraphs_end_where_they_end():
+    text = paragraph("so many words and a number of 95 % and more", 35).plain
+    assert text == "so many words and a number of 95 %\nand more" and paragraph("95 %", 3).plain == "95 %"
 
 
 def test_what_stands_around_the_table():
@@ -236,10 +337,11 @@ def test_intervals_of_resampled_users_are_shown_as_they_are():
     booted = Result(values, "als", settings={"bootstrap": 100})
     assert "| nDCG@10 | 0.4000 \\[0.3100, 0.5200\\] |" in to_markdown([booted]) and "\\[0.4020, 0.5980\\]" in to_markdown([booted])
     assert "0.4000 {[}0.3100, 0.5200{]}" in to_latex([booted])
-    console = Console(width=80, file=io.StringIO())
-    for table in results_tables([booted, result("pop", 0.3)], 80):
-        console.print(table)
-    assert "0.4000* [0.3100, 0.5200]" in console.file.getvalue() and "0.3000  ± 0.0196" in console.file.getvalue()
+    shown = printed([booted, result("pop", 0.3)], 100)
+    assert "0.4000* [0.3100, 0.5200]" in shown and "0.3000  ± 0.0196" in shown
+    (row,) = [line.split("│") for line in shown.splitlines() if line.startswith("nDCG@10")]
+    ends = [row[1].index(sign) for sign in "├●┤"]
+    assert ends[1] - ends[0] < ends[2] - ends[1]  # 0.09 below the value, 0.12 above
     table = summary([booted, result("pop", 0.3)])
     assert table.columns[-5:] == ["boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error"]
     assert table["bca_low"].to_list()[0] == 0.31 and math.isnan(table["bca_low"].to_list()[2])

@@ -57,7 +57,7 @@ class Signs(NamedTuple):
 
 
 UNICODE = Signs()
-ASCII = Signs("|", "-", "|", "o", ":", "+-")
+ASCII = Signs("[", "-", "]", "o", ":", "+-")
 
 
 def signs_of(console: Console) -> Signs:
@@ -110,9 +110,12 @@ class _Row:
         return any(cell.ends is not None and cell.ends[0] < cell.ends[2] for cell in self.cells)
 
     def bar(self, cell: _Cell, width: int, signs: Signs) -> Text:
+        """Nothing where no model has an interval: a scale without one makes every difference look large."""
+        if cell.ends is None or not self.has_interval:
+            return Text(" " * width)
         known = [one.ends for one in self.cells if one.ends is not None]
-        scale = (min(low for low, _, _ in known), max(high for _, _, high in known)) if known else (0.0, 0.0)
-        return Text(" " * width) if cell.ends is None else Text(_bar(cell.ends, scale, width, signs), style="cyan")
+        scale = min(low for low, _, _ in known), max(high for _, _, high in known)
+        return Text(_bar(cell.ends, scale, width, signs), style="cyan")
 
 
 def _bar(ends: tuple[float, float, float], scale: tuple[float, float], width: int, signs: Signs, *, zero: bool = False) -> str:
@@ -204,7 +207,7 @@ def _digits(values: Iterable[float]) -> int:
     if largest >= 2 and all(value == round(value) for value in finite):
         return 0
     if largest < 2:
-        return 4 if largest == 0 else min(9, max(4, 2 - math.floor(math.log10(largest))))
+        return 4 if largest == 0 else min(9, max(4, 1 - math.floor(math.log10(largest))))
     return max(0, 3 - math.floor(math.log10(largest)))
 
 
@@ -297,8 +300,8 @@ def _down(
     ends_with_margin: bool = False,
 ) -> list[Table]:
     """Tables with a line for each cell of the metrics, some columns of words before them, and in the end the widest margin."""
-    first = [min(_NAME, max(cell_len(head), *(cell_len(lead[at]) for lead in leads))) for at, head in enumerate(heads)]
-    room = width - sum(first) - _BETWEEN * (len(first) - 1)
+    first = _first(heads, leads)
+    room = _room(width, first)
     parts = _parts(rows, room, 0, ends_with_margin)
     if bars:  # as wide as they can be without one more table
         tried = [_parts(rows, room, bar, ends_with_margin) for bar in range(_MOST, _LEAST - 1, -1)]
@@ -323,6 +326,16 @@ def _down(
             table.add_row("widest", *[""] * (len(heads) - 1), *(Text(margin, style="dim") for margin in margins))
         tables.append(table)
     return tables
+
+
+def _first(heads: Sequence[str], leads: Sequence[Sequence[str]]) -> list[int]:
+    """How wide the columns of words are."""
+    return [min(_NAME, max(cell_len(head), *(cell_len(lead[at]) for lead in leads))) for at, head in enumerate(heads)]
+
+
+def _room(width: int, first: Sequence[int]) -> int:
+    """What they leave for the columns of metrics, with what stands before each of these."""
+    return width - sum(first) - _BETWEEN * (len(first) - 1)
 
 
 def _parts(rows: Sequence[_Row], room: int, bar: int, has_margin: bool) -> list[list[tuple[_Row, int, int]]]:
@@ -422,7 +435,7 @@ def _by_pair(comparison: Comparison, test: str) -> dict[tuple[str, str], list[Ma
 
 PAIRS_LEGEND = (
     "* significant, and the better model; difference with its 95 % interval; d: difference / deviation; "
-    "wins: % of users with a higher value of the first model : of the second"
+    "wins: % of users with a higher value of the first : the second model"
 )
 _HEADS = ("difference", "p", "d", "wins")
 
@@ -477,7 +490,7 @@ def _pair_cells(comparison: Comparison, a: str, b: str, row: Mapping[str, Any], 
         for model, mean in ((a, "mean_a"), (b, "mean_b"))
     ]
     half = row["ci_high"] - row["difference"]
-    margin = "" if math.isnan(half) else f" {signs.margin} {with_places(half, digits)}"
+    margin = "" if math.isnan(half) or half == 0 else f" {signs.margin} {with_places(half, digits)}"
     sign = "+" if row["difference"] > 0 else ""
     difference = _or_dash(row["difference"], digits)
     p = "- "
@@ -520,7 +533,8 @@ def _slice_table(result: Result, name: str, width: int, signs: Signs) -> tuple[s
         rows.append(_Row(metric, family_of(metric), [_cell(value, digits, signs) for value in values]))
     size = max(len(f"{number:,}") for number in users.values())
     leads = [[group, f"{users[group]:>{size},}"] for group in groups]
-    table = _down(["group", "users"], leads, rows, width, signs, bars=True)[0]
-    shown = len(table.columns) - 2
+    heads = ["group", "users"]
+    shown = len(_parts(rows, _room(width, _first(heads, leads)), _LEAST, False)[0])
+    (table,) = _down(heads, leads, rows[:shown], width, signs, bars=True)
     more = "" if shown == len(rows) else f" ({shown} of {len(rows)} metrics; all of them: --format json, --out DIR)"
     return f"{result.name} by {name}{more}", _Trimmed(table)
