@@ -64,7 +64,7 @@ def demo(tmp_path_factory):
 
 def test_demo_prints_a_table_and_writes_results(demo):
     folder, done = demo
-    for word in ("popularity", "item_knn", "factors", "nDCG@10", "GAUC", "±", "95 % confidence intervals", "is masked"):
+    for word in ("popularity", "item_knn", "factors", "nDCG@10", "GAUC", "├●┤", "95 % intervals over users", "is masked"):
         assert word in done.stdout
     assert done.stderr == ""  # no progress bar where nobody watches
     results = {path.stem: weft.load_result(path) for path in (folder / "weft-demo").glob("*.json")}
@@ -644,6 +644,40 @@ def test_version_help_and_list(tmp_path, call):
     assert "weft demo" in call("--help", cwd=tmp_path).stdout
     listed = call("metrics", cwd=tmp_path).stdout
     assert "nDCG@k" in listed and "GAUC" in listed and "higher" in listed and "closer to 1" in listed
+    assert "\naccuracy " in listed and "\nmulti-objective" in listed
+
+
+def is_tidy(text, width=80):
+    """Lines that fit and end where they end, without colours; what names files may be longer."""
+    lines = [line for line in text.splitlines() if not line.startswith(("Written: ", "  weft compare "))]
+    return max(map(len, lines)) <= width and all(line == line.rstrip() for line in lines) and "\x1b" not in text
+
+
+def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
+    folder, shown = demo
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert is_tidy(shown.stdout)
+    files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
+    for command in (("compare", *files), ("compare", *files[:2], "-t", "kruskal"), ("metrics",), ("metrics", "MAP", "--profiles")):
+        assert is_tidy(call(*command, cwd=folder).stdout), command
+    told = call("metrics", "nDCG", cwd=folder).stdout
+    assert is_tidy(told) and "tensor(0.7098, dtype=torch.float64)" in told
+    monkeypatch.setenv("COLUMNS", "140")
+    wide = call("compare", *files, cwd=folder).stdout
+    assert is_tidy(wide, 140) and not is_tidy(wide) and "┊" in wide  # differences around zero
+
+
+def test_a_terminal_that_knows_only_ascii(folder, tmp_path):
+    pl.DataFrame({"user": ["ann"], "item": ["tea"], "score": [1.0]}).write_csv(folder / "née.csv")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *BRIEF, "--recs", "née.csv"],
+        cwd=folder,
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict", "COLUMNS": "80"},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode("ascii")
+    assert "[-o-]: 95 % intervals" in text and "n\\xe9e" in text
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "metrics", "schema"])

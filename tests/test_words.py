@@ -356,13 +356,13 @@ def test_the_data_in_words():
     assert found["users without a relevant item"] == "1, left out of the means"
     assert found["seen items"] == "masked" and found["ranked"] == "all items" and found["relevant"] == "ratings above 0"
     assert found["ties"] == "index: the item with the lower number comes first"
-    assert not {"profile", "train interactions", "repeated items dropped from lists"} & found.keys()
+    assert found["train interactions"] == "40" and not {"profile", "repeated items dropped from lists"} & found.keys()
     other = evaluated(
         "b", strategy="sampled", num_negatives=9, empty_users="zero", relevance_threshold=4, profile="rectools", metrics="nDCG"
     )
     other = replace(other, counts={**other.counts, "train_interactions": 1234, "evaluated_users": 1000})
     both = dict(words.facts(Subject({"als": one, "b": other})))
-    assert both["2 models"] == "als, b" and both["users evaluated"] == "39 to 1,000" and both["train interactions"] == "0 to 1,234"
+    assert both["2 models"] == "als, b" and both["users evaluated"] == "39 to 1,000" and both["train interactions"] == "40 to 1,234"
     assert both["ranked"] == "all items (als); sampled: relevant items among 9 negatives per user, drawn uniformly (b)"
     assert both["relevant"] == "ratings above 0 (als); ratings from 4 on (b)" and both["profile"] == "rectools (b)"
     assert both["users without a relevant item"] == "1, left out of the means (als); count 0 (b)"

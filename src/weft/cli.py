@@ -631,60 +631,72 @@ def schema(
 
 def _list_metrics(*, with_profiles: bool) -> None:
     """Print every metric, by family."""
-    from rich.table import Table
+    from rich.text import Text
 
     from weft import profiles, registry
     from weft.report import definitions
+    from weft.report.terminal import trimmed_table
 
-    table = Table()
-    columns = ("metric", "family", "better", "covered by") if with_profiles else ("metric", "family", "better", "what it is")
-    for column in columns:
-        table.add_column(column)
+    console = _console()
+    table, trimmed = trimmed_table("metric", "better", "covered by" if with_profiles else "what it is")
+    family = None
     for metric in registry.all_metrics():
+        if metric.family != family:
+            if family is not None:
+                table.add_section()
+            family = metric.family
+            table.add_row(Text(family, style="bold"), "", "")
         known = [tool for tool, found in profiles.definitions(metric.__name__).items() if not isinstance(found, str)]
         last = ", ".join(known) if with_profiles else definitions.words(metric).summary
-        table.add_row(definitions.title(metric), metric.family, definitions.better(metric), last)
-    _console().print(table)
+        table.add_row(definitions.title(metric), definitions.better(metric).partition(" (")[0], Text(last))
+    console.print(trimmed)
 
 
 def _explain(metric: type[BaseMetric]) -> None:
     """Print what a metric is: its docstring, parameters, direction, range, needs and reference."""
-    import inspect
+    from rich.text import Text
 
     from weft.report import definitions
+    from weft.report.terminal import paragraph
 
-    print(definitions.title(metric))
-    print()
-    print(inspect.cleandoc(metric.__doc__ or ""))
-    print()
+    console = _console()
+    words = definitions.words(metric)
+    console.print(Text(definitions.title(metric), style="bold"))
+    named = (("Edge cases: ", words.edge_cases), ("Example: ", words.example))
+    said = [words.summary, *words.definition.split("\n\n"), *(name + text for name, text in named if text)]
+    for text in said:
+        if text:
+            console.print()
+            console.print(paragraph(text, console.width))
+    if words.code:
+        console.print()
+        console.print(Text(words.code), soft_wrap=True)
+    console.print()
     for what, text in definitions.facts(metric):
-        print(f"{what:<10} {text}")
+        console.print(paragraph(text, console.width, first=f"{what:<10} "))
 
 
 def _compare_definitions(metric: type[BaseMetric]) -> None:
     """Print a metric under every tool's definition, on the same lists."""
-    from rich.table import Table
     from rich.text import Text
 
     from weft.report import definitions
+    from weft.report.terminal import paragraph, trimmed_table
 
     console = _console()
-    console.print(
+    told = (
         f"{definitions.title(metric)} as each tool defines it, on the same four lists of up to {definitions.K} items: with every "
-        "rating 1, and with ratings of 1 to 5.",
+        "rating 1, and with ratings of 1 to 5."
     )
-    table = Table()
-    table.add_column("tool", no_wrap=True)
-    table.add_column("Weft's name for it")
-    for column in ("ratings 1", "ratings 1-5"):
-        table.add_column(column, justify="right")
+    console.print(paragraph(told, console.width))
+    table, trimmed = trimmed_table("tool", "Weft's name for it", "ratings 1", "ratings 1-5", numbers=2)
     for row in definitions.side_by_side(metric):
         name = Text(row.name) if row.name else Text(row.reason, style="dim")
         table.add_row(row.tool, name, row.binary or "-", row.graded or "-")
-    console.print(table)
+    console.print(trimmed)
     missing = [tool for tool in definitions.tools() if tool not in {row.tool for row in definitions.side_by_side(metric)}]
     if missing:
-        console.print(f"[dim]not covered by: {', '.join(missing)}[/dim]")
+        console.print(paragraph(f"not covered by: {', '.join(missing)}", console.width, "dim"))
 
 
 @app.command(epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something given cannot be read.")

@@ -98,7 +98,7 @@ def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "better", better(metric)
     yield "range", value_range(metric)
     yield "needs", ", ".join(needs(metric)) or "scores and truth only"
-    yield "sampled negatives", under_sampling(metric)
+    yield "sampled", under_sampling(metric)
     if metric.reference:
         yield "reference", metric.reference
 

@@ -33,6 +33,7 @@ __all__ = [
     "results_tables",
     "signs_of",
     "slice_tables",
+    "trimmed_table",
     "verdicts_of",
 ]
 
@@ -65,11 +66,21 @@ def signs_of(console: Console) -> Signs:
     return ASCII if console.options.ascii_only or console.legacy_windows else UNICODE
 
 
-def paragraph(text: str, width: int, style: str = "") -> Text:
-    """A text in lines that end where they end: no spaces behind them, and no number apart from its %."""
+def paragraph(text: str, width: int, style: str = "", *, first: str = "") -> Text:
+    """A text in lines that end where they end: no spaces behind them, and no number apart from its %. All stand behind `first`."""
     kept = re.sub(r"(\d) %", "\\1\u00a0%", text)
-    filled = textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False)
-    return Text(filled.replace("\u00a0%", " %"), style=style)
+    filler = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    filler.initial_indent, filler.subsequent_indent = first, " " * len(first)
+    return Text(filler.fill(kept).replace("\u00a0%", " %"), style=style)
+
+
+def trimmed_table(*heads: str, numbers: int = 0) -> tuple[Table, _Trimmed]:
+    """A table to be filled, of which the last columns hold numbers, and what to print of it."""
+    table = _table()
+    for at, head in enumerate(heads):
+        is_number = at >= len(heads) - numbers
+        table.add_column(head, justify="right" if is_number else "left", no_wrap=is_number or at == 0, overflow="fold")
+    return table, _Trimmed(table)
 
 
 class _Trimmed:
@@ -211,8 +222,8 @@ def _digits(values: Iterable[float]) -> int:
     return max(0, 3 - math.floor(math.log10(largest)))
 
 
-def _table(*, edges: bool = False) -> Table:
-    return Table(box=box.SQUARE, show_edge=edges, pad_edge=edges)
+def _table() -> Table:
+    return Table(box=box.SQUARE, show_edge=False, pad_edge=False)
 
 
 def _metrics_down(
