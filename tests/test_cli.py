@@ -655,7 +655,6 @@ def is_tidy(text, width=80):
 
 def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
     folder, shown = demo
-    monkeypatch.delenv("COLUMNS", raising=False)
     assert is_tidy(shown.stdout)
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
     for command in (("compare", *files), ("compare", *files[:2], "-t", "kruskal"), ("metrics",), ("metrics", "MAP", "--profiles")):
@@ -663,11 +662,11 @@ def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
     told = call("metrics", "nDCG", cwd=folder).stdout
     assert is_tidy(told) and "tensor(0.7098, dtype=torch.float64)" in told
     monkeypatch.setenv("COLUMNS", "140")
-    wide = call("compare", *files, cwd=folder).stdout
+    wide = CliRunner().invoke(cli.app, ["compare", *files]).stdout
     assert is_tidy(wide, 140) and not is_tidy(wide) and "┊" in wide  # differences around zero
 
 
-def test_a_terminal_that_knows_only_ascii(folder, tmp_path):
+def test_a_terminal_that_knows_only_ascii(folder):
     pl.DataFrame({"user": ["ann"], "item": ["tea"], "score": [1.0]}).write_csv(folder / "née.csv")
     done = subprocess.run(
         [sys.executable, "-m", "weft", *BRIEF, "--recs", "née.csv"],

@@ -107,6 +107,11 @@ class _Cell:
     margin: str = ""
     ends: tuple[float, float, float] | None = None  # low, value, high; low and high are the value if there is no interval
 
+    @property
+    def size(self) -> float:
+        """How wide the interval is."""
+        return 0.0 if self.ends is None else self.ends[2] - self.ends[0]
+
 
 @dataclass(frozen=True)
 class _Row:
@@ -118,7 +123,12 @@ class _Row:
 
     @property
     def has_interval(self) -> bool:
-        return any(cell.ends is not None and cell.ends[0] < cell.ends[2] for cell in self.cells)
+        return any(cell.size > 0 for cell in self.cells)
+
+    @property
+    def widest(self) -> str:
+        """The margin of the widest interval."""
+        return max(self.cells, key=lambda cell: cell.size).margin
 
     def bar(self, cell: _Cell, width: int, signs: Signs) -> Text:
         """Nothing where no model has an interval: a scale without one makes every difference look large."""
@@ -170,7 +180,7 @@ def results_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE
     shows = any(row.has_interval for row in rows)
     if len(models) == 1:
         legend = ["95 % intervals over users"] if shows else []
-        return "; ".join(legend), [_Trimmed(_one_model(models[0], rows, signs))]
+        return "; ".join(legend), [_Trimmed(_one_model(models[0], rows))]
     margins = [max((cell_len(row.cells[at].margin) for row in rows), default=0) for at in range(len(models))]
     drawn = f"{signs.left}{signs.line}{signs.point}{signs.line}{signs.right}"
     for wanted in [margins, [0] * len(models)] if shows else []:
@@ -203,8 +213,8 @@ def _cell(value: MetricValue | None, digits: int, signs: Signs, *, best: bool = 
         return _Cell(Text("undefined ", style="dim"))
     low, high, kind = value.interval
     text = Text(with_places(value.value, digits) + ("*" if best else " "), style="bold" if best else "")
-    if kind == "none":
-        return _Cell(text, "", (value.value,) * 3)
+    if kind == "none" or not all(map(math.isfinite, (low, value.value, high))):
+        return _Cell(text, "", (value.value,) * 3 if math.isfinite(value.value) else None)
     ends = (min(low, value.value), value.value, max(high, value.value))
     if kind == "normal":
         return _Cell(text, f"{signs.margin} {with_places((high - low) / 2, digits)}", ends)
@@ -234,31 +244,29 @@ def _metrics_down(
     None if that is wider than `width`.
     """
     values = [max((row.cells[at].text.cell_len for row in rows), default=1) for at in range(len(models))]
-    longest = max((cell_len(row.name) for row in rows), default=6)
-    fixed = [value + (margin + 1 if margin else 0) for value, margin in zip(values, margins or [0] * len(models))]
-    widest = [max((cell.margin for cell in row.cells), key=_margin_size, default="") for row in rows]
-    if margins is None:
-        fixed.append(max(6, *map(cell_len, widest)) if any(widest) else 0)
-    free = 0
-    for name in (max(longest, 6), min(max(longest, 6), _NAME)):
-        free = width - name - sum(fixed) - _BETWEEN * len(fixed)
-        if free >= (0 if margins is None else len(models) * (_LEAST + 1)):
-            break
-    bars = 0 if margins is None else min(_MOST, free // len(models) - 1)
-    if free < 0 or (margins is not None and bars < _LEAST):
+    numbers = [value + (margin + 1 if margin else 0) for value, margin in zip(values, margins or [0] * len(models))]
+    last = max((cell_len(row.widest) for row in rows), default=0) if margins is None else 0
+    last = max(6, last) if last else 0
+    fixed = sum(numbers) + _BETWEEN * len(models) + (_BETWEEN + last if last else 0)
+    longest = max(6, *(cell_len(row.name) for row in rows)) if rows else 6
+    least = 0 if margins is None else (_LEAST + 1) * len(models)
+    name = longest if longest + fixed + least <= width else min(longest, _NAME)
+    free = width - name - fixed
+    if free < least:
         return None
-    heads = [min(cell_len(model), max(fixed[at] + (bars + 1 if bars else 0), 10)) for at, model in enumerate(models)]
-    columns = [max(head, fixed[at] + (bars + 1 if bars else 0)) for at, head in enumerate(heads)]
-    if name + sum(columns) + sum(fixed[len(models) :]) + _BETWEEN * len(fixed) > width:  # heads give way to numbers
-        columns = [fixed[at] + (bars + 1 if bars else 0) for at in range(len(models))]
+    drawn = 0 if margins is None else min(_MOST, free // len(models) - 1)
+    columns = [number + (drawn + 1 if drawn else 0) for number in numbers]
+    wished = [max(column, min(cell_len(model), 10)) for column, model in zip(columns, models)]
+    if sum(wished) - sum(columns) <= free - (drawn + 1 if drawn else 0) * len(models):  # else heads give way to numbers
+        columns = wished
     table = _table()
     table.add_column("metric", width=name)
     for model, column in zip(models, columns):
         table.add_column(_folded(model, column), width=column)
-    if margins is None and fixed[-1]:
-        table.add_column("widest", width=fixed[-1])
+    if last:
+        table.add_column("widest", width=last)
     family = rows[0].family if len(rows) >= _MANY_ROWS else None
-    for row, margin in zip(rows, widest):
+    for row in rows:
         if family not in (None, row.family):
             table.add_section()
             family = row.family
@@ -267,23 +275,20 @@ def _metrics_down(
             text = Text(" " * (values[at] - cell.text.cell_len)).append_text(cell.text)
             if margins is not None:
                 text.append(f" {cell.margin:<{margins[at]}}" if margins[at] else "", style="dim")
-                text.append(" ").append_text(row.bar(cell, bars, signs))
+                text.append(" ").append_text(row.bar(cell, drawn, signs))
             cells.append(text)
-        table.add_row(_folded(row.name, name), *cells, *([Text(margin, style="dim")] if margins is None and fixed[-1] else []))
+        table.add_row(_folded(row.name, name), *cells, *([Text(row.widest, style="dim")] if last else []))
     return table
 
 
-def _margin_size(margin: str) -> float:
-    """By which the widest of some intervals is found."""
-    numbers = [float(found.replace(",", "")) for found in re.findall(r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?", margin)]
-    return -1.0 if not numbers else numbers[0] if len(numbers) == 1 else (numbers[1] - numbers[0]) / 2
-
-
-def _one_model(model: str, rows: Sequence[_Row], signs: Signs) -> Table:
+def _one_model(model: str, rows: Sequence[_Row]) -> Table:
+    values, margins = (
+        max((cell_len(text) for text in texts), default=0)
+        for texts in ([row.cells[0].text.plain for row in rows], [row.cells[0].margin for row in rows])
+    )
     table = _table()
     table.add_column("metric", overflow="fold")
-    table.add_column(Text(model), overflow="fold")
-    values = max((row.cells[0].text.cell_len for row in rows), default=0)
+    table.add_column(Text(model), overflow="fold", min_width=values + margins + 1)
     family = rows[0].family if len(rows) >= _MANY_ROWS else None
     for row in rows:
         if family not in (None, row.family):
@@ -333,8 +338,7 @@ def _down(
             table.add_row(*(_folded(word, size) for word, size in zip(lead, first)), *cells)
         if ends_with_margin and any(row.has_interval for row, _, _ in part):
             table.add_section()
-            margins = [max((cell.margin for cell in row.cells), key=_margin_size) for row, _, _ in part]
-            table.add_row("widest", *[""] * (len(heads) - 1), *(Text(margin, style="dim") for margin in margins))
+            table.add_row("widest", *[""] * (len(heads) - 1), *(Text(row.widest, style="dim") for row, _, _ in part))
         tables.append(table)
     return tables
 
