@@ -18,7 +18,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 import weft
-from weft.report.terminal import comparison_tables
+from weft.report.terminal import comparison_tables, verdicts_of
 from weft.result import MetricValue, Result
 from weft.significance import flips, measures
 from weft.significance.corrections import CORRECTIONS, FAMILIES, adjust
@@ -644,6 +644,14 @@ def test_the_winner_is_starred_in_its_own_direction():
     }
     p = [word.strip() for word in head].index("p")
     assert all("*" in line[p] for line in lines)
+
+
+def test_the_verdicts_are_those_of_the_compared_metrics(pair):
+    """Of several cut-offs the usual one is told, unless only others were compared."""
+    made = [joined(*(result(name, values, metric=f"MRR@{k}") for k in (5, 10))) for name, values in zip("ab", pair)]
+    assert [verdict.metric for verdict in verdicts_of(weft.compare(made))] == ["MRR@10"]
+    (verdict,) = verdicts_of(weft.compare(made, metrics="MRR@5"))
+    assert (verdict.metric, verdict.leader, verdict.significant) == ("MRR@5", "b", False)
 
 
 METRICS = {"Up@1": {}, "Down@1": {"higher_is_better": False}, "Odd@1": {"higher_is_better": None}}

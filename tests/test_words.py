@@ -368,6 +368,17 @@ def test_the_data_in_words():
     assert both["users without a relevant item"] == "1, left out of the means (als); count 0 (b)"
 
 
+def test_what_is_not_known_is_not_said():
+    assert words.facts(Subject.of(ALS)) == [("model", "als"), ("cut-off", "10")]
+    bare = Subject.of(Result((), "empty"))
+    assert words.facts(bare) == [("model", "empty")] and not any(
+        found(bare) for found in (words.verdicts, words.notes, words.counts, words.definitions, words.provenance)
+    )
+    batches = weft.Evaluator(metrics="MRR@2")
+    batches.update(torch.eye(3), torch.eye(3))
+    assert "ranked" not in dict(words.facts(Subject.of(batches.compute())))
+
+
 def test_lists_in_words():
     lists, truth = {"ann": ["a", "b"], "bob": ["a"]}, {"ann": ["a", "c"], "cyd": ["b"]}
     found = dict(words.facts(Subject.of(weft.evaluate(lists, truth, train={"ann": ["b"]}, metrics="MRR@2"))))

@@ -117,12 +117,15 @@ def _left_out(subject: Subject) -> Iterable[tuple[str, str]]:
         if concerned:
             said = _told(Subject(concerned), fate)
             yield _COUNTS[count], _amount(subject, count) + (f", {said}" if said else "")
-    yield "seen items", _told(subject, _seen)
+    if seen := _told(subject, _seen):
+        yield "seen items", seen
 
 
-def _seen(result: Result) -> str:
+def _seen(result: Result) -> str | None:
     """What became of what users have seen."""
-    if result.settings.get("mask_seen"):
+    if "mask_seen" not in result.settings:
+        return None
+    if result.settings["mask_seen"]:
         return "masked"
     if "seen_in_lists" in result.counts:
         return f"kept, {result.counts['seen_in_lists']:,} in lists"
@@ -130,9 +133,11 @@ def _seen(result: Result) -> str:
     return "not masked" if has_train else "not known, because there is no train"
 
 
-def _offered(result: Result) -> str:
-    """What was ranked."""
+def _offered(result: Result) -> str | None:
+    """What was ranked; whoever adds batches alone knows."""
     settings = result.settings
+    if "strategy" not in settings:
+        return None
     pools = {
         "all": "all items",
         "cold": "items without a train interaction",
@@ -141,7 +146,7 @@ def _offered(result: Result) -> str:
         "listed": "what each list holds",
     }
     pool = pools.get(settings.get("candidates", "all"), str(settings.get("candidates")))
-    if settings.get("strategy", "full") == "full":
+    if settings["strategy"] == "full":
         return pool
     if settings.get("num_negatives") is None:
         said = f"sampled: relevant items among {pool}"
@@ -155,8 +160,10 @@ def _offered(result: Result) -> str:
     return said + ("" if corrected is None else f"; corrected by {corrected}")
 
 
-def _relevance(result: Result) -> str:
-    threshold = result.settings.get("relevance_threshold")
+def _relevance(result: Result) -> str | None:
+    if "relevance_threshold" not in result.settings:
+        return None
+    threshold = result.settings["relevance_threshold"]
     return "ratings above 0" if threshold is None else f"ratings from {threshold:g} on"
 
 
