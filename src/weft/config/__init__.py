@@ -24,7 +24,7 @@ __all__ = ["Configuration", "Data", "Evaluation", "FileSettings", "from_mapping"
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Configuration:
     """Read a YAML file. Paths in it are relative to its folder.
 
-    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `output` key by key, `models` as a whole; new
+    `overrides` has the same sections and wins over the file: `evaluation`, and `data` key by key, all others as a whole; new
     `metrics` replace `complex_metrics` too. Paths in it are relative to the current folder.
     """
     document = read(path)
@@ -85,7 +85,7 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
             if isinstance(holder, dict):  # candidates by name, or from a file: the flag replaces either
                 holder.pop("candidates", None)
     for keys in document.given:
-        if keys[0] in ("data", "models", "output") or keys == ("evaluation", "slices"):
+        if keys[0] in ("data", "models", "output", "report") or keys == ("evaluation", "slices"):
             _from_here(document.values, keys)
 
 
