@@ -165,7 +165,10 @@ def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
         ),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--family", "tests"], "Did you mean 'test'?"),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"], "resamples=0; it must be"),
-        (["demo", "--out", "weft-demo/factors.json"], "cannot be written"),
+        (
+            ["demo", "--out", "weft-demo/factors.json"],
+            "--out weft-demo/factors.json: weft-demo/factors.json is a file; give a folder.",
+        ),
     ],
 )
 def test_a_users_error_is_one_message_and_exit_code_2(demo, call, arguments, message):
