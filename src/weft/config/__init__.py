@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from weft.config.document import Document, Keys, read, without_nothing
+from weft.config.document import Document, Keys, from_home, read, without_nothing
 from weft.config.meaning import check, import_modules
 from weft.config.models import Configuration, Data, Evaluation, FileSettings, Section
 from weft.config.schema import schema
@@ -101,9 +101,9 @@ def _from_here(values: Any, keys: Keys) -> None:
     elif isinstance(given, dict) and "of" in given:  # a slice
         _from_here(values, (*keys, "of"))
     elif isinstance(given, str):
-        holder[keys[-1]] = Path(given).expanduser()
+        holder[keys[-1]] = from_home(given)
     elif isinstance(given, dict) and isinstance(given.get("path"), str):
-        given["path"] = Path(given["path"]).expanduser()
+        given["path"] = from_home(given["path"])
 
 
 def _build(document: Document, folder: Path) -> Configuration:

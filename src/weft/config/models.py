@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from weft.config.document import show
+from weft.config.document import from_home, show
 from weft.errors import SettingError, did_you_mean
 from weft.names import Spec
 
@@ -285,7 +285,7 @@ class FileSettings(Section):
             return _existing(given, None)
         text = _text(given, what="the path of a file")
         folder: Path = (info.context or {}).get("folder", Path())
-        path = folder / Path(text).expanduser()
+        path = folder / from_home(text)
         if not _is_there(path) and (info.context or {}).get("also_here") and _is_there(Path(text)):
             return Path(text)  # where WarpRec looks
         return _existing(path, Path(text) if folder != Path() else None)
@@ -622,7 +622,7 @@ def _reader(where: str) -> Callable[[FileSettings], Any]:
 def _placed(written: str, info: ValidationInfo) -> Path:
     """A path as it stands in a file: relative to the folder of the file."""
     folder: Path = (info.context or {}).get("folder", Path())
-    return folder / Path(written).expanduser()
+    return folder / from_home(written)
 
 
 class Configuration(Section):
