@@ -269,6 +269,14 @@ def test_parts_are_put_together(whole, expected, tmp_path):
         first.merge(evaluator(**{**KEPT, "exposure": False}))
 
 
+def test_no_other_number_moves():
+    how = {"metrics": ["nDCG", "UserMADRanking", "GAUC", "ARP"], "top_k": CUTOFFS, "bootstrap": 20}
+    without, counted = (fed([EVERYONE[:9], EVERYONE[9:]], **how, exposure=exposure).compute() for exposure in (False, True))
+    assert without.exposure is None and counted.exposure is not None
+    assert (counted.notes, counted.counts, counted.settings) == (without.notes, without.counts, without.settings)
+    assert repr(counted.values) == repr(without.values)  # as text, NaN equals NaN
+
+
 def test_users_who_come_again_count_once(whole):
     twice = fed([EVERYONE[:9], EVERYONE[4:]], **KEPT, repeated_users="drop").compute()
     for name in ("exposure", "popularity"):
