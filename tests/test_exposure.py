@@ -372,6 +372,10 @@ def test_labels_are_only_what_is_known():
     plain = weft.Evaluator(metrics=["nDCG"], top_k=[2], per_user=True)
     plain.update(SCORES, TARGET, EVERYONE)
     assert plain.compute().user_labels is None
+    # Rows that nobody named are nobody's.
+    unnamed = weft.Evaluator(metrics=["nDCG"], top_k=[2], train=TRAIN, mask_seen=False, per_user=True)
+    unnamed.update(SCORES, TARGET)
+    assert unnamed.compute().per_user is not None and unnamed.compute().user_labels is None
     # Where nothing is masked, users may be no rows of train.
     made = weft.Evaluator(metrics=["nDCG"], top_k=[2], train=TRAIN[:20], mask_seen=False, per_user=True)
     made.update(SCORES, TARGET, EVERYONE)

@@ -187,7 +187,7 @@ def demo(
 ) -> None:
     """Evaluate three recommenders on the embedded data set, print a table, write the results as JSON and a report.
 
-    Needs no files and no network. The report needs the extra weft[report].
+    Needs no files and no network; the report needs the extra "report": pip install 'weft\\[report]'
     """
     _check_folder(out, f"--out {out}")
     with _steps(6) as step:
