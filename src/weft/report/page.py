@@ -1,16 +1,70 @@
-"""The report as one HTML page."""
+"""The report as one HTML page: nothing is fetched, and nothing runs but the code that its content security policy names."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import altair as alt
+import vl_convert
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+
+from weft.report import words
+from weft.report.charts import Figure, figures
+from weft.report.page_tables import FEW, label_values, legend, value_tables
 from weft.report.subject import Subject
 from weft.result import write_whole
+
+_MANY_ROWS = 40  # of the table; with more, one cut-off is shown first
+_USUAL_CUTOFF = 10
+_DIGITS = 6  # of numbers in the data behind charts and tables
+_UNNAMED = "(unnamed)"
 
 
 def render(subject: Subject, *, title: str | None = None) -> str:
     """The text of the page."""
-    return f"<!doctype html><title>{title or 'Weft'}</title>{len(subject.models)}"
+    drawn = figures(subject)
+    datasets: dict[str, Any] = {}
+    charts = [_chart(number, figure, datasets) for number, figure in enumerate(drawn)]
+    tables, labelled = value_tables(subject), label_values(subject)
+    cutoffs = sorted({metric.cutoff for table in tables for metric in table.metrics if metric.cutoff is not None})
+    is_long = sum(len(table.rows) for table in tables) > _MANY_ROWS
+    style = _asset("page.css") + "".join(table.style for table in tables)
+    library, script = _library(), _asset("page.js")
+    document = _template().render(
+        title=title if title is not None else _title(subject),
+        policy=_policy([library, script], [style]),
+        style=Markup(style),
+        library=Markup(library),
+        script=Markup(script),
+        models=subject.models,
+        facts=words.facts(subject),
+        verdicts=words.verdicts(subject),
+        tables=tables,
+        are_metrics_down=len(subject.models) <= FEW,
+        legend=legend(subject, tables),
+        cutoffs=cutoffs,
+        first_cutoff=(_USUAL_CUTOFF if _USUAL_CUTOFF in cutoffs else cutoffs[0]) if is_long and len(cutoffs) > 1 else None,
+        labelled=_as_json(_plain(labelled)),
+        num_labelled=len(labelled["rows"]),
+        charts=charts,
+        datasets={name: _as_json(rows) for name, rows in datasets.items()},
+        notes=words.notes(subject),
+        definitions=words.definitions(subject),
+        provenance=words.provenance(subject),
+        rerun=words.rerun(subject),
+    )
+    return document + "\n"
 
 
 def write(text: str, path: str | Path) -> Path:
@@ -18,3 +72,118 @@ def write(text: str, path: str | Path) -> Path:
     path = Path(path)
     write_whole({path: lambda file: file.write(text.encode())})
     return path
+
+
+def _title(subject: Subject) -> str:
+    models = [model or _UNNAMED for model in subject.models]
+    if len(models) == 1:
+        return f"Evaluation of {models[0]}"
+    return f"Comparison of {', '.join(models[:-1])} and {models[-1]}" if len(models) <= FEW else f"Comparison of {len(models)} models"
+
+
+# ------------------------------------------------------------------------------------------------------------ the frame
+
+
+@cache
+def _library() -> str:
+    """The JavaScript that draws the charts, of the version for which Altair writes them."""
+    version = re.match(r"v\d+\.\d+", alt.SCHEMA_VERSION)
+    assert version is not None, alt.SCHEMA_VERSION
+    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version.group())
+    # What would end or confuse the element that holds it stands only inside strings and patterns, where a backslash does no harm.
+    return re.sub(r"<(?=/script|script|!--)", r"\\x3c", code.replace("\r\n", "\n"), flags=re.IGNORECASE)
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("weft.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"prose": _prose, "shown": lambda name: name or _UNNAMED}
+    return environment.from_string(_asset("page.html.jinja"))
+
+
+def _policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
+    """Nothing is loaded, and nothing runs or is styled but the texts that are given."""
+
+    def digests(texts: Iterable[str]) -> str:
+        return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts)
+
+    return (
+        f"default-src 'none'; script-src {digests(scripts)}; style-src {digests(styles)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _prose(text: str) -> Markup:
+    """Paragraphs, with what stands between backticks as code."""
+    paragraphs = []
+    for paragraph in filter(None, (part.strip() for part in text.split("\n\n"))):
+        parts = re.split(r"`+([^`]+)`+", paragraph)
+        shown = [Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)]
+        paragraphs.append(Markup("<p>{}</p>").format(Markup("").join(shown)))
+    return Markup("").join(paragraphs)
+
+
+def _as_json(content: Any) -> Markup:
+    """JSON that an element `script` can hold, whatever its texts are."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    signs = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+    return Markup(text.translate(str.maketrans(signs)))
+
+
+def _plain(content: Any) -> Any:
+    """The same for JSON: shorter numbers, and null for what is undefined."""
+    if isinstance(content, Mapping):
+        return {str(name): _plain(one) for name, one in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain(one) for one in content]
+    if isinstance(content, float):
+        if not math.isfinite(content):
+            return None
+        short = float(f"{content:.{_DIGITS}g}")
+        return int(short) if short.is_integer() and abs(short) < 2**53 else short
+    return content if content is None or isinstance(content, (str, int, bool)) else str(content)
+
+
+# ----------------------------------------------------------------------------------------------------------- the charts
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A chart with its words and its data; `spec` and `table` are JSON."""
+
+    number: int
+    kind: str
+    title: str
+    text: str
+    spec: Markup
+    table: Markup
+    num_rows: int
+
+
+def _chart(number: int, figure: Figure, datasets: dict[str, Any]) -> _Chart:
+    """The chart for the page; its data go to `datasets`, which several charts may share."""
+    # Whatever transformer somebody has set for their notebooks: here the data are in the page, all of them, by name.
+    with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
+        spec = figure.chart.to_dict()
+    for name, rows in spec.pop("datasets", {}).items():
+        datasets[name] = _columns(rows)
+        spec.setdefault("datasets", {})[name] = None
+    spec["background"] = "transparent"
+    spec.setdefault("config", {})["aria"] = False  # the page describes the chart as a whole
+    table = {"columns": figure.table.columns, "rows": [list(row) for row in figure.table.iter_rows()]}
+    return _Chart(
+        number, figure.kind, figure.title, figure.text, _as_json(_plain(spec)), _as_json(_plain(table)), figure.table.height
+    )
+
+
+def _columns(rows: Sequence[Any]) -> Any:
+    """Rows with the same keys without repeating these."""
+    keys = list(rows[0]) if rows and isinstance(rows[0], dict) else []
+    if not keys or any(not isinstance(row, dict) or list(row) != keys for row in rows):
+        return _plain(rows)
+    return {"columns": keys, "rows": _plain([list(row.values()) for row in rows])}
