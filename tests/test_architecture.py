@@ -26,6 +26,7 @@ STATIONS = [
     "shown",
     "result",
     "uncertainty",
+    "exposure",
     "composition",
     "telling",
     "tallies",

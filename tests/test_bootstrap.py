@@ -71,7 +71,7 @@ def contributions(made):
 
 def resamples_of(made):
     """What every value is in each resample, and its acceleration, by name."""
-    values = tuple(made.composition.values(made.sums))
+    values = tuple(made.composition.values(made.composition.ledger.read(made.sums)))
     return made.composition.resample(contributions(made), values, made.bootstrap, made.rule.seed)
 
 
@@ -80,7 +80,10 @@ def resampled(made):
     return {
         name: values
         for name, (values, _) in made.composition.resample(
-            contributions(made), tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
+            contributions(made),
+            tuple(made.composition.values(made.composition.ledger.read(made.sums))),
+            made.bootstrap,
+            made.rule.seed,
         ).items()
     }
 
@@ -294,7 +297,10 @@ def test_acceleration_of_formulas_leaves_out_users_or_groups():
     one_by_one = {
         name: bend
         for name, (_, bend) in made.composition.resample(
-            contributions(made), tuple(made.composition.values(made.sums)), made.bootstrap, made.rule.seed
+            contributions(made),
+            tuple(made.composition.values(made.composition.ledger.read(made.sums))),
+            made.bootstrap,
+            made.rule.seed,
         ).items()
     }
     for name in ("Gini@3", "AUC"):

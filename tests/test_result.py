@@ -438,6 +438,7 @@ def test_a_clean_run_has_nothing_to_say():
         "evaluated_users": 3,
         "relevant_items": 3,
         "items": 4,
+        "train_interactions": 1,
     }
 
 

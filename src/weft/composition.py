@@ -19,10 +19,10 @@ from weft.data import Label, Labels
 from weft.errors import InputError, SettingError
 from weft.metrics.base import BaseMetric
 from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
-from weft.metrics.totals import Ledger, Total
+from weft.metrics.totals import Exposure, Ledger, Sums, Total
 from weft.names import Spec
 from weft.registry import build, expand
-from weft.result import SLICE_COLUMNS, MetricValue, slice_schema
+from weft.result import SLICE_COLUMNS, MetricValue, schema_of
 from weft.uncertainty import Contributions, Floats, Resampling
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Group:
 class Composition:
     """Metrics by name at their cut-offs, with the inputs that they need and how the run counts.
 
-    `own`: metrics that keep states of their own; all others are formulas over the sums of the `ledger`.
+    `own`: metrics that keep states of their own; all others are formulas over the sums of the `ledger`. `exposure`: the number of
+    items whose recommendations are counted at every cut-off, whether a metric asks for it or not.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Composition:
         inputs: Mapping[str, Any],
         counting: Mapping[str, Any],
         slices: Mapping[str, Labels],
+        exposure: int | None = None,
     ) -> None:
         self.classes = expand(metrics, cutoffs, available=set(inputs))
         self.specs = tuple(self.classes)
@@ -62,7 +64,7 @@ class Composition:
         found = {spec: group.metric for group in self._groups for spec in group.specs}
         self.formulas = {spec: found[spec] for spec in self.specs if spec in found}
         self._user_means = [group for group in self._groups if isinstance(group.metric, UserMean) and group.metric.has_user_values]
-        self.ledger = self._make_ledger()
+        self.ledger = self._make_ledger(exposure)
 
     def _fuse(self, inputs: Mapping[str, Any], counting: Mapping[str, Any]) -> tuple[list[Group], dict[Spec, BaseMetric]]:
         """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
@@ -81,12 +83,14 @@ class Composition:
                 own[spec] = build(spec, of=self.classes[spec], inputs=inputs, **counting)
         return list(groups.values()), own
 
-    def _make_ledger(self) -> Ledger:
+    def _make_ledger(self, exposure: int | None) -> Ledger:
         """All that the metrics add up, what several of them need once."""
         wanted: dict[Total, set[int]] = {}
         for group in self._groups:
             for total in group.metric.totals():
                 wanted.setdefault(total, set()).update(group.cutoffs or (1,))
+        if exposure is not None and self.cutoffs:
+            wanted.setdefault(Exposure(exposure), set()).update(self.cutoffs)
         return Ledger(wanted, self.slices)
 
     @property
@@ -123,9 +127,8 @@ class Composition:
 
     # --------------------------------------------------------------------------------------------- from sums to values
 
-    def values(self, sums: Tensor) -> Iterator[MetricValue]:
-        """All values, from the sums of the ledger and the states of metrics that have their own."""
-        read = self.ledger.read(sums)
+    def values(self, read: Callable[[int | None], Sums]) -> Iterator[MetricValue]:
+        """All values, from the sums of the ledger (`Ledger.read`) and the states of metrics that have their own."""
         for spec in self.specs:
             metric: BaseMetric
             cells: Mapping[tuple[Label, ...], Tensor] = {}
@@ -160,7 +163,7 @@ class Composition:
                         str(spec.at(None)), spec.k, _finite(spec, formula, found.value), found.std_error, found.users
                     )
                     rows.append((name, str(label), *(getattr(value, column) for column in SLICE_COLUMNS[2:])))
-        return pl.DataFrame(rows, schema=slice_schema(), orient="row")
+        return pl.DataFrame(rows, schema=schema_of("slices"), orient="row")
 
     def resample(
         self, kept: Contributions | None, values: tuple[MetricValue, ...], number: int, seed: int

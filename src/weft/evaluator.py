@@ -22,14 +22,15 @@ from weft.data.devices import float_type, host_sees, moving, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
-from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
+from weft.errors import InputError, MissingInput, SettingError, one_of, true_or_false, whole_number
+from weft.exposure import frames as exposure_frames
 from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
 from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
 from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
 from weft.registry import as_list
-from weft.result import MetricValue, Result
+from weft.result import MetricValue, Result, slice_column
 from weft.tallies import Tallies
 from weft.telling import Pass, items_without, notes_of, notes_of_intervals, undefined
 from weft.uncertainty import Contributions, Resampled, interval
@@ -57,7 +58,8 @@ class Evaluator(nn.Module):
     `bootstrap=1000` gives intervals by so many resamples of the users, which depend on `seed` and the users' numbers alone. What
     each user adds to the sums is kept for it: 8 bytes per mean and cut-off, 12 per further term, such as a place of a list, or a
     masked item where a metric asks what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a
-    value per user are then also given by label.
+    value per user are then also given by label. `exposure=True` counts at every cut-off how often each item is recommended (8 bytes
+    per item and cut-off), for `Result.exposure` and `Result.popularity`.
 
     `repeated_users="drop"` counts each user once, also if another process has met the same: the first row of a user's number stays.
     What each user adds is kept for it, as for `bootstrap`. Otherwise every row counts, and the result says how many were repeated.
@@ -92,6 +94,7 @@ class Evaluator(nn.Module):
         per_user: bool = False,
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
+        exposure: bool = False,
         empty_users: str | None = None,
         repeated_users: str | None = None,
         profile: str | None = None,
@@ -106,7 +109,7 @@ class Evaluator(nn.Module):
         self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.correction = Correction.chosen(correction) if isinstance(correction, str) else correction
-        self.keeps_per_user = per_user
+        self.keeps_per_user, self.keeps_exposure = per_user, true_or_false("exposure", exposure)
         self.profile = None if profile is None else find_profile(profile)
         chosen = choose(self.profile, ties=ties, empty_users=empty_users)
         self.empty_users = one_of("empty_users", chosen["empty_users"], EMPTY_USERS)
@@ -120,7 +123,14 @@ class Evaluator(nn.Module):
         self.slices = {
             name: labels_by_number(given, f"slices[{name!r}]", "user", self.num_users) for name, given in dict(slices or {}).items()
         }
-        self.composition = Composition(wanted, as_cutoffs(top_k), inputs=self.inputs, counting=self._counting(), slices=self.slices)
+        self.composition = Composition(
+            wanted,
+            as_cutoffs(top_k),
+            inputs=self.inputs,
+            counting=self._counting(),
+            slices=self.slices,
+            exposure=self._exposed_items() if self.keeps_exposure else None,
+        )
         self.specs, self.cutoffs, self.depth = self.composition.specs, self.composition.cutoffs, self.composition.depth
         self.own_metrics = nn.ModuleList(self.composition.own.values())
         if self.drops_repeats:
@@ -189,6 +199,11 @@ class Evaluator(nn.Module):
                 self.num_items = inputs[name].size if self.num_items is None else self.num_items
         sizes = {"num_users": self.num_users, "num_items": self.num_items}
         return inputs | {name: size for name, size in sizes.items() if size is not None}
+
+    def _exposed_items(self) -> int:
+        if self.num_items is None:
+            raise MissingInput("exposure=True counts the recommendations of each item and needs num_items=, or train=.")
+        return self.num_items
 
     def _counting(self) -> dict[str, Any]:
         """How this run counts, for metrics that are alone."""
@@ -405,9 +420,12 @@ class Evaluator(nn.Module):
         counts = self._counter.read(gathered.tallies)
         counts |= {"items": self.num_items or gathered.items_met or 0, **items_without(self.composition, self.inputs)}
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
+        train: Train | None = self.inputs.get("train")
+        counts |= {} if train is None else {"train_interactions": train.total}
         sums = gathered.sums.cpu()
+        read = self.composition.ledger.read(sums)
         with self._own_states(gathered.own):
-            values = tuple(self.composition.values(sums))
+            values = tuple(self.composition.values(read))
         how = (self.rule.name, self.empty_users, self.correction)
         about = Pass(self.composition, self.inputs, *how, gathered.has_lists, gathered.has_candidates, self.drops_repeats)
         notes = notes_of(about, counts)
@@ -415,14 +433,19 @@ class Evaluator(nn.Module):
         if self.bootstrap is not None:
             values, more = self._with_intervals(values, self.bootstrap, contributions)
             notes += more
+        per_user = self._per_user_frame(gathered.rows) if self.keeps_per_user else None
+        exposure, popularity = exposure_frames(self.composition.ledger, read, train)
         return Result(
             values=values,
             counts=counts,
             notes=tuple(notes),
             settings=self._settings(),
             provenance=versions(),
-            per_user=self._per_user_frame(gathered.rows) if self.keeps_per_user else None,
+            per_user=per_user,
             slices=self.composition.by_slice(sums) if self.slices else None,
+            exposure=exposure,
+            popularity=popularity,
+            user_labels=None if per_user is None else self._user_labels(per_user["user"]),
             prefix=self.prefix,
             postfix=self.postfix,
         )
@@ -472,6 +495,23 @@ class Evaluator(nn.Module):
         return pl.DataFrame(
             [pl.Series("user", users.numpy()), *(pl.Series(str(spec), table[:, columns.index(spec)]) for spec in order)]
         )
+
+    def _user_labels(self, users: pl.Series) -> pl.DataFrame | None:
+        """What is known of each user, as `Result.user_labels` has it; None if nothing is."""
+        import polars as pl
+
+        numbers, columns = users.to_numpy(), list[pl.Series]()
+        if "train" in self.inputs:
+            activity = np.diff(self.inputs["train"].cells.offsets)
+            known = numbers < len(activity)  # others may be no rows of train, where nothing is masked
+            found = pl.Series("activity", activity[np.where(known, numbers, 0)] if len(activity) else numbers * 0, dtype=pl.Int64)
+            columns.append(found.set(pl.Series(~known), None))
+        named = {"user_groups": self.inputs["user_groups"]} if "user_groups" in self.inputs else {}
+        for name, labels in (named | {slice_column(name): labels for name, labels in self.slices.items()}).items():
+            codes = labels.codes.values.cpu().numpy()[numbers]
+            texts = pl.Series(name, [*map(str, labels.names), None], dtype=pl.String)
+            columns.append(texts.gather(np.where(codes < 0, len(labels.names), codes)))
+        return pl.DataFrame([users, *columns]) if columns else None
 
     # ---------------------------------------------------------------------------------------------- states that travel
 
@@ -532,7 +572,8 @@ class Evaluator(nn.Module):
         digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
         for name, given in self.inputs.items():
             digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
-        about = {"per_user": self.keeps_per_user, "num_items": self.num_items, "classes of metrics": others}
+        kept = {"per_user": self.keeps_per_user, "exposure": self.keeps_exposure}
+        about = {**kept, "num_items": self.num_items, "classes of metrics": others}
         # Another version may add up something else under the same names.
         return {"weft": versions()["weft"], **self._settings(), **about, **digests}
 

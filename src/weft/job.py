@@ -35,6 +35,8 @@ from weft.sources import RecommendationLists, Source, open_source
 from weft.states import packed, unpacked
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from weft.metrics.base import BaseMetric
 
 MISSING_LISTS = ("zero", "skip")
@@ -196,10 +198,6 @@ class Job:
         if self.problem.unmatched:
             notes.append(f"{self.problem.unmatched:,} rows of train belong to users who are not evaluated")
         files = {argument: str(table.file.path) for argument, table in self.problem.tables.items()}
-        per_user = result.per_user
-        if per_user is not None:
-            per_user = per_user.sort("user")  # processes have their users one after the other
-            per_user = per_user.with_columns(self.problem.users.ids.gather(per_user["user"].to_numpy()).alias("user"))
         return replace(
             result,
             name=self.name or _own_name(self.problem.source),
@@ -221,8 +219,16 @@ class Job:
                 **({"slices": dict(self.problem.sliced_by)} if self.problem.sliced_by else {}),
             },
             provenance={**result.provenance, "fingerprint": self.fingerprint(), **({"files": files} if files else {})},
-            per_user=per_user,
+            per_user=self._by_id(result.per_user),
+            user_labels=self._by_id(result.user_labels),
         )
+
+    def _by_id(self, rows: pl.DataFrame | None) -> pl.DataFrame | None:
+        """Rows of users by number, in order (processes have their users one after the other) and with the caller's ids."""
+        if rows is None:
+            return None
+        rows = rows.sort("user")
+        return rows.with_columns(self.problem.users.ids.gather(rows["user"].to_numpy()).alias("user"))
 
 
 def prepare(
@@ -251,6 +257,7 @@ def prepare(
     per_user: bool,
     bootstrap: int | None,
     slices: Mapping[str, Any] | None,
+    exposure: bool,
     empty_users: str | None,
     missing_lists: str | None,
     duplicates: str,
@@ -320,6 +327,7 @@ def prepare(
         per_user=per_user,
         bootstrap=bootstrap,
         slices=problem.slices,
+        exposure=exposure,
         empty_users=chosen["empty_users"],
         profile=profile,
         sync_on_compute=False,  # everybody evaluates what he was given

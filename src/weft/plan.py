@@ -50,7 +50,7 @@ def run(
     found = list(results(configuration, begin, progress=progress, evaluate=evaluate))
     comparisons, warnings = _compare(configuration, found, begin)
     if not configuration.evaluation.save_per_user:  # they were kept for the tests
-        found = [replace(result, per_user=None) for result in found]
+        found = [replace(result, per_user=None, user_labels=None) for result in found]
     return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings))
 
 

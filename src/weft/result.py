@@ -104,16 +104,35 @@ class Interval(NamedTuple):
         return "" if self.kind == "none" else f"{self.low:.4f} to {self.high:.4f}"
 
 
+# The tables about users, which are saved as files of their own, and what notes call them.
+BESIDE = {"per_user": "per-user values", "user_labels": "labels of the users"}
 BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
 SLICE_COLUMNS = ("slice", "group", "metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
 
 
-def slice_schema() -> dict[str, Any]:
-    """The columns of `Result.slices` and their types."""
+# The tables that a result may have beside its values, with their columns.
+FRAMES = {
+    "slices": SLICE_COLUMNS,
+    "exposure": ("k", "items", "recommendations"),
+    "popularity": ("k", "low", "high", "items", "interactions", "recommendations"),
+}
+
+
+def schema_of(frame: str) -> dict[str, Any]:
+    """The columns of a table of `FRAMES` and their types."""
     import polars as pl
 
-    words = dict.fromkeys(("slice", "group", "metric"), pl.String)
-    return dict.fromkeys(SLICE_COLUMNS, pl.Float64) | words | {"k": pl.Int64, "users": pl.Int64}
+    kinds: dict[str, dict[str, Any]] = {
+        "slices": dict.fromkeys(("slice", "group", "metric"), pl.String) | {"k": pl.Int64, "users": pl.Int64},
+        "exposure": {"k": pl.Int64},
+        "popularity": dict.fromkeys(FRAMES["popularity"], pl.Int64),
+    }
+    return dict.fromkeys(FRAMES[frame], pl.Float64) | kinds[frame]
+
+
+def slice_column(name: str) -> str:
+    """The column of `Result.user_labels` that has the labels of a slice: slices may be called `activity` or `user`, too."""
+    return f"slices[{name}]"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +159,8 @@ class Result(Shown):
     # The same by popularity: k, low, high, items, interactions, recommendations. Of the items with low to high train interactions:
     # how many they are, how many train interactions and how many recommendations they have.
     popularity: pl.DataFrame | None = None
-    # Beside `per_user`: user, and what is known of each: activity (train interactions), user_groups, and each slice by its name.
+    # The rows of `per_user` again: user, and what is known of each: activity (train interactions), user_groups (the label), and of
+    # each slice the label, in the column `slice_column(name)`.
     user_labels: pl.DataFrame | None = None
     prefix: str = ""  # of the names in `as_dict`
     postfix: str = ""
@@ -232,20 +252,19 @@ class Result(Shown):
     # --------------------------------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> Path:
-        """Write the result as JSON, and the per-user table, if kept, as Parquet beside it. Whole or not at all."""
+        """Write the result as JSON, and the tables about users, if kept, as Parquet beside it. Whole or not at all."""
         path = Path(path)
         write_whole(self.files(path))
         return path
 
     def files(self, path: Path) -> dict[Path, Writer]:
         """What `save` writes, for `write_whole`: so that the files of several results can be written together."""
-        beside = f"{path.stem}.per_user.parquet" if path.suffix == ".json" else f"{path.name}-per_user.parquet"
-        document = self.to_dict() | {"per_user": None if self.per_user is None else beside}
+        start = f"{path.stem}." if path.suffix == ".json" else f"{path.name}-"
+        beside = {name: table for name in BESIDE if (table := getattr(self, name)) is not None}
+        document = self.to_dict() | {name: f"{start}{name}.parquet" for name in beside}
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        files: dict[Path, Writer] = {path: lambda file: file.write(text.encode())}
-        if self.per_user is not None:
-            files = {path.with_name(beside): self.per_user.write_parquet} | files
-        return files
+        files: dict[Path, Writer] = {path.with_name(document[name]): table.write_parquet for name, table in beside.items()}
+        return files | {path: lambda file: file.write(text.encode())}
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values for JSON: what `save` writes, without the values per user. Undefined is None."""
@@ -259,7 +278,11 @@ class Result(Shown):
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
             "per_user": None,
-            **({} if self.slices is None else {"slices": [_without_nan(row) for row in self.slices.iter_rows(named=True)]}),
+            **{
+                name: [_without_nan(row) for row in table.iter_rows(named=True)]
+                for name in FRAMES
+                if (table := getattr(self, name)) is not None
+            },
         }
 
     # ------------------------------------------------------------------------------------------------------- display
@@ -345,32 +368,34 @@ def load_result(path: str | Path) -> Result:
         )
     try:
         values = tuple(_from_json(row) for row in document["values"])
-        slices = _slices_from_json(document.get("slices"))
+        frames: dict[str, Any] = {name: _frame_from_json(name, document[name]) for name in FRAMES if document.get(name) is not None}
         counts, settings, provenance = (dict(document[key]) for key in ("counts", "settings", "provenance"))
-        name, notes, beside = str(document["name"]), list(document["notes"]), _file_name(document["per_user"])
+        beside = {"per_user": _file_name("per_user", document["per_user"])}
+        beside["user_labels"] = _file_name("user_labels", document.get("user_labels"))
+        name, notes = str(document["name"]), list(document["notes"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or per_user are missing or wrong "
             f"({type(error).__name__}: {error}); evaluate again."
         ) from None
-    per_user = None
-    if beside is not None:
-        per_user = _read_per_user(path.with_name(beside))
-        if per_user is None:
-            notes.append(f"the per-user values were saved as {beside}, which is not beside {path.name}")
-    return Result(values, name, counts, tuple(notes), settings, provenance, per_user, slices)
+    for table, file in beside.items():
+        if file is not None:
+            frames[table] = _read_beside(path.with_name(file))
+            if frames[table] is None:
+                notes.append(f"the {BESIDE[table]} were saved as {file}, which is not beside {path.name}")
+    return Result(values, name, counts, tuple(notes), settings, provenance, **frames)
 
 
-def _file_name(given: Any) -> str | None:
+def _file_name(table: str, given: Any) -> str | None:
     """The name of a file in the same folder, or None; nothing else."""
     if given is None:
         return None
     if not isinstance(given, str) or Path(given).name != given:
-        raise ValueError(f"per_user is {given!r}, not the name of a file in the same folder")
+        raise ValueError(f"{table} is {given!r}, not the name of a file in the same folder")
     return given
 
 
-def _read_per_user(path: Path) -> pl.DataFrame | None:
+def _read_beside(path: Path) -> pl.DataFrame | None:
     import polars as pl
 
     if not path.exists():
@@ -393,16 +418,14 @@ def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(item, float) and math.isnan(item) else item for key, item in row.items()}
 
 
-def _slices_from_json(rows: list[dict[str, Any]] | None) -> pl.DataFrame | None:
-    if rows is None:
-        return None
+def _frame_from_json(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     import polars as pl
 
     try:
-        table = pl.DataFrame([{column: row[column] for column in SLICE_COLUMNS} for row in rows], schema=slice_schema())
+        table = pl.DataFrame([{column: row[column] for column in FRAMES[name]} for row in rows], schema=schema_of(name))
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"slices: {str(error).partition(chr(10))[0]}") from None
-    return table.with_columns(pl.col("value", "std_error", "ci_low", "ci_high").fill_null(math.nan))
+        raise ValueError(f"{name}: {str(error).partition(chr(10))[0]}") from None
+    return table.with_columns(pl.col(pl.Float64).fill_null(math.nan))
 
 
 def _from_json(row: dict[str, Any]) -> MetricValue:

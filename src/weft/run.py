@@ -40,6 +40,7 @@ def evaluate(
     per_user: bool = False,
     bootstrap: int | None = None,
     slices: Mapping[str, Any] | None = None,
+    exposure: bool = False,
     empty_users: str | None = None,
     missing_lists: str | None = None,
     duplicates: str = "error",
@@ -90,7 +91,7 @@ def evaluate(
         Estimate from sampled ranks what ranking all items would give: `"rank_estimate"` or `"bias_variance"` (`gamma`, 0.1: how
         much variance weighs against bias).
     per_user
-        Keep a value per user, metric and cut-off, as `result.per_user`.
+        Keep a value per user, metric and cut-off, as `result.per_user`, and what is known of each user, as `result.user_labels`.
     bootstrap
         Percentile and BCa intervals of every metric from so many resamples of the users. Until the end this keeps 8 bytes per user,
         mean and cut-off, and 12 per further term that a user adds, such as a place of a list.
@@ -98,6 +99,10 @@ def evaluate(
         Metrics by groups of users, as `result.slices`: by name a label per user as in `user_groups`, `"quantiles(4)"` or
         `"bins(5, 20)"` of `activity` (train interactions) or `item_popularity` (of the relevant items, in train), or
         `{"of": a number per user, "by": "quantiles(4)"}`.
+    exposure
+        Count how often each item is recommended at every cut-off of a metric: `result.exposure` and, with train,
+        `result.popularity` tell how recommendations are spread. Where a metric such as Gini counts them anyway, they are there
+        without it.
     empty_users, missing_lists
         Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the truth without scores or a list:
         `"zero"` (default) or `"skip"`.

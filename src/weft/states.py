@@ -149,6 +149,7 @@ def _settings(evaluator: Evaluator) -> dict[str, Any]:
         "ties": evaluator.rule.name,
         "seed": evaluator.rule.seed,
         "per_user": evaluator.keeps_per_user,
+        "exposure": evaluator.keeps_exposure,
         "bootstrap": evaluator.bootstrap,
         "empty_users": evaluator.empty_users,
         "repeated_users": evaluator.repeated_users,

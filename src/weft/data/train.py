@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,20 @@ from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, real_number
 
 _USERS_AT_ONCE = 1024
+
+
+class ByPopularity(NamedTuple):
+    """Items in bins by their interactions: 0, 1, 2 to 3, 4 to 7 and so on, up to the most that an item has."""
+
+    bins: Column  # of each item
+    items: NDArray[np.int64]  # how many there are in each bin
+    interactions: NDArray[np.int64]  # how many these have
+
+    @property
+    def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The fewest and the most interactions that an item of each bin can have."""
+        first = np.arange(len(self.items), dtype=np.int64)
+        return (1 << first) // 2, (1 << first) - 1
 
 
 class Train:
@@ -93,6 +107,13 @@ class Train:
     def popularity(self) -> Column:
         """n_i as a column."""
         return Column(torch.as_tensor(self.item_counts, dtype=torch.float64))
+
+    @cached_property
+    def by_popularity(self) -> ByPopularity:
+        """The items in bins, each twice as wide as the one before."""
+        bins = np.frexp(self.item_counts)[1].astype(np.int64)  # how many binary digits a number has
+        interactions = np.bincount(bins, weights=self.item_counts).astype(np.int64)
+        return ByPopularity(Column(torch.as_tensor(bins)), np.bincount(bins), interactions)
 
     def popularity_or(self, unseen: float) -> Column:
         """The same, with another number for items without an interaction."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.names import print_cell
-from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, slice_schema, write_whole
+from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, schema_of, write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ def slices(results: Sequence[Result]) -> pl.DataFrame:
     import polars as pl
 
     found = [result.slices.select(pl.lit(result.name).alias("model"), pl.all()) for result in results if result.slices is not None]
-    return pl.concat(found) if found else pl.DataFrame(schema={"model": pl.String, **slice_schema()})
+    return pl.concat(found) if found else pl.DataFrame(schema={"model": pl.String, **schema_of("slices")})
 
 
 def slices_to_csv(results: Sequence[Result]) -> str:

@@ -1,0 +1,16 @@
+"""The packages that only the extra `weft[report]` brings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from weft.errors import MissingExtra
+
+
+def require() -> None:
+    """Import Altair, Jinja and vl-convert; where one of them is missing, say how to install them."""
+    try:
+        for package in ("altair", "jinja2", "vl_convert"):
+            import_module(package)
+    except ImportError as error:
+        raise MissingExtra("a report needs Altair, Jinja and vl-convert; install them with: pip install 'weft[report]'") from error
