@@ -1,5 +1,7 @@
 """The report as one HTML page: nothing is fetched, and nothing runs but the code that its content security policy names."""
 
+# ruff: noqa: E402 (what is missing is said before it is imported)
+
 from __future__ import annotations
 
 import base64
@@ -14,6 +16,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from weft.report.extra import require
+
+require()
+
 import altair as alt
 import vl_convert
 from jinja2 import Environment, StrictUndefined
@@ -25,7 +31,7 @@ from weft.report.page_tables import FEW, label_values, legend, value_tables
 from weft.report.subject import Subject
 from weft.result import write_whole
 
-_MANY_ROWS = 40  # of the table; with more, one cut-off is shown first
+_MANY_VALUES = 200  # with more, one cut-off is shown first
 _USUAL_CUTOFF = 10
 _DIGITS = 6  # of numbers in the data behind charts and tables
 _UNNAMED = "(unnamed)"
@@ -38,10 +44,10 @@ def render(subject: Subject, *, title: str | None = None) -> str:
     charts = [_chart(number, figure, datasets) for number, figure in enumerate(drawn)]
     tables, labelled = value_tables(subject), label_values(subject)
     cutoffs = sorted({metric.cutoff for table in tables for metric in table.metrics if metric.cutoff is not None})
-    is_long = sum(len(table.rows) for table in tables) > _MANY_ROWS
+    is_long = sum(len(row.cells) for table in tables for row in table.rows) > _MANY_VALUES
     style = _asset("page.css") + "".join(table.style for table in tables)
     library, script = _library(), _asset("page.js")
-    document = _template().render(
+    document: str = _template().render(
         title=title if title is not None else _title(subject),
         policy=_policy([library, script], [style]),
         style=Markup(style),
@@ -64,7 +70,7 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         provenance=words.provenance(subject),
         rerun=words.rerun(subject),
     )
-    return document + "\n"
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", document) + "\n"  # what is no Unicode text cannot be written
 
 
 def write(text: str, path: str | Path) -> Path:
@@ -78,7 +84,9 @@ def _title(subject: Subject) -> str:
     models = [model or _UNNAMED for model in subject.models]
     if len(models) == 1:
         return f"Evaluation of {models[0]}"
-    return f"Comparison of {', '.join(models[:-1])} and {models[-1]}" if len(models) <= FEW else f"Comparison of {len(models)} models"
+    return (
+        f"Comparison of {', '.join(models[:-1])} and {models[-1]}" if len(models) <= FEW else f"Comparison of {len(models)} models"
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ the frame
@@ -131,8 +139,7 @@ def _prose(text: str) -> Markup:
 def _as_json(content: Any) -> Markup:
     """JSON that an element `script` can hold, whatever its texts are."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    signs = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-    return Markup(text.translate(str.maketrans(signs)))
+    return Markup(text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}))
 
 
 def _plain(content: Any) -> Any:

@@ -71,7 +71,7 @@ class ValueTable:
 
 
 def value_tables(subject: Subject) -> list[ValueTable]:
-    """Every value that is not about a label; if there are many models, in a table for each family and cut-off that fits on paper."""
+    """Every value that is not about a label. If there are many models: a table for each family and cut-off, fit for paper."""
     lines = [line for line in subject.lines if not _some(line).cell]
     metrics = [_metric(line) for line in lines]
     grid = subject.comparison.grid(subject.test) if subject.comparison is not None and subject.test is not None else {}
@@ -107,7 +107,9 @@ def legend(subject: Subject, tables: Sequence[ValueTable]) -> list[str]:
     """What to know to read the tables."""
     cells = [cell for table in tables for row in table.rows for cell in row.cells]
     kinds = {value.interval.kind for result in subject.results.values() for value in result.values if not value.cell}
-    said = ["★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"] if any(c.is_best for c in cells) else []
+    said = (
+        ["★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"] if any(c.is_best for c in cells) else []
+    )
     if kinds & {"normal", "bootstrap", "BCa"}:
         shown = [
             *(["± half the width of the normal 95 % interval"] if "normal" in kinds else []),
@@ -147,9 +149,7 @@ def _cells(models: Sequence[str], line: Line, compared: Mapping[str, Cell]) -> l
         margin = {"none": "", "normal": f"± {(high - low) / 2:.{digits}f}"}.get(kind, f"[{low:.{digits}f}, {high:.{digits}f}]")
         ends = "" if kind == "none" else f" {low:.6g} {high:.6g}"
         mark = compared[model].mark if model in compared else ""
-        found.append(
-            ValueCell(f"{value.value:.{digits}f}", margin, line.is_best(value), mark, f"{_number(value.value)}{ends}")
-        )
+        found.append(ValueCell(f"{value.value:.{digits}f}", margin, line.is_best(value), mark, f"{_number(value.value)}{ends}"))
     return found
 
 
@@ -159,7 +159,7 @@ def _number(number: float) -> str:
 
 
 def _digits(line: Line) -> int:
-    """How many digits behind the point the values of a line need: four, fewer for large numbers, more for tiny ones, none for counts."""
+    """How many digits behind the point: four, fewer for large numbers, more for tiny ones, none for counts."""
     known = [value for value in line.values if value is not None and math.isfinite(value.value)]
     largest = max((abs(value.value) for value in known), default=0.0)
     if all(value.value.is_integer() and value.interval.kind == "none" for value in known) and largest > 1:

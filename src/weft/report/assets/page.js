@@ -98,13 +98,14 @@ const pad = (text, width) => " ".repeat(Math.max(0, width - wide(text)));
 
 const LATEX = {
   "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}", ">": "\\textgreater{}",
-  "|": "\\textbar{}", "†": "\\textdagger{}", "±": "$\\pm$", "[": "{[}", "]": "{]}", "*": "{*}",
+  "|": "\\textbar{}", "†": "\\textdagger{}", "[": "{[}", "]": "{]}", "*": "{*}",
   ...Object.fromEntries([..."&%$#_{}"].map((sign) => [sign, `\\${sign}`])),
 };
 
 const FORMS = {
   markdown: {
     escape: (text) => oneLine(text).replace(/[\\`*_[\]<>|~&#]/g, "\\$&"),
+    margin: (text) => FORMS.markdown.escape(text),
     bold: (text) => `**${text}**`,
     mark: (text) => ` ${text}`,
     table({ head, rows }) {
@@ -121,6 +122,7 @@ const FORMS = {
       if (/^-\d\S*$/.test(plain)) return `$-$${plain.slice(1)}`;
       return [...plain].map((sign) => LATEX[sign] ?? sign).join("");
     },
+    margin: (text) => FORMS.latex.escape(text).replace("±", "$\\pm$"),
     bold: (text) => `\\textbf{${text}}`,
     mark: (text) => `\\textsuperscript{${text}}`,
     table({ head, rows }) {
@@ -144,12 +146,12 @@ function tablesShown() {
 }
 
 function tablesAsText(form) {
-  const { escape, bold, mark, table, notes } = FORMS[form];
+  const { escape, margin, bold, mark, table, notes } = FORMS[form];
   const value = (cell) => {
     const best = cell.querySelector("b");
     const text = escape(cell.firstElementChild === best ? best.lastChild.textContent : cell.firstChild.textContent);
-    const [margin, letters] = ["small", "sup"].map((tag) => escape(cell.querySelector(tag).textContent));
-    return (best ? bold(text) : text) + (margin ? ` ${margin}` : "") + (letters ? mark(letters) : "");
+    const [interval, letters] = ["small", "sup"].map((tag) => cell.querySelector(tag).textContent);
+    return (best ? bold(text) : text) + (interval ? ` ${margin(interval)}` : "") + (letters ? mark(escape(letters)) : "");
   };
   const texts = tablesShown().map(({ head, rows }) =>
     table({ head: head.map(escape), rows: rows.map(([name, ...cells]) => [escape(nameOf(name)), ...cells.map(value)]) }));
