@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
-from weft.names import parse
+from weft.names import parse, split_cell
 from weft.registry import find
 from weft.report.tables import Line, lines
 from weft.result import Result
@@ -76,6 +76,6 @@ class Subject:
 def family_of(name: str) -> str:
     """The family of a metric, by its name; that of metrics that are not registered here is "other"."""
     try:
-        return find(parse(name.partition("[")[0]).name).family
+        return find(parse(split_cell(name)[0]).name).family
     except (UnknownMetric, SettingError):
         return "other"
