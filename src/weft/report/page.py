@@ -31,7 +31,7 @@ from weft.report.page_tables import FEW, label_values, legend, value_tables
 from weft.report.subject import Subject
 from weft.result import write_whole
 
-_MANY_VALUES = 200  # with more, one cut-off is shown first
+_MANY_VALUES = 100  # with more, one cut-off is shown first
 _USUAL_CUTOFF = 10
 _DIGITS = 6  # of numbers in the data behind charts and tables
 _UNNAMED = "(unnamed)"
@@ -92,12 +92,15 @@ def _title(subject: Subject) -> str:
 # ------------------------------------------------------------------------------------------------------------ the frame
 
 
+def _version() -> str:
+    """Of Vega-Lite, in which Altair writes charts: `v6.4`."""
+    return ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+
+
 @cache
 def _library() -> str:
-    """The JavaScript that draws the charts, of the version for which Altair writes them."""
-    version = re.match(r"v\d+\.\d+", alt.SCHEMA_VERSION)
-    assert version is not None, alt.SCHEMA_VERSION
-    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version.group())
+    """The JavaScript that draws the charts."""
+    code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
     # What would end or confuse the element that holds it stands only inside strings and patterns, where a backslash does no harm.
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", code.replace("\r\n", "\n"), flags=re.IGNORECASE)
 
@@ -110,7 +113,7 @@ def _asset(name: str) -> str:
 @cache
 def _template() -> Any:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"prose": _prose, "shown": lambda name: name or _UNNAMED}
+    environment.filters |= {"prose": _prose, "code": _with_code, "told": _told, "shown": lambda name: name or _UNNAMED}
     return environment.from_string(_asset("page.html.jinja"))
 
 
@@ -128,12 +131,20 @@ def _policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
 
 def _prose(text: str) -> Markup:
     """Paragraphs, with what stands between backticks as code."""
-    paragraphs = []
-    for paragraph in filter(None, (part.strip() for part in text.split("\n\n"))):
-        parts = re.split(r"`+([^`]+)`+", paragraph)
-        shown = [Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)]
-        paragraphs.append(Markup("<p>{}</p>").format(Markup("").join(shown)))
-    return Markup("").join(paragraphs)
+    paragraphs = filter(None, (part.strip() for part in text.split("\n\n")))
+    return Markup("").join(Markup("<p>{}</p>").format(_with_code(paragraph)) for paragraph in paragraphs)
+
+
+def _with_code(text: str) -> Markup:
+    """What stands between backticks as code."""
+    parts = re.split(r"`+([^`]+)`+", text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+
+
+def _told(verdict: words.Verdict) -> str:
+    """The sentence behind the name of its metric, which it may begin with."""
+    sentence = verdict.sentence
+    return sentence.removeprefix(verdict.metric) if sentence.startswith(verdict.metric) else f": {sentence}"
 
 
 def _as_json(content: Any) -> Markup:
@@ -174,18 +185,20 @@ class _Chart:
 
 def _chart(number: int, figure: Figure, datasets: dict[str, Any]) -> _Chart:
     """The chart for the page; its data go to `datasets`, which several charts may share."""
-    # Whatever transformer somebody has set for their notebooks: here the data are in the page, all of them, by name.
+    # Whatever transformer somebody has set for their notebooks: here the data are in the page, all of them.
     with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
         spec = figure.chart.to_dict()
-    for name, rows in spec.pop("datasets", {}).items():
-        datasets[name] = _columns(rows)
-        spec.setdefault("datasets", {})[name] = None
     spec["background"] = "transparent"
     spec.setdefault("config", {})["aria"] = False  # the page describes the chart as a whole
+    compiled = vl_convert.vegalite_to_vega(_plain(spec), vl_version=_version())  # here rather than whenever the page is opened
+    for data in compiled["data"]:
+        if "values" in data:
+            rows = _columns(data["values"])
+            name = hashlib.sha256(_as_json(rows).encode()).hexdigest()[:12]
+            datasets[name] = rows
+            data["values"] = {"dataset": name}
     table = {"columns": figure.table.columns, "rows": [list(row) for row in figure.table.iter_rows()]}
-    return _Chart(
-        number, figure.kind, figure.title, figure.text, _as_json(_plain(spec)), _as_json(_plain(table)), figure.table.height
-    )
+    return _Chart(number, figure.kind, figure.title, figure.text, _as_json(compiled), _as_json(_plain(table)), figure.table.height)
 
 
 def _columns(rows: Sequence[Any]) -> Any:

@@ -256,20 +256,20 @@ function setUpData() {
 // ----------------------------------------------------------------------------------------------------------------- charts
 
 function rowsOf(name) {
-  const data = JSON.parse(document.querySelector(`.dataset[data-name="${CSS.escape(name)}"]`).textContent);
+  const data = JSON.parse(document.querySelector(`.dataset[data-name="${name}"]`).textContent);
   if (Array.isArray(data)) return data;
   return data.rows.map((row) => Object.fromEntries(row.map((value, column) => [data.columns[column], value])));
 }
 
 async function draw(holder) {
   const spec = JSON.parse(document.querySelector(`.spec[data-chart="${holder.id}"]`).textContent);
-  for (const name of Object.keys(spec.datasets ?? {})) spec.datasets[name] = rowsOf(name);
+  for (const data of spec.data) if (data.values?.dataset) data.values = rowsOf(data.values.dataset);
   const inside = holder.appendChild(element("div"));
   inside.setAttribute("aria-hidden", "true"); // what is to be seen is said in words beside it
   await vegaEmbed(inside, spec, {
-    ast: true, actions: false, renderer: "svg", defaultStyle: false, bind: `#${holder.id}-bindings`,
+    mode: "vega", logLevel: 1, ast: true, actions: false, renderer: "svg", defaultStyle: false, bind: `#${holder.id}-bindings`,
     tooltip: { disableDefaultStyle: true },
-  });
+  }); // Vega also warns of what cannot be seen, such as layers that are empty until something is chosen: level 1 is errors only
   const scrolls = () => (holder.scrollWidth > holder.clientWidth + 1 ? (holder.tabIndex = 0) : holder.removeAttribute("tabindex"));
   new ResizeObserver(scrolls).observe(holder);
 }
@@ -287,14 +287,18 @@ async function drawAll() {
   document.documentElement.dataset.charts = "drawn";
 }
 
-// Paper cannot be opened: definitions are printed in full.
+// Paper cannot be opened: definitions are printed in full. Charts are drawn as wide as paper, so that their texts keep their size.
 let opened = [];
 addEventListener("beforeprint", () => {
   opened = shown("details.definition:not([open])");
   for (const details of opened) details.open = true;
+  document.documentElement.classList.add("on-paper");
+  dispatchEvent(new Event("resize"));
 });
 addEventListener("afterprint", () => {
   for (const details of opened) details.open = false;
+  document.documentElement.classList.remove("on-paper");
+  dispatchEvent(new Event("resize"));
 });
 
 setUpFilter();
