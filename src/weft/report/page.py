@@ -61,8 +61,8 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         legend=legend(subject, tables),
         cutoffs=cutoffs,
         first_cutoff=(_USUAL_CUTOFF if _USUAL_CUTOFF in cutoffs else cutoffs[0]) if is_long and len(cutoffs) > 1 else None,
-        labelled=_as_json(_plain(labelled)),
-        num_labelled=len(labelled["rows"]),
+        labelled=_as_json(_packed(labelled)),
+        num_labelled=len(labelled["metric"]),
         charts=charts,
         datasets={name: _as_json(rows) for name, rows in datasets.items()},
         notes=words.notes(subject),
@@ -193,17 +193,31 @@ def _chart(number: int, figure: Figure, datasets: dict[str, Any]) -> _Chart:
     compiled = vl_convert.vegalite_to_vega(_plain(spec), vl_version=_version())  # here rather than whenever the page is opened
     for data in compiled["data"]:
         if "values" in data:
-            rows = _columns(data["values"])
+            rows = _packed_rows(data["values"])
             name = hashlib.sha256(_as_json(rows).encode()).hexdigest()[:12]
             datasets[name] = rows
             data["values"] = {"dataset": name}
-    table = {"columns": figure.table.columns, "rows": [list(row) for row in figure.table.iter_rows()]}
-    return _Chart(number, figure.kind, figure.title, figure.text, _as_json(compiled), _as_json(_plain(table)), figure.table.height)
+    table = _as_json(_packed(figure.table.to_dict(as_series=False)))
+    return _Chart(number, figure.kind, figure.title, figure.text, _as_json(compiled), table, figure.table.height)
 
 
-def _columns(rows: Sequence[Any]) -> Any:
-    """Rows with the same keys without repeating these."""
+def _packed_rows(rows: Sequence[Any]) -> Any:
+    """Rows with the same keys, packed; others as they are."""
     keys = list(rows[0]) if rows and isinstance(rows[0], dict) else []
     if not keys or any(not isinstance(row, dict) or list(row) != keys for row in rows):
         return _plain(rows)
-    return {"columns": keys, "rows": _plain([list(row.values()) for row in rows])}
+    return _packed({key: [row[key] for row in rows] for key in keys})
+
+
+def _packed(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Columns for the page: of those that repeat themselves, each value once (`of`), and where it stands (`at`)."""
+    packed = []
+    for name, column in columns.items():
+        values = _plain(list(column))
+        distinct = {json.dumps(value): value for value in values}
+        if 2 * len(distinct) <= len(values):
+            places = {key: place for place, key in enumerate(distinct)}
+            packed.append({"name": name, "of": list(distinct.values()), "at": [places[json.dumps(value)] for value in values]})
+        else:
+            packed.append({"name": name, "of": values})
+    return {"columns": packed}

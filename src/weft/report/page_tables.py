@@ -93,14 +93,13 @@ def value_tables(subject: Subject) -> list[ValueTable]:
     return tables
 
 
-def label_values(subject: Subject) -> dict[str, Any]:
-    """The values about labels, such as `BiasDisparityBD@10[F, Drama]`: `columns` and `rows`; models across."""
-    rows = [
-        [line.name, *(None if value is None else value.value for value in line.values)]
-        for line in subject.lines
-        if _some(line).cell
-    ]
-    return {"columns": ["metric", *subject.models], "rows": rows}
+def label_values(subject: Subject) -> dict[str, list[Any]]:
+    """The values about labels, such as `BiasDisparityBD@10[F, Drama]`, by column: the metric and each model."""
+    lines = [line for line in subject.lines if _some(line).cell]
+    values = [[None if value is None else value.value for value in line.values] for line in lines]
+    return {"metric": [line.name for line in lines]} | {
+        model: [row[at] for row in values] for at, model in enumerate(subject.models)
+    }
 
 
 def legend(subject: Subject, tables: Sequence[ValueTable]) -> list[str]:

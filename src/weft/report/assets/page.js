@@ -2,7 +2,12 @@
 // The report's own code: it filters, sorts and copies the tables, and draws the charts. It changes text only by textContent.
 
 const shown = (selector, within = document) => [...within.querySelectorAll(selector)];
-const content = (id) => JSON.parse(document.getElementById(id).textContent);
+
+// Data as the page has them: of columns that repeat themselves, `of` has each value once and `at` where it stands.
+function unpacked({ columns }) {
+  const values = columns.map((column) => (column.at ? column.at.map((place) => column.of[place]) : column.of));
+  return { columns: columns.map((column) => column.name), rows: (values[0] ?? []).map((_, row) => values.map((column) => column[row])) };
+}
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -247,7 +252,7 @@ function setUpData() {
   for (const details of shown("details.data")) {
     details.addEventListener("toggle", () => {
       if (details.open && !details.querySelector("table")) {
-        details.append(...dataTable(content(details.dataset.of), details.querySelector("summary").textContent));
+        details.append(...dataTable(unpacked(JSON.parse(document.getElementById(details.dataset.of).textContent)), details.querySelector("summary").textContent));
       }
     });
   }
@@ -258,7 +263,8 @@ function setUpData() {
 function rowsOf(name) {
   const data = JSON.parse(document.querySelector(`.dataset[data-name="${name}"]`).textContent);
   if (Array.isArray(data)) return data;
-  return data.rows.map((row) => Object.fromEntries(row.map((value, column) => [data.columns[column], value])));
+  const { columns, rows } = unpacked(data);
+  return rows.map((row) => Object.fromEntries(row.map((value, column) => [columns[column], value])));
 }
 
 async function draw(holder) {
