@@ -35,6 +35,7 @@ _MANY_VALUES = 100  # with more, one cut-off is shown first
 _USUAL_CUTOFF = 10
 _DIGITS = 6  # of numbers in the data behind charts and tables
 _UNNAMED = "(unnamed)"
+_UNFILTERED = "[data-k][hidden] { display: revert !important; }"  # without JavaScript nothing is hidden
 
 
 def render(subject: Subject, *, title: str | None = None) -> str:
@@ -49,7 +50,8 @@ def render(subject: Subject, *, title: str | None = None) -> str:
     library, script = _library(), _asset("page.js")
     document: str = _template().render(
         title=title if title is not None else _title(subject),
-        policy=_policy([library, script], [style]),
+        policy=_policy([library, script], [style, _UNFILTERED]),
+        unfiltered=Markup(_UNFILTERED),
         style=Markup(style),
         library=Markup(library),
         script=Markup(script),
