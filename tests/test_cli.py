@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import weft
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft import cli, options, plan, profiles
+from weft import cli, options, plan, profiles, registry
 from weft.errors import InputError
 from weft.flags import in_flags, named_files
 from weft.names import print_cell, split_cell
@@ -67,12 +67,18 @@ def test_demo_prints_a_table_and_writes_results(demo):
     for word in ("popularity", "item_knn", "factors", "nDCG@10", "GAUC", "±", "95 % confidence intervals", "is masked"):
         assert word in done.stdout
     assert done.stderr == ""  # no progress bar where nobody watches
+    written = next(line for line in done.stdout.splitlines() if line.startswith("Written: "))
+    assert written.endswith("weft-demo/report.html") and (folder / "weft-demo" / "report.html").stat().st_size
+    assert "nDCG@20" not in done.stdout and "REO@10[" not in done.stdout and len(done.stdout.splitlines()) < 90
     results = {path.stem: weft.load_result(path) for path in (folder / "weft-demo").glob("*.json")}
     assert set(results) == {"popularity", "item_knn", "factors"}
     for result in results.values():
         assert result.counts["evaluated_users"] == 1000
         assert result.per_user is not None and len(result.per_user) == 1000
         assert result.entry("nDCG@10").ci_low < result["nDCG@10"] < result.entry("nDCG@10").ci_high
+        assert {value.k for value in result.values} == {None, 5, 10, 20} == {None, *result.exposure["k"], *result.popularity["k"]}
+        assert set(result.slices["slice"]) == {"gender", "activity"} and len(result.user_labels) == 1000
+        assert len({registry.find(name.partition("(")[0].partition("@")[0].partition("[")[0]).family for name in result}) == 7
     assert results["item_knn"]["nDCG@10"] > 1.2 * results["popularity"]["nDCG@10"]
     assert any("equal scores" in note for note in results["popularity"].notes)
 
@@ -165,7 +171,10 @@ def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
         ),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--family", "tests"], "Did you mean 'test'?"),
         (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"], "resamples=0; it must be"),
-        (["demo", "--out", "weft-demo/factors.json"], "cannot be written"),
+        (
+            ["demo", "--out", "weft-demo/factors.json"],
+            "--out weft-demo/factors.json: weft-demo/factors.json is a file; give a folder.",
+        ),
     ],
 )
 def test_a_users_error_is_one_message_and_exit_code_2(demo, call, arguments, message):
@@ -666,6 +675,121 @@ def test_a_metric_under_every_definition(tmp_path, call):
     gini = call("metrics", "Gini", "--profiles", cwd=tmp_path).stdout
     assert "1 - Gini" in gini and "not covered by: trec_eval, ranx" in gini
     assert "rectools" in call("metrics", "--profiles", cwd=tmp_path).stdout
+
+
+# -------------------------------------------------------------------------------------------------------------- report
+
+
+@pytest.fixture
+def reported(monkeypatch):
+    """What reports are about that are written; the page itself is tested elsewhere."""
+    subjects = []
+
+    def render(subject, *, title=None):
+        subjects.append(subject)
+        return f"<p>{', '.join(subject.models)}</p>"
+
+    monkeypatch.setattr("weft.report.page.render", render)
+    return subjects
+
+
+def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported):
+    done = call(*BRIEF, "--train", "train.csv", "--out", "results", "--report", "deep/page.html", cwd=folder)
+    assert done.stdout.splitlines()[-1].startswith("Written: results/good.json, ") and done.stderr == ""
+    assert done.stdout.splitlines()[-1].endswith("summary.csv, deep/page.html")
+    assert (folder / "deep" / "page.html").read_text() == "<p>good, poor</p>"
+    (subject,) = reported
+    assert subject.comparison.tests == ("paired_t",) and subject.comparison.correction == "holm"
+    for result in subject.results.values():
+        assert len(result.per_user) == 3 and result.user_labels["activity"].to_list() == [1, 1, 1]
+        assert result.exposure["k"].unique().to_list() == [1, 2] and result.popularity is not None
+    saved = weft.load_result(folder / "results" / "good.json")  # values per user were not asked for
+    assert saved.per_user is None and saved.user_labels is None and saved.notes == subject.results["good"].notes
+    assert saved.exposure.equals(subject.results["good"].exposure)
+    assert "report" not in saved.provenance["configuration"]
+    call(*BRIEF, "--out", "kept", "--per-user", "--report", "page.htm", "-f", "csv", cwd=folder)
+    assert weft.load_result(folder / "kept" / "good.json").per_user is not None
+
+
+def test_a_report_of_what_cannot_be_compared_says_why(folder, call, reported):
+    done = call(*FLAGS, "-m", "ItemCoverage@2", "--report", "page.html", cwd=folder)
+    assert done.stderr.startswith("warning: report: the models are not compared in it: ") and done.stderr.count("\n") == 1
+    assert done.stdout.splitlines()[-1] == "Written: page.html"
+    alone = call("evaluate", "--recs", "good.csv", "--truth", "test.csv", "-m", "MRR@2", "--report", "page.html", cwd=folder)
+    assert alone.stderr == ""
+    assert [subject.comparison for subject in reported] == [None, None]
+    assert reported[0].warnings == (done.stderr.removeprefix("warning: ").strip(),) and reported[1].warnings == ()
+
+
+def test_a_file_says_where_the_report_goes_and_which_tests_it_has(folder, call, reported):
+    (folder / "conf").mkdir()
+    (folder / "conf" / "run.yaml").write_text(
+        "evaluation: {metrics: [Recall, GAUC], top_k: [1], stat_significance: {sign_test: true, corrections: {fdr: true}}}\n"
+        "data: {truth: ../test.csv}\nmodels: {good: ../good.csv, poor: ../poor.csv}\nreport: page.html\n"
+    )
+    config = folder / "conf" / "run.yaml"
+    config.write_text(config.read_text().replace(", GAUC", ""))
+    done = call("evaluate", "conf/run.yaml", cwd=folder)
+    assert done.stdout.splitlines()[-1] == "Written: conf/page.html" and (folder / "conf" / "page.html").exists()
+    assert reported[0].comparison.tests == ("sign",) and reported[0].comparison.correction == "fdr"
+    call("evaluate", "conf/run.yaml", "--report", "here.html", cwd=folder)  # the flag wins
+    assert (folder / "here.html").exists() and len(reported) == 2
+
+
+def test_compare_writes_a_report(folder, call, reported):
+    call(*BRIEF, "--out", "results", "--per-user", cwd=folder)
+    files = ["results/good.json", "results/poor.json"]
+    done = call("compare", *files, "-t", "sign", "--report", "page.html", "--out", "c.csv", cwd=folder)
+    assert done.stdout.splitlines()[-1] == "Written: c.csv, page.html" and (folder / "page.html").exists()
+    assert reported[0].comparison.tests == ("sign",) and reported[0].models == ["good", "poor"]
+    quiet = call("compare", *files, "--report", "page.html", "-f", "json", cwd=folder)
+    assert json.loads(quiet.stdout) and "Written: page.html" in quiet.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("page.pdf", "--report page.pdf: give a name that ends in .html or .htm."),
+        ("page", "--report page: give a name that ends in .html or .htm."),
+        ("dir.html", "--report dir.html: it is a folder; give the name of a file."),
+        ("test.csv/page.html", "--report test.csv/page.html: test.csv is a file; give a folder."),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_refused_at_once(folder, call, monkeypatch, command, name, message):
+    (folder / "dir.html").mkdir()
+    monkeypatch.setattr(plan, "run", None)
+    monkeypatch.setattr("weft.significance.compare", None)
+    words = BRIEF if command == "evaluate" else ("compare", "good.json", "poor.json")
+    done = call(*words, "--report", name, cwd=folder, code=2)
+    assert done.stderr == f"error: {message}\n" and done.stdout == ""
+
+
+@pytest.mark.parametrize("package", ["altair", "jinja2", "vl_convert"])
+def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(plan, "run", None)
+    (folder / "run.yaml").write_text(
+        "evaluation: {metrics: MRR@1}\ndata: {truth: test.csv}\nmodels: {a: good.csv}\nreport: p.html\n"
+    )
+    for words in (
+        (*BRIEF, "--report", "p.html"),
+        ("compare", "no.json", "nor.json", "--report", "p.html"),
+        ("evaluate", "run.yaml"),
+    ):
+        done = call(*words, cwd=folder, code=2)
+        said = "a report needs Altair, Jinja and vl-convert; install them with: pip install 'weft[report]'"
+        assert done.stderr == f"error: {said}\n" and done.stdout == "" and not (folder / "p.html").exists()
+
+
+def test_the_demo_without_the_extra_says_how_to_get_its_report(demo, call, monkeypatch, tmp_path):
+    found = [weft.load_result(demo[0] / "weft-demo" / f"{name}.json") for name in ("popularity", "item_knn", "factors")]
+    monkeypatch.setattr("weft.demo.run.run", lambda step: found)
+    monkeypatch.setitem(sys.modules, "altair", None)
+    done = call("demo", cwd=tmp_path)
+    assert "Not written: report.html; a report needs Altair, Jinja and vl-convert; install them with: pip install" in done.stdout
+    assert "report.html" not in done.stdout.partition("Written: ")[2].splitlines()[0]
+    assert not (tmp_path / "weft-demo" / "report.html").exists() and (tmp_path / "weft-demo" / "summary.csv").exists()
 
 
 # ----------------------------------------------------------------------------------------------------------- completion

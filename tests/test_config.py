@@ -209,6 +209,7 @@ data:
   train: ~/nothing
 models: {1: als.csv, 2020-01-01: {path: pop.csv, separator: '\\t'}}
 output: results
+report: pages/all.htm
 """
     home = {"HOME": str(folder)}
     (folder / "nothing").write_text("")
@@ -224,7 +225,7 @@ output: results
     assert file.columns == {"user": 0, "item": "sku"}
     assert configuration.data.train.path == folder / "nothing"
     assert list(configuration.models) == ["1", "2020-01-01"] and configuration.models["2020-01-01"].separator == "\t"
-    assert configuration.output == folder / "results"
+    assert configuration.output == folder / "results" and configuration.report == folder / "pages" / "all.htm"
 
 
 def test_anchors_aliases_and_merged_keys(folder):
@@ -466,7 +467,10 @@ MISTAKES = [
         DATA + "evaluation: {mask_seen: true}",
         "2:25: evaluation.mask_seen: true needs the train interactions, whose items are masked;",
     ),
+    ("data: {truth: ~nobody.csv}", "1:15: data.truth: there is no file or folder"),
     ("output: [a]", "1:9: output: got a list, expected the path of a folder."),
+    ("report: 3", "1:9: report: got 3, expected the path of a file that ends in .html or .htm."),
+    ("report: a.pdf", "1:9: report: got 'a.pdf', expected the path of a file that ends in .html or .htm."),
     ("evaluation: {seed: !secret 5}", "1:20: evaluation.seed: the tag !secret has no meaning here; remove it."),
 ]
 
@@ -612,11 +616,13 @@ output: there
         "models": {"als": {"path": "../home/als.csv", "separator": ","}},
         "evaluation": {"metrics": ["nDCG"], "seed": 4, "device": None},
         "output": "here",
+        "report": "here.html",
     }
     configuration = load(path, flags)
     assert configuration.evaluation.settings() == {"metrics": ["nDCG"], "top_k": [5, 6], "ties": "random", "seed": 4}
     assert configuration.data.truth.path == Path("../home/truth.csv") and configuration.data.train.path == folder / "train.csv"
     assert list(configuration.models) == ["als"] and configuration.output == Path("here")
+    assert configuration.report == Path("here.html")
     with pytest.raises(weft.WeftError) as caught:
         load(path, {"models": {"a": "../home/als.csv"}, "evaluation": {"top_k": [0]}, "data": {"truth": "gone.csv"}})
     assert "evaluation.top_k[0]: got 0" in str(caught.value) and "run.yaml" not in str(caught.value)

@@ -182,7 +182,10 @@ def test_the_command_under_torchrun(tmp_path):
     environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     alone, shared = (
         subprocess.run(
-            [sys.executable, "-m", *start, "weft", "evaluate", str(examples / "evaluate.yaml"), "--out", str(tmp_path / name)],
+            [
+                *(sys.executable, "-m", *start, "weft", "evaluate", str(examples / "evaluate.yaml")),
+                *("--out", str(tmp_path / name), "--report", str(tmp_path / name / "report.html")),
+            ],
             capture_output=True,
             text=True,
             timeout=240,
@@ -193,6 +196,7 @@ def test_the_command_under_torchrun(tmp_path):
     )
     assert alone.returncode == shared.returncode == 0, shared.stderr
     assert shared.stdout.replace("/two/", "/one/") == alone.stdout  # once, and the same
+    assert all((tmp_path / name / "report.html").stat().st_size for name in ("one", "two"))
     for path in (tmp_path / "one").glob("*.json"):
         one, two = (json.loads((tmp_path / name / path.name).read_text()) for name in ("one", "two"))
         assert two["provenance"].pop("processes") == 2

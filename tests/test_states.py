@@ -30,6 +30,13 @@ def alike(result, expected):
             expected.slices.drop("value", "std_error", "ci_low", "ci_high")
         )
         assert result.slices["value"].to_list() == pytest.approx(expected.slices["value"].to_list(), abs=1e-9, nan_ok=True)
+    for name in ("exposure", "popularity"):
+        mine, theirs = getattr(result, name), getattr(expected, name)
+        assert (mine is None) == (theirs is None) and (theirs is None or mine.equals(theirs))
+    assert (result.user_labels is None) == (expected.user_labels is None)
+    if expected.user_labels is not None:
+        assert result.user_labels["user"].equals(result.per_user["user"])
+        assert result.user_labels.sort("user").equals(expected.user_labels.sort("user"))
     if expected.per_user is not None:
         mine, theirs = (table.sort("user") for table in (result.per_user, expected.per_user))
         assert mine["user"].equals(theirs["user"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.config import Configuration
     from weft.gates import Outcome
     from weft.metrics.base import BaseMetric
+    from weft.report.subject import Subject
     from weft.result import Result
     from weft.significance import Comparison
 
@@ -184,10 +185,11 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
     debug: Debug = False,
 ) -> None:
-    """Evaluate three recommenders on the embedded data set, print a table, write the results as JSON.
+    """Evaluate three recommenders on the embedded data set, print a table, write the results as JSON and a report.
 
-    Needs no files and no network.
+    Needs no files and no network; the report needs the extra "report": pip install 'weft\\[report]'
     """
+    _check_folder(out, f"--out {out}")
     with _steps(6) as step:
         step("loading torch")
         from weft.demo import run as demonstration
@@ -196,11 +198,34 @@ def demo(
         results = demonstration.run(step)
     files = save_all(results, out)
     console = _console()
-    _show_results(console, results)
-    console.print(f"\nWritten: {', '.join(map(str, files))} (and values per user beside them)", soft_wrap=True, markup=False)
+    _show_results(console, [demonstration.in_short(result) for result in results])
+    cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN)
+    console.print(f"Not shown: the cut-offs {cutoffs}, values by group of users and of items.", style="dim", highlight=False)
+    page, lacking = _demo_report(results, out)
+    said = f"{', '.join(map(str, files))} (and values per user beside them)" + (f", {page}" if page else "")
+    console.print(f"\nWritten: {said}", soft_wrap=True, markup=False)
+    if lacking:
+        console.print(f"Not written: report.html; {lacking}", soft_wrap=True, markup=False)
+    if page:
+        console.print(f"Open {page} in a browser: it needs nothing else.", soft_wrap=True, markup=False)
     console.print("\nNext, try:")
-    console.print(f"  weft compare {files[1]} {files[2]}", soft_wrap=True, markup=False)
+    console.print(f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False)
     console.print("  weft metrics MAP --profiles")
+
+
+def _demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, str]:
+    """The report of the demonstration, or how to get it."""
+    from weft.errors import MissingExtra
+    from weft.report.extra import require
+
+    try:
+        require()
+    except MissingExtra as error:
+        return None, str(error)
+    from weft.report.subject import Subject
+    from weft.significance import compare as compare_results
+
+    return _write_report(Subject.of(compare_results(results)), folder / "report.html"), ""
 
 
 @app.command(epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in what was given; 3 for a bug. More: docs/command-line.md")
@@ -240,11 +265,12 @@ def evaluate(
     column: options.Columns = None,
     out: options.Out = None,
     per_user: options.PerUser = False,
+    report: options.Report = None,
     format: options.Format = "table",  # noqa: A002
     gate: options.Gates = None,
     debug: Debug = False,
 ) -> None:
-    """Evaluate recommendation files: a table with intervals, result files, gates for CI.
+    """Evaluate recommendation files: a table with intervals, result files, a report, gates for CI.
 
     With a YAML file, with flags only, or with flags that replace what the file says.
 
@@ -253,6 +279,7 @@ def evaluate(
     weft evaluate --recs als=a.parquet --recs pop=b.tsv --truth test.csv \\
       --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
     weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
+    weft evaluate config.yaml --report report.html
     """
     from weft.errors import one_of
 
@@ -293,7 +320,7 @@ def evaluate(
     reading = Reading(separator, header, ids, column or [])
     settings["slices"] = slices(slice, reading)
     with _processes(), _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
-        _evaluate(config, flags, gate or [], chosen, out, said)
+        _evaluate(config, flags, gate or [], chosen, out, report, said)
 
 
 @contextmanager
@@ -337,7 +364,13 @@ def _in_flags(
 
 
 def _evaluate(
-    config: Path | None, flags: dict[str, Any], gate_texts: list[str], chosen: str, out: Path | None, said: Callable[[str], str]
+    config: Path | None,
+    flags: dict[str, Any],
+    gate_texts: list[str],
+    chosen: str,
+    out: Path | None,
+    report: Path | None,
+    said: Callable[[str], str],
 ) -> None:
     """Everything after the flags were read. `said` words what Weft says."""
     from weft.errors import SettingError
@@ -352,8 +385,12 @@ def _evaluate(
 
         configuration = from_mapping(flags) if config is None else load(config, flags)
         out = out if out is not None else configuration.output
+        report = report if report is not None else configuration.report
+        if report is not None:
+            _check_report(report)
+            configuration = configuration.model_copy(update={"report": report})
         if out is not None:
-            _check_folder(out)
+            _check_folder(out, f"--out {out}")
         elif configuration.evaluation.save_per_user:
             raise SettingError("--per-user (save_per_user) writes a table beside each result; say where with --out DIR.")
         given = [gates.parse(text) for text in gate_texts]
@@ -380,9 +417,12 @@ def _evaluate(
     for comparison in run.comparisons:
         console.print()
         _show_comparison(console, comparison)
-    if files:
-        more = " (and values per user beside them)" if any(result.per_user is not None for result in results) else ""
-        console.print(f"\nWritten: {', '.join(map(str, files))}{more}", soft_wrap=True, markup=False)
+    more = " (and values per user beside them)" if files and any(result.per_user is not None for result in results) else ""
+    written = [f"{', '.join(map(str, files))}{more}"] if files else []
+    if report is not None and run.subject is not None:
+        written.append(str(_write_report(run.subject, report)))
+    if written:
+        console.print(f"\nWritten: {', '.join(written)}", soft_wrap=True, markup=False)
     if ready:
         outcomes, notes = gates.judge(ready, results)
         _show_gates(console, outcomes, [said(note) for note in notes])
@@ -390,15 +430,37 @@ def _evaluate(
             raise typer.Exit(FAILED_GATE)
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written to before anything is computed."""
+def _check_folder(folder: Path, flag: str) -> None:
+    """Refuse a folder that cannot be written to before anything is computed. `flag`: what to call it."""
     from weft.errors import InputError
 
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
-        raise InputError(f"--out {folder}: {there} is a file; give a folder.")
+        raise InputError(f"{flag}: {there} is a file; give a folder.")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"--out {folder}: no permission to write to {there}.")
+        raise InputError(f"{flag}: no permission to write to {there}.")
+
+
+def _check_report(path: Path) -> None:
+    """Refuse a report that cannot be made or written before anything is computed."""
+    from weft.config.models import PAGES
+    from weft.errors import InputError, SettingError
+    from weft.report.extra import require
+
+    if path.suffix.lower() not in PAGES:
+        raise SettingError(f"--report {path}: give a name that ends in {' or '.join(PAGES)}.")
+    require()
+    if path.is_dir():
+        raise InputError(f"--report {path}: it is a folder; give the name of a file.")
+    _check_folder(path.parent, f"--report {path}")
+
+
+def _write_report(subject: Subject, path: Path) -> Path:
+    with _steps(None) as step:
+        step("writing the report")
+        from weft.report.page import render, write
+
+        return write(render(subject), path)
 
 
 def _tell(console: Console, results: Sequence[Result], said: Callable[[str], str]) -> None:
@@ -480,6 +542,9 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE", help="Write it, too: a name in .json, .csv, .parquet, .md or .tex.", show_default=False),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a report, one HTML page with charts.", show_default=False)
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Compare models user by user: differences with intervals, paired tests, adjusted p-values, effect sizes.
@@ -490,6 +555,7 @@ def compare(
     weft compare results/als.json results/pop.json
     weft compare results/*.json -m nDCG@10 -t wilcoxon --correction fdr
     weft compare results/als.json results/pop.json --format latex > table.tex
+    weft compare results/*.json --report report.html
     """
     from weft.errors import SettingError, one_of
 
@@ -500,6 +566,8 @@ def compare(
 
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise SettingError(f"--out {out}: give a name that ends in one of {', '.join(SUFFIXES)}.")
+    if report is not None:
+        _check_report(report)
     console = _console(stderr=chosen != "table")
     comparison = compare_results(
         [load_result(path) for path in results],
@@ -521,8 +589,13 @@ def compare(
     else:
         sys.stdout.write(comparison.to_text(chosen, pairs=bool(pairs)))
         _tell_comparison(console, comparison)
-    if out is not None:
-        console.print(f"\nWritten: {out}", soft_wrap=True, markup=False)
+    written = [] if out is None else [out]
+    if report is not None:
+        from weft.report.subject import Subject
+
+        written.append(_write_report(Subject.of(comparison), report))
+    if written:
+        console.print(f"\nWritten: {', '.join(map(str, written))}", soft_wrap=True, markup=False)
 
 
 def _show_comparison(console: Console, comparison: Comparison, pairs: bool | None = None) -> None:

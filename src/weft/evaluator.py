@@ -445,7 +445,7 @@ class Evaluator(nn.Module):
             slices=self.composition.by_slice(sums) if self.slices else None,
             exposure=exposure,
             popularity=popularity,
-            user_labels=None if per_user is None else self._user_labels(per_user["user"]),
+            user_labels=self._user_labels(per_user["user"]) if per_user is not None and gathered.is_named else None,
             prefix=self.prefix,
             postfix=self.postfix,
         )

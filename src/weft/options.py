@@ -214,6 +214,15 @@ PerUser = Annotated[
     bool,
     typer.Option("--per-user", help="Write values per user too, for weft compare.", show_default=False, rich_help_panel=_OUTPUT),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write a report, one HTML page: tables, charts, what to know.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
 Gates = Annotated[
     list[str] | None,
     typer.Option(metavar="TEXT", help="Fail unless, such as 'nDCG@10 >= 0.31'; may be repeated.", rich_help_panel=_OUTPUT),

@@ -9,6 +9,7 @@ from typing import Any
 from weft.config import Configuration, FileSettings
 from weft.data.files import Table, read_table
 from weft.errors import InputError, SettingError
+from weft.report.subject import Subject
 from weft.result import Result
 from weft.run import evaluate
 from weft.significance import Comparison, compare
@@ -19,12 +20,14 @@ class Outcome:
     """What a run found. Iterating gives the results.
 
     `comparisons` has one entry for each correction that `stat_significance` asks for; `warnings` are those of the configuration
-    and of the run.
+    and of the run. `subject`: what the report is about, if the configuration asks for one; it has values per user, whatever
+    `results` have.
     """
 
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = ()
+    subject: Subject | None = None
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
@@ -49,9 +52,16 @@ def run(
     """
     found = list(results(configuration, begin, progress=progress, evaluate=evaluate))
     comparisons, warnings = _compare(configuration, found, begin)
-    if not configuration.evaluation.save_per_user:  # they were kept for the tests
+    subject = None
+    if configuration.report is not None:
+        comparison = comparisons[0] if comparisons else None
+        if len(found) > 1 and not configuration.evaluation.tests:
+            comparison, more = _compare_for_report(found, begin)
+            warnings += more
+        subject = Subject({result.name: result for result in found}, comparison, (*configuration.warnings, *warnings))
+    if not configuration.evaluation.save_per_user:  # they were kept for the tests, or the report
         found = [replace(result, per_user=None, user_labels=None) for result in found]
-    return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings))
+    return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings), subject)
 
 
 def results(
@@ -61,20 +71,23 @@ def results(
     progress: bool = False,
     evaluate: Evaluate = evaluate,
 ) -> Iterator[Result]:
-    """The result of each model, as soon as it is there; with values per user if they are to be saved or tested."""
+    """The result of each model, as soon as it is there; with values per user if they are to be saved, tested or reported."""
     refuse_incomplete(configuration)
     assert configuration.data is not None
     begin("reading the data")
     given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
     data: dict[str, Any] = {name: _table(file, name) for name, file in given.items() if file is not None}
     truth = data.pop("truth")
+    settings = configuration.evaluation.settings()
+    if configuration.report is not None:
+        settings |= {"per_user": True, "exposure": True}
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         result = evaluate(
             read_table(file.file(), f"models.{name}", use="lists"),
             truth,
             **data,
-            **configuration.evaluation.settings(),
+            **settings,
             progress=progress,
             name=name,
         )
@@ -125,3 +138,12 @@ def _compare(
         return (comparison, *map(comparison.adjusted, others)), ()
     except InputError as error:  # the results are worth having without
         return (), (f"evaluation.stat_significance: was not carried out: {error}",)
+
+
+def _compare_for_report(found: list[Result], begin: Callable[[str], None]) -> tuple[Comparison | None, tuple[str, ...]]:
+    """The usual comparison, where none was asked for."""
+    begin("comparing the models")
+    try:
+        return compare(found), ()
+    except InputError as error:  # the report is worth having without
+        return None, (f"report: the models are not compared in it: {error}",)

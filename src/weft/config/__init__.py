@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from weft.config.document import Document, Keys, read, without_nothing
+from weft.config.document import Document, Keys, from_home, read, without_nothing
 from weft.config.meaning import check, import_modules
 from weft.config.models import Configuration, Data, Evaluation, FileSettings, Section
 from weft.config.schema import schema
@@ -24,7 +24,7 @@ __all__ = ["Configuration", "Data", "Evaluation", "FileSettings", "from_mapping"
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Configuration:
     """Read a YAML file. Paths in it are relative to its folder.
 
-    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `output` key by key, `models` as a whole; new
+    `overrides` has the same sections and wins over the file: `evaluation`, and `data` key by key, all others as a whole; new
     `metrics` replace `complex_metrics` too. Paths in it are relative to the current folder.
     """
     document = read(path)
@@ -85,7 +85,7 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
             if isinstance(holder, dict):  # candidates by name, or from a file: the flag replaces either
                 holder.pop("candidates", None)
     for keys in document.given:
-        if keys[0] in ("data", "models", "output") or keys == ("evaluation", "slices"):
+        if keys[0] in ("data", "models", "output", "report") or keys == ("evaluation", "slices"):
             _from_here(document.values, keys)
 
 
@@ -101,9 +101,9 @@ def _from_here(values: Any, keys: Keys) -> None:
     elif isinstance(given, dict) and "of" in given:  # a slice
         _from_here(values, (*keys, "of"))
     elif isinstance(given, str):
-        holder[keys[-1]] = Path(given).expanduser()
+        holder[keys[-1]] = from_home(given)
     elif isinstance(given, dict) and isinstance(given.get("path"), str):
-        given["path"] = Path(given["path"]).expanduser()
+        given["path"] = from_home(given["path"])
 
 
 def _build(document: Document, folder: Path) -> Configuration:

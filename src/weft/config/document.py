@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,11 @@ def show(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     return "a list" if isinstance(value, (list, tuple)) else repr(value)
+
+
+def from_home(written: str) -> Path:
+    """A path, in which ~ is the home folder; a ~ that names nobody is an ordinary sign."""
+    return Path(os.path.expanduser(written))
 
 
 @dataclass

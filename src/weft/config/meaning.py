@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.config.document import Document, Keys
+from weft.config.document import Document, Keys, from_home
 from weft.config.models import ComplexMetric
 from weft.errors import SettingError, did_you_mean
 from weft.names import Spec, parse
@@ -229,7 +229,7 @@ def import_modules(document: Document, folder: Path) -> None:
 
 def _import(given: str, folder: Path) -> str:
     """Run one module, and give the name under which any folder finds it: files by their full path."""
-    path = folder / Path(given).expanduser()
+    path = folder / from_home(given)
     if not given.endswith(".py") and "/" not in given:
         beside = folder / (given.replace(".", "/") + ".py")
         if not beside.is_file():

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from weft.config.document import show
+from weft.config.document import from_home, show
 from weft.errors import SettingError, did_you_mean
 from weft.names import Spec
 
 if TYPE_CHECKING:
     from weft.data.files import File
+
+PAGES = (".html", ".htm")  # how the name of a report ends
 
 # ------------------------------------------------------------------------------------------------------- kinds of values
 
@@ -283,7 +285,7 @@ class FileSettings(Section):
             return _existing(given, None)
         text = _text(given, what="the path of a file")
         folder: Path = (info.context or {}).get("folder", Path())
-        path = folder / Path(text).expanduser()
+        path = folder / from_home(text)
         if not _is_there(path) and (info.context or {}).get("also_here") and _is_there(Path(text)):
             return Path(text)  # where WarpRec looks
         return _existing(path, Path(text) if folder != Path() else None)
@@ -552,6 +554,9 @@ class Evaluation(Section):
         default="error", description="An item that stands twice in a user's list: an error, or the best place counts."
     )
     save_per_user: Bool = Field(default=False, description="Keep and write a value per user, metric and cut-off.")
+    exposure: Bool = Field(
+        default=False, description="Keep how often items are recommended at each cut-off; a report asks for it by itself."
+    )
     bootstrap: Cutoff | None = Field(
         default=None, description="Intervals of every metric from so many resamples of the users, such as 1000."
     )
@@ -595,7 +600,7 @@ class Evaluation(Section):
         sampling: tuple[str, ...] = ("num_negatives", "negative_sampling") if self.strategy == "sampled" else ()
         sampling += ("neg_alpha",) if sampling and self.negative_sampling == "popularity" else ()
         offered = ("candidates", "strategy", *sampling, "correction", "gamma")
-        given = self.model_dump(include={*same, *offered, "bootstrap", "batch_size", "device"}, exclude_defaults=True)
+        given = self.model_dump(include={*same, *offered, "exposure", "bootstrap", "batch_size", "device"}, exclude_defaults=True)
         if self.save_per_user or self.tests:
             given["per_user"] = True
         if self.slices:
@@ -614,6 +619,12 @@ def _reader(where: str) -> Callable[[FileSettings], Any]:
     return read
 
 
+def _placed(written: str, info: ValidationInfo) -> Path:
+    """A path as it stands in a file: relative to the folder of the file."""
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder / from_home(written)
+
+
 class Configuration(Section):
     """A whole run: data, models, and how they are evaluated."""
 
@@ -625,6 +636,9 @@ class Configuration(Section):
         default_factory=dict, description="The recommendation lists of each model, by its name: {als: als.parquet, pop: pop.csv}."
     )
     output: Path | None = Field(default=None, description="The folder for the results; relative to the folder of the YAML file.")
+    report: Path | None = Field(
+        default=None, description="The file for the report, an HTML page; relative to the folder of the YAML file."
+    )
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
     @property
@@ -644,8 +658,16 @@ class Configuration(Section):
     def _folder(cls, given: Any, info: ValidationInfo) -> Path:
         if isinstance(given, Path):
             return given
-        folder: Path = (info.context or {}).get("folder", Path())
-        return folder / Path(_text(given, what="the path of a folder")).expanduser()
+        return _placed(_text(given, what="the path of a folder"), info)
+
+    @field_validator("report", mode="before")
+    @classmethod
+    def _page(cls, given: Any, info: ValidationInfo) -> Path:
+        what = f"the path of a file that ends in {' or '.join(PAGES)}"
+        path = given if isinstance(given, Path) else _placed(_text(given, what=what), info)
+        if path.suffix.lower() not in PAGES:
+            raise ValueError(f"got {show(str(given))}, expected {what}.")
+        return path
 
     def plain(self, *models: str) -> dict[str, Any]:
         """Plain JSON from which `from_mapping` makes this configuration again, of some models or all of them."""

@@ -15,7 +15,7 @@ _SECTIONS = {
     "writer": "the results go where output: or --out says",
     "splitter": "Weft evaluates data that is split already",
     "filtering": "Weft evaluates data that is filtered already",
-    "dashboard": "",
+    "dashboard": "a report goes where report: or --report says",
     "general": "modules with metrics of your own go into evaluation.custom_modules",
     "estimate": "",
     "rerank": "lists are evaluated as they are",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sparse
 
 from weft.demo import dataset, recommenders
@@ -12,11 +14,22 @@ from weft.result import Result
 from weft.run import evaluate
 from weft.sources import Factors
 
+# Every family but that of rating errors: these models rank, and predict no ratings.
 METRICS = (
     *("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC"),
-    *("ItemCoverage", "Gini", "EPC", "ARP", "SRecall", "UserMADRanking"),
+    *("ItemCoverage", "EPC", "EFD", "Gini", "ShannonEntropy", "SRecall", "ARP", "APLT(pop_ratio=0.5)"),
+    *("UserMADRanking", "REO", "RSP", "BiasDisparityBD"),
+    "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])",
 )
-TOP_K = (10, 20)
+TOP_K = (5, 10, 20)
+SHOWN = 10  # the cut-off that a short table has
+
+
+def in_short(result: Result) -> Result:
+    """What of a result fits a terminal: one cut-off, no values by label."""
+    return replace(
+        result, values=tuple(value for value in result.values if value.k in (None, SHOWN) and not value.cell), slices=None
+    )
 
 
 def run(step: Callable[[str], None]) -> list[Result]:
@@ -44,6 +57,7 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
         "item_knn": similar,
         "factors": factors,
     }
+    main_genre = data.items.select("item", pl.col("genres").list.first())
     step("evaluating")
     for name, model in models.items():
         yield evaluate(
@@ -53,10 +67,13 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
             users=users,
             items=items,
             user_groups=data.users.select("user", "gender"),
+            item_clusters=main_genre,
             item_features=data.items.select("item", "genres"),
             metrics=METRICS,
             top_k=TOP_K,
             per_user=True,
+            exposure=True,
+            slices={"gender": data.users.select("user", "gender"), "activity": "quantiles(4)"},
             name=name,
         )
     step("done")

@@ -20,10 +20,14 @@ _USUAL_CUTOFF = 10  # of the metrics that stand first
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Results by the names of their models, in order; `comparison`, where the models were compared user by user."""
+    """Results by the names of their models, in order; `comparison`, where the models were compared user by user.
+
+    `warnings`: what was said of the run as a whole, such as why the models could not be compared.
+    """
 
     results: Mapping[str, Result]
     comparison: Comparison | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, shown: Any) -> Subject:
