@@ -89,7 +89,8 @@ def value_tables(subject: Subject) -> list[ValueTable]:
             for start in range(0, len(beside), _ACROSS):
                 some = beside[start : start + _ACROSS]
                 rows = [Row(model, [cells[metric.name][at] for metric in some]) for at, model in enumerate(subject.models)]
-                tables.append(ValueTable(len(tables), caption, some, [("", rows)], some, cutoff))
+                part = f", {start // _ACROSS + 1} of {math.ceil(len(beside) / _ACROSS)}" if len(beside) > _ACROSS else ""
+                tables.append(ValueTable(len(tables), caption + part, some, [("", rows)], some, cutoff))
     return tables
 
 

@@ -252,7 +252,7 @@ function setUpData() {
   for (const details of shown("details.data")) {
     details.addEventListener("toggle", () => {
       if (details.open && !details.querySelector("table")) {
-        details.append(...dataTable(unpacked(JSON.parse(document.getElementById(details.dataset.of).textContent)), details.querySelector("summary").textContent));
+        details.append(...dataTable(unpacked(JSON.parse(document.getElementById(details.dataset.of).textContent)), `${details.parentElement.querySelector("h2, h3").textContent}: data`));
       }
     });
   }
