@@ -1,0 +1,185 @@
+"""One metric against another: who is best at both, and what is traded for what."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from weft.errors import MissingInput, SettingError
+from weft.report.charts.drawing import (
+    LABELS,
+    LINE,
+    Canvas,
+    Choice,
+    Figure,
+    Values,
+    below,
+    direction,
+    find,
+    finish,
+    hover,
+    in_chart,
+    listed,
+    models_in_words,
+    number,
+    source,
+    values_by_name,
+)
+from weft.report.charts.theme import MUTED, colour_scale, coloured, named, shape_scale
+from weft.report.subject import Subject, family_of
+from weft.significance.pareto import on_front
+
+_HEIGHT = 320
+_ACCURACY = ("accuracy", "rating", "other")  # what a trade-off trades for; metrics that are not registered here may be anything
+_NARROW = 230  # pixels that points have on a narrow screen, for labels that fit there too
+
+
+def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | None = None) -> Figure:
+    """An accuracy metric against another one: a point per model, and the Pareto front."""
+    if len(subject.models) < 2:
+        raise MissingInput("tradeoff needs two models or more: compare results, weft.compare([a, b]).plot('tradeoff').")
+    known = {name: of for name, of in values_by_name(subject).items() if next(iter(of.values())).merit is not None}
+    upright = _accuracy(subject, known) if y is None else find("y", y, [*known])
+    beyond = _beyond(subject, known, upright)
+    if x is None and not beyond:
+        raise MissingInput("tradeoff needs a metric beyond accuracy beside an accuracy metric: evaluate, say, nDCG and Gini.")
+    default = beyond[0] if x is None else find("x", x, [*known])
+    if default == upright:
+        raise SettingError(f"x and y are both {upright!r}; a trade-off is between two metrics.")
+    shown = in_chart(canvas, default, x, beyond)
+    labels = {name: direction(next(iter(known[name].values()))) for name in shown}
+    choice = Choice("metric", "Against", [*labels.values()])
+    height = canvas.height or _HEIGHT
+
+    rows, fronts, table = [], {}, []
+    for name, label in labels.items():
+        points = {
+            model: (known[name][model], known[upright][model])
+            for model in subject.models
+            if model in known[name] and model in known[upright]
+        }
+        if not points:
+            continue
+        front = on_front({model: [one.merit or 0.0 for one in pair] for model, pair in points.items()})
+        fronts[name] = sorted(front, key=lambda model: points[model][0].value)
+        placed = _labels(subject, {model: (a.value, b.value) for model, (a, b) in points.items()}, height)
+        for model, (across, up) in points.items():
+            rows.append(
+                {"metric": label, "model": named(model), "front": model in front, "own": model in placed}
+                | {"x": across.value, "x1": across.interval.low, "x2": across.interval.high}
+                | {"y": up.value, "y1": up.interval.low, "y2": up.interval.high}
+                | dict(zip(("at", "side"), placed.get(model, (None, "none"))))
+            )
+            table.append(
+                {
+                    "model": model,
+                    "metric across": name,
+                    "value across": across.value,
+                    "metric upright": upright,
+                    "value upright": up.value,
+                    "on the Pareto front": model in front,
+                }
+            )
+    if not rows:
+        raise MissingInput(f"tradeoff: no model has both {default} and {upright}.")
+
+    base = source(rows, choice)
+    over, up_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
+    axis = alt.Axis(title=None)
+    at = {"x": alt.X("x:Q", scale=over, axis=axis), "y": alt.Y("y:Q", scale=up_scale, title=None)}
+    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    upright_label = direction(next(iter(known[upright].values())))
+    told = hover(
+        ("model:N", "model"),
+        ("x:Q", "across"),
+        ("x1:Q", "95 % from"),
+        ("x2:Q", "95 % to"),
+        ("y:Q", upright),
+        ("y1:Q", "95 % from "),
+        ("y2:Q", "95 % to "),
+        ("metric:N", "across is"),
+    )
+    bars = (
+        base.transform_filter("isValid(datum.x1)").mark_rule(opacity=0.6),
+        base.transform_filter("isValid(datum.y1)").mark_rule(opacity=0.6),
+    )
+    layers = [
+        base.transform_filter("datum.front").mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=MUTED).encode(**at),
+        bars[0].encode(x=alt.X("x1:Q", scale=over, axis=axis), x2="x2:Q", y=at["y"], color=colour),
+        bars[1].encode(x=at["x"], y=alt.Y("y1:Q", scale=up_scale, title=None), y2="y2:Q", color=colour),
+        base.mark_point(filled=True, size=85, opacity=1).encode(
+            **at, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
+        ),
+    ]
+    for side, shift in (("left", -10), ("right", 10)):
+        words = base.transform_filter(f"datum.side === '{side}'").mark_text(
+            align="right" if side == "left" else "left", dx=shift, limit=LABELS, baseline="middle"
+        )
+        layers.append(
+            words.encode(x=at["x"], y=alt.Y("at:Q", scale=up_scale, title=None), text="model:N", color=colour, tooltip=told)
+        )
+    layers.append(below(choice.shown))
+    first = next(iter(fronts))
+    told = [
+        f"{named(model)} ({first} {number(known[first][model].value)}, {upright} {number(known[upright][model].value)})"
+        for model in fronts[first]
+    ]
+    beaten = [named(model) for model in subject.models if model not in fronts[first]]
+    text = (
+        f"{upright_label} against {labels[first]} for {models_in_words(subject)}. On the Pareto front, where no other model is better in both: "
+        f"{listed(told)}." + (f" Beaten in both: {listed(beaten)}." if beaten else "")
+    )
+    chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=upright_label)
+    title = f"{upright} against what it costs" if choice.is_free else f"{upright} against {first}"
+    return Figure("tradeoff", title, text, chart, pl.DataFrame(table))
+
+
+def _accuracy(subject: Subject, known: dict[str, Values]) -> str:
+    for name in [*subject.headlines, *known]:
+        if family_of(name) in _ACCURACY:
+            return name
+    raise MissingInput("tradeoff needs an accuracy metric: evaluate, say, nDCG; or give y=.")
+
+
+def _beyond(subject: Subject, known: dict[str, Values], upright: str) -> list[str]:
+    """What accuracy may be traded for: at the same cut-off, or without one; the headline metrics first."""
+    k = next(iter(known[upright].values())).k
+    families = {family_of(upright), *_ACCURACY[:2]}
+    found = [
+        name
+        for name, of in known.items()
+        if next(iter(of.values())).k in (k, None) and family_of(name) not in families and name != upright
+    ]
+    order = {"diversity": 0, "novelty": 1, "bias": 2, "coverage": 3}
+    return sorted(found, key=lambda name: (name not in subject.headlines, order.get(family_of(name), 9)))
+
+
+def _labels(subject: Subject, points: dict[str, tuple[float, float]], height: int) -> dict[str, tuple[float, str]]:
+    """For the models with a colour, where the label stands: its height, and on which side; free of other labels and points."""
+    lows, highs = [min(axis) for axis in zip(*points.values())], [max(axis) for axis in zip(*points.values())]
+    spans = [(high - low) or 1.0 for low, high in zip(lows, highs)]
+    at = {model: (_NARROW * (x - lows[0]) / spans[0], height * (y - lows[1]) / spans[1]) for model, (x, y) in points.items()}
+    taken = [(x - 6, x + 6, y) for x, y in at.values()]
+    found: dict[str, tuple[float, str]] = {}
+    for model in sorted((model for model in coloured(subject) if model in at), key=lambda model: at[model][1]):
+        x, y = at[model]
+        wide = min(6.5 * len(named(model)), LABELS) + 12
+
+        def box(side: str, shift: float, x: float = x, y: float = y, wide: float = wide) -> tuple[float, float, float]:
+            return (x - wide, x - 6, y + shift) if side == "left" else (x + 6, x + wide, y + shift)
+
+        def hits(side: str, shift: float) -> float:
+            start, end, middle = box(side, shift)
+            outside = 3.0 * (start < -20 or end > _NARROW + 20)
+            return outside + sum(
+                start < right and left < end and abs(middle - height_of) < LINE for left, right, height_of in taken
+            )
+
+        sides = ("left", "right") if x > _NARROW / 2 else ("right", "left")
+        tried = [
+            (side, shift) for step in range(5) for shift in ({0.0} if step == 0 else (step * 9.0, step * -9.0)) for side in sides
+        ]
+        side, shift = min(tried, key=lambda one: (hits(*one), abs(one[1]), sides.index(one[0])))
+        taken.append(box(side, shift))
+        found[model] = (points[model][1] + shift * spans[1] / height, side)
+    return found

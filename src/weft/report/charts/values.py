@@ -1,0 +1,232 @@
+"""Charts of the values of models: against the cut-off, side by side, and one metric against another."""
+
+from __future__ import annotations
+
+import math
+
+import altair as alt
+
+from weft.errors import MissingInput
+from weft.report.charts.drawing import (
+    LABELS,
+    Canvas,
+    Choice,
+    Figure,
+    Values,
+    better,
+    direction,
+    end_labels,
+    find,
+    finish,
+    hover,
+    in_chart,
+    models_in_words,
+    number,
+    room_right,
+    source,
+    spread,
+    value_table,
+    values_by_name,
+)
+from weft.report.charts.theme import INK, colour_scale, coloured, named, shape_scale
+from weft.report.subject import Subject
+
+_HEIGHT = 300
+_ROW = 24  # pixels of a model's row
+_MANY = 60  # metrics at cut-offs to choose from; of more, only those at the usual cut-off
+
+
+def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figure:
+    """A metric against its cut-off: one line per model, with bands of 95 % intervals."""
+    by_metric: dict[str, dict[int, Values]] = {}
+    for name, values in values_by_name(subject).items():
+        one = next(iter(values.values()))
+        if one.k is not None:
+            by_metric.setdefault(one.metric, {})[one.k] = values
+    by_metric = {name: at for name, at in by_metric.items() if len(at) > 1}
+    if not by_metric:
+        raise MissingInput("cutoffs draws a metric against its cut-off: evaluate at two or more, such as top_k=[5, 10, 20].")
+    firsts = [
+        name
+        for name in dict.fromkeys(
+            subject.results[model].entry(line).metric
+            for line in subject.headlines
+            for model in subject.models
+            if line in subject.results[model]
+        )
+        if name in by_metric
+    ]
+    default = max(firsts or by_metric, key=lambda name: len(by_metric[name]))
+    shown = in_chart(canvas, default if metric is None else find("metric", metric, [*by_metric]), metric, [*by_metric])
+    labels = {name: name + better(next(iter(next(iter(by_metric[name].values())).values()))) for name in shown}
+    choice = Choice("metric", "Metric", [*labels.values()])
+
+    own = coloured(subject)
+    order = sorted(subject.models, key=lambda model: model in own)  # coloured lines on top
+    lines, ends = [], []
+    for name, label in labels.items():
+        at = dict(sorted(by_metric[name].items()))
+        ys = [
+            end
+            for values in at.values()
+            for value in values.values()
+            for end in (value.value, *value.interval[:2])
+            if not math.isnan(end)
+        ]
+        last: dict[str, tuple[int, float]] = {}
+        for model in order:
+            points = [(k, values[model]) for k, values in at.items() if model in values]
+            if points:
+                lines.append(
+                    {"metric": label, "model": named(model), "own": model in own}
+                    | {"k": [k for k, _ in points], "value": [value.value for _, value in points]}
+                    | {"low": [value.interval.low for _, value in points], "high": [value.interval.high for _, value in points]}
+                )
+                if model in own:
+                    last[model] = (points[-1][0], points[-1][1].value)
+        places = spread([y for _, y in last.values()], min(ys), max(ys), canvas.height or _HEIGHT)
+        ends += [{"metric": label, "model": named(model), "k": k, "at": at} for (model, (k, _)), at in zip(last.items(), places)]
+
+    ks = sorted({k for name in shown for k in by_metric[name]})
+    kind = "log" if len(ks) > 2 and ks[-1] >= 8 * ks[0] else "linear"
+    x = alt.X(
+        "k:Q",
+        scale=alt.Scale(type=kind, zero=False, nice=False, padding=10, range=room_right()),
+        axis=alt.Axis(values=ks, grid=False, format="d", title="cut-off k", titleAnchor="start"),
+    )
+    scale = alt.Scale(zero=False)
+    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
+    base = source(lines, choice).transform_flatten(["k", "value", "low", "high"])
+    told = hover(
+        ("model:N", "model"),
+        ("metric:N", "metric"),
+        ("k:Q", "k"),
+        ("value:Q", "value"),
+        ("low:Q", "95 % from"),
+        ("high:Q", "95 % to"),
+    )
+    y = alt.Y("value:Q", scale=scale, title=None)
+    banded = base.transform_filter("datum.own && isValid(datum.low)")
+    layers = [
+        banded.mark_area(opacity=0.14).encode(x=x, y=alt.Y("low:Q", scale=scale, title=None), y2="high:Q", color=colour),
+        base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, opacity=opacity),
+        base.mark_point(filled=True, size=55).encode(
+            x=x,
+            y=y,
+            color=colour,
+            opacity=opacity,
+            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            tooltip=told,
+        ),
+        end_labels(source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
+    ]
+    first = next(iter(labels))
+    text = _cutoff_text(subject, first, by_metric[first])
+    chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=choice.shown)
+    table = value_table(
+        (name, k, model, value)
+        for name in shown
+        for k, values in sorted(by_metric[name].items())
+        for model, value in values.items()
+    )
+    title = "Metrics against the cut-off" if choice.is_free else f"{first} against the cut-off"
+    return Figure("cutoffs", title, text, chart, table)
+
+
+def _cutoff_text(subject: Subject, metric: str, at: dict[int, Values]) -> str:
+    k = 10 if 10 in at else max(at)
+    said = f"{metric} at k = {', '.join(map(str, sorted(at)))} for {models_in_words(subject)}"
+    return f"{said}: at k = {k} {_standing(at[k])}."
+
+
+def _standing(values: Values) -> str:
+    """Who leads, and what the others have: the first five."""
+    ordered = _best_first(values)
+    merits = {value.merit for value in values.values()}
+    first, *others = ordered
+    lead = f"{named(first)} {'leads with' if len(merits - {None}) > 1 else 'has'} {number(values[first].value)}"
+    told = [f"{named(model)} has {number(values[model].value)}" for model in others[:4]]
+    if len(others) > 5:
+        told.append(f"{len(others) - 5} models lie between, and {named(others[-1])} has {number(values[others[-1]].value)}")
+    elif len(others) == 5:
+        told.append(f"{named(others[-1])} has {number(values[others[-1]].value)}")
+    return ", ".join([lead, *told])
+
+
+def _best_first(values: Values) -> list[str]:
+    """The models from best to worst; by value, if the metric has no direction."""
+
+    def key(model: str) -> float:
+        merit = values[model].merit
+        return -(values[model].value if merit is None else merit)
+
+    return sorted(values, key=key)
+
+
+def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figure:
+    """A metric of all models: a point each, with its 95 % interval, the best on top."""
+    known = values_by_name(subject)
+    if not known:
+        raise MissingInput("values draws a metric of each model, but none has a defined value.")
+    default = next(iter([*subject.headlines, *known]))
+    offered = [*known] if len(known) <= _MANY else _at_usual(known, subject)
+    shown = in_chart(canvas, default if metric is None else find("metric", metric, [*known]), metric, offered)
+    labels = {name: direction(next(iter(known[name].values()))) for name in shown}
+    choice = Choice("metric", "Metric", [*labels.values()])
+    rows = [
+        {
+            "metric": label,
+            "model": named(model),
+            "rank": rank,
+            "value": value.value,
+            "low": value.interval.low,
+            "high": value.interval.high,
+            "users": value.users,
+        }
+        for name, label in labels.items()
+        for rank, (model, value) in enumerate((model, known[name][model]) for model in _best_first(known[name]))
+    ]
+    base = source(rows, choice)
+    y = alt.Y(
+        "model:N",
+        sort=alt.EncodingSortField("rank", op="min"),
+        title=None,
+        axis=alt.Axis(labelLimit=LABELS, labelColor=INK, labelOverlap=False, grid=False),
+    )
+    scale = alt.Scale(zero=False, padding=12, range=room_right(64))
+    x = alt.X("value:Q", scale=scale, title=None)
+    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    told = hover(
+        ("model:N", "model"),
+        ("metric:N", "metric"),
+        ("value:Q", "value"),
+        ("low:Q", "95 % from"),
+        ("high:Q", "95 % to"),
+        ("users:Q", "users"),
+    )
+    layers = [
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2.5, strokeCap="round")
+        .encode(x=alt.X("low:Q", scale=scale, title=None), x2="high:Q", y=y, color=colour, tooltip=told),
+        base.mark_point(filled=True, size=75, opacity=1).encode(
+            x=x, y=y, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
+        ),
+        base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text=alt.Text("value:Q", format=",.4~r")),
+    ]
+    first = next(iter(labels))
+    text = f"{labels[first]} of {models_in_words(subject)}: {_standing(known[first])}."
+    chart = finish(layers, canvas, choice, height=alt.Step(_ROW), text=text, title=choice.shown)
+    table = value_table((name, None, model, value) for name in shown for model, value in known[name].items())
+    return Figure("values", "Models side by side" if choice.is_free else f"{first} of each model", text, chart, table)
+
+
+def _at_usual(known: dict[str, Values], subject: Subject) -> list[str]:
+    """Of every metric one cut-off: that of the headline metrics, if there is one."""
+    usual = {next(iter(known[name].values())).k for name in subject.headlines if name in known}
+    found: dict[str, str] = {}
+    for name, of in known.items():
+        one = next(iter(of.values()))
+        if one.metric not in found or one.k in usual:
+            found[one.metric] = name
+    return list(found.values())
