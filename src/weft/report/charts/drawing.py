@@ -12,7 +12,7 @@ import altair as alt
 
 from weft.errors import SettingError, one_of
 from weft.registry import canonical
-from weft.report.charts.theme import INK, MUTED, config
+from weft.report.charts.theme import MUTED, config
 from weft.report.subject import Subject
 from weft.result import MetricValue
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 LABELS = 108  # pixels for the labels beside a chart
 LINE = 14  # pixels between the baselines of two labels
-NUMBER = ",.6~r"  # as charts show numbers on hover: all six figures that the data have
-_FIGURES = 6
+NUMBER = ",.6~r"  # as charts show numbers on hover: all figures that the data have
+_FIGURES = 5
+Drawn = Any  # a part of a chart; Altair's types for them do not survive its methods
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ class Choice:
         return alt.ExprRef(self._name) if self.is_free else self.options[0]
 
 
-def source(rows: Iterable[Mapping[str, Any]], *choices: Choice) -> alt.Chart:
+def source(rows: Iterable[Mapping[str, Any]], *choices: Choice) -> Drawn:
     """A chart without marks of these rows, of those that the reader chose; numbers are rounded, what is undefined is null."""
     chart = alt.Chart(alt.InlineData(values=[{name: _plain(value) for name, value in row.items()} for row in rows]))
     for choice in choices:
@@ -94,17 +95,17 @@ def source(rows: Iterable[Mapping[str, Any]], *choices: Choice) -> alt.Chart:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{_FIGURES}g}") if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        return float(f"{value:.{_FIGURES}g}") if abs(value) < 10**_FIGURES else round(value)  # counts stay whole
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     return value
 
 
-def finish(
-    layers: Sequence[alt.Chart], canvas: Canvas, *choices: Choice, height: Any, text: str, title: Any = None
-) -> alt.LayerChart:
+def finish(layers: Sequence[Drawn], canvas: Canvas, *choices: Choice, height: Any, text: str, title: Any = None) -> Drawn:
     """Layers as one chart of its size. `title` stands above it on the left, where it names the upright axis."""
-    chart = alt.layer(*layers)
+    chart: Drawn = alt.layer(*layers)
     free = [choice.parameter for choice in choices if choice.is_free]
     chart = chart.add_params(*free) if free else chart
     more = {} if title is None else {"title": alt.TitleParams(text=title)}
@@ -113,13 +114,10 @@ def finish(
     )
 
 
-def below(text: str | alt.ExprRef, at: Any = "width") -> alt.Chart:
-    """A title of the horizontal axis that may change with a choice, which Vega-Lite's own cannot."""
-    x = alt.ExprRef(at) if isinstance(at, str) else at
-    mark = alt.Chart(alt.InlineData(values=[{}])).mark_text(
-        align="right", baseline="top", fontSize=12, color=INK, text=text, tooltip=None
-    )
-    return mark.encode(x=alt.value(x), y=alt.value(alt.ExprRef("height + 26")))
+def below(rows: Drawn, field: str) -> Drawn:
+    """A title of the horizontal axis that changes with a choice, which Vega-Lite's own cannot: a field of the one row chosen."""
+    mark = rows.mark_text(align="right", baseline="top", fontSize=12, limit=alt.ExprRef("min(360, width - 84)"))
+    return mark.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(alt.ExprRef("height + 26")), text=f"{field}:N")
 
 
 def room_right(pixels: int = LABELS, left: int = 0) -> list[Any]:
@@ -127,22 +125,27 @@ def room_right(pixels: int = LABELS, left: int = 0) -> list[Any]:
     return [left, alt.ExprRef(f"width - {pixels}") if pixels else alt.ExprRef("width")]
 
 
-def end_labels(labels: alt.Chart, x: alt.X, y: alt.Y, colour: alt.Color, limit: int = LABELS - 10) -> alt.Chart:
+def end_labels(labels: Drawn, x: alt.X, y: alt.Y, colour: alt.Color, limit: int = LABELS - 10) -> Drawn:
     """Names at the ends of lines."""
     mark = labels.mark_text(align="left", baseline="middle", dx=9, limit=limit)
     return mark.encode(x=x, y=y, text=alt.Text("model:N"), color=colour, tooltip=[alt.Tooltip("model:N", title="model")])
 
 
-def row_labels(labels: alt.Chart, limit: int = LABELS - 8) -> list[alt.Chart]:
+def room_left(labels: Iterable[str]) -> int:
+    """Pixels for the names of rows, left of them."""
+    return min(LABELS, max((7 * len(label) for label in labels), default=0) + 14)
+
+
+def row_labels(labels: Drawn, room: int) -> list[Drawn]:
     """The names of rows, left of them, and of the sections that they form, in bold."""
 
-    def marked(condition: str, **looks: Any) -> alt.Chart:
+    def marked(condition: str, **looks: Any) -> Drawn:
         mark = labels.transform_filter(condition).mark_text(align="left", baseline="middle", **looks)
-        return mark.encode(
-            x=alt.value(0), y=alt.Y("row:O", axis=None), text=alt.Text("label:N"), tooltip=[alt.Tooltip("hover:N", title="group")]
-        )
+        told = [alt.Tooltip("hover:N", title="group")]
+        return mark.encode(x=alt.value(0), y=alt.Y("row:O", axis=None), text=alt.Text("label:N"), tooltip=told)
 
-    return [marked("datum.head", fontWeight="bold", limit=2 * LABELS), marked("!datum.head", color=MUTED, limit=limit)]
+    bold = marked("datum.head", fontWeight="bold", limit=alt.ExprRef("width"))
+    return [bold, marked("!datum.head", color=MUTED, limit=room - 8)]
 
 
 # ------------------------------------------------------------------------------------------------------------------ numbers
@@ -162,6 +165,13 @@ def percent(part: float, whole: float) -> str:
     """A share: "41 %"; "0.4 %" below one."""
     share = 100 * part / whole if whole else 0.0
     return f"{share:.1f} %" if 0 < share < 1 or 99 < share < 100 else f"{share:.0f} %"
+
+
+def form(values: Iterable[float], figures: int = 3) -> str:
+    """The format of numbers that stand below each other: as many digits behind the point for all."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    before = len(f"{largest:.0f}")
+    return f",.{max(0, figures + 1 - before)}f"
 
 
 def direction(value: MetricValue) -> str:
@@ -253,7 +263,7 @@ def value_table(rows: Iterable[tuple[str, int | None, str, MetricValue]]) -> pl.
 
 def hover(*fields: tuple[str, str]) -> list[alt.Tooltip]:
     """What a chart tells on hover: fields with their titles."""
-    return [alt.Tooltip(field, title=title, **({"format": NUMBER} if field.endswith(":Q") else {})) for field, title in fields]
+    return [alt.Tooltip(field, title=title, format=NUMBER if field.endswith(":Q") else alt.Undefined) for field, title in fields]
 
 
 def models_in_words(subject: Subject) -> str:

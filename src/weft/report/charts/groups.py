@@ -10,57 +10,61 @@ import polars as pl
 
 from weft.errors import MissingInput, SettingError, one_of
 from weft.report.charts.drawing import (
-    LABELS,
-    NUMBER,
     Canvas,
     Choice,
+    Drawn,
     Figure,
     better,
     find,
     finish,
+    form,
     hover,
     number,
+    room_left,
     row_labels,
     source,
 )
-from weft.report.charts.theme import DIVERGING, INK, ON_DARK, ON_LIGHT, SEQUENTIAL, named
+from weft.report.charts.theme import DIVERGING, INK, MUTED, ON_DARK, ON_LIGHT, SEQUENTIAL, named
 from weft.report.subject import Subject
 from weft.result import MetricValue
 
 _ROW = 24
 _ROWS = 40  # groups of all slices together
-_COLUMNS = 8  # that have room for numbers
+_COLUMNS = 10  # that have room for numbers
 _METRICS = 6  # offered
 _CELLS = 3000  # of bias disparity; of more, only those at the usual cut-off
-_SLICE_LABELS = LABELS + 52  # pixels; the number of users stands there too
+_TALL = 32  # rows of bias disparity; of more, one model is chosen
+_USUAL = 10  # the cut-off that is shown first
+_USERS = 66  # pixels for the number of users
+_Disparity = dict[str, dict[tuple[str, ...], MetricValue]]  # model: user group and item cluster
 
 
-def _columns(title: str | None, names: list[str]) -> alt.Axis:
-    """The heads of columns; slanted where there are many."""
-    slanted = len(names) > 4 or max(map(len, names)) > 12
+def _columns(names: list[str], room: int) -> alt.Axis:
+    """The heads of columns beside labels of so many pixels; slanted where they have no room."""
+    needed = len(names) * (7 * max(map(len, names)) + 8) + room
+    slanted = f"width < {needed}"
     return alt.Axis(
         orient="top",
-        title=title,
-        labelAngle=-40 if slanted else 0,
+        title=None,
+        labelAngle=alt.ExprRef(f"{slanted} ? -40 : 0"),
+        labelAlign=alt.ExprRef(f"{slanted} ? 'left' : 'center'"),
         labelLimit=90,
         labelColor=INK,
-        labelAlign="left" if slanted else "center",
+        labelOverlap=len(names) > _COLUMNS,
     )
 
 
-def _cells(
-    base: alt.Chart, x: alt.X, y: alt.Y, colour: alt.Color, dark: str, told: list[alt.Tooltip], *, words: bool, form: str
-) -> list[alt.Chart]:
-    """Coloured cells with their numbers; `dark` is the condition of cells on which letters are light."""
-    layers = [base.mark_rect(stroke="white", strokeWidth=1).encode(x=x, y=y, color=colour, tooltip=told)]
-    if words:
+def _cells(base: Drawn, names: list[str], room: int, dark: str, colour: alt.Scale, told: list[alt.Tooltip]) -> list[Drawn]:
+    """Coloured cells with their numbers, a column for each name; `dark` is the condition of cells on which letters are light."""
+    x = alt.X("column:N", sort=names, scale=alt.Scale(domain=names, range=[room, alt.ExprRef("width")]), axis=_columns(names, room))
+    y = alt.Y("row:O", axis=None)
+    shade = alt.Color("shade:Q", scale=colour, legend=None)
+    layers = [base.mark_rect(stroke="white", strokeWidth=1).encode(x=x, y=y, color=shade, tooltip=told)]
+    if len(names) <= _COLUMNS:
         letters = alt.condition(dark, alt.value(ON_DARK), alt.value(ON_LIGHT))
-        text = alt.Text("value:Q", format=form)
-        layers.append(
-            base.transform_filter("isValid(datum.value)")
-            .mark_text(fontSize=11)
-            .encode(x=x, y=y, text=text, color=letters, tooltip=told)
-        )
+        text = base.transform_filter("isValid(datum.value)").transform_calculate(text="format(datum.value, datum.form)")
+        size = alt.ExprRef(f"clamp((width - {room}) / {3.3 * len(names):.1f}, 7, 11)")
+        layers.append(text.mark_text(fontSize=size).encode(x=x, y=y, text="text:N", color=letters, tooltip=told))
     return layers
 
 
@@ -91,34 +95,35 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     groups, left_out = _largest(users)
     labels: list[dict[str, Any]] = []
     rows: dict[tuple[str, str], int] = {}
-    for slice_, group in groups:
+    for slice_, label in groups:
         if not labels or labels[-1]["slice"] != slice_:
             labels.append({"row": len(labels), "label": named(slice_), "slice": slice_, "head": True, "hover": slice_, "users": ""})
-        rows[slice_, group] = len(labels)
-        many = users[slice_, group]
+        rows[slice_, label] = len(labels)
+        many = users[slice_, label]
         labels.append(
             {
                 "row": len(labels),
-                "label": named(group),
+                "label": named(label),
                 "slice": slice_,
                 "head": False,
-                "hover": f"{slice_}: {named(group)}",
+                "hover": f"{slice_}: {named(label)}",
                 "users": f"{many:,} user{'' if many == 1 else 's'}",
             }
         )
     models = [model for model in subject.models if any(model in cells for of in found.values() for cells in of.values())]
     data, table = [], []
-    for name, label in metrics.items():
+    for name, title in metrics.items():
         finite = [one.value for group in groups for one in found[name].get(group, {}).values() if math.isfinite(one.value)]
         low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
         for model in models:
             cells = [(rows[group], one) for group in groups if (one := found[name].get(group, {}).get(model)) is not None]
             data.append(
                 {
-                    "metric": label,
-                    "model": named(model),
+                    "metric": title,
+                    "column": named(model),
                     "least": low,
                     "extent": (high - low) or 1.0,
+                    "form": form(finite),
                     "row": [row for row, _ in cells],
                     "value": [one.value for _, one in cells],
                     "users": [one.users for _, one in cells],
@@ -133,21 +138,15 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         source(data, choice)
         .transform_flatten(["row", "value", "users"])
         .transform_calculate(shade="isValid(datum.value) ? (datum.value - datum.least) / datum.extent : null")
-        .transform_lookup("row", from_=alt.LookupData(alt.InlineData(values=labels), key="row", fields=["hover"]))
+        .transform_lookup("row", from_=alt.LookupData(source(labels).data, key="row", fields=["hover"]))
     )
-    names = [*map(named, models)]
-    x = alt.X(
-        "model:N",
-        sort=names,
-        scale=alt.Scale(domain=names, range=[_SLICE_LABELS, alt.ExprRef("width")], paddingInner=0.0),
-        axis=_columns(None, names),
-    )
-    y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(len(labels))]))
-    colour = alt.Color("shade:Q", scale=alt.Scale(domain=[0, 1], range=[*SEQUENTIAL]), legend=None)
-    told = hover(("hover:N", "group"), ("model:N", "model"), ("metric:N", "metric"), ("value:Q", "value"), ("users:Q", "users"))
-    layers = _cells(base, x, y, colour, "datum.shade > 0.5", told, words=len(models) <= _COLUMNS, form=",.3~r")
-    layers += row_labels(source(labels), LABELS - 18)
-    layers.append(source(labels).mark_text(align="right").encode(x=alt.value(_SLICE_LABELS - 8), y=y, text="users:N"))
+    room = room_left(label["label"] for label in labels if not label["head"])
+    told = hover(("hover:N", "group"), ("column:N", "model"), ("metric:N", "metric"), ("value:Q", "value"), ("users:Q", "users"))
+    scale = alt.Scale(domain=[0, 1], range=[*SEQUENTIAL])
+    layers = _cells(base, [*map(named, models)], room + _USERS, "datum.shade > 0.5", scale, told)
+    layers += row_labels(source(labels), room)
+    counts = source(labels).mark_text(align="right", color=MUTED)
+    layers.append(counts.encode(x=alt.value(room + _USERS - 8), y=alt.Y("row:O", axis=None), text="users:N"))
     first = next(iter(metrics))
     text = _slice_text(first, {group: found[first].get(group, {}) for group in groups})
     text += "".join(f" Of {name}, {many} smaller groups are left out." for name, many in left_out.items())
@@ -192,22 +191,15 @@ def _slice_text(metric: str, groups: dict[tuple[str, str], dict[str, MetricValue
 
 def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str | None = None) -> Figure:
     """Bias disparity: groups of users down, for each model; clusters of items across. Neutral is light."""
-    found: dict[str, dict[str, dict[tuple[str, ...], MetricValue]]] = {}  # metric: model: labels
-    for name, result in subject.results.items():
-        for value in result.values:
-            if value.metric.startswith("BiasDisparity") and len(value.cell) == 2:
-                found.setdefault(value.plain_name, {}).setdefault(name, {})[value.cell] = value
-    found = {
-        name: of for name, of in found.items() if any(math.isfinite(one.value) for cells in of.values() for one in cells.values())
-    }
+    found = _disparities(subject)
     if not found:
         raise MissingInput("bias needs BiasDisparityBD (or BR, BS): evaluate it with train=, user_groups= and item_clusters=.")
-    order = sorted(found, key=lambda name: (not name.startswith("BiasDisparityBD"), not name.startswith("BiasDisparityBR")))
-    usual = sorted(order, key=lambda name: _of(found[name]).k != 10 and len({_of(one).k for one in found.values()}) > 1)
-    default = next((name for name in usual if name.startswith(order[0][:15])), order[0])
-    offered = [default, *(name for name in order if name != default)]
+    kinds = ("BiasDisparityBD", "BiasDisparityBR", "BiasDisparityBS")
+    order = sorted(found, key=lambda name: (kinds.index(name[: len(kinds[0])]), _of(found[name]).k != _USUAL))
+    default = order[0]
+    offered = order
     if sum(len(cells) for of in found.values() for cells in of.values()) > _CELLS:
-        offered = [name for name in offered if _of(found[name]).k in (_of(found[default]).k, None)]
+        offered = [name for name in order if _of(found[name]).k in (_of(found[default]).k, None)]
     shown = offered if canvas.has_choices else [default]
     if metric is not None:
         shown = [find("metric", metric, [*found])]
@@ -216,69 +208,78 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
     if model is not None and model not in subject.models:
         model = one_of("model", model, tuple(subject.models))
 
-    data, labels, table = [], [], []
-    clusters: dict[str, None] = {}
+    of_models = [one for one in subject.models if any(one in of for of in found.values())] if model is None else [model]
+    groups = {cell[0] for of in found.values() for cells in of.values() for cell in cells}
+    is_tall = canvas.has_choices and len(of_models) * (len(groups) + 1) > _TALL
+    who = Choice("model", "Model", [*map(named, of_models)] if is_tall else ["all"])
+    names = [*dict.fromkeys(named(cell[1]) for of in found.values() for cells in of.values() for cell in cells)]
+    data, table = [], []
+    labels: list[dict[str, Any]] = []
     for name, label in metrics.items():
         is_ratio = _of(found[name]).target == 1
-        furthest = max(
-            (abs(_apart(one.value, is_ratio)) for of in found[name].values() for one in of.values() if math.isfinite(one.value)),
-            default=1.0,
-        )
-        limit = min(furthest, 3.0 if is_ratio else 2.0) or 1.0
+        is_train = name.startswith("BiasDisparityBS")  # the same for all models
+        values = [one.value for of in found[name].values() for one in of.values()]
+        furthest = max((abs(_apart(value, is_ratio)) for value in values if math.isfinite(value)), default=1.0)
+        limit = min(furthest, 3.0 if is_ratio else 2.0) or 1.0  # eight times or three times as much is dark enough
+        sections = [one for one in of_models if one in found[name]][: 1 if is_train and not is_tall else None]
         row = 0
-        sections = {one: found[name][one] for one in ([model] if model is not None else subject.models) if one in found[name]}
-        if name.startswith("BiasDisparityBS"):  # about train, the same for all models
-            sections = dict([*sections.items()][:1])
-        for one, cells in sections.items():
-            title = "train data" if name.startswith("BiasDisparityBS") else named(one)
-            if len(sections) > 1:
-                labels.append({"metric": label, "row": row, "label": title, "head": True, "hover": title})
+        for one in sections:
+            key = {"metric": label, "model": named(one) if is_tall else "all"}
+            title = "train data" if is_train else named(one)
+            if len(sections) > 1 and not is_tall:
+                labels.append(key | {"row": row, "label": title, "head": True, "hover": title})
                 row += 1
-            for group in dict.fromkeys(labels_of[0] for labels_of in cells):
-                labels.append(
-                    {"metric": label, "row": row, "label": named(group), "head": False, "hover": f"{title}: {named(group)}"}
-                )
-                across = {labels_of[1]: cell for labels_of, cell in cells.items() if labels_of[0] == group}
-                clusters |= dict.fromkeys(map(named, across))
-                data.append(
-                    {
-                        "metric": label,
-                        "row": row,
-                        "model": title,
-                        "group": named(group),
-                        "cluster": [*map(named, across)],
-                        "value": [cell.value for cell in across.values()],
-                        "shade": [max(-1.0, min(1.0, _apart(cell.value, is_ratio) / limit)) for cell in across.values()],
-                    }
-                )
+            for group in dict.fromkeys(cell[0] for cell in found[name][one]):
+                labels.append(key | {"row": row, "label": named(group), "head": False, "hover": f"{title}: {named(group)}"})
+                across = {cell[1]: value.value for cell, value in found[name][one].items() if cell[0] == group}
+                shown_as = {"form": ",.2f" if is_ratio else "+,.2f", "ratio": is_ratio, "limit": limit}
+                cells = {"at": [names.index(named(cluster)) for cluster in across], "value": [*across.values()]}
+                data.append(key | {"row": row, "of": title, "group": named(group)} | shown_as | cells)
                 table += [
-                    {"metric": name, "model": title, "user group": group, "item cluster": cluster, "value": cell.value}
-                    for cluster, cell in across.items()
+                    {"metric": name, "model": title, "user group": group, "item cluster": cluster, "value": value}
+                    for cluster, value in across.items()
                 ]
                 row += 1
     if not data:
-        raise SettingError(f"{model!r} has no bias disparity; choose one of {', '.join(map(repr, next(iter(found.values()))))}.")
-    base = source(data, choice).transform_flatten(["cluster", "value", "shade"])
-    names = [*clusters]
-    x = alt.X(
-        "cluster:N", sort=names, scale=alt.Scale(domain=names, range=[LABELS, alt.ExprRef("width")]), axis=_columns(None, names)
+        raise SettingError(f"{model!r} has no bias disparity; choose one of {', '.join(map(repr, _models_of(found)))}.")
+    columns = source([{"at": at, "column": name} for at, name in enumerate(names)]).data
+    base = (
+        source(data, choice, who)
+        .transform_flatten(["at", "value"])
+        .transform_lookup("at", from_=alt.LookupData(columns, key="at", fields=["column"]))
+        .transform_calculate(apart="datum.ratio ? log(max(datum.value, 0.0001)) / LN2 : datum.value")
+        .transform_calculate(shade="isValid(datum.value) ? clamp(datum.apart / datum.limit, -1, 1) : null")
     )
-    y = alt.Y("row:O", axis=None)
-    colour = alt.Color("shade:Q", scale=alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING]), legend=None)
+    room = room_left(label["label"] for label in labels if not label["head"])
     told = hover(
-        ("model:N", "model"), ("group:N", "user group"), ("cluster:N", "item cluster"), ("metric:N", "metric"), ("value:Q", "value")
+        ("of:N", "model"), ("group:N", "user group"), ("column:N", "item cluster"), ("metric:N", "metric"), ("value:Q", "value")
     )
-    layers = _cells(
-        base, x, y, colour, "abs(datum.shade) > 0.55", told, words=len(names) <= _COLUMNS, form="+.2f" if False else ".2f"
-    )
-    layers += row_labels(source(labels, choice))
+    scale = alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING])
+    layers = _cells(base, names, room, "abs(datum.shade) > 0.55", scale, told) + row_labels(source(labels, choice, who), room)
     first = next(iter(metrics))
-    text = _bias_text(metrics[first], found[first])
-    chart = finish(layers, canvas, choice, height=alt.Step(_ROW), text=text, title=choice.shown)
-    return Figure("bias", "Bias disparity: user groups and item clusters", text, chart, pl.DataFrame(table))
+    text = _bias_text(metrics[first], {one: found[first][one] for one in of_models if one in found[first]})
+    chart = finish(layers, canvas, choice, who, height=alt.Step(_ROW), text=text, title=choice.shown)
+    title = "Bias disparity: user groups and item clusters" if choice.is_free else f"{first} by user group and item cluster"
+    return Figure("bias", title, text, chart, pl.DataFrame(table))
 
 
-def _of(models: dict[str, dict[tuple[str, ...], MetricValue]]) -> MetricValue:
+def _models_of(found: dict[str, _Disparity]) -> list[str]:
+    return [*dict.fromkeys(model for of in found.values() for model in of)]
+
+
+def _disparities(subject: Subject) -> dict[str, _Disparity]:
+    """Every metric of bias disparity that is defined anywhere."""
+    found: dict[str, _Disparity] = {}
+    for model, result in subject.results.items():
+        for value in result.values:
+            if value.metric.startswith(("BiasDisparityBD", "BiasDisparityBR", "BiasDisparityBS")) and len(value.cell) == 2:
+                found.setdefault(value.plain_name, {}).setdefault(model, {})[value.cell] = value
+    return {
+        name: of for name, of in found.items() if any(math.isfinite(one.value) for cells in of.values() for one in cells.values())
+    }
+
+
+def _of(models: _Disparity) -> MetricValue:
     return next(iter(next(iter(models.values())).values()))
 
 
@@ -289,10 +290,10 @@ def _apart(value: float, is_ratio: bool) -> float:
     return math.log2(value) if value > 0 else -math.inf
 
 
-def _bias_text(label: str, models: dict[str, dict[tuple[str, ...], MetricValue]]) -> str:
+def _bias_text(label: str, models: _Disparity) -> str:
     cells = [(one.value, labels, model) for model, of in models.items() for labels, one in of.items() if math.isfinite(one.value)]
     (low, where, who), (high, there, whose) = min(cells), max(cells)
     return (
-        f"{label} by user group and item cluster. Highest: {number(high)} for group {named(there[0])} and cluster {named(there[1])} with "
-        f"{named(whose)}; lowest: {number(low)} for group {named(where[0])} and cluster {named(where[1])} with {named(who)}."
+        f"{label} by user group and item cluster. Highest: {number(high)} for {named(there[0])} and {named(there[1])} "
+        f"with {named(whose)}; lowest: {number(low)} for {named(where[0])} and {named(where[1])} with {named(who)}."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
@@ -9,15 +10,14 @@ import numpy as np
 import polars as pl
 
 from weft.errors import MissingInput, SettingError
-from weft.report.charts.drawing import Canvas, Choice, Figure, end_labels, finish, hover, listed, number, room_right, source, spread
-from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, colours, named, shape_scale
+from weft.report.charts.drawing import Canvas, Choice, Figure, end_labels, finish, listed, number, room_right, source, spread
+from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, named, shape_scale
 from weft.report.subject import Subject
 
 _HEIGHT = 320
-_POINTS = 48  # of a curve
+_POINTS = 48  # of a curve; half of it for models without a colour of their own
 _USUAL = 10
 _LINE = 17  # pixels between two lines of the key
-_CATALOGUE, _TRAIN = "all items", "train data"
 
 
 def _frames(kind: str, subject: Subject, canvas: Canvas, k: int | None) -> tuple[dict[str, pl.DataFrame], list[int]]:
@@ -57,10 +57,6 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
                 else float(1 - 2 * np.trapezoid(y, x))
             )
             ginis[model] = gini
-            x, y = _thinned(x, y)
-            rows.append(
-                {"cut": label, "model": named(model), "gini": gini, "own": model in own, "items": x.tolist(), "got": y.tolist()}
-            )
             for share in (0.5, 0.8, 0.9, 0.99):
                 table.append(
                     {
@@ -71,6 +67,10 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
                         "share of recommendations": float(np.interp(share, x, y)),
                     }
                 )
+            x, y = _thinned(x, y, _POINTS if model in own else _POINTS // 2)
+            rows.append(
+                {"cut": label, "model": named(model), "gini": gini, "own": model in own, "items": x.tolist(), "got": y.tolist()}
+            )
         told = told or ginis
         listed_ = sorted((model for model in ginis if model in own), key=lambda model: ginis[model])
         key += [
@@ -116,8 +116,8 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
     ]
     ordered = sorted(told, key=lambda model: told[model])
     text = (
-        f"Lorenz curves of the items recommended in the top {ks[0]}, from equality (Gini 0) to one item for all (Gini 1). Gini, most equal "
-        f"first: {listed([f'{named(model)} {number(told[model])}' for model in ordered])}."
+        f"Lorenz curves of the items recommended in the top {ks[0]}, from equality (Gini 0) to one item for all (Gini 1). "
+        f"Gini, most equal first: {listed([f'{named(model)} {number(told[model])}' for model in ordered])}."
     )
     chart = finish(
         [alt.layer(*layers), keys], canvas, choice, height=_HEIGHT, text=text, title="share of recommendations"
@@ -125,13 +125,13 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
     return Figure("exposure", "How recommendations are spread over the items", text, chart, pl.DataFrame(table))
 
 
-def _thinned(x: Any, y: Any) -> tuple[Any, Any]:
+def _thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
     """Some points of a curve, evenly along it; always the first and the last."""
-    if len(x) <= _POINTS:
+    if len(x) <= points:
         return x, y
     along = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
-    kept = np.unique(np.searchsorted(along, np.linspace(0, along[-1], _POINTS)).clip(0, len(x) - 1))
-    return x[kept], y[kept]
+    kept = np.unique(np.searchsorted(along, np.linspace(0, along[-1], points)).clip(0, len(x) - 1))
+    return x[kept].round(4), y[kept].round(4)
 
 
 def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
@@ -139,49 +139,50 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
     frames, ks = _frames("popularity", subject, canvas, k)
     choice = Choice("cut", "Cut-off", [f"k = {at}" for at in ks])
     own = coloured(subject)
+    names = {model: named(model) for model in subject.models}
+    catalogue, train = (_unlike(name, names.values()) for name in ("all items", "train data"))
+    edges = sorted({row for frame in frames.values() for row in frame.select("low", "high").iter_rows()})
+    places = {edge: at for at, edge in enumerate(edges)}
     lines, ends, table = [], [], []
-    bins: list[str] = []
     text = ""
     for at, label in zip(ks, choice.options):
-        shares: dict[str, Any] = {}
+        counts: dict[str, Any] = {}
         for model in sorted(frames, key=lambda model: model in own):
-            frame = frames[model].filter(pl.col("k") == at).sort("low")
-            if not len(frame):
-                continue
-            names = [_bin(low, high) for low, high in zip(frame["low"].to_list(), frame["high"].to_list())]
-            if not shares:  # the catalogue and train are the same for all models
-                bins = [*dict.fromkeys([*bins, *names])]
-                shares |= {_CATALOGUE: (names, frame["items"].to_numpy()), _TRAIN: (names, frame["interactions"].to_numpy())}
-            shares[named(model)] = (names, frame["recommendations"].to_numpy())
-        drawn = {name: (names, counts / counts.sum()) for name, (names, counts) in shares.items() if counts.sum() > 0}
-        kept = [name for name in drawn if name in (_CATALOGUE, _TRAIN) or name in {named(model) for model in own}]
+            frame = frames[model].filter(pl.col("k") == at).sort("low", "high")
+            bins = [places[edge] for edge in frame.select("low", "high").iter_rows()]
+            if len(bins) and not counts:  # the catalogue and train are the same for all models
+                counts = {catalogue: (bins, frame["items"].to_numpy()), train: (bins, frame["interactions"].to_numpy())}
+            if len(bins):
+                counts[names[model]] = (bins, frame["recommendations"].to_numpy())
+        drawn = {name: (bins, many / many.sum()) for name, (bins, many) in counts.items() if many.sum() > 0}
+        kept = [name for name in drawn if name in (catalogue, train, *(names[model] for model in own))]
         top = max(float(share.max()) for _, share in drawn.values())
-        places = spread([float(drawn[name][1][-1]) for name in kept], 0.0, top, canvas.height or _HEIGHT)
-        for name, (names, share) in drawn.items():
-            lines.append(
-                {
-                    "cut": label,
-                    "model": name,
-                    "own": name in kept,
-                    "bin": names,
-                    "share": share.tolist(),
-                    "reference": name in (_CATALOGUE, _TRAIN),
-                }
-            )
+        heights = spread([float(drawn[name][1][-1]) for name in kept], 0.0, top, canvas.height or _HEIGHT)
+        ends += [
+            {"cut": label, "model": name, "bin": _bin(*edges[drawn[name][0][-1]]), "at": height}
+            for name, height in zip(kept, heights)
+        ]
+        for name, (bins, share) in drawn.items():
+            is_reference = name in (catalogue, train)
+            about = {"cut": label, "model": name, "own": name in kept, "reference": is_reference}
+            lines.append(about | {"at": bins, "share": share.round(5).tolist()})
             table += [
-                {"cut-off": at, "train interactions": one, "of": name, "share": float(part)} for one, part in zip(names, share)
+                {"cut-off": at, "train interactions": _bin(*edges[one]), "of": name, "share": float(part)}
+                for one, part in zip(bins, share)
             ]
-        ends += [{"cut": label, "model": name, "bin": drawn[name][0][-1], "at": place} for name, place in zip(kept, places)]
-        text = text or _popularity_text(at, drawn)
-    more = [(_CATALOGUE, MUTED), (_TRAIN, INK)]
+        text = text or _popularity_text(at, _bin(*edges[-1]), drawn, catalogue, train)
+    ticks = [_bin(*edge) for edge in edges]
+    more = [(catalogue, MUTED), (train, INK)]
     colour = alt.Color("model:N", scale=colour_scale(subject, more), legend=None)
-    base = source(lines, choice).transform_flatten(["bin", "share"])
+    numbered = source([{"at": at, "bin": name} for at, name in enumerate(ticks)]).data
+    base = source(lines, choice).transform_flatten(["at", "share"])
+    base = base.transform_lookup("at", from_=alt.LookupData(numbered, key="at", fields=["bin"]))
     x = alt.X(
         "bin:O",
-        sort=bins,
+        sort=ticks,
         scale=alt.Scale(type="point", padding=0.3, range=room_right()),
         axis=alt.Axis(
-            title="train interactions of the item", titleAnchor="start", labelAngle=-35 if len(bins) > 6 else 0, grid=False
+            title="train interactions of the item", titleAnchor="start", labelAngle=-35 if len(ticks) > 6 else 0, grid=False
         ),
     )
     scale = alt.Scale(zero=True)
@@ -208,9 +209,7 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
         ),
         end_labels(source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
-    chart = finish(
-        layers, canvas, choice, height=_HEIGHT, text=text, title="share of recommendations, of items and of train interactions"
-    )
+    chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title="share by popularity of the item")
     return Figure("popularity", "Popularity of what is recommended", text, chart, pl.DataFrame(table))
 
 
@@ -218,11 +217,18 @@ def _bin(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _popularity_text(k: int, drawn: dict[str, Any]) -> str:
-    names, items = drawn[_CATALOGUE]
-    interactions = drawn[_TRAIN][1] if _TRAIN in drawn else items
-    models = [f"{name} {share[-1]:.0%}" for name, (_, share) in drawn.items() if name not in (_CATALOGUE, _TRAIN)]
+def _unlike(name: str, taken: Iterable[str]) -> str:
+    """A name that no model has."""
+    while name in taken:
+        name += "*"
+    return name
+
+
+def _popularity_text(k: int, most: str, drawn: dict[str, Any], catalogue: str, train: str) -> str:
+    last = {name: float(share[-1]) for name, (_, share) in drawn.items()}
+    models = [f"{name} {share:.0%}" for name, share in last.items() if name not in (catalogue, train)]
     return (
-        f"Share of recommendations in the top {k} by popularity of the items. The most popular ones ({names[-1]} train interactions) are "
-        f"{items[-1]:.1%} of the items and {interactions[-1]:.0%} of the train interactions; of the recommendations they have: {listed(models)}."
+        f"Share of recommendations in the top {k} by popularity of the items. Those with {most} train interactions are "
+        f"{last.get(catalogue, 0):.1%} of the items and have {last.get(train, 0):.0%} of the train interactions; of the "
+        f"recommendations they have: {listed(models)}."
     )

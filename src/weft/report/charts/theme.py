@@ -21,6 +21,7 @@ PAPER = "#ffffff"
 COLOURS = ("#2f6fc8", "#d96c0c", "#00a587", "#c30096", "#875a69", "#a587b4", "#c32d0f", "#5a784b")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 OTHER = "#80868f"
+EQUAL = "#b4bac2"  # what is of no model
 # Heat maps: from few to many, and from less than neutral to more. Words stand on the cells: they keep their colours in dark mode.
 SEQUENTIAL = ("#eaf1fa", "#0f3d7d")
 DIVERGING = ("#17488c", "#f4f4f4", "#9a4500")
@@ -33,7 +34,7 @@ def named(model: str) -> str:
 
 
 def coloured(subject: Subject) -> list[str]:
-    """The models that have a colour of their own, in order: all of up to eight, else the best eight by the first headline metric."""
+    """The models with a colour of their own, in order: all of up to eight, else the best eight by the first headline metric."""
     models = subject.models
     if len(models) <= len(COLOURS):
         return models

@@ -31,6 +31,7 @@ from weft.significance.pareto import on_front
 
 _HEIGHT = 320
 _ACCURACY = ("accuracy", "rating", "other")  # what a trade-off trades for; metrics that are not registered here may be anything
+_Box = tuple[float, float, float]  # from, to, and the middle of its height, in pixels
 _NARROW = 230  # pixels that points have on a narrow screen, for labels that fit there too
 
 
@@ -51,7 +52,8 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
     choice = Choice("metric", "Against", [*labels.values()])
     height = canvas.height or _HEIGHT
 
-    rows, fronts, table = [], {}, []
+    rows, table = [], []
+    fronts: dict[str, list[str]] = {}
     for name, label in labels.items():
         points = {
             model: (known[name][model], known[upright][model])
@@ -63,27 +65,42 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
         front = on_front({model: [one.merit or 0.0 for one in pair] for model, pair in points.items()})
         fronts[name] = sorted(front, key=lambda model: points[model][0].value)
         placed = _labels(subject, {model: (a.value, b.value) for model, (a, b) in points.items()}, height)
-        for model, (across, up) in points.items():
-            rows.append(
-                {"metric": label, "model": named(model), "front": model in front, "own": model in placed}
-                | {"x": across.value, "x1": across.interval.low, "x2": across.interval.high}
-                | {"y": up.value, "y1": up.interval.low, "y2": up.interval.high}
-                | dict(zip(("at", "side"), placed.get(model, (None, "none"))))
-            )
-            table.append(
-                {
-                    "model": model,
-                    "metric across": name,
-                    "value across": across.value,
-                    "metric upright": upright,
-                    "value upright": up.value,
-                    "on the Pareto front": model in front,
-                }
-            )
+        across = [pair[0] for pair in points.values()]
+        rows.append(
+            {
+                "metric": label,
+                "model": [*map(named, points)],
+                "front": [model in front for model in points],
+                "x": [one.value for one in across],
+                "x1": [one.interval.low for one in across],
+                "x2": [one.interval.high for one in across],
+                "at": [placed[model][0] if model in placed else None for model in points],
+                "side": [placed[model][1] if model in placed else None for model in points],
+            }
+        )
+        table += [
+            {
+                "model": model,
+                "metric across": name,
+                "value across": one.value,
+                "metric upright": upright,
+                "value upright": other.value,
+                "on the Pareto front": model in front,
+            }
+            for model, (one, other) in points.items()
+        ]
     if not rows:
         raise MissingInput(f"tradeoff: no model has both {default} and {upright}.")
 
-    base = source(rows, choice)
+    ups = [
+        {"model": named(model), "y": one.value, "y1": one.interval.low, "y2": one.interval.high}
+        for model, one in known[upright].items()
+    ]
+    base = (
+        source(rows, choice)
+        .transform_flatten(["model", "front", "x", "x1", "x2", "at", "side"])
+        .transform_lookup("model", from_=alt.LookupData(source(ups).data, key="model", fields=["y", "y1", "y2"]))
+    )
     over, up_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
     axis = alt.Axis(title=None)
     at = {"x": alt.X("x:Q", scale=over, axis=axis), "y": alt.Y("y:Q", scale=up_scale, title=None)}
@@ -107,6 +124,7 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
         base.transform_filter("datum.front").mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=MUTED).encode(**at),
         bars[0].encode(x=alt.X("x1:Q", scale=over, axis=axis), x2="x2:Q", y=at["y"], color=colour),
         bars[1].encode(x=at["x"], y=alt.Y("y1:Q", scale=up_scale, title=None), y2="y2:Q", color=colour),
+        base.transform_filter("datum.front").mark_point(size=260, color=MUTED, strokeWidth=1.2, opacity=1).encode(**at),
         base.mark_point(filled=True, size=85, opacity=1).encode(
             **at, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
         ),
@@ -118,16 +136,19 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
         layers.append(
             words.encode(x=at["x"], y=alt.Y("at:Q", scale=up_scale, title=None), text="model:N", color=colour, tooltip=told)
         )
-    layers.append(below(choice.shown))
+    layers.append(below(source([{"metric": label} for label in labels.values()], choice), "metric"))
+    key = source([{}]).mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
+    layers.append(key.encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))))
     first = next(iter(fronts))
-    told = [
+    leaders = [
         f"{named(model)} ({first} {number(known[first][model].value)}, {upright} {number(known[upright][model].value)})"
         for model in fronts[first]
     ]
-    beaten = [named(model) for model in subject.models if model not in fronts[first]]
+    beaten = [named(str(row["model"])) for row in table if row["metric across"] == first and not row["on the Pareto front"]]
     text = (
-        f"{upright_label} against {labels[first]} for {models_in_words(subject)}. On the Pareto front, where no other model is better in both: "
-        f"{listed(told)}." + (f" Beaten in both: {listed(beaten)}." if beaten else "")
+        f"{upright_label} against {labels[first]} for {models_in_words(subject)}. "
+        f"On the Pareto front, where no other model is as good in both and better in one: {listed(leaders)}."
+        + (f" Not on it: {listed(beaten)}." if beaten else "")
     )
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=upright_label)
     title = f"{upright} against what it costs" if choice.is_free else f"{upright} against {first}"
@@ -159,27 +180,23 @@ def _labels(subject: Subject, points: dict[str, tuple[float, float]], height: in
     lows, highs = [min(axis) for axis in zip(*points.values())], [max(axis) for axis in zip(*points.values())]
     spans = [(high - low) or 1.0 for low, high in zip(lows, highs)]
     at = {model: (_NARROW * (x - lows[0]) / spans[0], height * (y - lows[1]) / spans[1]) for model, (x, y) in points.items()}
-    taken = [(x - 6, x + 6, y) for x, y in at.values()]
+    taken: list[_Box] = [(x - 6, x + 6, y) for x, y in at.values()]
     found: dict[str, tuple[float, str]] = {}
     for model in sorted((model for model in coloured(subject) if model in at), key=lambda model: at[model][1]):
         x, y = at[model]
         wide = min(6.5 * len(named(model)), LABELS) + 12
-
-        def box(side: str, shift: float, x: float = x, y: float = y, wide: float = wide) -> tuple[float, float, float]:
-            return (x - wide, x - 6, y + shift) if side == "left" else (x + 6, x + wide, y + shift)
-
-        def hits(side: str, shift: float) -> float:
-            start, end, middle = box(side, shift)
-            outside = 3.0 * (start < -20 or end > _NARROW + 20)
-            return outside + sum(
-                start < right and left < end and abs(middle - height_of) < LINE for left, right, height_of in taken
-            )
-
-        sides = ("left", "right") if x > _NARROW / 2 else ("right", "left")
-        tried = [
-            (side, shift) for step in range(5) for shift in ({0.0} if step == 0 else (step * 9.0, step * -9.0)) for side in sides
-        ]
-        side, shift = min(tried, key=lambda one: (hits(*one), abs(one[1]), sides.index(one[0])))
-        taken.append(box(side, shift))
+        boxes: dict[tuple[float, str], _Box] = {}  # the nearest first
+        for shift in (0.0, 9.0, -9.0, 18.0, -18.0, 27.0, -27.0, 36.0, -36.0):
+            for side in ("left", "right") if x > _NARROW / 2 else ("right", "left"):
+                boxes[shift, side] = (x - wide, x - 6, y + shift) if side == "left" else (x + 6, x + wide, y + shift)
+        shift, side = min(boxes, key=lambda one: _crowding(boxes[one], taken))
+        taken.append(boxes[shift, side])
         found[model] = (points[model][1] + shift * spans[1] / height, side)
     return found
+
+
+def _crowding(box: _Box, taken: list[_Box]) -> int:
+    """How many labels and points are in the way; to stand outside of the chart is worse."""
+    start, end, middle = box
+    touched = sum(start < right and left < end and abs(middle - at) < LINE for left, right, at in taken)
+    return touched + 3 * (start < -20 or end > _NARROW + 20)

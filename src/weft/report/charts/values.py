@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import altair as alt
 
@@ -18,6 +19,7 @@ from weft.report.charts.drawing import (
     end_labels,
     find,
     finish,
+    form,
     hover,
     in_chart,
     models_in_words,
@@ -39,7 +41,7 @@ _MANY = 60  # metrics at cut-offs to choose from; of more, only those at the usu
 def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figure:
     """A metric against its cut-off: one line per model, with bands of 95 % intervals."""
     by_metric: dict[str, dict[int, Values]] = {}
-    for name, values in values_by_name(subject).items():
+    for values in values_by_name(subject).values():
         one = next(iter(values.values()))
         if one.k is not None:
             by_metric.setdefault(one.metric, {})[one.k] = values
@@ -66,29 +68,30 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     lines, ends = [], []
     for name, label in labels.items():
         at = dict(sorted(by_metric[name].items()))
-        ys = [
-            end
-            for values in at.values()
-            for value in values.values()
-            for end in (value.value, *value.interval[:2])
-            if not math.isnan(end)
-        ]
-        last: dict[str, tuple[int, float]] = {}
-        for model in order:
-            points = [(k, values[model]) for k, values in at.items() if model in values]
-            if points:
-                lines.append(
-                    {"metric": label, "model": named(model), "own": model in own}
-                    | {"k": [k for k, _ in points], "value": [value.value for _, value in points]}
-                    | {"low": [value.interval.low for _, value in points], "high": [value.interval.high for _, value in points]}
-                )
-                if model in own:
-                    last[model] = (points[-1][0], points[-1][1].value)
+        drawn = [model for model in order if any(model in values for values in at.values())]
+        every = [[values.get(model) for values in at.values()] for model in drawn]
+        intervals = [[one.interval if one and model in own else None for one in line] for model, line in zip(drawn, every)]
+        lines.append(
+            {
+                "metric": label,
+                "k": [*at],
+                "model": [*map(named, drawn)],
+                "own": [model in own for model in drawn],
+                "value": [[one.value if one else None for one in line] for line in every],
+                "low": [[one.low if one else None for one in line] for line in intervals],
+                "high": [[one.high if one else None for one in line] for line in intervals],
+            }
+        )
+        last = {model: [(k, one.value) for k, one in zip(at, line) if one][-1] for model, line in zip(drawn, every) if model in own}
+        ys = [one.value for line in every for one in line if one]
+        ys += [end for line in intervals for one in line if one for end in one[:2] if math.isfinite(end)]
         places = spread([y for _, y in last.values()], min(ys), max(ys), canvas.height or _HEIGHT)
-        ends += [{"metric": label, "model": named(model), "k": k, "at": at} for (model, (k, _)), at in zip(last.items(), places)]
+        ends += [
+            {"metric": label, "model": named(model), "k": k, "at": place} for (model, (k, _)), place in zip(last.items(), places)
+        ]
 
     ks = sorted({k for name in shown for k in by_metric[name]})
-    kind = "log" if len(ks) > 2 and ks[-1] >= 8 * ks[0] else "linear"
+    kind: Literal["log", "linear"] = "log" if len(ks) > 2 and ks[-1] >= 8 * ks[0] else "linear"
     x = alt.X(
         "k:Q",
         scale=alt.Scale(type=kind, zero=False, nice=False, padding=10, range=room_right()),
@@ -97,7 +100,8 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     scale = alt.Scale(zero=False)
     colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
-    base = source(lines, choice).transform_flatten(["k", "value", "low", "high"])
+    base = source(lines, choice).transform_flatten(["model", "own", "value", "low", "high"])
+    base = base.transform_flatten(["k", "value", "low", "high"]).transform_filter("isValid(datum.value)")
     told = hover(
         ("model:N", "model"),
         ("metric:N", "metric"),
@@ -174,20 +178,24 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     shown = in_chart(canvas, default if metric is None else find("metric", metric, [*known]), metric, offered)
     labels = {name: direction(next(iter(known[name].values()))) for name in shown}
     choice = Choice("metric", "Metric", [*labels.values()])
-    rows = [
-        {
-            "metric": label,
-            "model": named(model),
-            "rank": rank,
-            "value": value.value,
-            "low": value.interval.low,
-            "high": value.interval.high,
-            "users": value.users,
-        }
-        for name, label in labels.items()
-        for rank, (model, value) in enumerate((model, known[name][model]) for model in _best_first(known[name]))
-    ]
-    base = source(rows, choice)
+    rows = []
+    for name, label in labels.items():
+        best = _best_first(known[name])
+        of = [known[name][model] for model in best]
+        rows.append(
+            {
+                "metric": label,
+                "form": form([one.value for one in of], 4),
+                "model": [*map(named, best)],
+                "rank": [*range(len(best))],
+                "value": [one.value for one in of],
+                "low": [one.interval.low for one in of],
+                "high": [one.interval.high for one in of],
+                "users": [one.users for one in of],
+            }
+        )
+    base = source(rows, choice).transform_flatten(["model", "rank", "value", "low", "high", "users"])
+    base = base.transform_calculate(text="format(datum.value, datum.form)")
     y = alt.Y(
         "model:N",
         sort=alt.EncodingSortField("rank", op="min"),
@@ -212,7 +220,7 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         base.mark_point(filled=True, size=75, opacity=1).encode(
             x=x, y=y, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
         ),
-        base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text=alt.Text("value:Q", format=",.4~r")),
+        base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),
     ]
     first = next(iter(labels))
     text = f"{labels[first]} of {models_in_words(subject)}: {_standing(known[first])}."
