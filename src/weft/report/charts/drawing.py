@@ -120,6 +120,13 @@ def below(rows: Drawn, field: str) -> Drawn:
     return mark.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(alt.ExprRef("height + 26")), text=f"{field}:N")
 
 
+def ends(rows: Drawn, low: str, high: str, value: str) -> Drawn:
+    """Rows with `from` and `to`, the ends of an interval; both at the value where there is none, so that nothing is seen of it."""
+    valid = f"isValid(datum.{low})"
+    at = {"from": f"{valid} ? datum.{low} : datum.{value}", "to": f"{valid} ? datum.{high} : datum.{value}"}
+    return rows.transform_calculate(**at)
+
+
 def room_right(pixels: int = LABELS, left: int = 0) -> list[Any]:
     """The range of a horizontal scale that leaves room for labels."""
     return [left, alt.ExprRef(f"width - {pixels}") if pixels else alt.ExprRef("width")]
@@ -156,7 +163,7 @@ def number(value: float, sign: str = "") -> str:
     if not math.isfinite(value):
         return "undefined"
     if 0 < abs(value) < 0.001:
-        return f"{value:{sign}.1g}"
+        return f"{value:{sign}.2g}"
     before = len(f"{abs(value):.0f}")
     return f"{value:{sign},.{max(0, 4 - before)}f}"
 

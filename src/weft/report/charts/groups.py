@@ -54,10 +54,12 @@ def _columns(names: list[str], room: int) -> alt.Axis:
     )
 
 
-def _cells(base: Drawn, names: list[str], room: int, dark: str, colour: alt.Scale, told: list[alt.Tooltip]) -> list[Drawn]:
+def _cells(
+    base: Drawn, names: list[str], rows: int, room: int, dark: str, colour: alt.Scale, told: list[alt.Tooltip]
+) -> list[Drawn]:
     """Coloured cells with their numbers, a column for each name; `dark` is the condition of cells on which letters are light."""
     x = alt.X("column:N", sort=names, scale=alt.Scale(domain=names, range=[room, alt.ExprRef("width")]), axis=_columns(names, room))
-    y = alt.Y("row:O", axis=None)
+    y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(rows)]))
     shade = alt.Color("shade:Q", scale=colour, legend=None)
     layers = [base.mark_rect(stroke="white", strokeWidth=1).encode(x=x, y=y, color=shade, tooltip=told)]
     if len(names) <= _COLUMNS:
@@ -143,7 +145,7 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     room = room_left(label["label"] for label in labels if not label["head"])
     told = hover(("hover:N", "group"), ("column:N", "model"), ("metric:N", "metric"), ("value:Q", "value"), ("users:Q", "users"))
     scale = alt.Scale(domain=[0, 1], range=[*SEQUENTIAL])
-    layers = _cells(base, [*map(named, models)], room + _USERS, "datum.shade > 0.5", scale, told)
+    layers = _cells(base, [*map(named, models)], len(labels), room + _USERS, "datum.shade > 0.5", scale, told)
     layers += row_labels(source(labels), room)
     counts = source(labels).mark_text(align="right", color=MUTED)
     layers.append(counts.encode(x=alt.value(room + _USERS - 8), y=alt.Y("row:O", axis=None), text="users:N"))
@@ -155,7 +157,7 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         if isinstance(choice.shown, alt.ExprRef)
         else f"{choice.shown}, darker is higher"
     )
-    chart = finish(layers, canvas, choice, height=alt.Step(_ROW), text=text, title=caption)
+    chart = finish(layers, canvas, choice, height=_ROW * len(labels), text=text, title=caption)
     return Figure("slices", "Metrics by slice" if choice.is_free else f"{first} by slice", text, chart, pl.DataFrame(table))
 
 
@@ -209,7 +211,7 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
         model = one_of("model", model, tuple(subject.models))
 
     of_models = [one for one in subject.models if any(one in of for of in found.values())] if model is None else [model]
-    groups = {cell[0] for of in found.values() for cells in of.values() for cell in cells}
+    groups = [*dict.fromkeys(cell[0] for of in found.values() for cells in of.values() for cell in cells)]
     is_tall = canvas.has_choices and len(of_models) * (len(groups) + 1) > _TALL
     who = Choice("model", "Model", [*map(named, of_models)] if is_tall else ["all"])
     names = [*dict.fromkeys(named(cell[1]) for of in found.values() for cells in of.values() for cell in cells)]
@@ -230,7 +232,9 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
                 labels.append(key | {"row": row, "label": title, "head": True, "hover": title})
                 row += 1
             for group in dict.fromkeys(cell[0] for cell in found[name][one]):
-                labels.append(key | {"row": row, "label": named(group), "head": False, "hover": f"{title}: {named(group)}"})
+                row = groups.index(group) if is_tall else row  # of every model the same
+                if not is_tall:
+                    labels.append(key | {"row": row, "label": named(group), "head": False, "hover": f"{title}: {named(group)}"})
                 across = {cell[1]: value.value for cell, value in found[name][one].items() if cell[0] == group}
                 shown_as = {"form": ",.2f" if is_ratio else "+,.2f", "ratio": is_ratio, "limit": limit}
                 cells = {"at": [names.index(named(cluster)) for cluster in across], "value": [*across.values()]}
@@ -242,6 +246,9 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
                 row += 1
     if not data:
         raise SettingError(f"{model!r} has no bias disparity; choose one of {', '.join(map(repr, _models_of(found)))}.")
+    if is_tall:
+        shared = {"metric": "all", "model": "all", "head": False}
+        labels = [shared | {"row": row, "label": named(group), "hover": named(group)} for row, group in enumerate(groups)]
     columns = source([{"at": at, "column": name} for at, name in enumerate(names)]).data
     base = (
         source(data, choice, who)
@@ -254,11 +261,14 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
     told = hover(
         ("of:N", "model"), ("group:N", "user group"), ("column:N", "item cluster"), ("metric:N", "metric"), ("value:Q", "value")
     )
+    rows = 1 + max(label["row"] for label in labels)
     scale = alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING])
-    layers = _cells(base, names, room, "abs(datum.shade) > 0.55", scale, told) + row_labels(source(labels, choice, who), room)
+    layers = _cells(base, names, rows, room, "abs(datum.shade) > 0.55", scale, told) + row_labels(
+        source(labels, *([] if is_tall else [choice])), room
+    )
     first = next(iter(metrics))
     text = _bias_text(metrics[first], {one: found[first][one] for one in of_models if one in found[first]})
-    chart = finish(layers, canvas, choice, who, height=alt.Step(_ROW), text=text, title=choice.shown)
+    chart = finish(layers, canvas, choice, who, height=_ROW * rows, text=text, title=choice.shown)
     title = "Bias disparity: user groups and item clusters" if choice.is_free else f"{first} by user group and item cluster"
     return Figure("bias", title, text, chart, pl.DataFrame(table))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import altair as alt
 import polars as pl
 
@@ -15,6 +17,7 @@ from weft.report.charts.drawing import (
     Values,
     below,
     direction,
+    ends,
     find,
     finish,
     hover,
@@ -116,26 +119,26 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
         ("y2:Q", "95 % to "),
         ("metric:N", "across is"),
     )
-    bars = (
-        base.transform_filter("isValid(datum.x1)").mark_rule(opacity=0.6),
-        base.transform_filter("isValid(datum.y1)").mark_rule(opacity=0.6),
-    )
     layers = [
         base.transform_filter("datum.front").mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=MUTED).encode(**at),
-        bars[0].encode(x=alt.X("x1:Q", scale=over, axis=axis), x2="x2:Q", y=at["y"], color=colour),
-        bars[1].encode(x=at["x"], y=alt.Y("y1:Q", scale=up_scale, title=None), y2="y2:Q", color=colour),
+        ends(base, "x1", "x2", "x")
+        .mark_rule(opacity=0.6)
+        .encode(x=alt.X("from:Q", scale=over, axis=axis), x2="to:Q", y=at["y"], color=colour),
+        ends(base, "y1", "y2", "y")
+        .mark_rule(opacity=0.6)
+        .encode(x=at["x"], y=alt.Y("from:Q", scale=up_scale, title=None), y2="to:Q", color=colour),
         base.transform_filter("datum.front").mark_point(size=260, color=MUTED, strokeWidth=1.2, opacity=1).encode(**at),
         base.mark_point(filled=True, size=85, opacity=1).encode(
             **at, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
         ),
     ]
-    for side, shift in (("left", -10), ("right", 10)):
-        words = base.transform_filter(f"datum.side === '{side}'").mark_text(
-            align="right" if side == "left" else "left", dx=shift, limit=LABELS, baseline="middle"
-        )
-        layers.append(
-            words.encode(x=at["x"], y=alt.Y("at:Q", scale=up_scale, title=None), text="model:N", color=colour, tooltip=told)
-        )
+    words = base.transform_calculate(height="isValid(datum.at) ? datum.at : datum.y")
+    sides: tuple[tuple[str, Literal["right", "left"], int], ...] = (("left", "right", -12), ("right", "left", 12))
+    for side, anchor, shift in sides:
+        here = words.transform_calculate(label=f"datum.side === '{side}' ? datum.model : ''")
+        mark = here.mark_text(align=anchor, dx=shift, limit=LABELS, baseline="middle")
+        y_ = alt.Y("height:Q", scale=up_scale, title=None)
+        layers.append(mark.encode(x=at["x"], y=y_, text="label:N", color=colour, tooltip=told))
     layers.append(below(source([{"metric": label} for label in labels.values()], choice), "metric"))
     key = source([{}]).mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
     layers.append(key.encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))))
@@ -188,7 +191,7 @@ def _labels(subject: Subject, points: dict[str, tuple[float, float]], height: in
         boxes: dict[tuple[float, str], _Box] = {}  # the nearest first
         for shift in (0.0, 9.0, -9.0, 18.0, -18.0, 27.0, -27.0, 36.0, -36.0):
             for side in ("left", "right") if x > _NARROW / 2 else ("right", "left"):
-                boxes[shift, side] = (x - wide, x - 6, y + shift) if side == "left" else (x + 6, x + wide, y + shift)
+                boxes[shift, side] = (x - wide, x - 8, y + shift) if side == "left" else (x + 8, x + wide, y + shift)
         shift, side = min(boxes, key=lambda one: _crowding(boxes[one], taken))
         taken.append(boxes[shift, side])
         found[model] = (points[model][1] + shift * spans[1] / height, side)

@@ -16,6 +16,7 @@ from weft.report.charts.drawing import (
     Canvas,
     Figure,
     below,
+    ends,
     finish,
     hover,
     number,
@@ -54,8 +55,8 @@ def differences(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = N
             | {"mean": mean, "low": low, "high": high, "text": f"mean {number(mean, '+')}{between}"}
             | {"wide": float(edges[1] - edges[0]), "from": edges[filled].tolist(), "users": counts[filled].tolist()}
         )
-        ends = [min(edges[0], one.differences.min()), *edges[1:-1], max(edges[-1], one.differences.max())]  # with all beyond
-        bins = [(ends[at], ends[at + 1], counts[at]) for at in filled] + [(0.0, 0.0, one.counts[1])]
+        extents = [min(edges[0], one.differences.min()), *edges[1:-1], max(edges[-1], one.differences.max())]  # with all beyond
+        bins = [(extents[at], extents[at + 1], counts[at]) for at in filled] + [(0.0, 0.0, one.counts[1])]
         table += [
             one.key | {"difference from": float(start), "to": float(end), "users": int(many)} for start, end, many in sorted(bins)
         ]
@@ -75,7 +76,7 @@ def differences(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = N
     histogram = [
         bins_.mark_bar(binSpacing=1).encode(x=x, x2="to:Q", y=y, y2=alt.datum(0), color=colour, tooltip=of_bins),
         source([{"at": 0}]).mark_rule(color=MUTED, strokeDash=[2, 3]).encode(x="at:Q", **upright),
-        base.transform_filter("isValid(datum.low)").mark_rect(color=INK, opacity=0.18).encode(x="low:Q", x2="high:Q", **upright),
+        ends(base, "low", "high", "mean").mark_rect(color=INK, opacity=0.18).encode(x="from:Q", x2="to:Q", **upright),
         base.mark_rule(color=INK, strokeWidth=1.5).encode(x="mean:Q", **upright, tooltip=of_mean),
         base.mark_text(baseline="bottom", dy=-4).encode(x="mean:Q", y=alt.value(_HEAD), text="text:N"),
     ]
@@ -101,15 +102,13 @@ def _shares(base: Any, colour: alt.Color) -> list[Any]:
             begin="datum.start / datum.total",
             end="(datum.start + datum.count) / datum.total",
             name="datum.who === '' ? 'equal' : datum.who",
-            few="datum.count > 0 && datum.count < 0.01 * datum.total",
+            percent="100 * datum.count / datum.total",
         )
         .transform_calculate(
-            share="format(100 * datum.count / datum.total, datum.few ? '.1f' : '.0f') + ' %'",
+            form="datum.percent > 0 && datum.percent < 1 || datum.percent > 99 && datum.percent < 100 ? '.1f' : '.0f'",
             before="datum.who === '' ? '' : datum.word + ' for '",
         )
-        .transform_calculate(
-            said="datum.before + format(datum.count, ',') + ' (' + datum.share + ')'",
-        )
+        .transform_calculate(said="datum.before + format(datum.count, ',') + ' (' + format(datum.percent, datum.form) + ' %)'")
     )
     x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
     told = hover(("name:N", "model"), ("said:N", "users"))
@@ -199,7 +198,7 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
         .transform_lookup("row", from_=alt.LookupData(source(labels).data, key="row", fields=["hover"]))
         .transform_calculate(said="format(datum.users, ',') + (datum.users === 1 ? ' user' : ' users')")
     )
-    room = room_left(label["label"] for label in labels if not label["head"])
+    room = room_left(label["label"] for label in labels)
     scale = alt.Scale(range=room_right(70, room + 8), padding=8)
     axis = alt.Axis(title=None)
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(len(labels))]))
@@ -212,11 +211,11 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
         ("high:Q", "95 % to"),
         ("users:Q", "users"),
     )
-    bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2.5, color=INK, strokeCap="round")
+    bars = ends(base, "low", "high", "mean").mark_rule(strokeWidth=2.5, color=INK, strokeCap="round")
     captions = {"baseline": "bottom", "limit": alt.ExprRef("width / 2 - 6"), "dy": -6}
     layers = [
         source([{"at": 0}]).mark_rule(color=MUTED).encode(x=alt.X("at:Q", scale=scale, axis=axis)),
-        bars.encode(x=alt.X("low:Q", scale=scale, axis=axis), x2="high:Q", y=y, tooltip=on_hover),
+        bars.encode(x=alt.X("from:Q", scale=scale, axis=axis), x2="to:Q", y=y, tooltip=on_hover),
         base.mark_point(filled=True, size=60, color=INK, opacity=1).encode(
             x=alt.X("mean:Q", scale=scale, axis=axis), y=y, tooltip=on_hover
         ),
@@ -232,7 +231,7 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
         f"Highest for {max(told)[1]}, lowest for {min(told)[1]}."
         + "".join(f" Of {section}, {many} smaller groups are left out." for section, many in left_out.items())
     )
-    chart = finish(layers, canvas, *choices, height=alt.Step(_ROW), text=text)
+    chart = finish(layers, canvas, *choices, height=_ROW * len(labels), text=text)
     is_free = any(choice.is_free for choice in choices)
     title = "Who gains and who loses" if is_free else f"{first.value.name} by group of users: {first.pair}"
     return Figure("gains", title, text, chart, pl.DataFrame(table))
@@ -282,5 +281,5 @@ def _by_activity(activity: pl.Series) -> list[_Group]:
         inside = (places == place) & np.isfinite(numbers)
         if inside.any():
             low, high = int(numbers[inside].min()), int(numbers[inside].max())
-            found.append(_Group("train interactions", f"{low:,}" if low == high else f"{low:,} to {high:,}", inside))
+            found.append(_Group("interactions", f"{low:,}" if low == high else f"{low:,} to {high:,}", inside))
     return found

@@ -17,6 +17,7 @@ from weft.report.charts.drawing import (
     better,
     direction,
     end_labels,
+    ends,
     find,
     finish,
     form,
@@ -65,7 +66,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
 
     own = coloured(subject)
     order = sorted(subject.models, key=lambda model: model in own)  # coloured lines on top
-    lines, ends = [], []
+    lines, labelled = [], []
     for name, label in labels.items():
         at = dict(sorted(by_metric[name].items()))
         drawn = [model for model in order if any(model in values for values in at.values())]
@@ -86,7 +87,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         ys = [one.value for line in every for one in line if one]
         ys += [end for line in intervals for one in line if one for end in one[:2] if math.isfinite(end)]
         places = spread([y for _, y in last.values()], min(ys), max(ys), canvas.height or _HEIGHT)
-        ends += [
+        labelled += [
             {"metric": label, "model": named(model), "k": k, "at": place} for (model, (k, _)), place in zip(last.items(), places)
         ]
 
@@ -94,7 +95,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     kind: Literal["log", "linear"] = "log" if len(ks) > 2 and ks[-1] >= 8 * ks[0] else "linear"
     x = alt.X(
         "k:Q",
-        scale=alt.Scale(type=kind, zero=False, nice=False, padding=10, range=room_right()),
+        scale=alt.Scale(type=kind, zero=alt.Undefined if kind == "log" else False, nice=False, padding=10, range=room_right()),
         axis=alt.Axis(values=ks, grid=False, format="d", title="cut-off k", titleAnchor="start"),
     )
     scale = alt.Scale(zero=False)
@@ -111,9 +112,9 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         ("high:Q", "95 % to"),
     )
     y = alt.Y("value:Q", scale=scale, title=None)
-    banded = base.transform_filter("datum.own && isValid(datum.low)")
+    banded = ends(base.transform_filter("datum.own"), "low", "high", "value")
     layers = [
-        banded.mark_area(opacity=0.14).encode(x=x, y=alt.Y("low:Q", scale=scale, title=None), y2="high:Q", color=colour),
+        banded.mark_area(opacity=0.14).encode(x=x, y=alt.Y("from:Q", scale=scale, title=None), y2="to:Q", color=colour),
         base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, opacity=opacity),
         base.mark_point(filled=True, size=55).encode(
             x=x,
@@ -123,7 +124,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
             shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
             tooltip=told,
         ),
-        end_labels(source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
+        end_labels(source(labelled, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
     first = next(iter(labels))
     text = _cutoff_text(subject, first, by_metric[first])
@@ -214,9 +215,9 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         ("users:Q", "users"),
     )
     layers = [
-        base.transform_filter("isValid(datum.low)")
+        ends(base, "low", "high", "value")
         .mark_rule(strokeWidth=2.5, strokeCap="round")
-        .encode(x=alt.X("low:Q", scale=scale, title=None), x2="high:Q", y=y, color=colour, tooltip=told),
+        .encode(x=alt.X("from:Q", scale=scale, title=None), x2="to:Q", y=y, color=colour, tooltip=told),
         base.mark_point(filled=True, size=75, opacity=1).encode(
             x=x, y=y, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
         ),
@@ -224,7 +225,7 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     ]
     first = next(iter(labels))
     text = f"{labels[first]} of {models_in_words(subject)}: {_standing(known[first])}."
-    chart = finish(layers, canvas, choice, height=alt.Step(_ROW), text=text, title=choice.shown)
+    chart = finish(layers, canvas, choice, height=_ROW * max(len(known[name]) for name in labels), text=text, title=choice.shown)
     table = value_table((name, None, model, value) for name in shown for model, value in known[name].items())
     return Figure("values", "Models side by side" if choice.is_free else f"{first} of each model", text, chart, table)
 
