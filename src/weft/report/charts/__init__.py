@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from weft.report.charts.drawing import Figure
-from weft.report.charts.kinds import KINDS, figure, figures
-from weft.report.charts.theme import colours
+from weft.report.extra import require
+
+require()  # says which extra to install, before Altair is missed
+
+from weft.report.charts.drawing import Figure  # noqa: E402
+from weft.report.charts.kinds import KINDS, figure, figures  # noqa: E402
+from weft.report.charts.theme import colours  # noqa: E402
 
 __all__ = ["KINDS", "Figure", "colours", "figure", "figures"]
