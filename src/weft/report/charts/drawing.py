@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import altair as alt
@@ -43,11 +43,29 @@ class Canvas:
 
     width: int | Literal["container"] = "container"
     height: int | None = None
+    # The data of the chart by name: Altair copies a chart with every method, and data that are part of it too.
+    datasets: dict[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)
 
     @property
     def has_choices(self) -> bool:
         """Whether the reader may choose, by a select, what is shown."""
         return self.width == "container"
+
+    def data(self, rows: Iterable[Mapping[str, Any]]) -> alt.NamedData:
+        """Rows as data of the chart; numbers are rounded, what is undefined is null."""
+        plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        known = (name for name, data in self.datasets.items() if data == plain)
+        name = next(known, f"rows_{len(self.datasets)}")  # Vega-Lite has names such as data_0 of its own
+        self.datasets[name] = plain
+        return alt.NamedData(name)
+
+    def source(self, rows: Iterable[Mapping[str, Any]], *choices: Choice) -> Drawn:
+        """A chart without marks of these rows, of those that the reader chose."""
+        chart = alt.Chart(self.data(rows))
+        for choice in choices:
+            if choice.is_free:
+                chart = chart.transform_filter(choice.condition)
+        return chart
 
 
 @dataclass(frozen=True)
@@ -84,15 +102,6 @@ class Choice:
         return alt.ExprRef(self._name) if self.is_free else self.options[0]
 
 
-def source(rows: Iterable[Mapping[str, Any]], *choices: Choice) -> Drawn:
-    """A chart without marks of these rows, of those that the reader chose; numbers are rounded, what is undefined is null."""
-    chart = alt.Chart(alt.InlineData(values=[{name: _plain(value) for name, value in row.items()} for row in rows]))
-    for choice in choices:
-        if choice.is_free:
-            chart = chart.transform_filter(choice.condition)
-    return chart
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -109,9 +118,11 @@ def finish(layers: Sequence[Drawn], canvas: Canvas, *choices: Choice, height: An
     free = [choice.parameter for choice in choices if choice.is_free]
     chart = chart.add_params(*free) if free else chart
     more = {} if title is None else {"title": alt.TitleParams(text=title)}
-    return chart.properties(
+    chart = chart.properties(
         width=canvas.width, height=canvas.height or height, description=text, config=alt.Config.from_dict(config()), **more
     )
+    chart.datasets = canvas.datasets
+    return chart
 
 
 def below(rows: Drawn, field: str) -> Drawn:

@@ -22,7 +22,6 @@ from weft.report.charts.drawing import (
     number,
     room_left,
     row_labels,
-    source,
 )
 from weft.report.charts.theme import DIVERGING, INK, MUTED, ON_DARK, ON_LIGHT, SEQUENTIAL, named
 from weft.report.subject import Subject
@@ -137,17 +136,17 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
             for model, one in found[name].get(group, {}).items()
         ]
     base = (
-        source(data, choice)
+        canvas.source(data, choice)
         .transform_flatten(["row", "value", "users"])
         .transform_calculate(shade="isValid(datum.value) ? (datum.value - datum.least) / datum.extent : null")
-        .transform_lookup("row", from_=alt.LookupData(source(labels).data, key="row", fields=["hover"]))
+        .transform_lookup("row", from_=alt.LookupData(canvas.data(labels), key="row", fields=["hover"]))
     )
     room = room_left(label["label"] for label in labels if not label["head"])
     told = hover(("hover:N", "group"), ("column:N", "model"), ("metric:N", "metric"), ("value:Q", "value"), ("users:Q", "users"))
     scale = alt.Scale(domain=[0, 1], range=[*SEQUENTIAL])
     layers = _cells(base, [*map(named, models)], len(labels), room + _USERS, "datum.shade > 0.5", scale, told)
-    layers += row_labels(source(labels), room)
-    counts = source(labels).mark_text(align="right", color=MUTED)
+    layers += row_labels(canvas.source(labels), room)
+    counts = canvas.source(labels).mark_text(align="right", color=MUTED)
     layers.append(counts.encode(x=alt.value(room + _USERS - 8), y=alt.Y("row:O", axis=None), text="users:N"))
     first = next(iter(metrics))
     text = _slice_text(first, {group: found[first].get(group, {}) for group in groups})
@@ -249,9 +248,9 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
     if is_tall:
         shared = {"metric": "all", "model": "all", "head": False}
         labels = [shared | {"row": row, "label": named(group), "hover": named(group)} for row, group in enumerate(groups)]
-    columns = source([{"at": at, "column": name} for at, name in enumerate(names)]).data
+    columns = canvas.data([{"at": at, "column": name} for at, name in enumerate(names)])
     base = (
-        source(data, choice, who)
+        canvas.source(data, choice, who)
         .transform_flatten(["at", "value"])
         .transform_lookup("at", from_=alt.LookupData(columns, key="at", fields=["column"]))
         .transform_calculate(apart="datum.ratio ? log(max(datum.value, 0.0001)) / LN2 : datum.value")
@@ -264,7 +263,7 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
     rows = 1 + max(label["row"] for label in labels)
     scale = alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING])
     layers = _cells(base, names, rows, room, "abs(datum.shade) > 0.55", scale, told) + row_labels(
-        source(labels, *([] if is_tall else [choice])), room
+        canvas.source(labels, *([] if is_tall else [choice])), room
     )
     first = next(iter(metrics))
     text = _bias_text(metrics[first], {one: found[first][one] for one in of_models if one in found[first]})

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from weft.errors import MissingInput, SettingError
-from weft.report.charts.drawing import Canvas, Choice, Figure, end_labels, finish, listed, number, room_right, source, spread
+from weft.report.charts.drawing import Canvas, Choice, Figure, end_labels, finish, listed, number, room_right, spread
 from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, named, shape_scale
 from weft.report.subject import Subject
 
@@ -79,7 +79,7 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         ]
     if not rows:
         raise MissingInput("exposure: no model recommended anything.")
-    base = source(rows, choice).transform_flatten(["items", "got"])
+    base = canvas.source(rows, choice).transform_flatten(["items", "got"])
     domain = alt.Scale(domain=[0, 1])
     axis: dict[str, Any] = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]}
     x_, y_ = (
@@ -94,7 +94,7 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         alt.Tooltip("items:Q", title="of the items", format=".1%"),
         alt.Tooltip("got:Q", title="of the recommendations", format=".1%"),
     ]
-    words = source(key, choice)
+    words = canvas.source(key, choice)
     place = alt.Y("at:Q", axis=None, scale=alt.Scale(domain=[0, 1], range=[24, 24 + _LINE], nice=False, zero=False))
     keys = alt.layer(
         words.mark_point(filled=True, size=60, opacity=1).encode(
@@ -103,10 +103,12 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         words.mark_text(align="left", limit=140).encode(
             x=alt.value(22), y=place, text="text:N", color=colour, tooltip=[alt.Tooltip("model:N", title="model")]
         ),
-        source([{}]).mark_text(align="left", text="Gini, lower is more equal", color=MUTED).encode(x=alt.value(6), y=alt.value(8)),
+        canvas.source([{}])
+        .mark_text(align="left", text="Gini, lower is more equal", color=MUTED)
+        .encode(x=alt.value(6), y=alt.value(8)),
     )
     layers = [
-        source([{"items": 0, "got": 0}, {"items": 1, "got": 1}])
+        canvas.source([{"items": 0, "got": 0}, {"items": 1, "got": 1}])
         .mark_line(color=MUTED, strokeDash=[4, 4], strokeWidth=1)
         .encode(x=x_, y=y_),
         base.mark_line(strokeWidth=2).encode(
@@ -174,8 +176,8 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
     ticks = [_bin(*edge) for edge in edges]
     more = [(catalogue, MUTED), (train, INK)]
     colour = alt.Color("model:N", scale=colour_scale(subject, more), legend=None)
-    numbered = source([{"at": at, "bin": name} for at, name in enumerate(ticks)]).data
-    base = source(lines, choice).transform_flatten(["at", "share"])
+    numbered = canvas.data([{"at": at, "bin": name} for at, name in enumerate(ticks)])
+    base = canvas.source(lines, choice).transform_flatten(["at", "share"])
     base = base.transform_lookup("at", from_=alt.LookupData(numbered, key="at", fields=["bin"]))
     x = alt.X(
         "bin:O",
@@ -207,7 +209,7 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
             tooltip=told,
             shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
         ),
-        end_labels(source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
+        end_labels(canvas.source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title="share by popularity of the item")
     return Figure("popularity", "Popularity of what is recommended", text, chart, pl.DataFrame(table))

@@ -25,7 +25,6 @@ from weft.report.charts.drawing import (
     listed,
     models_in_words,
     number,
-    source,
     values_by_name,
 )
 from weft.report.charts.theme import MUTED, colour_scale, coloured, named, shape_scale
@@ -100,9 +99,9 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
         for model, one in known[upright].items()
     ]
     base = (
-        source(rows, choice)
+        canvas.source(rows, choice)
         .transform_flatten(["model", "front", "x", "x1", "x2", "at", "side"])
-        .transform_lookup("model", from_=alt.LookupData(source(ups).data, key="model", fields=["y", "y1", "y2"]))
+        .transform_lookup("model", from_=alt.LookupData(canvas.data(ups), key="model", fields=["y", "y1", "y2"]))
     )
     over, up_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
     axis = alt.Axis(title=None)
@@ -139,8 +138,8 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
         mark = here.mark_text(align=anchor, dx=shift, limit=LABELS, baseline="middle")
         y_ = alt.Y("height:Q", scale=up_scale, title=None)
         layers.append(mark.encode(x=at["x"], y=y_, text="label:N", color=colour, tooltip=told))
-    layers.append(below(source([{"metric": label} for label in labels.values()], choice), "metric"))
-    key = source([{}]).mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
+    layers.append(below(canvas.source([{"metric": label} for label in labels.values()], choice), "metric"))
+    key = canvas.source([{}]).mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
     layers.append(key.encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))))
     first = next(iter(fronts))
     leaders = [

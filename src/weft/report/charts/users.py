@@ -24,7 +24,6 @@ from weft.report.charts.drawing import (
     room_left,
     room_right,
     row_labels,
-    source,
 )
 from weft.report.charts.pairs import Paired, mean_interval, pairs
 from weft.report.charts.theme import EQUAL, INK, MUTED, colour_scale, named
@@ -61,7 +60,7 @@ def differences(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = N
             one.key | {"difference from": float(start), "to": float(end), "users": int(many)} for start, end, many in sorted(bins)
         ]
 
-    base = source(rows, *choices)
+    base = canvas.source(rows, *choices)
     bins_ = base.transform_flatten(["from", "users"]).transform_calculate(
         to="datum['from'] + datum.wide", who="datum['from'] < -datum.wide / 2 ? datum.left : datum.right"
     )
@@ -75,7 +74,7 @@ def differences(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = N
     of_mean = hover(*about, ("mean:Q", "mean difference"), ("low:Q", "95 % from"), ("high:Q", "95 % to"))
     histogram = [
         bins_.mark_bar(binSpacing=1).encode(x=x, x2="to:Q", y=y, y2=alt.datum(0), color=colour, tooltip=of_bins),
-        source([{"at": 0}]).mark_rule(color=MUTED, strokeDash=[2, 3]).encode(x="at:Q", **upright),
+        canvas.source([{"at": 0}]).mark_rule(color=MUTED, strokeDash=[2, 3]).encode(x="at:Q", **upright),
         ends(base, "low", "high", "mean").mark_rect(color=INK, opacity=0.18).encode(x="from:Q", x2="to:Q", **upright),
         base.mark_rule(color=INK, strokeWidth=1.5).encode(x="mean:Q", **upright, tooltip=of_mean),
         base.mark_text(baseline="bottom", dy=-4).encode(x="mean:Q", y=alt.value(_HEAD), text="text:N"),
@@ -192,10 +191,10 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
     if not told:
         raise MissingInput(_NO_GROUPS)
 
-    above = source(rows, *choices)
+    above = canvas.source(rows, *choices)
     base = (
         above.transform_flatten(["row", "mean", "low", "high", "users"])
-        .transform_lookup("row", from_=alt.LookupData(source(labels).data, key="row", fields=["hover"]))
+        .transform_lookup("row", from_=alt.LookupData(canvas.data(labels), key="row", fields=["hover"]))
         .transform_calculate(said="format(datum.users, ',') + (datum.users === 1 ? ' user' : ' users')")
     )
     room = room_left(label["label"] for label in labels)
@@ -214,13 +213,13 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
     bars = ends(base, "low", "high", "mean").mark_rule(strokeWidth=2.5, color=INK, strokeCap="round")
     captions = {"baseline": "bottom", "limit": alt.ExprRef("width / 2 - 6"), "dy": -6}
     layers = [
-        source([{"at": 0}]).mark_rule(color=MUTED).encode(x=alt.X("at:Q", scale=scale, axis=axis)),
+        canvas.source([{"at": 0}]).mark_rule(color=MUTED).encode(x=alt.X("at:Q", scale=scale, axis=axis)),
         bars.encode(x=alt.X("from:Q", scale=scale, axis=axis), x2="to:Q", y=y, tooltip=on_hover),
         base.mark_point(filled=True, size=60, color=INK, opacity=1).encode(
             x=alt.X("mean:Q", scale=scale, axis=axis), y=y, tooltip=on_hover
         ),
         base.mark_text(align="right", color=MUTED).encode(x=alt.value(alt.ExprRef("width")), y=y, text="said:N"),
-        *row_labels(source(labels), room),
+        *row_labels(canvas.source(labels), room),
         above.mark_text(align="left", **captions).encode(x=alt.value(0), y=alt.value(0), text="left:N"),
         above.mark_text(align="right", **captions).encode(x=alt.value(alt.ExprRef("width")), y=alt.value(0), text="right:N"),
         below(above, "axis"),

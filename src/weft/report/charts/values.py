@@ -26,7 +26,6 @@ from weft.report.charts.drawing import (
     models_in_words,
     number,
     room_right,
-    source,
     spread,
     value_table,
     values_by_name,
@@ -101,7 +100,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     scale = alt.Scale(zero=False)
     colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
-    base = source(lines, choice).transform_flatten(["model", "own", "value", "low", "high"])
+    base = canvas.source(lines, choice).transform_flatten(["model", "own", "value", "low", "high"])
     base = base.transform_flatten(["k", "value", "low", "high"]).transform_filter("isValid(datum.value)")
     told = hover(
         ("model:N", "model"),
@@ -124,7 +123,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
             shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
             tooltip=told,
         ),
-        end_labels(source(labelled, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
+        end_labels(canvas.source(labelled, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
     first = next(iter(labels))
     text = _cutoff_text(subject, first, by_metric[first])
@@ -195,7 +194,7 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
                 "users": [one.users for one in of],
             }
         )
-    base = source(rows, choice).transform_flatten(["model", "rank", "value", "low", "high", "users"])
+    base = canvas.source(rows, choice).transform_flatten(["model", "rank", "value", "low", "high", "users"])
     base = base.transform_calculate(text="format(datum.value, datum.form)")
     y = alt.Y(
         "model:N",
