@@ -23,7 +23,7 @@ from weft.report.charts.drawing import (
     room_left,
     row_labels,
 )
-from weft.report.charts.theme import DIVERGING, INK, MUTED, ON_DARK, ON_LIGHT, SEQUENTIAL, named
+from weft.report.charts.theme import DIVERGING, DIVERGING_DARK, INK, MUTED, ON_DARK, ON_LIGHT, SEQUENTIAL, SEQUENTIAL_DARK, named
 from weft.report.subject import Subject
 from weft.result import MetricValue
 
@@ -143,8 +143,8 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     )
     room = room_left(label["label"] for label in labels if not label["head"])
     told = hover(("hover:N", "group"), ("column:N", "model"), ("metric:N", "metric"), ("value:Q", "value"), ("users:Q", "users"))
-    scale = alt.Scale(domain=[0, 1], range=[*SEQUENTIAL])
-    layers = _cells(base, [*map(named, models)], len(labels), room + _USERS, "datum.shade > 0.5", scale, told)
+    scale = alt.Scale(domain=[0, 1], range=[*SEQUENTIAL], interpolate="rgb")
+    layers = _cells(base, [*map(named, models)], len(labels), room + _USERS, f"datum.shade > {SEQUENTIAL_DARK}", scale, told)
     layers += row_labels(canvas.source(labels), room)
     counts = canvas.source(labels).mark_text(align="right", color=MUTED)
     layers.append(counts.encode(x=alt.value(room + _USERS - 8), y=alt.Y("row:O", axis=None), text="users:N"))
@@ -261,8 +261,8 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
         ("of:N", "model"), ("group:N", "user group"), ("column:N", "item cluster"), ("metric:N", "metric"), ("value:Q", "value")
     )
     rows = 1 + max(label["row"] for label in labels)
-    scale = alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING])
-    layers = _cells(base, names, rows, room, "abs(datum.shade) > 0.55", scale, told) + row_labels(
+    scale = alt.Scale(domain=[-1, 0, 1], range=[*DIVERGING], interpolate="rgb")
+    layers = _cells(base, names, rows, room, f"abs(datum.shade) > {DIVERGING_DARK}", scale, told) + row_labels(
         canvas.source(labels, *([] if is_tall else [choice])), room
     )
     first = next(iter(metrics))

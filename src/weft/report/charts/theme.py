@@ -26,6 +26,8 @@ EQUAL = "#b4bac2"  # what is of no model
 SEQUENTIAL = ("#eaf1fa", "#0f3d7d")
 DIVERGING = ("#17488c", "#f4f4f4", "#9a4500")
 ON_LIGHT, ON_DARK = "#16181c", "#fefefe"
+# From which shade on letters are light.
+SEQUENTIAL_DARK, DIVERGING_DARK = 0.65, 0.74
 
 
 def named(model: str) -> str:
