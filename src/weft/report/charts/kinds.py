@@ -1,0 +1,53 @@
+"""Which charts there are, and how they are asked for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import MissingInput, SettingError, did_you_mean, one_of, whole_number
+from weft.report.charts.drawing import Canvas, Figure
+from weft.report.charts.groups import bias, slices
+from weft.report.charts.items import exposure, popularity
+from weft.report.charts.tradeoffs import tradeoff
+from weft.report.charts.users import differences, gains
+from weft.report.charts.values import cutoffs, values
+from weft.report.subject import Subject
+
+# In the order of the report.
+KINDS: dict[str, Callable[..., Figure]] = {
+    "cutoffs": cutoffs,
+    "values": values,
+    "tradeoff": tradeoff,
+    "differences": differences,
+    "gains": gains,
+    "slices": slices,
+    "exposure": exposure,
+    "popularity": popularity,
+    "bias": bias,
+}
+_WIDTH = 640  # pixels of a chart that stands alone
+
+
+def figures(subject: Subject) -> list[Figure]:
+    """All charts that the results have data for, in the order of the report: as wide as their place, with selects for choices."""
+    found = []
+    for draw in KINDS.values():
+        try:
+            found.append(draw(subject, Canvas()))
+        except MissingInput:  # what this chart is about was not evaluated
+            continue
+    return found
+
+
+def figure(subject: Subject, kind: str, *, width: int = _WIDTH, height: int | None = None, **options: Any) -> Figure:
+    """One chart that stands alone, `width` pixels wide. What was not evaluated is refused, with what to evaluate."""
+    draw = KINDS[one_of("kind", kind, tuple(KINDS))]
+    known = [*inspect.signature(draw).parameters][2:]
+    for option in options:
+        if option not in known:
+            taken = ", ".join([*known, "width", "height"])
+            raise SettingError(f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {taken}.")
+    canvas = Canvas(whole_number("width", width, least=100), None if height is None else whole_number("height", height, least=50))
+    return draw(subject, canvas, **options)
