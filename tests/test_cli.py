@@ -726,7 +726,7 @@ def reported(monkeypatch):
         subjects.append(subject)
         return f"<p>{', '.join(subject.models)}</p>"
 
-    monkeypatch.setattr("weft.report.page.render", render)
+    monkeypatch.setattr("weft.report.html.render", render)
     return subjects
 
 

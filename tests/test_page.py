@@ -23,8 +23,8 @@ from page_browser import launched, opened
 from weft.errors import MissingExtra
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.registry import all_metrics, takes_k
-from weft.report import page as report
 from weft.report.charts import Figure
+from weft.report.html import page as report
 from weft.report.subject import Subject
 from weft.result import MetricValue, Result
 
@@ -135,16 +135,16 @@ def test_title_is_text():
 
 
 def test_assets_are_in_the_package():
-    assets = resources.files("weft.report").joinpath("assets")
+    assets = resources.files("weft.report.html").joinpath("assets")
     assert {"page.html.jinja", "page.css", "page.js"} <= {asset.name for asset in assets.iterdir()}
 
 
 @pytest.mark.parametrize("package", ["altair", "jinja2", "vl_convert"])
 def test_missing_extra(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "weft.report.page")
+    monkeypatch.delitem(sys.modules, "weft.report.html.page")
     with pytest.raises(MissingExtra, match=re.escape("pip install 'weft[report]'")):
-        importlib.import_module("weft.report.page")
+        importlib.import_module("weft.report.html.page")
 
 
 def test_digits_suit_the_numbers():

@@ -478,7 +478,7 @@ def _check_report(path: Path) -> None:
 def _write_report(subject: Subject, path: Path) -> Path:
     with _steps(None) as step:
         step("writing the report")
-        from weft.report.page import render, write
+        from weft.report.html import render, write
 
         return write(render(subject), path)
 

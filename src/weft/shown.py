@@ -17,7 +17,7 @@ class Shown:
 
         Needs the extra `weft[report]`.
         """
-        from weft.report.page import render, write
+        from weft.report.html import render, write
         from weft.report.subject import Subject
 
         text = render(Subject.of(self), title=title)

@@ -104,7 +104,7 @@ def _left_out(subject: Subject) -> Iterable[tuple[str, str]]:
         "users_without_relevant": counted("empty_users", "skip", {"skip": "left out of the means", "zero": "count 0"}),
         "users_without_truth": lambda result: "left out of the means",
         "missing_users": lambda result: "evaluated with an empty list",
-        "repeated_users": counted("repeated_users", "keep", {"drop": "left out", "keep": "count again"}),
+        "repeated_users": counted("repeated_users", "count", {"drop": "left out", "count": "count again"}),
         "users_without_candidates": lambda result: None,
         "relevant_seen": lambda result: "stay relevant and cannot be hit",
         "relevant_not_offered": lambda result: "cannot be hit",
@@ -210,9 +210,9 @@ def counts_line(results: Sequence[Result]) -> str:
 
 
 def notes(subject: Subject) -> list[str]:
-    """What to know about the numbers: of all models, of each of them, and of their comparison."""
+    """What to know about the numbers: of the run, of all models, of each of them, and of their comparison."""
     comparison = subject.comparison
-    return notes_of(subject.results.items()) + ([] if comparison is None else [*comparison.notes])
+    return [*subject.warnings, *notes_of(subject.results.items()), *(() if comparison is None else comparison.notes)]
 
 
 def notes_of(named: Iterable[tuple[str, Result]]) -> list[str]:
@@ -330,7 +330,7 @@ def provenance(subject: Subject) -> list[tuple[str, str]]:
             rows.append((f"fingerprint of {key}", _told(subject, origin("fingerprint", key, length=_SHORT))))
     for key in _keys(result.settings for result in subject.results.values()):
         if key != "metrics":  # the tables have them
-            rows.append((key, _told(subject, setting(key))))
+            rows.append((key.replace("_", " "), _told(subject, setting(key))))
     if subject.comparison is not None:
         rows += [("comparison", "; ".join(subject.comparison.caption(test) for test in subject.comparison.tests))]
     return [(name, told) for name, told in rows if told]

@@ -182,7 +182,9 @@ def number(value: float, sign: str = "") -> str:
 def percent(part: float, whole: float) -> str:
     """A share: "41 %"; "0.4 %" below one."""
     share = 100 * part / whole if whole else 0.0
-    return f"{share:.1f} %" if 0 < share < 1 or 99 < share < 100 else f"{share:.0f} %"
+    if 0 < share < 1 or 99 < share < 100:
+        return f"{share:.1f} %"
+    return f"{math.floor(share + 0.5)} %"  # a half goes up, as where Vega rounds
 
 
 def form(values: Iterable[float], figures: int = 3) -> str:

@@ -29,7 +29,8 @@ from weft.result import MetricValue
 
 _ROW = 24
 _ROWS = 40  # groups of all slices together
-_COLUMNS = 10  # that have room for numbers
+_COLUMNS = 24  # that may have room for numbers
+_NUMBER = 34  # pixels that a number takes
 _METRICS = 6  # offered
 _CELLS = 3000  # of bias disparity; of more, only those at the usual cut-off
 _TALL = 32  # rows of bias disparity; of more, one model is chosen
@@ -49,7 +50,7 @@ def _columns(names: list[str], room: int) -> alt.Axis:
         labelAlign=alt.ExprRef(f"{slanted} ? 'left' : 'center'"),
         labelLimit=90,
         labelColor=INK,
-        labelOverlap=len(names) > _COLUMNS,
+        labelOverlap=len(names) > 10,
     )
 
 
@@ -65,7 +66,8 @@ def _cells(
         letters = alt.condition(dark, alt.value(ON_DARK), alt.value(ON_LIGHT))
         text = base.transform_filter("isValid(datum.value)").transform_calculate(text="format(datum.value, datum.form)")
         size = alt.ExprRef(f"clamp((width - {room}) / {3.3 * len(names):.1f}, 7, 11)")
-        layers.append(text.mark_text(fontSize=size).encode(x=x, y=y, text="text:N", color=letters, tooltip=told))
+        seen = alt.ExprRef(f"width - {room} < {_NUMBER * len(names)} ? 0 : 1") if len(names) > 10 else alt.Undefined
+        layers.append(text.mark_text(fontSize=size, opacity=seen).encode(x=x, y=y, text="text:N", color=letters, tooltip=told))
     return layers
 
 
@@ -217,11 +219,11 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
     data, table = [], []
     labels: list[dict[str, Any]] = []
     for name, label in metrics.items():
-        is_ratio = _of(found[name]).target == 1
+        neutral = _of(found[name]).target or 0.0
         is_train = name.startswith("BiasDisparityBS")  # the same for all models
         values = [one.value for of in found[name].values() for one in of.values()]
-        furthest = max((abs(_apart(value, is_ratio)) for value in values if math.isfinite(value)), default=1.0)
-        limit = min(furthest, 3.0 if is_ratio else 2.0) or 1.0  # eight times or three times as much is dark enough
+        furthest = max((abs(_doublings(value, neutral)) for value in values if math.isfinite(value)), default=1.0)
+        limit = min(furthest, 3.0) or 1.0  # eight times as much, or as little, is dark enough
         sections = [one for one in of_models if one in found[name]][: 1 if is_train and not is_tall else None]
         row = 0
         for one in sections:
@@ -235,7 +237,7 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
                 if not is_tall:
                     labels.append(key | {"row": row, "label": named(group), "head": False, "hover": f"{title}: {named(group)}"})
                 across = {cell[1]: value.value for cell, value in found[name][one].items() if cell[0] == group}
-                shown_as = {"form": ",.2f" if is_ratio else "+,.2f", "ratio": is_ratio, "limit": limit}
+                shown_as = {"form": ",.2f" if neutral else "+,.2f", "neutral": neutral, "limit": limit}
                 cells = {"at": [names.index(named(cluster)) for cluster in across], "value": [*across.values()]}
                 data.append(key | {"row": row, "of": title, "group": named(group)} | shown_as | cells)
                 table += [
@@ -253,7 +255,7 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
         canvas.source(data, choice, who)
         .transform_flatten(["at", "value"])
         .transform_lookup("at", from_=alt.LookupData(columns, key="at", fields=["column"]))
-        .transform_calculate(apart="datum.ratio ? log(max(datum.value, 0.0001)) / LN2 : datum.value")
+        .transform_calculate(apart="log(max(datum.value + 1 - datum.neutral, 0.0001)) / LN2")
         .transform_calculate(shade="isValid(datum.value) ? clamp(datum.apart / datum.limit, -1, 1) : null")
     )
     room = room_left(label["label"] for label in labels if not label["head"])
@@ -292,11 +294,10 @@ def _of(models: _Disparity) -> MetricValue:
     return next(iter(next(iter(models.values())).values()))
 
 
-def _apart(value: float, is_ratio: bool) -> float:
-    """How far a value is from neutral: disparities by difference; ratios by doublings, so that a half is as far as a double."""
-    if not is_ratio or not math.isfinite(value):
-        return value
-    return math.log2(value) if value > 0 else -math.inf
+def _doublings(value: float, neutral: float) -> float:
+    """How far a value is from neutral: a half is as far as a double. BD is a ratio less 1, BR and BS are ratios."""
+    ratio = value + 1 - neutral
+    return math.log2(ratio) if ratio > 0 else -math.inf
 
 
 def _bias_text(label: str, models: _Disparity) -> str:
@@ -304,5 +305,6 @@ def _bias_text(label: str, models: _Disparity) -> str:
     (low, where, who), (high, there, whose) = min(cells), max(cells)
     return (
         f"{label} by user group and item cluster. Highest: {number(high)} for {named(there[0])} and {named(there[1])} "
-        f"with {named(whose)}; lowest: {number(low)} for {named(where[0])} and {named(where[1])} with {named(who)}."
+        f"with {named(whose)}; lowest: {number(low)} for {named(where[0])} and {named(where[1])} with {named(who)}. "
+        "Orange is above neutral, blue below; a half is as dark as a double."
     )

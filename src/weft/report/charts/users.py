@@ -242,29 +242,44 @@ def _users(count: int) -> str:
 
 def _groups(subject: Subject, aligned: Aligned) -> tuple[list[_Group], dict[str, int]]:
     """The groups of users by activity, user group and slice; and of how many groups of a kind there is no room."""
-    labels = next((result.user_labels for result in subject.results.values() if result.user_labels is not None), None)
-    if labels is None:
+    result = next((result for result in subject.results.values() if result.user_labels is not None), None)
+    if result is None or result.user_labels is None:
         raise MissingInput(_NO_GROUPS)
     users = pl.DataFrame({"user": aligned.users})
-    labels = labels.unique("user").with_columns(pl.col("user").cast(aligned.users.dtype))
+    labels = result.user_labels.unique("user").with_columns(pl.col("user").cast(aligned.users.dtype))
     known = users.join(labels, on="user", how="left", maintain_order="left")
     found: list[_Group] = []
     left_out = {}
-    room = max(4, _GROUPS // max(1, len(known.columns) - 1))
-    for column in known.columns[1:]:
+    columns = _different(known)
+    room = max(4, _GROUPS // max(1, len(columns)))
+    for column in columns:
         if column == "activity":
             found += _by_activity(known[column])
             continue
         section = {"user_groups": "user group"}.get(column, column)
+        order: list[str] = []
         if column.startswith("slices[") and column.endswith("]"):
             section = column[len("slices[") : -1]
+            if result.slices is not None:  # where groups stand in their own order, such as "up to 5", "6 to 9"
+                order = result.slices.filter(pl.col("slice") == section)["group"].unique(maintain_order=True).to_list()
         texts = known[column].cast(pl.String)
         sizes = texts.drop_nulls().value_counts(sort=True)
         if len(sizes) > room:
             left_out[section] = len(sizes) - room
-        largest = sizes[column][:room].sort().to_list()
+        places = {label: place for place, label in enumerate(order)}
+        largest = sorted(sizes[column][:room], key=lambda label: (places.get(label, len(places)), label))
         found += [_Group(section, label, (texts == label).fill_null(False).to_numpy()) for label in largest]
     return found, left_out
+
+
+def _different(known: pl.DataFrame) -> list[str]:
+    """The columns to group by: not the activity if a slice is by it, nor user groups that are a slice, too."""
+    columns = known.columns[1:]
+    slices = [column for column in columns if column.startswith("slices[")]
+    left_out = {"activity"} if "slices[activity]" in slices else set()
+    if "user_groups" in columns and any(known[column].equals(known["user_groups"]) for column in slices):
+        left_out.add("user_groups")
+    return [column for column in columns if column not in left_out]
 
 
 def _by_activity(activity: pl.Series) -> list[_Group]:

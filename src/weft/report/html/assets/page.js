@@ -296,7 +296,7 @@ async function drawAll() {
 // Paper cannot be opened: definitions are printed in full. Charts are drawn as wide as paper, so that their texts keep their size.
 let opened = [];
 addEventListener("beforeprint", () => {
-  opened = shown("details.definition:not([open])");
+  opened = shown("details:is(.definition, .counts):not([open])");
   for (const details of opened) details.open = true;
   document.documentElement.classList.add("on-paper");
   dispatchEvent(new Event("resize"));

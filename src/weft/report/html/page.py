@@ -26,8 +26,9 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from weft.report import words
-from weft.report.charts import Figure, figures
-from weft.report.page_tables import FEW, label_values, legend, value_tables
+from weft.report.charts import Figure, colours, figures
+from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
+from weft.report.html.tables import FEW, label_values, legend, value_tables
 from weft.report.subject import Subject
 from weft.result import write_whole
 
@@ -46,7 +47,7 @@ def render(subject: Subject, *, title: str | None = None) -> str:
     tables, labelled = value_tables(subject), label_values(subject)
     cutoffs = sorted({metric.cutoff for table in tables for metric in table.metrics if metric.cutoff is not None})
     is_long = sum(len(row.cells) for table in tables for row in table.rows) > _MANY_VALUES
-    style = _asset("page.css") + "".join(table.style for table in tables)
+    style = _asset("page.css") + _colours(subject) + "".join(table.style for table in tables)
     library, script = _library(), _asset("page.js")
     document: str = _template().render(
         title=title if title is not None else _title(subject),
@@ -56,6 +57,7 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         library=Markup(library),
         script=Markup(script),
         models=subject.models,
+        coloured={number for number, colour in enumerate(colours(subject).values()) if colour != OTHER and len(subject.models) > 1},
         facts=words.facts(subject),
         verdicts=words.verdicts(subject),
         tables=tables,
@@ -68,6 +70,7 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         charts=charts,
         datasets={name: _as_json(rows) for name, rows in datasets.items()},
         notes=words.notes(subject),
+        counts=words.counts(subject),
         definitions=words.definitions(subject),
         provenance=words.provenance(subject),
         rerun=words.rerun(subject),
@@ -109,7 +112,7 @@ def _library() -> str:
 
 @cache
 def _asset(name: str) -> str:
-    return resources.files("weft.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("weft.report.html").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @cache
@@ -117,6 +120,20 @@ def _template() -> Any:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"prose": _prose, "code": _with_code, "told": _told, "shown": lambda name: name or _UNNAMED}
     return environment.from_string(_asset("page.html.jinja"))
+
+
+def _colours(subject: Subject) -> str:
+    """The colours of the models in tables and, with more contrast, of words in charts; a dark page has its own inks in charts."""
+    own = {number: colour for number, colour in enumerate(colours(subject).values()) if colour != OTHER}
+    inks = {INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--page"}
+    dots = [f".model-{number} {{ --of-model: {colour}; }}" for number, colour in own.items()]
+
+    def words(contrast: str) -> list[str]:
+        return [f'.chart text[fill="{one}"] {{ fill: color-mix(in srgb, {one} 72%, {contrast}); }}' for one in own.values()]
+
+    dark = [f'.chart [{part}="{ink}"] {{ {part}: var({page}); }}' for ink, page in inks.items() for part in ("fill", "stroke")]
+    dark_page = "@media screen and (prefers-color-scheme: dark) {"
+    return "\n".join([*dots, *words("black"), dark_page, *dark, *words("white"), "}", ""])
 
 
 def _policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
