@@ -48,7 +48,7 @@ def opened(browser, file: Path, *, width: int = 1280, before: str = "", says: st
     It may request nothing but itself, violate no policy, and log nothing; or one thing that begins with `says`.
     """
     context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)  # on a busy machine
     page = context.new_page()
     requested, said = [], []
     page.on("request", lambda request: requested.append(request.url))

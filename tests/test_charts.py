@@ -529,6 +529,25 @@ def test_gains_are_the_means_of_groups():
     assert (table["95 % from"] < table["mean difference"]).all() and (table["95 % to"] > table["mean difference"]).all()
 
 
+def test_gains_show_each_way_to_group_once_and_in_its_order():
+    of_slices = pl.DataFrame(
+        [(name, group, "nDCG", 10, 0.1, 0.01, 0.0, 1.0, 9) for name, groups in GROUPED.items() for group in groups],
+        schema=schema_of("slices"),
+        orient="row",
+    )
+    labels = THREE.results["als"].user_labels.with_columns(
+        pl.Series("slices[activity]", [GROUPED["activity"][n % 3] for n in range(USERS)]),
+        pl.col("user_groups").alias("slices[sex]"),
+    )
+    results = {name: replace(one, user_labels=labels, slices=of_slices) for name, one in THREE.results.items()}
+    table = figure(Subject(results), "gains", metric="nDCG@10").table
+    assert table["by"].unique(maintain_order=True).to_list() == ["age", "activity", "sex"]
+    assert table.filter(pl.col("by") == "activity")["group"].to_list() == GROUPED["activity"]
+
+
+GROUPED = {"activity": ["up to 9", "10 to 19", "20 and more"], "sex": ["F", "M"]}
+
+
 def test_many_groups_are_cut_and_that_is_said():
     labels = pl.DataFrame(
         {
@@ -598,6 +617,9 @@ def test_bias_is_coloured_around_what_is_neutral():
     one, other = fills("BiasDisparityBD@10"), fills("BiasDisparityBR@10")
     assert "rgb(244, 244, 244)" in one.values() and "rgb(244, 244, 244)" in other.values()
     assert len(set(one.values())) >= 3 and len(set(other.values())) >= 3
+    # By doublings: to lose half (-0.5) is further from neutral than to gain half (+0.5), and nothing left is the furthest.
+    blue, orange = "rgb(23, 72, 140)", "rgb(154, 69, 0)"
+    assert blue in one.values() and orange not in one.values() and blue in other.values()
 
 
 def test_bias_of_many_models_is_chosen():

@@ -23,7 +23,7 @@ from page_browser import launched, opened
 from weft.errors import MissingExtra
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.registry import all_metrics, takes_k
-from weft.report.charts import Figure
+from weft.report.charts import KINDS, Figure
 from weft.report.html import page as report
 from weft.report.subject import Subject
 from weft.result import MetricValue, Result
@@ -408,10 +408,48 @@ def test_values_per_label_are_a_table_of_their_own(show):
         assert rows[1][0].startswith("BiasDisparityBD@10[") and EVIL in rows[1][0] and rows[1][2] == "-0.1"
 
 
-def test_charts_of_the_report_have_marks(show, compared):
-    with show(Subject.of(compared)) as page:
-        charts = page.locator(".chart").all()
-        assert charts and all(chart.locator(".role-mark :is(path, text, line)").count() for chart in charts)
+@pytest.fixture(scope="module")
+def everything():
+    """Two models with all that a report can show; names are as odd as they may be."""
+    torch.manual_seed(0)
+    truth = (torch.rand(80, 40) < 0.15).int()
+    results = [
+        weft.evaluate(
+            torch.rand(80, 40) + weight * truth,
+            truth,
+            train=(torch.rand(80, 40) < 0.1).int(),
+            user_groups={user: [EVIL, "two"][user % 2] for user in range(80)},
+            item_clusters={item: ["Dra,ma", EVIL, "x"][item % 3] for item in range(40)},
+            slices={EVIL: {user: ["a", "b", "c [d]"][user % 3] for user in range(80)}, "activity": "quantiles(2)"},
+            metrics=["nDCG", "Recall", "Gini", "EPC", "ARP", "BiasDisparityBD", "BiasDisparityBR"],
+            top_k=[5, 10],
+            per_user=True,
+            name=name,
+        )
+        for name, weight in {EVIL: 0.2, "better": 0.4}.items()
+    ]
+    return Subject({result.name: result for result in results}, weft.compare(results), ("something is odd",))
+
+
+MARKS = ".role-mark :is(path, text, line)"
+
+
+def test_the_whole_report(show, everything):
+    with show(everything, bypass_csp=True) as page:
+        assert [one.get_attribute("data-kind") for one in page.locator(".figure").all()] == list(KINDS)
+        for chart in page.locator(".chart").all():
+            assert chart.locator(MARKS).count()
+        for select in page.locator(".bindings select").all():
+            for option in select.locator("option").all_inner_texts():
+                select.select_option(label=option)
+        for chart in page.locator(".chart").all():
+            assert chart.locator(MARKS).count()
+        notes = page.locator(".notes").inner_text()
+        assert "something is odd" in notes and EVIL in notes
+        page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+        counted = page.locator(".counts tbody tr").filter(has_text="train interactions").locator("td").all_inner_texts()
+        assert counted == [f"{result.counts['train_interactions']:,}" for result in everything.results.values()]
+        refuse_barriers(page, ((1280, "light"), (1280, "dark"), (400, "light")))
 
 
 def test_a_chart_that_fails_says_so(browser, tmp_path, own_charts):
@@ -436,23 +474,26 @@ def test_names_are_only_names(show):
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
+def refuse_barriers(page, looks):
+    """Nothing serious or critical for whoever does not see, or has no mouse; and nothing is wider than the window."""
+    page.add_script_tag(content=AXE)
+    for width, scheme in looks:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        bad = [
+            (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found if one["impact"] in ("serious", "critical")
+        ]
+        assert bad == [], f"{width} pixels, {scheme}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("models", [3, 7])
 def test_accessible(show, own_charts, models):
     about = Subject({f"model {at}": result(f"model {at}", 0.03 * at, ["a note"]) for at in range(models)})
     with show(about, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
-        page.add_script_tag(content=AXE)
-        for width, scheme in ((1280, "light"), (1280, "dark"), (400, "light")) if models == 3 else ((1280, "dark"), (400, "dark")):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.emulate_media(color_scheme=scheme)
-            found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-            bad = [
-                (one["id"], [node["html"][:200] for node in one["nodes"]])
-                for one in found
-                if one["impact"] in ("serious", "critical")
-            ]
-            assert bad == [], f"{width} pixels, {scheme}"
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        refuse_barriers(page, ((1280, "light"), (1280, "dark"), (400, "light")) if models == 3 else ((1280, "dark"), (400, "dark")))
 
 
 def test_print_shows_charts_and_definitions(show, own_charts):

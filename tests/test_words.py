@@ -430,7 +430,7 @@ def test_provenance():
     found = dict(words.provenance(Subject.of(weft.compare([one, other]))))
     assert found["Weft"] == one.provenance["weft"] and found["PyTorch"] == torch.__version__
     assert found["fingerprint of truth"] == one.provenance["fingerprint"]["truth"][:8] and found["kind of source"] == "score matrix"
-    assert found["ties"] == "index (als); random (b)" and found["seed"] == "0 (als); 7 (b)" and found["mask_seen"] == "yes"
+    assert found["ties"] == "index (als); random (b)" and found["seed"] == "0 (als); 7 (b)" and found["mask seen"] == "yes"
     assert found["comparison"] == "paired_t, p adjusted by holm, alpha 0.05"
     assert not {"metrics", "num_negatives", "configuration"} & found.keys()
     told = replace(one, provenance={**one.provenance, "processes": 4, "files": {"truth": "/data/test.csv"}})

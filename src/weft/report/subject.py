@@ -15,7 +15,7 @@ from weft.report.tables import Line, lines
 from weft.result import Result
 from weft.significance import Comparison
 
-_USUAL_CUTOFF = 10  # of the metrics that stand first
+USUAL_CUTOFF = 10  # is shown first
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Subject:
             if value.cell or value.merit is None or all(one is None or math.isnan(one.value) for one in line.values):
                 continue
             family = family_of(line.name)
-            if metrics.setdefault(family, value.metric) == value.metric and (family not in found or value.k == _USUAL_CUTOFF):
+            if metrics.setdefault(family, value.metric) == value.metric and (family not in found or value.k == USUAL_CUTOFF):
                 found[family] = line.name
         return list(found.values())
 

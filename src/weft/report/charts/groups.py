@@ -23,8 +23,19 @@ from weft.report.charts.drawing import (
     room_left,
     row_labels,
 )
-from weft.report.charts.theme import DIVERGING, DIVERGING_DARK, INK, MUTED, ON_DARK, ON_LIGHT, SEQUENTIAL, SEQUENTIAL_DARK, named
-from weft.report.subject import Subject
+from weft.report.charts.theme import (
+    DIVERGING,
+    DIVERGING_DARK,
+    INK,
+    MUTED,
+    ON_DARK,
+    ON_LIGHT,
+    PAPER,
+    SEQUENTIAL,
+    SEQUENTIAL_DARK,
+    named,
+)
+from weft.report.subject import USUAL_CUTOFF, Subject
 from weft.result import MetricValue
 
 _ROW = 24
@@ -34,7 +45,6 @@ _NUMBER = 34  # pixels that a number takes
 _METRICS = 6  # offered
 _CELLS = 3000  # of bias disparity; of more, only those at the usual cut-off
 _TALL = 32  # rows of bias disparity; of more, one model is chosen
-_USUAL = 10  # the cut-off that is shown first
 _USERS = 66  # pixels for the number of users
 _Disparity = dict[str, dict[tuple[str, ...], MetricValue]]  # model: user group and item cluster
 
@@ -61,7 +71,7 @@ def _cells(
     x = alt.X("column:N", sort=names, scale=alt.Scale(domain=names, range=[room, alt.ExprRef("width")]), axis=_columns(names, room))
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=[*range(rows)]))
     shade = alt.Color("shade:Q", scale=colour, legend=None)
-    layers = [base.mark_rect(stroke="white", strokeWidth=1).encode(x=x, y=y, color=shade, tooltip=told)]
+    layers = [base.mark_rect(stroke=PAPER, strokeWidth=1).encode(x=x, y=y, color=shade, tooltip=told)]
     if len(names) <= _COLUMNS:
         letters = alt.condition(dark, alt.value(ON_DARK), alt.value(ON_LIGHT))
         text = base.transform_filter("isValid(datum.value)").transform_calculate(text="format(datum.value, datum.form)")
@@ -198,7 +208,7 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
     if not found:
         raise MissingInput("bias needs BiasDisparityBD (or BR, BS): evaluate it with train=, user_groups= and item_clusters=.")
     kinds = ("BiasDisparityBD", "BiasDisparityBR", "BiasDisparityBS")
-    order = sorted(found, key=lambda name: (kinds.index(name[: len(kinds[0])]), _of(found[name]).k != _USUAL))
+    order = sorted(found, key=lambda name: (kinds.index(name[: len(kinds[0])]), _of(found[name]).k != USUAL_CUTOFF))
     default = order[0]
     offered = order
     if sum(len(cells) for of in found.values() for cells in of.values()) > _CELLS:

@@ -12,11 +12,10 @@ import polars as pl
 from weft.errors import MissingInput, SettingError
 from weft.report.charts.drawing import Canvas, Choice, Figure, end_labels, finish, listed, number, room_right, spread
 from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, named, shape_scale
-from weft.report.subject import Subject
+from weft.report.subject import USUAL_CUTOFF, Subject
 
 _HEIGHT = 320
 _POINTS = 48  # of a curve; half of it for models without a colour of their own
-_USUAL = 10
 _LINE = 17  # pixels between two lines of the key
 
 
@@ -33,7 +32,7 @@ def _frames(kind: str, subject: Subject, canvas: Canvas, k: int | None) -> tuple
         if isinstance(k, bool) or k not in known:
             raise SettingError(f"k={k!r}; {kind} is known at k = {', '.join(map(str, known))}.")
         return frames, [k]
-    first = _USUAL if _USUAL in known else known[0]
+    first = USUAL_CUTOFF if USUAL_CUTOFF in known else known[0]
     return frames, [first, *(at for at in known if at != first)] if canvas.has_choices else [first]
 
 

@@ -26,7 +26,7 @@ from weft.report.charts.drawing import (
     row_labels,
 )
 from weft.report.charts.pairs import Paired, mean_interval, pairs
-from weft.report.charts.theme import EQUAL, INK, MUTED, colour_scale, named
+from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER, colour_scale, named
 from weft.report.subject import Subject
 from weft.significance.users import Aligned, Floats
 
@@ -111,7 +111,7 @@ def _shares(base: Any, colour: alt.Color) -> list[Any]:
     )
     x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
     told = hover(("name:N", "model"), ("said:N", "users"))
-    found = [shares.mark_bar(height=10, stroke="white").encode(x=x, x2="end:Q", y=alt.value(36), color=colour, tooltip=told)]
+    found = [shares.mark_bar(height=10, stroke=PAPER).encode(x=x, x2="end:Q", y=alt.value(36), color=colour, tooltip=told)]
     places: tuple[tuple[str, Literal["left", "center", "right"], str], ...]
     places = (("less", "left", "0"), ("same", "center", "width / 2"), ("more", "right", "width"))
     for side, anchor, at in places:

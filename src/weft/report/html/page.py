@@ -29,11 +29,10 @@ from weft.report import words
 from weft.report.charts import Figure, colours, figures
 from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
 from weft.report.html.tables import FEW, label_values, legend, value_tables
-from weft.report.subject import Subject
+from weft.report.subject import USUAL_CUTOFF, Subject
 from weft.result import write_whole
 
 _MANY_VALUES = 100  # with more, one cut-off is shown first
-_USUAL_CUTOFF = 10
 _DIGITS = 6  # of numbers in the data behind charts and tables
 _UNNAMED = "(unnamed)"
 _UNFILTERED = "[data-k][hidden] { display: revert !important; }"  # without JavaScript nothing is hidden
@@ -64,7 +63,7 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         are_metrics_down=len(subject.models) <= FEW,
         legend=legend(subject, tables),
         cutoffs=cutoffs,
-        first_cutoff=(_USUAL_CUTOFF if _USUAL_CUTOFF in cutoffs else cutoffs[0]) if is_long and len(cutoffs) > 1 else None,
+        first_cutoff=(USUAL_CUTOFF if USUAL_CUTOFF in cutoffs else cutoffs[0]) if is_long and len(cutoffs) > 1 else None,
         labelled=_as_json(_packed(labelled)),
         num_labelled=len(labelled["metric"]),
         charts=charts,
