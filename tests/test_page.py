@@ -220,6 +220,10 @@ def test_filter_by_cutoff(show):
 def test_many_models_run_down_in_one_order(show):
     with show(subject(*"abcdefg")) as page:
         assert page.locator("#tables table").count() > 1
+        for cutoff in ("5", "10"):
+            page.get_by_role("radio", name=cutoff, exact=True).check()
+            assert page.locator("#tables td.bar:visible").count() >= 7  # where intervals lie
+        page.get_by_role("radio", name="all").check()
         first, *_, last = page.locator("#tables table").evaluate_all("tables => tables.map((table) => '#' + table.id)")
         page.locator(f"{first} thead button").nth(1).click()
         page.locator(f"{first} thead button").nth(1).click()

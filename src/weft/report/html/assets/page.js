@@ -64,6 +64,7 @@ function makeSortable(tables) {
 function filter(cutoff) {
   for (const part of shown("#tables [data-k]")) part.hidden = cutoff !== "all" && part.dataset.k !== cutoff;
   for (const body of shown("#tables tbody")) body.hidden = shown("tr:not(.family)", body).every((row) => row.hidden);
+  drawIntervals();
 }
 
 function setUpFilter() {
@@ -75,9 +76,10 @@ function setUpFilter() {
   filter(first.value);
 }
 
-// A line below each value: where its interval lies among those of all models.
+// A line below each value: where its interval lies among those of all models. Tables that are hidden wait until they are not.
 function drawIntervals() {
-  for (const table of shown("#tables table")) {
+  for (const table of shown("#tables .scroll:not([hidden]) table:not([data-lined])")) {
+    table.dataset.lined = "";
     const rows = shown("tbody tr:not(.family)", table).map((row) => shown("td", row));
     const metricsDown = table.tBodies[0].querySelector(".family") !== null;
     const lines = metricsDown ? rows : (rows[0] ?? []).map((_, column) => rows.map((row) => row[column]));
