@@ -1,5 +1,6 @@
 """Charts: what they show is what was measured, whatever the names; they look alike, stay small and draw without a browser."""
 
+import itertools
 import json
 import math
 import re
@@ -227,6 +228,19 @@ def test_shares_in_sentences():
 
 
 # ---------------------------------------------------------------------------------------------------------------- drawing
+
+
+def test_every_choice_has_its_words(report):
+    assert sum(len(one.texts) > 1 for one in report) > 6
+    for one in report:
+        bound = [
+            parameter["bind"]["options"] for parameter in one.chart.to_dict(validate=False).get("params", ()) if "bind" in parameter
+        ]
+        assert set(one.texts) == set(itertools.product(*bound)) and one.texts[tuple(options[0] for options in bound)] == one.text
+        assert len(set(one.texts.values())) == len(one.texts)
+        for chosen, text in one.texts.items():
+            for name in chosen:
+                assert name.partition(" ")[0].partition("@")[0].removeprefix("k") in text
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,18 +23,23 @@ LABELS = 108  # pixels for the labels beside a chart
 LINE = 14  # pixels between the baselines of two labels
 NUMBER = ",.6~r"  # as charts show numbers on hover: all figures that the data have
 _FIGURES = 5
+Texts = dict[tuple[str, ...], str]  # what is to be seen, by an option of every choice
 Drawn = Any  # a part of a chart; Altair's types for them do not survive its methods
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A chart: `title` says what it shows, `text` what is to be seen in it, for those who do not see it; `table` has its data."""
+    """A chart: `title` says what it shows, `text` what is to be seen in it, for those who do not see it; `table` has its data.
+
+    `texts` has such a text for everything that the reader can choose, by what was chosen in each select.
+    """
 
     kind: str
     title: str
     text: str
     chart: alt.TopLevelMixin
     table: pl.DataFrame
+    texts: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,11 @@ class Choice:
     def shown(self) -> alt.ExprRef | str:
         """What was chosen, as a text in the chart."""
         return alt.ExprRef(self._name) if self.is_free else self.options[0]
+
+
+def by_choice(texts: Texts, *choices: Choice) -> Texts:
+    """Texts by what the reader can choose, from those by an option of every choice."""
+    return {tuple(option for option, choice in zip(key, choices) if choice.is_free): text for key, text in texts.items()}
 
 
 def _plain(value: Any) -> Any:

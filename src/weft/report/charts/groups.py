@@ -14,7 +14,9 @@ from weft.report.charts.drawing import (
     Choice,
     Drawn,
     Figure,
+    Texts,
     better,
+    by_choice,
     find,
     finish,
     form,
@@ -161,15 +163,20 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     counts = canvas.source(labels).mark_text(align="right", color=MUTED)
     layers.append(counts.encode(x=alt.value(room + _USERS - 8), y=alt.Y("row:O", axis=None), text="users:N"))
     first = next(iter(metrics))
-    text = _slice_text(first, {group: found[first].get(group, {}) for group in groups})
-    text += "".join(f" Of {name}, {many} smaller groups are left out." for name, many in left_out.items())
+    more = "".join(f" Of {name}, {many} smaller groups are left out." for name, many in left_out.items())
+    texts: Texts = {
+        (title,): _slice_text(name, {group: found[name].get(group, {}) for group in groups}) + more
+        for name, title in metrics.items()
+    }
+    text = texts[metrics[first],]
     caption = (
         alt.ExprRef(f"{choice.shown.expr} + ', darker is higher'")
         if isinstance(choice.shown, alt.ExprRef)
         else f"{choice.shown}, darker is higher"
     )
     chart = finish(layers, canvas, choice, height=_ROW * len(labels), text=text, title=caption)
-    return Figure("slices", "Metrics by slice" if choice.is_free else f"{first} by slice", text, chart, pl.DataFrame(table))
+    title = "Metrics by slice" if choice.is_free else f"{first} by slice"
+    return Figure("slices", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
 
 
 def _largest(users: dict[tuple[str, str], int]) -> tuple[list[tuple[str, str]], dict[str, int]]:
@@ -278,10 +285,15 @@ def bias(subject: Subject, canvas: Canvas, metric: str | None = None, model: str
         canvas.source(labels, *([] if is_tall else [choice])), room
     )
     first = next(iter(metrics))
-    text = _bias_text(metrics[first], {one: found[first][one] for one in of_models if one in found[first]})
+    texts: Texts = {}
+    for name, label in metrics.items():
+        known = {one: found[name][one] for one in of_models if one in found[name]}
+        by_model = {named(one): {one: cells} for one, cells in known.items()} if is_tall else {"all": known}
+        texts |= {(label, whose): _bias_text(label, some) for whose, some in by_model.items()}
+    text = next(iter(texts.values()))
     chart = finish(layers, canvas, choice, who, height=_ROW * rows, text=text, title=choice.shown)
     title = "Bias disparity: user groups and item clusters" if choice.is_free else f"{first} by user group and item cluster"
-    return Figure("bias", title, text, chart, pl.DataFrame(table))
+    return Figure("bias", title, text, chart, pl.DataFrame(table), by_choice(texts, choice, who))
 
 
 def _models_of(found: dict[str, _Disparity]) -> list[str]:

@@ -10,7 +10,19 @@ import numpy as np
 import polars as pl
 
 from weft.errors import MissingInput, SettingError
-from weft.report.charts.drawing import Canvas, Choice, Figure, end_labels, finish, listed, number, room_right, spread
+from weft.report.charts.drawing import (
+    Canvas,
+    Choice,
+    Figure,
+    Texts,
+    by_choice,
+    end_labels,
+    finish,
+    listed,
+    number,
+    room_right,
+    spread,
+)
 from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, named, shape_scale
 from weft.report.subject import USUAL_CUTOFF, Subject
 
@@ -42,9 +54,9 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
     choice = Choice("cut", "Cut-off", [f"k = {at}" for at in ks])
     own = coloured(subject)
     rows, key, table = [], [], []
-    told: dict[str, float] = {}
+    texts: Texts = {}
     for at, label in zip(ks, choice.options):
-        ginis = {}
+        ginis: dict[str, float] = {}
         for model in sorted(frames, key=lambda model: model in own):
             curve = frames[model].filter(pl.col("k") == at).sort("items", "recommendations")
             x, y = curve["items"].to_numpy(), curve["recommendations"].to_numpy()
@@ -70,7 +82,12 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
             rows.append(
                 {"cut": label, "model": named(model), "gini": gini, "own": model in own, "items": x.tolist(), "got": y.tolist()}
             )
-        told = told or ginis
+        if ginis:
+            ordered = [f"{named(model)} {number(ginis[model])}" for model in sorted(ginis, key=lambda model: ginis[model])]
+            texts[label,] = (
+                f"Lorenz curves of the items recommended in the top {at}, from equality (Gini 0) to one item for all (Gini 1). "
+                f"Gini, most equal first: {listed(ordered)}."
+            )
         listed_ = sorted((model for model in ginis if model in own), key=lambda model: ginis[model])
         key += [
             {"cut": label, "model": named(model), "text": f"{number(ginis[model])}  {named(model)}", "at": place}
@@ -115,15 +132,12 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         ),
         base.mark_point(size=90, opacity=0, filled=True).encode(x=x_, y=y_, tooltip=told_on_hover),
     ]
-    ordered = sorted(told, key=lambda model: told[model])
-    text = (
-        f"Lorenz curves of the items recommended in the top {ks[0]}, from equality (Gini 0) to one item for all (Gini 1). "
-        f"Gini, most equal first: {listed([f'{named(model)} {number(told[model])}' for model in ordered])}."
-    )
+    text = next(iter(texts.values()))
     chart = finish(
         [alt.layer(*layers), keys], canvas, choice, height=_HEIGHT, text=text, title="share of recommendations"
     ).resolve_scale(y="independent")
-    return Figure("exposure", "How recommendations are spread over the items", text, chart, pl.DataFrame(table))
+    title = "How recommendations are spread over the items"
+    return Figure("exposure", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
 
 
 def _thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
@@ -145,7 +159,7 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
     edges = sorted({row for frame in frames.values() for row in frame.select("low", "high").iter_rows()})
     places = {edge: at for at, edge in enumerate(edges)}
     lines, ends, table = [], [], []
-    text = ""
+    texts: Texts = {}
     for at, label in zip(ks, choice.options):
         counts: dict[str, Any] = {}
         for model in sorted(frames, key=lambda model: model in own):
@@ -171,7 +185,7 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
                 {"cut-off": at, "train interactions": _bin(*edges[one]), "of": name, "share": float(part)}
                 for one, part in zip(bins, share)
             ]
-        text = text or _popularity_text(at, _bin(*edges[-1]), drawn, catalogue, train)
+        texts[label,] = _popularity_text(at, _bin(*edges[-1]), drawn, catalogue, train)
     ticks = [_bin(*edge) for edge in edges]
     more = [(catalogue, MUTED), (train, INK)]
     colour = alt.Color("model:N", scale=colour_scale(subject, more), legend=None)
@@ -210,8 +224,10 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
         ),
         end_labels(canvas.source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
+    text = next(iter(texts.values()))
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title="share by popularity of the item")
-    return Figure("popularity", "Popularity of what is recommended", text, chart, pl.DataFrame(table))
+    title = "Popularity of what is recommended"
+    return Figure("popularity", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
 
 
 def _bin(low: int, high: int) -> str:

@@ -14,8 +14,10 @@ from weft.report.charts.drawing import (
     Canvas,
     Choice,
     Figure,
+    Texts,
     Values,
     below,
+    by_choice,
     direction,
     ends,
     find,
@@ -141,20 +143,23 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
     layers.append(below(canvas.source([{"metric": label} for label in labels.values()], choice), "metric"))
     key = canvas.source([{}]).mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
     layers.append(key.encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))))
+    texts: Texts = {}
+    for name, best in fronts.items():
+        leaders = [
+            f"{named(model)} ({name} {number(known[name][model].value)}, {upright} {number(known[upright][model].value)})"
+            for model in best
+        ]
+        beaten = [named(str(row["model"])) for row in table if row["metric across"] == name and not row["on the Pareto front"]]
+        texts[labels[name],] = (
+            f"{upright_label} against {labels[name]} for {models_in_words(subject)}. "
+            f"On the Pareto front, where no other model is as good in both and better in one: {listed(leaders)}."
+            + (f" Not on it: {listed(beaten)}." if beaten else "")
+        )
     first = next(iter(fronts))
-    leaders = [
-        f"{named(model)} ({first} {number(known[first][model].value)}, {upright} {number(known[upright][model].value)})"
-        for model in fronts[first]
-    ]
-    beaten = [named(str(row["model"])) for row in table if row["metric across"] == first and not row["on the Pareto front"]]
-    text = (
-        f"{upright_label} against {labels[first]} for {models_in_words(subject)}. "
-        f"On the Pareto front, where no other model is as good in both and better in one: {listed(leaders)}."
-        + (f" Not on it: {listed(beaten)}." if beaten else "")
-    )
+    text = texts[labels[first],]
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=upright_label)
     title = f"{upright} against what it costs" if choice.is_free else f"{upright} against {first}"
-    return Figure("tradeoff", title, text, chart, pl.DataFrame(table))
+    return Figure("tradeoff", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
 
 
 def _accuracy(subject: Subject, known: dict[str, Values]) -> str:

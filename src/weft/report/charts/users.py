@@ -15,7 +15,9 @@ from weft.errors import MissingInput
 from weft.report.charts.drawing import (
     Canvas,
     Figure,
+    Texts,
     below,
+    by_choice,
     ends,
     finish,
     hover,
@@ -80,12 +82,13 @@ def differences(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = N
         base.mark_text(baseline="bottom", dy=-4).encode(x="mean:Q", y=alt.value(_HEAD), text="text:N"),
     ]
     first = found[0]
-    text = _difference_text(first)
+    texts: Texts = {(one.pair, one.value.name): _difference_text(one) for one in found}
+    text = texts[first.pair, first.value.name]
     layers = [alt.layer(*histogram), alt.layer(*_shares(base, colour)), below(base, "axis")]
     chart = finish(layers, canvas, *choices, height=_HEIGHT, text=text).resolve_scale(x="independent")
     is_free = any(choice.is_free for choice in choices)
     title = "Differences of each user" if is_free else f"{first.value.name} of each user: {first.pair}"
-    return Figure("differences", title, text, chart, pl.DataFrame(table))
+    return Figure("differences", title, text, chart, pl.DataFrame(table), by_choice(texts, *choices))
 
 
 def _shares(base: Any, colour: alt.Color) -> list[Any]:
@@ -172,9 +175,10 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
         places.append(len(labels))
         hovered = f"{group.section}: {named(group.label)}"
         labels.append({"row": len(labels), "label": named(group.label), "section": group.section, "head": False, "hover": hovered})
-    rows, table, told = [], [], []
+    rows, table = [], []
+    texts: Texts = {}
     for one in found:
-        means = []
+        means, told = [], []
         for place, group in zip(places, groups):
             inside = one.differences[group.members[one.rows]]
             if not len(inside):
@@ -183,12 +187,19 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
             means.append((place, mean, low, high, len(inside)))
             of_group = {"by": group.section, "group": group.label, "mean difference": mean, "95 % from": low, "95 % to": high}
             table.append(one.key | of_group | {"users": len(inside)})
-            if one is found[0]:
-                told.append((mean, f"{group.section} {named(group.label)} ({number(mean, '+')}, {_users(len(inside))})"))
+            told.append((mean, f"{group.section} {named(group.label)} ({number(mean, '+')}, {_users(len(inside))})"))
         columns = [[*column] for column in zip(*means)] or [[]] * 5
         sides = {"axis": one.axis, "left": f"← {named(one.left)} {one.word}", "right": f"{named(one.right)} {one.word} →"}
         rows.append(one.key | sides | dict(zip(("row", "mean", "low", "high", "users"), columns)))
-    if not told:
+        if told:
+            texts[one.pair, one.value.name] = (
+                f"Mean difference in {one.value.name}, {named(one.a)} less {named(one.b)}, by group of users. "
+                f"Highest for {max(told)[1]}, lowest for {min(told)[1]}."
+                + "".join(f" Of {section}, {many} smaller groups are left out." for section, many in left_out.items())
+            )
+    first = found[0]
+    text = texts.get((first.pair, first.value.name))
+    if text is None:
         raise MissingInput(_NO_GROUPS)
 
     above = canvas.source(rows, *choices)
@@ -224,16 +235,10 @@ def gains(subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, m
         above.mark_text(align="right", **captions).encode(x=alt.value(alt.ExprRef("width")), y=alt.value(0), text="right:N"),
         below(above, "axis"),
     ]
-    first = found[0]
-    text = (
-        f"Mean difference in {first.value.name}, {named(first.a)} less {named(first.b)}, by group of users. "
-        f"Highest for {max(told)[1]}, lowest for {min(told)[1]}."
-        + "".join(f" Of {section}, {many} smaller groups are left out." for section, many in left_out.items())
-    )
     chart = finish(layers, canvas, *choices, height=_ROW * len(labels), text=text)
     is_free = any(choice.is_free for choice in choices)
     title = "Who gains and who loses" if is_free else f"{first.value.name} by group of users: {first.pair}"
-    return Figure("gains", title, text, chart, pl.DataFrame(table))
+    return Figure("gains", title, text, chart, pl.DataFrame(table), by_choice(texts, *choices))
 
 
 def _users(count: int) -> str:

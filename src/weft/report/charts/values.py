@@ -13,8 +13,10 @@ from weft.report.charts.drawing import (
     Canvas,
     Choice,
     Figure,
+    Texts,
     Values,
     better,
+    by_choice,
     direction,
     end_labels,
     ends,
@@ -31,7 +33,7 @@ from weft.report.charts.drawing import (
     values_by_name,
 )
 from weft.report.charts.theme import INK, colour_scale, coloured, named, shape_scale
-from weft.report.subject import Subject
+from weft.report.subject import USUAL_CUTOFF, Subject
 
 _HEIGHT = 300
 _ROW = 24  # pixels of a model's row
@@ -126,7 +128,8 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         end_labels(canvas.source(labelled, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
     first = next(iter(labels))
-    text = _cutoff_text(subject, first, by_metric[first])
+    texts: Texts = {(label,): _cutoff_text(subject, name, by_metric[name]) for name, label in labels.items()}
+    text = texts[labels[first],]
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=choice.shown)
     table = value_table(
         (name, k, model, value)
@@ -135,11 +138,11 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         for model, value in values.items()
     )
     title = "Metrics against the cut-off" if choice.is_free else f"{first} against the cut-off"
-    return Figure("cutoffs", title, text, chart, table)
+    return Figure("cutoffs", title, text, chart, table, by_choice(texts, choice))
 
 
 def _cutoff_text(subject: Subject, metric: str, at: dict[int, Values]) -> str:
-    k = 10 if 10 in at else max(at)
+    k = USUAL_CUTOFF if USUAL_CUTOFF in at else max(at)
     said = f"{metric} at k = {', '.join(map(str, sorted(at)))} for {models_in_words(subject)}"
     return f"{said}: at k = {k} {_standing(at[k])}."
 
@@ -223,10 +226,12 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),
     ]
     first = next(iter(labels))
-    text = f"{labels[first]} of {models_in_words(subject)}: {_standing(known[first])}."
+    texts: Texts = {(label,): f"{label} of {models_in_words(subject)}: {_standing(known[name])}." for name, label in labels.items()}
+    text = texts[labels[first],]
     chart = finish(layers, canvas, choice, height=_ROW * max(len(known[name]) for name in labels), text=text, title=choice.shown)
     table = value_table((name, None, model, value) for name in shown for model, value in known[name].items())
-    return Figure("values", "Models side by side" if choice.is_free else f"{first} of each model", text, chart, table)
+    title = "Models side by side" if choice.is_free else f"{first} of each model"
+    return Figure("values", title, text, chart, table, by_choice(texts, choice))
 
 
 def _at_usual(known: dict[str, Values], subject: Subject) -> list[str]:

@@ -190,12 +190,13 @@ def _plain(content: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Chart:
-    """A chart with its words and its data; `spec` and `table` are JSON."""
+    """A chart with its words and its data; `texts`, `spec` and `table` are JSON."""
 
     number: int
     kind: str
     title: str
     text: str
+    texts: Markup
     spec: Markup
     table: Markup
     num_rows: int
@@ -216,7 +217,8 @@ def _chart(number: int, figure: Figure, datasets: dict[str, Any]) -> _Chart:
             datasets[name] = rows
             data["values"] = {"dataset": name}
     table = _as_json(_packed(figure.table.to_dict(as_series=False)))
-    return _Chart(number, figure.kind, figure.title, figure.text, _as_json(compiled), table, figure.table.height)
+    texts = _as_json([[list(chosen), text] for chosen, text in figure.texts.items()])
+    return _Chart(number, figure.kind, figure.title, figure.text, texts, _as_json(compiled), table, figure.table.height)
 
 
 def _packed_rows(rows: Sequence[Any]) -> Any:

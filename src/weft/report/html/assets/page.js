@@ -269,15 +269,28 @@ function rowsOf(name) {
   return rows.map((row) => Object.fromEntries(row.map((value, column) => [columns[column], value])));
 }
 
+// What is said of a chart is of what is chosen.
+function tellWhatIsChosen(holder, view, selects) {
+  const texts = JSON.parse(document.getElementById(`${holder.id}-texts`).textContent);
+  const caption = document.getElementById(`${holder.id}-text`);
+  const tell = () => {
+    const chosen = selects.map((name) => view.signal(name));
+    const found = texts.find(([options]) => options.every((option, at) => option === chosen[at]));
+    caption.textContent = found ? found[1] : "There is nothing to show of this choice.";
+  };
+  for (const name of selects) view.addSignalListener(name, tell);
+}
+
 async function draw(holder) {
   const spec = JSON.parse(document.querySelector(`.spec[data-chart="${holder.id}"]`).textContent);
   for (const data of spec.data) if (data.values?.dataset) data.values = rowsOf(data.values.dataset);
   const inside = holder.appendChild(element("div"));
   inside.setAttribute("aria-hidden", "true"); // what is to be seen is said in words beside it
-  await vegaEmbed(inside, spec, {
+  const { view } = await vegaEmbed(inside, spec, {
     mode: "vega", logLevel: 1, ast: true, actions: false, renderer: "svg", defaultStyle: false, bind: `#${holder.id}-bindings`,
     tooltip: { disableDefaultStyle: true },
   }); // Vega also warns of what cannot be seen, such as layers that are empty until something is chosen: level 1 is errors only
+  tellWhatIsChosen(holder, view, spec.signals.filter((signal) => signal.bind).map((signal) => signal.name));
   const scrolls = () => (holder.scrollWidth > holder.clientWidth + 1 ? (holder.tabIndex = 0) : holder.removeAttribute("tabindex"));
   new ResizeObserver(scrolls).observe(holder);
 }
