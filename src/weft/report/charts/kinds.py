@@ -33,7 +33,9 @@ _WIDTH = 640  # pixels of a chart that stands alone
 def figures(subject: Subject) -> list[Figure]:
     """All charts that the results have data for, in the order of the report: as wide as their place, with selects for choices."""
     found = []
-    for draw in KINDS.values():
+    for kind, draw in KINDS.items():
+        if kind == "values" and len(subject.models) == 1:  # the table says as much
+            continue
         try:
             found.append(draw(subject, Canvas()))
         except MissingInput:  # what this chart is about was not evaluated

@@ -29,7 +29,7 @@ from weft.report.charts.drawing import (
     number,
     values_by_name,
 )
-from weft.report.charts.theme import MUTED, colour_scale, coloured, named, shape_scale
+from weft.report.charts.theme import MUTED, PAPER, colour_scale, coloured, named, shape_scale
 from weft.report.subject import Subject, family_of
 from weft.significance.pareto import on_front
 
@@ -137,9 +137,10 @@ def tradeoff(subject: Subject, canvas: Canvas, x: str | None = None, y: str | No
     sides: tuple[tuple[str, Literal["right", "left"], int], ...] = (("left", "right", -12), ("right", "left", 12))
     for side, anchor, shift in sides:
         here = words.transform_calculate(label=f"datum.side === '{side}' ? datum.model : ''")
-        mark = here.mark_text(align=anchor, dx=shift, limit=LABELS, baseline="middle")
-        y_ = alt.Y("height:Q", scale=up_scale, title=None)
-        layers.append(mark.encode(x=at["x"], y=y_, text="label:N", color=colour, tooltip=told))
+        place = {"align": anchor, "dx": shift, "limit": LABELS, "baseline": "middle"}
+        written = {"x": at["x"], "y": alt.Y("height:Q", scale=up_scale, title=None), "text": "label:N"}
+        layers.append(here.mark_text(**place, stroke=PAPER, strokeWidth=4).encode(**written))  # so that no line crosses a name
+        layers.append(here.mark_text(**place).encode(**written, color=colour, tooltip=told))
     layers.append(below(canvas.source([{"metric": label} for label in labels.values()], choice), "metric"))
     key = canvas.source([{}]).mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
     layers.append(key.encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))))
