@@ -155,9 +155,9 @@ def test_digits_suit_the_numbers():
         return re.findall(r"<td[^>]*>(?:<b>.*?</span>.*?</span>)?([^<]+)", body)
 
     assert shown(0.12345678, 0.5) == ["0.1235", "0.5000"]
-    assert shown(364.28, 12.0) == ["364.28", "12.00"]
+    assert shown(364.28, 12.0) == ["364.3", "12.0"]
     assert shown(55.0, 183.0) == ["55", "183"]
-    assert shown(0.000123456, 0.00001) == ["0.000123", "0.000010"]
+    assert shown(0.000123456, 0.00001) == ["0.00012", "0.00001"]
     assert shown(math.inf, math.nan, 0.0) == ["inf", "undefined", "0.0000"]
 
 

@@ -43,15 +43,19 @@ def with_places(value: float, wanted: int) -> str:
     return f"{value:.{more}f}" if more <= _MOST else f"{value:.1e}"
 
 
-def common_places(values: Iterable[float], halves: Iterable[float]) -> int:
-    """How many places let several values stand below each other: as many as the widest interval of them allows."""
-    finite = [value for value in values if math.isfinite(value)]
-    known = [half for half in halves if math.isfinite(half) and half > 0]
-    if known:
-        return places(math.nan, max(known))
-    if any(abs(value) >= 2 for value in finite) and all(value == round(value) for value in finite):
-        return 0  # counts
-    return max((places(value) for value in finite), default=0)
+def common_places(values: Iterable[float]) -> int:
+    """How many places the values of a metric have in a table: none for counts, four for shares, fewer for large numbers.
+
+    >>> common_places([55.0, 183.0]), common_places([0.5, 0.1234567]), common_places([364.28, 12.0]), common_places([0.000012])
+    (0, 4, 1, 6)
+    """
+    finite = [abs(value) for value in values if math.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if largest >= 2 and all(value == round(value) for value in finite):
+        return 0
+    if largest < 2:
+        return 4 if largest == 0 else min(9, max(4, 1 - math.floor(math.log10(largest))))
+    return max(0, 3 - math.floor(math.log10(largest)))
 
 
 def probability(p: float, limit: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from weft.report.digits import probability, with_places
+from weft.report.digits import common_places, probability, with_places
 from weft.report.subject import Subject, family_of
 from weft.report.tables import Line, lines
 from weft.report.words import Verdict, counts_line, notes_of, verdicts
@@ -201,7 +201,7 @@ def results_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE
 
 def _result_row(line: Line, signs: Signs) -> _Row:
     values = [value for value in line.values if value is not None]
-    digits = _digits(value.value for value in values)
+    digits = common_places(value.value for value in values)
     cells = [_cell(value, digits, signs, best=line.is_best(value)) for value in line.values]
     return _Row(line.name, family_of(line.name), cells)
 
@@ -219,17 +219,6 @@ def _cell(value: MetricValue | None, digits: int, signs: Signs, *, best: bool = 
     if kind == "normal":
         return _Cell(text, f"{signs.margin} {with_places((high - low) / 2, digits)}", ends)
     return _Cell(text, f"[{with_places(low, digits)}, {with_places(high, digits)}]", ends)
-
-
-def _digits(values: Iterable[float]) -> int:
-    """How many places a metric has in a table: none for counts, four for shares, fewer for large numbers."""
-    finite = [abs(value) for value in values if math.isfinite(value)]
-    largest = max(finite, default=0.0)
-    if largest >= 2 and all(value == round(value) for value in finite):
-        return 0
-    if largest < 2:
-        return 4 if largest == 0 else min(9, max(4, 1 - math.floor(math.log10(largest))))
-    return max(0, 3 - math.floor(math.log10(largest)))
 
 
 def _table() -> Table:
@@ -430,7 +419,7 @@ def _grid_rows(comparison: Comparison, test: str) -> list[_Row]:
     letters = max(len(cell.mark) for line in grid.values() for cell in line.values())
     rows = []
     for metric, line in grid.items():
-        digits = _digits(cell.mean for cell in line.values())
+        digits = common_places(cell.mean for cell in line.values())
         cells = []
         for cell in line.values():
             number = "-" if math.isnan(cell.mean) else with_places(cell.mean, digits)
@@ -499,7 +488,7 @@ def _pair_table(
 
 def _pair_cells(comparison: Comparison, a: str, b: str, row: Mapping[str, Any], signs: Signs) -> list[Text]:
     winner = comparison.winner(row)
-    digits = _digits((row["mean_a"], row["mean_b"]))
+    digits = common_places((row["mean_a"], row["mean_b"]))
     means = [
         Text(_or_dash(row[mean], digits) + ("*" if winner == model else " "), style="bold" if winner == model else "")
         for model, mean in ((a, "mean_a"), (b, "mean_b"))
@@ -544,7 +533,7 @@ def _slice_table(result: Result, name: str, width: int, signs: Signs) -> tuple[s
     rows = []
     for metric in metrics:
         values = [of_group.get(metric) for of_group in groups.values()]
-        digits = _digits(value.value for value in values if value is not None)
+        digits = common_places(value.value for value in values if value is not None)
         rows.append(_Row(metric, family_of(metric), [_cell(value, digits, signs) for value in values]))
     size = max(len(f"{number:,}") for number in users.values())
     leads = [[group, f"{users[group]:>{size},}"] for group in groups]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.report.digits import common_places
 from weft.report.subject import Subject, family_of
 from weft.report.tables import Line
 from weft.result import MetricValue
@@ -139,7 +140,7 @@ def _metric(line: Line) -> Metric:
 
 
 def _cells(models: Sequence[str], line: Line, compared: Mapping[str, Cell]) -> list[ValueCell]:
-    digits = _digits(line)
+    digits = common_places(value.value for value in line.values if value is not None)
     found = []
     for model, value in zip(models, line.values):
         if value is None or math.isnan(value.value):
@@ -156,13 +157,3 @@ def _cells(models: Sequence[str], line: Line, compared: Mapping[str, Cell]) -> l
 def _number(number: float) -> str:
     """As JavaScript reads it."""
     return f"{number:.6g}".replace("inf", "Infinity")
-
-
-def _digits(line: Line) -> int:
-    """How many digits behind the point: four, fewer for large numbers, more for tiny ones, none for counts."""
-    known = [value for value in line.values if value is not None and math.isfinite(value.value)]
-    largest = max((abs(value.value) for value in known), default=0.0)
-    if all(value.value.is_integer() and value.interval.kind == "none" for value in known) and largest > 1:
-        return 0
-    magnitude = math.floor(math.log10(largest)) if largest > 0 else 0
-    return 4 - min(max(magnitude, 0), 3) if magnitude >= -2 else min(2 - magnitude, 12)
