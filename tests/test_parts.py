@@ -65,7 +65,9 @@ def both(source, truth, parts=3, **settings):
 
 
 def test_more_parts_than_users():
-    both(LISTS, TRUTH, 100, metrics=["nDCG", "Gini", "UserMADRanking"], top_k=[3, 8], train=TRAIN, user_groups=GROUPS, slices=SLICES)
+    both(
+        LISTS, TRUTH, 100, metrics=["nDCG", "Gini", "UserMADRanking"], top_k=[3, 8], train=TRAIN, user_groups=GROUPS, slices=SLICES
+    )
 
 
 @pytest.mark.parametrize("parts", [1, 3])
