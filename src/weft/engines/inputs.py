@@ -101,11 +101,18 @@ def _held_labels(given: Any, argument: str) -> pl.DataFrame:
             "frame with a column of ids and one of labels."
         )
     ids = id_series(names, "user", argument)
-    kinds = {type(label) for label in labels if label is not None}
-    if kinds - {str, int, float, bool}:
-        read_labels(given, argument, Vocabulary.found("user", [ids], origin=argument), in_order=0)  # says what is wrong
-        labels = [getattr(label, "item", lambda label=label: label)() for label in labels]
-    return pl.DataFrame({"user": ids, "label": pl.Series(labels, strict=not kinds <= {int, float})})
+    read = read_labels(given, argument, Vocabulary.found("user", [ids], origin=argument), in_order=0)  # says what is wrong
+    kinds = {type(name) for name in read.names} - {type(None)}
+    if str in kinds and len(kinds) > 1:
+        number = next(name for name in read.names if not isinstance(name, str))
+        word = next(name for name in read.names if isinstance(name, str))
+        raise InputError(
+            f"{argument} has numbers and words as labels, such as {number!r} and {word!r}; where users lie in parts labels are all of "
+            f"one kind. Write {str(number)!r}."
+        )
+    codes = read.codes.values.numpy()
+    found = pl.Series([*read.names, None], strict=False).gather(np.where(codes < 0, len(read.names), codes))
+    return pl.DataFrame({"user": Vocabulary.found("user", [ids], origin=argument).ids, "label": found})
 
 
 def _plain(column: pl.Series) -> pl.Series:
