@@ -15,7 +15,7 @@ from everything import BUILT_IN, about
 from weft import uncertainty
 from weft.errors import InputError, SettingError
 from weft.result import MetricValue
-from weft.uncertainty import Contributions, acceleration, interval, poisson_weights
+from weft.uncertainty import Contributions, KeptHere, acceleration, interval, poisson_weights
 
 USERS, ITEMS, CUTOFFS = 40, 25, [3, 10]
 GENERATOR = torch.Generator().manual_seed(6)
@@ -72,7 +72,7 @@ def contributions(made):
 def resamples_of(made):
     """What every value is in each resample, and its acceleration, by name."""
     values = tuple(made.composition.values(made.composition.ledger.read(made.sums)))
-    return made.composition.resample(contributions(made), values, made.bootstrap, made.rule.seed)
+    return made.composition.resample(KeptHere(contributions(made)), values, made.bootstrap, made.rule.seed)
 
 
 def resampled(made):

@@ -23,7 +23,7 @@ from weft.metrics.totals import Exposure, Ledger, Sums, Total
 from weft.names import Spec
 from weft.registry import build, expand
 from weft.result import SLICE_COLUMNS, MetricValue, schema_of
-from weft.uncertainty import Contributions, Floats, Resampling
+from weft.uncertainty import Floats, Kept, Resampling
 
 if TYPE_CHECKING:
     import polars as pl
@@ -166,14 +166,14 @@ class Composition:
         return pl.DataFrame(rows, schema=schema_of("slices"), orient="row")
 
     def resample(
-        self, kept: Contributions | None, values: tuple[MetricValue, ...], number: int, seed: int
+        self, kept: Kept | None, values: tuple[MetricValue, ...], number: int, seed: int
     ) -> dict[str, tuple[Floats, float]]:
         """What each value is in every resample of the users, and its acceleration, by name. Nothing for fewer than two users."""
         formulas = self.formulas
         means = {str(spec): self._column(spec, formula) for spec, formula in formulas.items() if _is_mean(formula)}
         named = set(map(str, formulas))
         others = [value.name for value in values if value.name not in means and value.plain_name in named]
-        if kept is None or len(kept.keys) < 2:
+        if kept is None or kept.users < 2:
             return {}
 
         def read_others(sums: Tensor) -> Floats:

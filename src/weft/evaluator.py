@@ -33,7 +33,7 @@ from weft.registry import as_list
 from weft.result import MetricValue, Result, slice_column
 from weft.tallies import Tallies
 from weft.telling import Pass, items_without, notes_of, notes_of_intervals, undefined
-from weft.uncertainty import Contributions, Resampled, interval
+from weft.uncertainty import Contributions, Kept, KeptHere, Resampled, interval
 
 if TYPE_CHECKING:
     import polars as pl
@@ -383,12 +383,12 @@ class Evaluator(nn.Module):
     # ------------------------------------------------------------------------------------------------- what comes out
 
     @torch.no_grad()
-    def compute(self) -> Result:
-        """The Result of all batches so far, of all processes."""
+    def compute(self, kept: Kept | None = None) -> Result:
+        """The Result of all batches so far, of all processes. `kept`: what is resampled, where that is kept elsewhere."""
         gathered, processes = self.gathered(), number_of_processes() if self.sync_on_compute else 1
         if processes > 1:
             gathered = synchronised(gathered, self.identity(), self.own)
-        result = self._result(gathered)
+        result = self._result(gathered, kept)
         return replace(result, provenance={**result.provenance, "processes": processes}) if processes > 1 else result
 
     @torch.no_grad()
@@ -409,7 +409,7 @@ class Evaluator(nn.Module):
         self.to(device)
         return self._result(of_batch)
 
-    def _result(self, gathered: Gathered) -> Result:
+    def _result(self, gathered: Gathered, kept: Kept | None = None) -> Result:
         """What was gathered, as values."""
         first, contributions = gathered.first_of_each_user(), Contributions.of_rows(gathered.rows, self.composition.ledger)
         repeated = 0 if first is None else len(first) - int(first.sum())
@@ -431,9 +431,10 @@ class Evaluator(nn.Module):
         notes = notes_of(about, counts)
         notes += undefined(self.composition, values, notes)
         if self.bootstrap is not None:
-            values, more = self._with_intervals(values, self.bootstrap, contributions)
+            kept = KeptHere(contributions) if kept is None and contributions is not None else kept
+            values, more = self._with_intervals(values, self.bootstrap, kept)
             notes += more
-        per_user = self._per_user_frame(gathered.rows) if self.keeps_per_user else None
+        per_user, labels = self._users_table(gathered)
         exposure, popularity = exposure_frames(self.composition.ledger, read, train)
         return Result(
             values=values,
@@ -445,7 +446,7 @@ class Evaluator(nn.Module):
             slices=self.composition.by_slice(sums) if self.slices else None,
             exposure=exposure,
             popularity=popularity,
-            user_labels=self._user_labels(per_user["user"]) if per_user is not None and gathered.is_named else None,
+            user_labels=labels,
             prefix=self.prefix,
             postfix=self.postfix,
         )
@@ -459,7 +460,7 @@ class Evaluator(nn.Module):
         return replace(gathered, sums=contributions.sums(self.composition.ledger, users), tallies=tallies, rows=rows, own=own)
 
     def _with_intervals(
-        self, values: tuple[MetricValue, ...], resamples: int, kept: Contributions | None
+        self, values: tuple[MetricValue, ...], resamples: int, kept: Kept | None
     ) -> tuple[tuple[MetricValue, ...], list[str]]:
         """The values with the intervals of resampled users, and what to say about these."""
         resampled = self.composition.resample(kept, values, resamples, self.rule.seed)
@@ -484,6 +485,16 @@ class Evaluator(nn.Module):
             **({"slices": list(self.slices)} if self.slices else {}),
             **({} if self.repeated_users is None else {"repeated_users": self.repeated_users}),
         }
+
+    def users_table(self) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """The values of each user met so far, if they are kept, and what is known of these, if anything; by user number."""
+        return self._users_table(self.gathered())
+
+    def _users_table(self, gathered: Gathered) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        if not self.keeps_per_user:
+            return None, None
+        values = self._per_user_frame(gathered.rows)
+        return values, self._user_labels(values["user"]) if gathered.is_named else None
 
     def _per_user_frame(self, rows: Mapping[str, Tensor]) -> pl.DataFrame:
         import polars as pl
@@ -524,6 +535,10 @@ class Evaluator(nn.Module):
     def users_met(self) -> Tensor:
         """The numbers of the users met so far, in this process: a loop that goes on from a saved state leaves them out."""
         return torch.cat([torch.empty(0, dtype=torch.int64, device=self.sums.device), *self._users])
+
+    def contributions(self) -> Contributions | None:
+        """What each user met so far adds to every sum; None where it is not kept."""
+        return Contributions.of_rows(self.gathered().rows, self.composition.ledger)
 
     def gathered(self) -> Gathered:
         """All batches so far, as one value. It shares memory with the evaluator: copy it before the next batch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from weft.gathered import refuse_others
 from weft.names import Spec
 from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
 from weft.orders import Correction
-from weft.problem import ListOrder, Problem, pose
+from weft.problem import ListOrder, Problem, Whole, pose
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TIE_RULES, TieRule, within
 from weft.registry import as_list, expand, nameable
@@ -38,9 +39,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from weft.metrics.base import BaseMetric
+    from weft.uncertainty import Kept
 
 MISSING_LISTS = ("zero", "skip")
 DUPLICATES = ("error", "keep-best")
+NO_SOURCE = "the source has nothing"  # a column
 # The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
 _BATCH_BYTES = 1 << 26
 _BATCH_USERS = 1024
@@ -111,6 +114,7 @@ class Job:
     masks: bool
     missing_lists: str
     wanted: Mapping[Spec, type[BaseMetric]]
+    facts: Counter[str]  # what is counted of the data, beside what metrics see; it adds up over parts of the users
     name: str | None
     device: torch.device | None
     step: int  # users in a batch, unless the widths of their candidates say otherwise
@@ -156,7 +160,7 @@ class Job:
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Digests of the data and of what was offered."""
+        """Digests of the data and of what was offered, in the names of a result."""
         train, offered = self.problem.train, self.offers.fingerprint()
         return {
             "truth": digest_by_id(self.problem.truth, self.problem.users, self.problem.items),
@@ -175,41 +179,40 @@ class Job:
         offered = {**self.offers.choice.settings, "mask_seen": self.masks, "missing_lists": self.missing_lists}
         return {**self.evaluator.identity(), **offered, **data, **given}
 
-    def result(self) -> Result:
-        """The result with the caller's ids, and what it should say of the data. A checkpoint has done its duty."""
-        found = self._label(self.evaluator.compute())
+    def result(self, kept: Kept | None = None, fingerprint: Mapping[str, Any] | None = None) -> Result:
+        """The result with the caller's ids, and what it should say of the data. A checkpoint has done its duty.
+
+        `kept`: what users are resampled from, and `fingerprint`: the digests of all data, where the users are elsewhere.
+        """
+        found = self._label(self.evaluator.compute(kept), fingerprint or self.fingerprint())
         if self.checkpoint is not None:
             self.checkpoint.unlink(missing_ok=True)
         return found
 
-    def _label(self, result: Result) -> Result:
+    def _label(self, result: Result, fingerprint: Mapping[str, Any]) -> Result:
         notes = [note for table in self.problem.tables.values() for note in table.notes]
         notes += self.problem.notes
-        missing = self.problem.users.size - self.problem.num_rows
+        counts = dict(self.facts)
+        missing, repeated = counts.pop("users_without_source"), counts.pop("candidates_repeated", 0)
+        if others := counts.get("candidates_unmatched", 0):
+            notes.append(f"{others:,} rows of candidates belong to users who are not evaluated")
+        if repeated:
+            notes.append(f"candidates repeat {repeated:,} (user, item) rows; each counts once")
         if missing and self.missing_lists == "skip":
             what = "scores" if self.problem.lists is None else "list"
             notes.append(f"{missing:,} users of the truth have no {what} and are left out (missing_lists='skip')")
-        notes += _notes_of_lists(self.problem, self.masks)
+        notes += _notes_of_lists(self.problem, self.masks, counts)
         notes += self.offers.notes(is_corrected="correction" in result.settings)
         notes += _notes_of_exposure(self.offers, self.wanted)
-        collapsed = 0 if self.problem.train is None else self.problem.train.repetitions
-        if collapsed:
+        if collapsed := counts["train_repetitions"]:
             notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
-        if self.problem.unmatched:
-            notes.append(f"{self.problem.unmatched:,} rows of train belong to users who are not evaluated")
-        files = {argument: str(table.file.path) for argument, table in self.problem.tables.items()}
+        if unmatched := counts["train_rows_unmatched"]:
+            notes.append(f"{unmatched:,} rows of train belong to users who are not evaluated")
+        files = {argument: table.path for argument, table in self.problem.tables.items() if table.path is not None}
         return replace(
             result,
             name=self.name or _own_name(self.problem.source),
-            counts={
-                **result.counts,
-                "train_repetitions": collapsed,
-                "train_rows_unmatched": self.problem.unmatched,
-                **({} if self.problem.seen_in_lists is None else {"seen_in_lists": self.problem.seen_in_lists}),
-                **({} if self.problem.dropped is None else {"duplicates_dropped": self.problem.dropped}),
-                **({} if self.problem.candidates is None else {"candidates_unmatched": self.problem.candidates_unmatched}),
-                **self.offers.all_counts,
-            },
+            counts={**result.counts, **counts, **self.offers.all_counts},
             notes=(*notes, *result.notes),
             settings={
                 **result.settings,
@@ -218,9 +221,16 @@ class Job:
                 **self.offers.choice.settings,
                 **({"slices": dict(self.problem.sliced_by)} if self.problem.sliced_by else {}),
             },
-            provenance={**result.provenance, "fingerprint": self.fingerprint(), **({"files": files} if files else {})},
+            provenance={**result.provenance, "fingerprint": dict(fingerprint), **({"files": files} if files else {})},
             per_user=self._by_id(result.per_user),
             user_labels=self._by_id(result.user_labels),
+        )
+
+    def users_table(self) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+        """The values and the labels of each user met, as a result has them, and in `NO_SOURCE` whether the source has nothing."""
+        return tuple(  # type: ignore[return-value]
+            None if rows is None else self._by_id(rows.with_columns((rows["user"] >= self.problem.num_rows).alias(NO_SOURCE)))
+            for rows in self.evaluator.users_table()
         )
 
     def _by_id(self, rows: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -267,8 +277,12 @@ def prepare(
     progress: bool,
     checkpoint: str | Path | None,
     name: str | None,
+    whole: Whole | None = None,
 ) -> Job:
-    """Read and check everything that `weft.evaluate` is given. Nothing is scored yet, but for a model's first answer."""
+    """Read and check everything that `weft.evaluate` is given. Nothing is scored yet, but for a model's first answer.
+
+    `whole`: what is known of all users, where these are some of them.
+    """
     tool = None if profile is None else find_profile(profile)
     chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
     strategy = one_of("strategy", strategy, STRATEGIES)
@@ -309,7 +323,7 @@ def prepare(
         )
         _refuse(wanted, "needs_all_scores", "scores, which these lists do not have; LAUC is the area that a list tells")
     order = ListOrder(duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None)
-    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order, choice.given, sliced)
+    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order, choice.given, sliced, whole)
     if problem.lists is not None and problem.train is not None and mask_seen is not False:
         problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)))
     evaluator = Evaluator(
@@ -348,6 +362,7 @@ def prepare(
         masks=masks,
         missing_lists=missing_lists,
         wanted=wanted,
+        facts=_facts(problem),
         name=name,
         device=device,
         step=batch_size or _users_at_once(problem, device, evaluator, choice),
@@ -355,6 +370,20 @@ def prepare(
         progress=progress,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )
+
+
+def _facts(problem: Problem) -> Counter[str]:
+    """What was counted of the data, mostly by the names that a result has."""
+    found = {
+        "users_without_source": problem.users.size - problem.num_rows,
+        "train_repetitions": 0 if problem.train is None else problem.train.repetitions,
+        "train_rows_unmatched": problem.unmatched,
+        "seen_in_lists": problem.seen_in_lists,
+        "duplicates_dropped": problem.dropped,
+        "candidates_unmatched": None if problem.candidates is None else problem.candidates_unmatched,
+        "candidates_repeated": None if problem.candidates is None else problem.candidates_repeated,
+    }
+    return Counter({name: number for name, number in found.items() if number is not None})
 
 
 def _of_users(
@@ -440,9 +469,10 @@ def _device(given: Any) -> torch.device:
 
 def _own_name(source: Source | RecommendationLists) -> str:
     """What to call a model that has no name: after its file, or what it is."""
-    if isinstance(source, RecommendationLists) and source.named.cells.table is not None:
-        return source.named.cells.table.file.path.name.partition(".")[0] or source.kind
-    return source.kind
+    table = source.named.cells.table if isinstance(source, RecommendationLists) else None
+    if table is None or table.path is None:
+        return source.kind
+    return Path(table.path).name.partition(".")[0] or source.kind
 
 
 def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
@@ -453,7 +483,7 @@ def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) 
         yield f"{', '.join(names)} {'look' if many else 'looks'} at which items are listed, and ran on candidates: {what}"
 
 
-def _notes_of_lists(problem: Problem, masks: bool) -> Iterator[str]:
+def _notes_of_lists(problem: Problem, masks: bool, counts: Mapping[str, int]) -> Iterator[str]:
     """What to know about the lists that were given."""
     if not isinstance(problem.source, RecommendationLists):
         return
@@ -463,11 +493,11 @@ def _notes_of_lists(problem: Problem, masks: bool) -> Iterator[str]:
     if named.order == "rows" and named.unread:
         unread = ", ".join(map(repr, named.unread))
         yield f"the lists have neither scores nor ranks: rows are taken best first (columns that were not read: {unread})"
-    if problem.dropped:
-        yield f"{problem.dropped:,} rows repeat an item of their list; its best place is kept"
-    if problem.seen_in_lists:
+    if dropped := counts.get("duplicates_dropped"):
+        yield f"{dropped:,} rows repeat an item of their list; its best place is kept"
+    if seen := counts.get("seen_in_lists"):
         kept = "and are removed" if masks else "and are kept; mask_seen=True removes them"
-        yield f"{problem.seen_in_lists:,} recommended items are in their user's train {kept}"
+        yield f"{seen:,} recommended items are in their user's train {kept}"
 
 
 @contextmanager

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data import Cells, Interactions, Labels, Train, Vocabulary, read_cells, read_features, read_labels
+from weft.data import Cells, Interactions, Label, Labels, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build, read_pairs
 from weft.data.files import Table, is_file, read_table
 from weft.data.recommendations import Recommendations
-from weft.data.slices import Slice, cut_numbers
+from weft.data.slices import Slice, cut_at, cut_numbers
+from weft.data.train import TrainTotals
 from weft.data.vocabulary import distinct
 from weft.errors import InputError, SettingError
 from weft.sources import Model, RecommendationLists, Source
@@ -21,6 +22,7 @@ from weft.sources import Model, RecommendationLists, Source
 if TYPE_CHECKING:
     import polars as pl
 
+NOTHING_HIT = "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
 # Cells that are looked at together.
 _PIECE = 1 << 19
 
@@ -31,6 +33,30 @@ class ListOrder:
 
     keep_best: bool
     last_id_first: bool
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a slice: their names, and where all but the first start, if they come of numbers."""
+
+    names: tuple[Label, ...]
+    starts: list[float] | None = None
+    unknown: int = 0  # labels of users who are not known
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a part of the users has to know of all of them, so that its numbers mean the same as everybody's.
+
+    `labels`: item_clusters and item_features, by number. `groups`: those of user_groups, and of slices by name; without those of a
+    slice that is yet to be cut, where nobody is evaluated yet.
+    """
+
+    items: Vocabulary
+    train: TrainTotals | None
+    labels: Mapping[str, Any]
+    groups: Mapping[str, Groups]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,9 +79,11 @@ class Problem:
     dropped: int | None = None  # items that stood in a list already; None where that is an error
     candidates: Interactions | None = None  # of each user, where they were given
     candidates_unmatched: int = 0  # rows of candidates whose users are not evaluated
+    candidates_repeated: int = 0  # rows of candidates that repeat one
     tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
     sliced_by: Mapping[str, str] = field(default_factory=dict)  # how each slice came about, for the record
     notes: tuple[str, ...] = ()
+    all_users: Vocabulary | None = None  # those of train behind the others; None without train
 
 
 def pose(
@@ -70,8 +98,13 @@ def pose(
     order: ListOrder,
     candidates: Any = None,
     slices: Sequence[Slice] = (),
+    whole: Whole | None = None,
 ) -> Problem:
-    """Number the users and items, and put truth, train and candidates, where they are given, into rows."""
+    """Number the users and items, and put truth, train and candidates, where they are given, into rows.
+
+    `whole`: what is known of all users, where these are some of them. It says which items there are.
+    """
+    items = items if whole is None else whole.items
     truth_cells = read_cells(truth, "truth")
     train_cells = None if train is None else read_cells(train, "train")
     pairs = None if candidates is None else read_pairs(candidates, "candidates")
@@ -96,7 +129,8 @@ def pose(
         truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
         pairs = None if pairs is None else pairs.named(item_ids)
         user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
-        notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
+        if whole is None:
+            notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
         lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
     else:
         user_ids, item_ids, probed = _rows_and_columns(source, users, items, (truth_cells, train_cells), batch_size)
@@ -117,30 +151,36 @@ def pose(
         judged = np.zeros(user_ids.size, dtype=np.bool_)
         judged[user_ids.encode(everyone, "truth")] = True
     _refuse_negative(truth_cells, threshold)
-    if lists is not None and not _overlap(lists.items, item_codes, item_ids.size):
-        notes.append("no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?")
+    if whole is None and lists is not None and not _overlap(lists.items, item_codes, item_ids.size):
+        notes.append(NOTHING_HIT)
     size = (user_ids.size, item_ids.size)
     rows = build(truth_cells, user_codes, item_codes, size)
     read_train, all_users, unmatched = None, user_ids, 0
     if train_cells is not None:
-        read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows)
-    offered, of_others = None, 0
+        totals = None if whole is None else whole.train
+        read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows, totals)
+    offered, of_others, repeated = None, 0, 0
     if pairs is not None:
         offered, of_others, repeated = _candidate_rows(pairs, user_ids, item_ids, num_rows)
-        if of_others:
-            notes.append(f"{of_others:,} rows of candidates belong to users who are not evaluated")
-        if repeated:
-            notes.append(f"candidates repeat {repeated:,} (user, item) rows; each counts once")
     read = {
         name: read_features(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_features"
         else read_labels(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_clusters"
         else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
-        for name, given in labels.items()
+        for name, given in (labels if whole is None else {**labels, **whole.labels}).items()
     }
     by_row = num_rows if users is not None or source.num_users is not None else 0
-    sliced = {one.name: _sliced(one, rows.relevant(threshold), read_train, all_users, by_row) for one in slices}
+    if whole is None:
+        sliced = {one.name: _sliced(one, rows.relevant(threshold), read_train, all_users, by_row) for one in slices}
+    else:
+        if isinstance(of_users := read.get("user_groups"), Labels):
+            read["user_groups"] = _of_all(of_users, whole.groups["user_groups"])
+        sliced = {
+            one.name: _cut_as_all(one, rows.relevant(threshold), read_train, all_users, by_row, whole.groups[one.where])
+            for one in slices
+            if one.where in whole.groups
+        }
     notes += _notes_of_slices(slices, sliced)
     dropped = lists.dropped if lists is not None and order.keep_best else None
     return Problem(
@@ -159,9 +199,11 @@ def pose(
         dropped=dropped,
         candidates=offered,
         candidates_unmatched=of_others,
+        candidates_repeated=repeated,
         tables=tables,
         sliced_by={one.name: "labels" if one.cut is None else str(one.cut) for one in slices},
-        notes=tuple(notes),
+        notes=(*notes, *(() if whole is None else whole.notes)),
+        all_users=None if read_train is None else all_users,
     )
 
 
@@ -169,20 +211,44 @@ def _sliced(wanted: Slice, relevant: Interactions, train: Train | None, users: V
     """The groups of a slice. Quantiles are those of the users with a relevant item."""
     if wanted.cut is None:
         return wanted.labels(users, in_order)
+    return cut_numbers(*numbers_of(wanted, relevant, train, users, in_order), wanted.cut)
+
+
+def numbers_of(
+    wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The number of each user that a slice is cut by, and who has a relevant item."""
     evaluated = np.diff(relevant.offsets) > 0
     if wanted.of is not None:
-        numbers = wanted.numbers(users, in_order)[: len(evaluated)]
-    else:
-        assert train is not None
-        numbers = np.diff(train.cells.offsets)[: len(evaluated)].astype(np.float64)
-        if wanted.name == "item_popularity":  # users without a relevant item have none
-            met = np.bincount(relevant.users, weights=train.item_counts[relevant.items], minlength=len(evaluated))
-            numbers = met / np.where(evaluated, np.diff(relevant.offsets), np.nan)
-    return cut_numbers(numbers, evaluated, wanted.cut)
+        return wanted.numbers(users, in_order)[: len(evaluated)], evaluated
+    assert train is not None
+    numbers = np.diff(train.cells.offsets)[: len(evaluated)].astype(np.float64)
+    if wanted.name == "item_popularity":  # users without a relevant item have none
+        met = np.bincount(relevant.users, weights=train.item_counts[relevant.items], minlength=len(evaluated))
+        numbers = met / np.where(evaluated, np.diff(relevant.offsets), np.nan)
+    return numbers, evaluated
+
+
+def _of_all(labels: Labels, groups: Groups) -> Labels:
+    """Labels of some users, numbered as those of all."""
+    return replace(labels.among(groups.names), unknown=groups.unknown)
+
+
+def _cut_as_all(
+    wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int, groups: Groups
+) -> Labels:
+    """The groups of a slice where those of all users are known."""
+    if wanted.cut is None:
+        return _of_all(wanted.labels(users, in_order), groups)
+    numbers, _ = numbers_of(wanted, relevant, train, users, in_order)
+    assert groups.starts is not None
+    return cut_at(numbers, groups.starts, tuple(map(str, groups.names)))
 
 
 def _notes_of_slices(wanted: Sequence[Slice], found: Mapping[str, Labels]) -> Iterator[str]:
     for one in wanted:
+        if one.name not in found:
+            continue
         groups = len(found[one.name].names)
         if groups == 0:
             yield f"the slice {one.name!r} has no group: no user has a {'label' if one.cut is None else 'number'}"
@@ -214,7 +280,7 @@ def _catalogue(
 ) -> Vocabulary:
     """The items that lists are about: those given, or the columns of a matrix, or every item that occurs."""
     if items is not None:
-        return _given_ids("item", items)
+        return given_ids("item", items)
     given = [cells for cells in (truth, train) if cells is not None]
     for cells in (*given, pairs):
         if cells is not None and cells.shape is not None:
@@ -226,28 +292,39 @@ def _catalogue(
             listed.encode(cells.items, cells.where)  # refuses ids of another type
     met = [distinct(cells.items) for cells in given]
     if lists.table is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
-        raise InputError(
-            f"{lists.where} and {truth.where} have no item in common: the lists have {_some(listed.ids)}, the truth {_some(met[0])}"
-            ". Write the ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
-        )
+        raise nothing_in_common(lists.where, truth.where, listed.ids, met[0])
     met += [] if pairs is None else [distinct(pairs.items)]
     found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
     return found.by_text_descending() if last_id_first else found
 
 
-def _some(ids: pl.Series) -> str:
+def nothing_in_common(lists: str, truth: str, listed: pl.Series, relevant: pl.Series) -> InputError:
+    """Lists, in a file, whose items are neither in the truth nor in train."""
+    return InputError(
+        f"{lists} and {truth} have no item in common: the lists have {some_ids(listed)}, the truth {some_ids(relevant)}. Write the "
+        "ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
+    )
+
+
+def some_ids(ids: pl.Series) -> str:
     """A few ids, for a message."""
     return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
 
 
 def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator[str]:
-    """Lists and truth that have no user in common are hardly about the same users: an error for files, else a note."""
+    """Lists and truth that have no user in common."""
     everyone = _named_users(truth)
     if users.size and len(everyone) and (users.encode(everyone, truth.where) < 0).all():
-        what = f"{lists.where} and {truth.where} have no user in common: one has {_some(users.ids)}, the other {_some(everyone)}"
-        if lists.table is not None or truth.table is not None:
-            raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
-        yield what
+        are_files = lists.table is not None or truth.table is not None
+        yield nobody_in_common(lists.where, truth.where, users.ids, everyone, are_files=are_files)
+
+
+def nobody_in_common(lists: str, truth: str, listed: pl.Series, judged: pl.Series, *, are_files: bool) -> str:
+    """Lists and truth without a common user are hardly about the same users: an error for files, else what to note."""
+    what = f"{lists} and {truth} have no user in common: one has {some_ids(listed)}, the other {some_ids(judged)}"
+    if are_files:
+        raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
+    return what
 
 
 def _overlap(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
@@ -259,8 +336,10 @@ def _overlap(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) 
     return any(wanted[listed[start : start + _PIECE]].any() for start in range(0, len(listed), _PIECE))
 
 
-def _given_ids(kind: str, ids: Any) -> Vocabulary:
+def given_ids(kind: str, ids: Any) -> Vocabulary:
     """Ids as the caller gives them; of a table with more than ids, each once."""
+    if isinstance(ids, Vocabulary):
+        return ids
     if not isinstance(ids, Table):
         return Vocabulary.of(kind, ids)
     column = ids.columns[kind]
@@ -276,7 +355,7 @@ def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
     """The given ids, which must fit the scores; or row and column numbers; None if neither is known."""
     if ids is None:
         return None if size is None else Vocabulary.numbers(kind, size)
-    vocabulary = _given_ids(kind, ids)
+    vocabulary = given_ids(kind, ids)
     if size is not None and vocabulary.size != size:
         what = "rows" if kind == "user" else "columns"
         raise InputError(f"{kind}s= has {vocabulary.size} ids, but the scores have {size} {what}; expected one id for each.")
@@ -301,7 +380,9 @@ def _refuse_negative(cells: Cells, threshold: float | None) -> None:
         )
 
 
-def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Train, Vocabulary, int]:
+def _train_rows(
+    cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int, totals: TrainTotals | None
+) -> tuple[Train, Vocabulary, int]:
     """Train as rows, first of the evaluated users, then of those it alone names; all these users; how many rows the latter have."""
     rows = users
     if cells.shape is not None and users.size > num_rows:
@@ -311,7 +392,8 @@ def _train_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: in
     if unmatched.any():
         users = users.extend(cells.users.filter(unmatched).unique(maintain_order=True))
         user_codes = users.encode(cells.users, "train")
-    return Train(Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)), users, int(unmatched.sum())
+    rows_of_all = Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)
+    return Train(rows_of_all, totals), users, int(unmatched.sum())
 
 
 def _candidate_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.blocks import Batch
+from weft.data.ordered import InMemory, Ordered
 from weft.metrics.totals import SUMS, Ledger, Terms
 from weft.ranking.ties import mix
 
@@ -84,16 +85,11 @@ def acceleration(left_out: Floats) -> float:
     known = left_out[np.isfinite(left_out)]
     if len(known) < 2:
         return math.nan
-    return float(_acceleration(known.mean() - known))
-
-
-def _acceleration(influence: Floats) -> Floats:
-    """From how much each user moves the value, along the first axis."""
-    largest = np.abs(influence).max(axis=0, initial=0.0)
-    scaled = influence / np.where(largest > 0, largest, 1)  # so that no power of a small number vanishes
-    below = 6 * np.square(scaled).sum(0) ** 1.5
-    found: Floats = np.where(below > 0, (scaled**3).sum(0) / np.where(below > 0, below, 1), 0.0)
-    return found
+    influence = known.mean() - known
+    largest = np.abs(influence).max()
+    scaled = influence / (largest or 1.0)  # so that no power of a small number vanishes
+    below = 6 * float(np.square(scaled).sum()) ** 1.5
+    return float((scaled**3).sum()) / below if below > 0 else 0.0
 
 
 # ------------------------------------------------------------------------------------------------------------- weights
@@ -202,20 +198,134 @@ def _sparse(size: int, place: slice, terms: Sequence[tuple[slice, Terms]]) -> cs
     return csr_matrix((np.concatenate(values), (np.concatenate(users), np.concatenate(places))), shape=shape)
 
 
-# ---------------------------------------------------------------------------------------------------------- resampling
-
-# The values of all metrics that are no plain means over users, from the sums that they are read from.
-Formulas = Callable[[Tensor], Floats]
+# ------------------------------------------------------------------------------------------------------- kept, weighted
 
 
-class Resampling:
-    """The kept users, ready to be weighted.
+class Weights(Protocol):
+    """Some rows of weights, which depend on nothing but what identifies each user."""
 
-    `formulas`: the values `[number]` of metrics that are no plain means, from a vector of sums.
-    """
+    def of(self, keys: Tensor) -> Floats:
+        """The weights of users, `[rows, users]`."""
+        ...
 
-    def __init__(self, kept: Contributions, ledger: Ledger, formulas: Formulas, number: int) -> None:
-        self._keys, self._ledger, self._formulas, self._number = kept.keys, ledger, formulas, number
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    def some(self, start: int, stop: int) -> Weights:
+        """Some of the rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """How often each user is drawn in the resamples `start` to `stop - 1`."""
+
+    seed: int
+    start: int
+    stop: int
+
+    def of(self, keys: Tensor) -> Floats:
+        return poisson_weights(keys, self.seed, self.start, self.stop)
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def some(self, start: int, stop: int) -> Resamples:
+        return Resamples(self.seed, self.start + start, min(self.start + stop, self.stop))
+
+
+@dataclass(frozen=True)
+class AllBut:
+    """Everybody but the users of group `start`, of the next, and so on; groups start at these hashes, the first at none."""
+
+    edges: NDArray[np.int64]
+    start: int
+    stop: int
+
+    def of(self, keys: Tensor) -> Floats:
+        group = np.searchsorted(self.edges, group_hashes(keys), "right")
+        weights: Floats = (group != np.arange(self.start, self.stop)[:, None]).astype(np.float64)
+        return weights
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def some(self, start: int, stop: int) -> AllBut:
+        return AllBut(self.edges, self.start + start, min(self.start + stop, self.stop))
+
+
+def group_hashes(keys: Tensor) -> NDArray[np.int64]:
+    """By which users are put into groups, so that neither their order nor batches play a part."""
+    hashes: NDArray[np.int64] = mix(keys + _SALT).numpy()
+    return hashes
+
+
+class Weighted(NamedTuple):
+    """Sums over users under some rows of weights. Those of parts of the users add up."""
+
+    total: Floats  # of the weights, [rows]
+    sums: Floats  # of the values that are averaged, [rows, columns]
+    counts: Floats  # of the weights of those who have a value, [rows, columns]
+    places: Floats  # of all other terms, [places, rows]
+
+    @staticmethod
+    def added(parts: Sequence[Weighted]) -> Weighted:
+        """All parts together."""
+        return Weighted(*(np.sum(one, axis=0) if len(one) > 1 else one[0] for one in zip(*parts)))
+
+
+class Spread(NamedTuple):
+    """How much leaving out each user moves the means, `[columns]` each. Those of parts of the users add up."""
+
+    users: Floats  # who have a value
+    moved: Floats  # by how much, in all
+    moved2: Floats  # the squares of it
+    moved3: Floats  # the cubes
+    most: Floats  # the largest
+
+    @staticmethod
+    def added(parts: Sequence[Spread]) -> Spread:
+        """All parts together."""
+        users, moved, moved2, moved3, most = map(np.stack, zip(*parts))
+        return Spread(users.sum(0), moved.sum(0), moved2.sum(0), moved3.sum(0), most.max(0))
+
+    def acceleration(self, negligible: Floats) -> Floats:
+        """From the third moment of what each user moves; NaN for fewer than two users."""
+        mean = self.moved / np.maximum(self.users, 1)
+        square = self.moved2 - mean * self.moved
+        cube = self.moved3 - 3 * mean * self.moved2 + 2 * self.users * mean**3
+        moves = (self.most > negligible) & (square > 0)
+        found: Floats = np.where(moves, -cube / (6 * np.where(moves, square, 1) ** 1.5), 0.0)
+        return np.where(self.users < 2, np.nan, found)
+
+
+class Kept(Protocol):
+    """What users add to every sum, kept for resampling, wherever it is. `users`: how many there are."""
+
+    users: int
+
+    def under(self, weights: Weights, *, places: bool) -> Weighted:
+        """The sums under these weights; `places`: whether terms beside the means are wanted."""
+        ...
+
+    def spread(self, sums: Floats, counts: Floats) -> Spread:
+        """What leaving out each user does to the means `sums / counts`."""
+        ...
+
+    def hashes(self) -> Ordered[np.int64]:
+        """The `group_hashes` of all users."""
+        ...
+
+
+class KeptHere:
+    """Users whose contributions are in this process."""
+
+    def __init__(self, kept: Contributions) -> None:
+        self.keys = kept.keys
         defined = ~np.isnan(kept.values)
         self.users = len(kept.keys)
         self._weighted = np.where(defined, kept.values, 0)
@@ -236,67 +346,107 @@ class Resampling:
         self._counted = np.stack(counts, axis=1) if counts else np.empty((self.users, 0))
         self._by_place = kept.terms.T
 
+    def under(self, weights: Weights, *, places: bool) -> Weighted:
+        step = at_once(self.users)
+        return _side_by_side([self._under(weights.some(row, row + step), places) for row in range(0, weights.rows, step)])
+
+    def _under(self, weights: Weights, places: bool) -> Weighted:
+        some = weights.of(self.keys)
+        by_place = self._by_place @ some.T if places else np.empty((0, len(some)))
+        return Weighted(some.sum(1), some @ self._weighted, (some @ self._counted)[:, self._column_of], by_place)
+
+    def spread(self, sums: Floats, counts: Floats) -> Spread:
+        found = np.zeros((5, len(sums)))
+        for column, of in enumerate(self._column_of):
+            weights = self._counted[:, of]
+            counted = weights > 0
+            if counted.sum() == 0 or counts[column] == 0:
+                continue
+            mine, values = weights[counted], self._weighted[counted, column]  # the values are weighted already
+            mean = sums[column] / counts[column]
+            left = counts[column] - mine
+            # In the unit of the mean, so that no power of a small number vanishes.
+            moved = (mine * mean - values) / np.where(left > 0, left, np.inf) * (counts[column] / (abs(mean) or 1.0))
+            found[:, column] = len(mine), moved.sum(), np.square(moved).sum(), (moved**3).sum(), np.abs(moved).max()
+        return Spread(*found)
+
+    def hashes(self) -> Ordered[np.int64]:
+        return InMemory(group_hashes(self.keys))
+
+
+def _side_by_side(parts: Sequence[Weighted]) -> Weighted:
+    """Rows of weights one after the other."""
+    total, sums, counts, places = zip(*parts)
+    return Weighted(np.concatenate(total), np.concatenate(sums), np.concatenate(counts), np.concatenate(places, axis=1))
+
+
+def at_once(numbers: int) -> int:
+    """How many rows of so many numbers are taken at once."""
+    step = max(1, _ROOM // (8 * max(1, numbers)))
+    return step - step % _DRAWS or step
+
+
+# ---------------------------------------------------------------------------------------------------------- resampling
+
+# The values of all metrics that are no plain means over users, from the sums that they are read from.
+Formulas = Callable[[Tensor], Floats]
+
+
+class Resampling:
+    """The kept users, under weights.
+
+    `formulas`: the values `[number]` of metrics that are no plain means, from a vector of sums.
+    """
+
+    def __init__(self, kept: Kept, ledger: Ledger, formulas: Formulas, number: int) -> None:
+        self._kept, self._ledger, self._formulas, self._number = kept, ledger, formulas, number
+        self._places = ledger.of_users.stop - ledger.of_users.start
+
     def resample(self, number: int, seed: int) -> tuple[Floats, Floats]:
         """The means `[resamples, columns]` and the values of the formulas `[resamples, values]` in each resample."""
-        return self._under(lambda start, stop: poisson_weights(self._keys, seed, start, stop), number)
+        return self._under(Resamples(seed, 0, number))
 
     def accelerations(self) -> tuple[Floats, Floats]:
         """Of the means, leaving out each user in turn; of the formulas, leaving out groups of users in turn."""
         return self._of_means(), self._of_formulas()
 
     def _of_means(self) -> Floats:
-        found = np.full(self._weighted.shape[1], np.nan)
-        for column, of in enumerate(self._column_of):
-            weights = self._counted[:, of]
-            counted = weights > 0
-            mine, all_weights = weights[counted], weights.sum()
-            if counted.sum() < 2:
-                continue
-            values = self._weighted[counted, column]
-            without = (values.sum() - values) / (all_weights - mine)
-            influence = without.mean() - without
-            constant = np.abs(influence).max() <= _ROUNDING * np.abs(without).max() / len(mine)
-            found[column] = 0.0 if constant else _acceleration(influence)
-        return found
+        everybody = self._kept.under(AllBut(np.empty(0, dtype=np.int64), 1, 2), places=False)
+        sums, counts = everybody.sums[0], everybody.counts[0]
+        spread = self._kept.spread(sums, counts)
+        return spread.acceleration(_ROUNDING * counts / np.maximum(spread.users, 1))
 
     def _of_formulas(self) -> Floats:
-        groups = min(self.users, _LEFT_OUT)
-        # By hash, so that neither the order of users nor batches play a part.
-        order = np.argsort(mix(self._keys + _SALT).numpy(), kind="stable")
-        group = np.empty(self.users, dtype=np.int64)
-        group[order] = np.arange(self.users) * groups // self.users
-
-        def all_but(start: int, stop: int) -> Floats:
-            weights: Floats = (group != np.arange(start, stop)[:, None]).astype(np.float64)
-            return weights
-
-        _, without = self._under(all_but, groups if self._number else 0)
+        if self._number == 0:
+            return np.empty(0)
+        users = self._kept.users
+        groups = min(users, _LEFT_OUT)
+        starts = -(-np.arange(1, groups, dtype=np.int64) * users // groups)
+        edges = self._kept.hashes().at(starts)
+        _, without = self._under(AllBut(edges, 0, groups))
         return np.array([acceleration(column) for column in without.T])
 
-    def _under(self, weights: Callable[[int, int], Floats], number: int) -> tuple[Floats, Floats]:
+    def _under(self, weights: Weights) -> tuple[Floats, Floats]:
         """The values under many rows of weights, some at a time."""
-        step = max(1, _ROOM // (8 * max(1, self.users, self._by_place.shape[0], self._weighted.shape[1])))
-        step = step - step % _DRAWS or step
-        means, values = [np.empty((0, self._weighted.shape[1]))], [np.empty((0, self._number))]
-        for start in range(0, number, step):
-            some = weights(start, min(start + step, number))
-            sums, counts = some @ self._weighted, (some @ self._counted)[:, self._column_of]
-            means.append(sums / np.where(counts > 0, counts, np.nan))
-            values += [one[None] for one in self._values(some, sums, counts)] if self._number else []
+        step = at_once(self._places if self._number else self._ledger.of_users.start)
+        means, values = [], [np.empty((0, self._number))]
+        for row in range(0, weights.rows, step):
+            found = self._kept.under(weights.some(row, row + step), places=self._number > 0)
+            means.append(found.sums / np.where(found.counts > 0, found.counts, np.nan))
+            values += [one[None] for one in self._values(found)] if self._number else []
         return np.concatenate(means), np.concatenate(values)
 
-    def _values(self, weights: Floats, sums: Floats, counts: Floats) -> Iterator[Floats]:
-        by_place = self._by_place @ weights.T
+    def _values(self, found: Weighted) -> Iterator[Floats]:
         vector = torch.zeros(self._ledger.of_users.stop, dtype=torch.float64)
         table = vector[: self._ledger.of_users.start].view(len(SUMS), -1)
         table.fill_(math.nan)  # what only standard errors need is not resampled
-        for row, total in enumerate(weights.sum(1)):
+        for row, total in enumerate(found.total):
             if total == 0:
                 yield np.full(self._number, np.nan)
                 continue
             # Sums over users as if there were as many as there are, for metrics that count users. What is counted otherwise is only
             # compared with itself, and stays a whole number.
-            scale = self.users / total
-            table[1], table[2] = torch.from_numpy(counts[row] * scale), torch.from_numpy(sums[row] * scale)
-            vector[self._ledger.of_users] = torch.from_numpy(by_place[:, row])
+            scale = self._kept.users / total
+            table[1], table[2] = torch.from_numpy(found.counts[row] * scale), torch.from_numpy(found.sums[row] * scale)
+            vector[self._ledger.of_users] = torch.from_numpy(found.places[:, row])
             yield self._formulas(vector)

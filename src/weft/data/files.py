@@ -136,6 +136,11 @@ class Table:
     everyone: pl.Series | None = None  # users that are named, with rows or without; None: those with rows
 
     @property
+    def path(self) -> str | None:
+        """The file's path as text; None if the rows are of no file."""
+        return str(self.file.path)
+
+    @property
     def only_ids(self) -> bool:
         """Whether it is a list of ids."""
         return len(self.columns) == 1
@@ -239,6 +244,15 @@ def _roles(layout: Layout, file: File, use: str, where: str) -> tuple[dict[str, 
             )
     known = {name for role in COLUMNS if (name := look_for(names, role, where))} if use != "lists" else {*roles.values()}
     return roles, tuple(name for name in names if name not in known and name not in roles.values())
+
+
+def find_roles(columns: list[str], use: str, where: str, named: Mapping[str, str | int]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The column of each role in a table that is no file, and the columns without one; `named`: as `File.columns`."""
+    doubled = [name for name in columns if columns.count(name) > 1]
+    if doubled:
+        raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
+    layout = Layout("parquet", tuple(columns), header=True)
+    return _roles(layout, File(Path("table"), columns=named), use, where)
 
 
 def _find_roles(roles: dict[str, str], names: list[str], layout: Layout, use: str, where: str) -> None:

@@ -112,10 +112,19 @@ def digest(*arrays: NDArray[Any], about: object = "") -> str:
 
 def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:
     """A short digest of the cells by their ids: the same whatever numbers stand for them, as other lists bring other catalogues."""
+    return digest_of(sums_by_id(cells, users, items))
+
+
+def sums_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> NDArray[np.uint64]:
+    """What such a digest is made of. Those of the cells of other users add up."""
     hashes = mixed(users.keys_of(cells.users), items.keys_of(cells.items), cells.values.astype(np.float64).view(np.int64))
     # Sums do not depend on the order of the cells; that of squares leaves no room for cells that trade places.
-    parts = (len(hashes), hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64))
-    return hashlib.sha256(np.array(parts, dtype=np.uint64).tobytes()).hexdigest()[:16]
+    return np.array([len(hashes), hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64)], dtype=np.uint64)
+
+
+def digest_of(sums: NDArray[np.uint64]) -> str:
+    """The digest of what was added up."""
+    return hashlib.sha256(sums.tobytes()).hexdigest()[:16]
 
 
 def mixed(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -47,6 +47,12 @@ class Labels:
         """A short digest."""
         return digest(self.codes.values.cpu().numpy(), about=self.names)
 
+    def among(self, names: tuple[Label, ...]) -> Labels:
+        """The same labels, numbered as these are, which hold them all."""
+        places = {name: number for number, name in enumerate(names)}
+        numbers = torch.tensor([*(places[name] for name in self.names), -1], dtype=torch.int64)
+        return Labels(Column(numbers[self.codes.values]), names, self.unknown)
+
     @property
     def size(self) -> int:
         """The number of users or items, with a label or without."""
@@ -159,6 +165,11 @@ def read_features(given: Any, where: str, ids: Vocabulary, *, in_order: int | No
     rows = Interactions.from_codes(codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names)))
     rows = rows.keep(~rows.repeated())  # each feature of an item once
     return Features(Column(torch.as_tensor(rows.offsets)), Column(torch.as_tensor(rows.items)), names, unknown)
+
+
+def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
+    """All these labels, each once and in order. What cannot stand beside each other is refused."""
+    return _numbered(list(names), where)[0]
 
 
 def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Labels:

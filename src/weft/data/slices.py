@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from weft.data.columns import Column
 from weft.data.files import is_file, read_table
 from weft.data.labels import Labels, read_labels
+from weft.data.ordered import InMemory, Ordered
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, did_you_mean
 
@@ -53,20 +54,19 @@ class Cut:
             raise SettingError(f"{where} has {text!r}; bins take the numbers at which groups start, ascending, as in bins(5, 20).")
         return cls(kind, numbers)
 
-    def starts(self, numbers: NDArray[np.float64]) -> list[float]:
+    def starts(self, ordered: Ordered[np.float64]) -> list[float]:
         """Where each group but the first starts. Quantiles of these numbers never part equal ones: there may be fewer of them."""
         if self.kind == "bins":
             return list(self.numbers)
-        ordered, wanted = np.sort(numbers), int(self.numbers[0])
-        found: set[float] = set()
-        for place in (number * len(ordered) / wanted for number in range(1, wanted)):
-            tied = ordered[min(int(place), len(ordered) - 1)] if len(ordered) else 0.0
-            # Equal numbers go where they leave the groups most alike.
-            ends = np.searchsorted(ordered, tied, "left"), np.searchsorted(ordered, tied, "right")
-            cut = min((int(end) for end in ends if 0 < end < len(ordered)), key=lambda end: abs(end - place), default=None)
-            if cut is not None:
-                found.add(float(ordered[cut]))
-        return sorted(found)
+        if ordered.size == 0:
+            return []
+        places = np.arange(1, int(self.numbers[0])) * ordered.size / int(self.numbers[0])
+        tied = ordered.at(np.minimum(places.astype(np.int64), ordered.size - 1))
+        # Equal numbers go where they leave the groups most alike.
+        ends = np.stack([ordered.below(tied), ordered.up_to(tied)])
+        away = np.where((ends > 0) & (ends < ordered.size), np.abs(ends - places), np.inf)
+        cuts = ends[away.argmin(0), np.arange(len(places))][np.isfinite(away.min(0))]
+        return sorted({float(number) for number in ordered.at(np.unique(cuts))})
 
 
 @dataclass(frozen=True)
@@ -143,17 +143,27 @@ def cut_numbers(numbers: NDArray[np.float64], among: NDArray[np.bool_], cut: Cut
     known = ~np.isnan(numbers)
     if not (known & among).any():
         return Labels(Column(torch.full((len(numbers),), -1)), ())
-    starts = cut.starts(numbers[known & among])
-    whole = bool((numbers[known] == np.floor(numbers[known])).all())
-    codes = np.where(known, np.searchsorted(starts, numbers, "right"), -1)
-    return Labels(Column(torch.as_tensor(codes.astype(np.int64))), tuple(_ranges(starts, whole)))
+    starts = cut.starts(InMemory(numbers[known & among]))
+    return cut_at(numbers, starts, tuple(ranges(starts, are_whole=are_whole(numbers))))
 
 
-def _ranges(starts: list[float], whole: bool) -> list[str]:
+def are_whole(numbers: NDArray[np.float64]) -> bool:
+    """Whether all are whole numbers, or none at all (NaN)."""
+    known = numbers[~np.isnan(numbers)]
+    return bool((known == np.floor(known)).all())
+
+
+def cut_at(numbers: NDArray[np.float64], starts: list[float], names: tuple[str, ...]) -> Labels:
+    """Users in groups that start at these numbers, all but the first. NaN is in none."""
+    codes = np.where(np.isnan(numbers) | (len(names) == 0), -1, np.searchsorted(starts, numbers, "right"))
+    return Labels(Column(torch.as_tensor(codes.astype(np.int64))), names)
+
+
+def ranges(starts: list[float], *, are_whole: bool) -> list[str]:
     """What each group holds, in words."""
     if not starts:
         return ["all"]
-    if whole:
+    if are_whole:
         first = list(dict.fromkeys(math.ceil(start) for start in starts))
         if len(first) == len(starts):
             middle = [f"{low} to {high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(first)]

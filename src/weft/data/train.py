@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -34,13 +35,30 @@ class ByPopularity(NamedTuple):
         return (1 << first) // 2, (1 << first) - 1
 
 
-class Train:
-    """Train interactions by code, each (user, item) once; `repetitions` says how many rows were collapsed."""
+@dataclass(frozen=True)
+class TrainTotals:
+    """What the interactions of all users come to, for whoever holds those of some.
 
-    def __init__(self, cells: Interactions) -> None:
+    `item_counts`: the interactions of each item; `num_users`: users with one. `by_label`: those of each group of users with each
+    cluster of items, as `Train.cells_by_label` has them; None where nobody asks.
+    """
+
+    item_counts: NDArray[np.int64]
+    num_users: int
+    by_label: NDArray[np.int64] | None = None
+
+
+class Train:
+    """Train interactions by code, each (user, item) once; `repetitions` says how many rows were collapsed.
+
+    `totals`: those of all users, where the cells are those of some.
+    """
+
+    def __init__(self, cells: Interactions, totals: TrainTotals | None = None) -> None:
         repeated = cells.repeated()
         self.cells = cells.keep(~repeated)
         self.repetitions = int(repeated.sum())
+        self._totals = totals
         self._tails: dict[float, Column] = {}
         self._popularity: dict[float, Column] = {}
         self._by_label: dict[tuple[Labels, Labels], NDArray[np.int64]] = {}
@@ -86,17 +104,17 @@ class Train:
     @property
     def total(self) -> int:
         """T, the number of interactions."""
-        return len(self.cells.items)
+        return len(self.cells.items) if self._totals is None else int(self.item_counts.sum())
 
     @cached_property
     def num_users(self) -> int:
         """Users with an interaction."""
-        return int(np.count_nonzero(np.diff(self.cells.offsets)))
+        return int(np.count_nonzero(np.diff(self.cells.offsets))) if self._totals is None else self._totals.num_users
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
         """n_i, the interactions of each item."""
-        return np.bincount(self.cells.items, minlength=self.num_items)
+        return np.bincount(self.cells.items, minlength=self.num_items) if self._totals is None else self._totals.item_counts
 
     @property
     def cold_items(self) -> int:
@@ -138,6 +156,8 @@ class Train:
 
     def cells_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
         """How many interactions the users of each group have with the items of each cluster, `[groups * clusters]`."""
+        if self._totals is not None and self._totals.by_label is not None:
+            return self._totals.by_label
         if (groups, clusters) not in self._by_label:
             width = len(clusters.names) + 1  # one more group and cluster for those without a label
             group = (groups.codes.values.numpy()[: self.cells.num_users] + 1) * width

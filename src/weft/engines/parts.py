@@ -36,6 +36,7 @@ class Origin:
     path: str | None = None  # None: no file
     unread: tuple[str, ...] = ()  # columns that play no role
     notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # of its frames, in every part: ("user", "item", "score")
 
 
 class Parts(Protocol[T_co]):

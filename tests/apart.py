@@ -1,0 +1,98 @@
+"""An engine of no machines: users in parts that lie in this process, each work and answer sent through pickle."""
+
+import inspect
+import pickle
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+import weft
+from weft.engines import together
+from weft.engines.inputs import held, refuse_other_ids
+from weft.engines.parts import Part
+
+
+@dataclass
+class Sent:
+    """Parts as bytes. Merges as a tree of two."""
+
+    parts: list
+
+    def keep(self, work):
+        work = pickle.dumps(work)
+        return Sent([pickle.dumps(pickle.loads(work)(pickle.loads(part))) for part in self.parts])
+
+    def merged(self, work, join):
+        found = self.keep(work).parts
+        while len(found) > 1:
+            pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
+            found = [pickle.dumps(pickle.loads(pickle.dumps(join))([pickle.loads(one) for one in pair])) for pair in pairs]
+        return pickle.loads(found[0])
+
+    def release(self):
+        self.parts = []
+
+
+def split(frames, number, source=None):
+    """Rows by user, into so many parts."""
+    codes = {name: _part_of(frame["user"], number) for name, frame in frames.items()}
+    parts = [Part({name: frame.filter(codes[name] == part) for name, frame in frames.items()}, source) for part in range(number)]
+    return Sent([pickle.dumps(part) for part in parts])
+
+
+def _part_of(users, number):
+    return (users.hash(7) % number).fill_null(0)
+
+
+def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
+    """`weft.evaluate` on users in parts."""
+    bound = inspect.signature(weft.evaluate).bind(source, truth, **settings)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    is_model = callable(source) or hasattr(source, "score")
+    together.check(arguments, has_lists=not is_model, engine="the test")
+    frames, origins = {}, {}
+    given = {name: arguments[name] for name in together.OF_USERS if arguments[name] is not None}
+    if is_model:
+        del given["source"]
+    if isinstance(given["candidates"], str) and given["candidates"] in ("all", "cold", "warm", "listed"):
+        del given["candidates"]
+    for name, wanted in (arguments["slices"] or {}).items():
+        of = wanted["of"] if isinstance(wanted, dict) and set(wanted) == {"of", "by"} else wanted
+        if not isinstance(of, str):
+            given[f"slices[{name!r}]"] = of
+    for name, data in given.items():
+        found, origins[name] = held(data, name)
+        frames |= found
+    refuse_other_ids({name: frames[name].head(3) for name in origins}, origins)
+    if shuffle:  # the rows of a user come in any order
+        frames = {name: frame.sample(fraction=1, shuffle=True, seed=1) for name, frame in frames.items()}
+    result, answers = together.evaluate(split(frames, parts, source if is_model else None), origins, arguments, engine="the test")
+    if collect and arguments["per_user"]:
+        per_user, labels = together.collect(answers)
+        result = replace(result, per_user=per_user, user_labels=labels)
+    return result
+
+
+def assert_same(found, expected, *, but=()):
+    """Two results agree: values, intervals, counts, notes, settings, slices, exposure."""
+    assert [value.name for value in found.values] == [value.name for value in expected.values]
+    for one, other in zip(found.values, expected.values):
+        for field in ("value", "std_error", "users", "boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error"):
+            mine, theirs = getattr(one, field), getattr(other, field)
+            assert (mine is None) == (theirs is None), (one.name, field, mine, theirs)
+            if mine is not None:
+                np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=f"{one.name} {field}")
+    assert found.counts == expected.counts
+    assert [note for note in found.notes if note not in but] == [note for note in expected.notes if note not in but]
+    assert found.settings == expected.settings
+    assert found.name == expected.name
+    for name in ("slices", "exposure", "popularity", "per_user", "user_labels"):
+        mine, theirs = getattr(found, name), getattr(expected, name)
+        assert (mine is None) == (theirs is None), name
+        if mine is not None:
+            pl.testing.assert_frame_equal(mine, theirs, abs_tol=1e-9, rel_tol=1e-9)
+    ours, others = (result.provenance["fingerprint"] for result in (found, expected))
+    assert ours["truth"] == others["truth"] and ours["source_kind"] == others["source_kind"]
+    assert ours.get("candidates") == others.get("candidates")
