@@ -6,7 +6,8 @@ WeftError
 ├── SettingError        an argument, parameter or metric that cannot be meant
 │   ├── UnknownMetric
 │   └── UnknownParameter
-└── MissingExtra        a package that is not installed
+├── MissingExtra        a package that is not installed
+└── EngineError         Ray or Spark cannot be reached, or a task there failed
 
 Every message says what was got, what was expected and how to fix it.
 """
@@ -38,6 +39,10 @@ class SettingError(WeftError, ValueError):
 
 class MissingExtra(WeftError, ImportError):
     """A package that only an extra of Weft brings is not installed."""
+
+
+class EngineError(WeftError, RuntimeError):
+    """Ray or Spark cannot be reached, or a task there failed."""
 
 
 class UnknownMetric(SettingError):

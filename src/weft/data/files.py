@@ -89,6 +89,7 @@ class File:
     header: bool | None = None
     columns: Mapping[str, str | int] = field(default_factory=dict)
     ids: str = "auto"
+    address: str = field(default="", init=False, repr=False, compare=False)  # as it was written: pathlib eats a slash of URLs
 
     def __post_init__(self) -> None:
         def settle(name: str, value: object) -> None:
@@ -96,6 +97,7 @@ class File:
 
         if not isinstance(self.path, (str, Path)) or not str(self.path):
             raise SettingError(f"path={self.path!r}; expected the path of a file, a folder or a pattern.")
+        settle("address", str(self.path))
         settle("path", Path(self.path))
         settle("ids", one_of("ids", self.ids, ID_TYPES))
         if self.format is not None:

@@ -67,10 +67,11 @@ class Part:
 def open_parts(path: Path, where: str) -> Iterator[list[Part]]:
     """The files that a path means, unpacked into a temporary folder if they are packed. `where` says whose they are."""
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
-        yield [_unpacked(part, Path(folder) / str(number), where) for number, part in enumerate(_find(path, where))]
+        yield [_unpacked(part, Path(folder) / str(number), where) for number, part in enumerate(find_files(path, where))]
 
 
-def _find(path: Path, where: str) -> list[Path]:
+def find_files(path: Path, where: str) -> list[Path]:
+    """The files that a path means, in order: a file, those of a folder, those that a pattern fits."""
     try:
         if path.is_dir():
             return _inside(path, where)

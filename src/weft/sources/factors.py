@@ -56,6 +56,16 @@ class Factors:
             raise InputError(f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one each.")
         return biases.to(embeddings)
 
+    @property
+    def tensors(self) -> dict[str, Tensor | None]:
+        """What it was made of, by the names of the constructor."""
+        return {
+            "user_embeddings": self._users,
+            "item_embeddings": self._items,
+            "user_biases": self._user_biases,
+            "item_biases": self._item_biases,
+        }
+
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         with torch.no_grad():
             scores = self._users[start:stop] @ self._items.T
