@@ -119,7 +119,7 @@ def _plain(column: pl.Series) -> pl.Series:
 
 def refuse_other_ids(samples: Mapping[str, pl.DataFrame], origins: Mapping[str, Origin]) -> None:
     """Refuse ids of other types than those of the rest, from the first rows of each argument, before any work is done."""
-    for kind in ("user", "item"):
+    for kind in ("item", "user"):
         first: Vocabulary | None = None
         for argument, sample in samples.items():
             if kind not in sample.columns or len(sample) == 0:

@@ -500,7 +500,8 @@ def _evaluate(
         0 if kept is None else len(kept.keys),
         job.problem.source.kind,
     )
-    values, labels = job.users_table()
+    ids = part.frames["truth"]["user"].dtype  # which nobody's table would not tell
+    values, labels = (rows if rows is None else rows.with_columns(rows["user"].cast(ids)) for rows in job.users_table())
     return Answer(told, None if kept is None else KeptHere(kept), values, labels)
 
 
