@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
@@ -11,6 +12,10 @@ from sybil.parsers.rest import DocTestParser
 # What starts an engine, which wants the whole machine: one of them at a time, in one process.
 ENGINES = ("tests/test_ray.py", "tests/test_spark.py")
 PROCESSES = 4  # at most: each loads torch, and 1 GB will do for it
+
+# How long an example takes to draw depends on what else the machine does.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other
