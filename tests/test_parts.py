@@ -1,14 +1,24 @@
 """Users in parts: whatever the parts, what comes out is what one process finds."""
 
+import inspect
+import pickle
+import re
+
 import numpy as np
 import polars as pl
-import polars.testing  # noqa: F401
+import polars.testing
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis.extra.numpy import arrays
+from hypothesis.strategies import floats, integers
 
 import weft
-from apart import assert_same, evaluate
+from apart import Sent, assert_same, evaluate, split
 from everything import BUILT_IN, VARIANTS, about
+from weft.engines import scattered, together
+from weft.engines.parts import Origin
+from weft.errors import InputError
 
 USERS, ITEMS = 60, 40
 generator = np.random.default_rng(9)
@@ -23,7 +33,11 @@ LISTS = pl.DataFrame(
     orient="row",
 )
 TRUTH = pl.DataFrame(
-    [(user, int(item), float(rating)) for user in range(USERS) for item, rating in zip(generator.choice(ITEMS, 4, False), (0, 1, 2, 4))],
+    [
+        (user, int(item), float(rating))
+        for user in range(USERS)
+        for item, rating in zip(generator.choice(ITEMS, 4, False), (0, 1, 2, 4))
+    ],
     schema=["user", "item", "rating"],
     orient="row",
 )
@@ -32,9 +46,9 @@ TRAIN = pl.DataFrame(
     schema=["user", "item"],
     orient="row",
 )
-GROUPS = {user: label for user, label in enumerate(about(USERS + 30, ITEMS)["user_groups"])}
-CLUSTERS = {item: label for item, label in enumerate(about(USERS, ITEMS)["item_clusters"])}
-FEATURES = {item: labels for item, labels in enumerate(about(USERS, ITEMS)["item_features"])}
+GROUPS = dict(enumerate(about(USERS + 30, ITEMS)["user_groups"]))
+CLUSTERS = dict(enumerate(about(USERS, ITEMS)["item_clusters"]))
+FEATURES = dict(enumerate(about(USERS, ITEMS)["item_features"]))
 LABELS = {"user_groups": GROUPS, "item_clusters": CLUSTERS, "item_features": FEATURES}
 OF_LISTS = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
 SLICES = {
@@ -50,6 +64,314 @@ def both(source, truth, parts=3, **settings):
     assert_same(evaluate(source, truth, parts=parts, **settings), weft.evaluate(source, truth, **settings))
 
 
-@pytest.mark.parametrize("parts", [1, 3, 200])
+def test_more_parts_than_users():
+    both(
+        LISTS, TRUTH, 100, metrics=["nDCG", "Gini", "UserMADRanking"], top_k=[3, 8], train=TRAIN, user_groups=GROUPS, slices=SLICES
+    )
+
+
+@pytest.mark.parametrize("parts", [1, 3])
 def test_everything_of_lists_is_what_one_process_finds(parts):
     both(LISTS, TRUTH, parts, metrics=OF_LISTS, top_k=[3, 8], train=TRAIN, **LABELS, slices=SLICES, per_user=True, exposure=True)
+
+
+@pytest.mark.parametrize("order", ["score", "rank", "rows"])
+@pytest.mark.parametrize("ties", ["index", "random", "expected", "pessimistic", "optimistic"])
+def test_tie_rules_and_orders(order, ties):
+    lists = LISTS.with_columns(rank=pl.col("score").rank("ordinal").over("user")).sort("user", "rank")
+    lists = {"score": LISTS, "rank": lists.select("user", "item", "rank"), "rows": lists.select("user", "item")}[order]
+    both(lists, TRUTH, metrics=["nDCG", "MAP", "Gini"], top_k=[2, 5], ties=ties, seed=3)
+
+
+@pytest.mark.parametrize("profile", ["warprec", "elliot", "trec_eval", "ranx", "recbole", "rectools"])
+def test_profiles(profile):
+    both(LISTS, TRUTH, metrics=["nDCG", "Recall", "MRR"], top_k=[2, 5], profile=profile)
+
+
+def test_variants_of_metrics():
+    variants = [name for name in VARIANTS if "AUC" not in name]
+    both(LISTS, TRUTH, metrics=variants, top_k=[3], train=TRAIN, **LABELS)
+
+
+def test_bootstrap_intervals_and_everything_else():
+    both(LISTS, TRUTH, 5, metrics=OF_LISTS, top_k=[3], train=TRAIN, **LABELS, bootstrap=40, seed=5)
+
+
+def test_bootstrap_of_means_alone():
+    both(LISTS, TRUTH, 4, metrics=["nDCG", "RMSE(average=users)", "GAUC(weight=positives)"][:2], top_k=[3, 9], bootstrap=30)
+
+
+def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
+    users = 500
+    lists = {user: generator.choice(30, 5, False).tolist() for user in range(users)}
+    truth = {user: generator.choice(30, 3, False).tolist() for user in range(users)}
+    both(lists, truth, 3, metrics=["Gini", "nDCG"], top_k=5, bootstrap=20)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"strategy": "sampled", "num_negatives": 7},
+        {"strategy": "sampled", "num_negatives": 9, "negative_sampling": "popularity", "train": TRAIN},
+        {"candidates": "warm", "train": TRAIN, "mask_seen": True},
+        {"candidates": "cold", "train": TRAIN},
+        {"candidates": "listed"},
+        {"candidates": LISTS.select("user", "item").vstack(TRAIN.select("user", "item"))},
+        {"missing_lists": "skip", "empty_users": "zero", "relevance_threshold": 2},
+        {"mask_seen": True, "train": TRAIN},
+    ],
+)
+def test_what_is_offered(settings):
+    both(
+        LISTS, TRUTH, metrics=["nDCG", "Recall", "ItemCoverage", "PopRSP"] if "train" in settings else ["nDCG"], top_k=5, **settings
+    )
+
+
+def test_a_correction():
+    both(
+        model,
+        TRUTH,
+        metrics=["Recall", "nDCG"],
+        top_k=5,
+        strategy="sampled",
+        num_negatives=10,
+        correction="rank_estimate",
+        items=list(range(ITEMS)),
+    )
+
+
+def model(users):
+    return torch.from_numpy(SCORES[users.numpy()])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"users": list(range(USERS + 6))}, {"train": TRAIN, "mask_seen": False}, {"strategy": "sampled"}]
+)
+def test_a_model_that_scores_users(settings):
+    both(
+        model,
+        TRUTH,
+        metrics=["nDCG", "AUC", "GAUC", "ItemCoverage", "RMSE"],
+        top_k=5,
+        items=list(range(ITEMS)),
+        **settings,
+        per_user=True,
+    )
+
+
+def text(frame):
+    return frame.with_columns(user=pl.format("{}é", "user"), item=pl.format("i{}", "item"))
+
+
+def test_ids_that_are_text():
+    clusters = {f"i{item}": label for item, label in CLUSTERS.items()}
+    both(
+        text(LISTS),
+        text(TRUTH),
+        4,
+        metrics=["nDCG", "Gini", "ItemMADRanking"],
+        top_k=5,
+        train=text(TRAIN),
+        item_clusters=clusters,
+        ties="random",
+        per_user=True,
+        bootstrap=20,
+    )
+
+
+@pytest.mark.parametrize("labels", [(1, 2.5, None), (True, False, None), (1, 2.0, 3), (np.int32(4), np.int32(5), None)])
+def test_labels_of_any_kind(labels):
+    groups = {user: labels[user % 3] for user in range(USERS)}
+    both(
+        LISTS,
+        TRUTH,
+        metrics=["UserMADRanking", "nDCG"],
+        top_k=5,
+        user_groups=groups,
+        slices={"g": pl.DataFrame({"user": list(groups), "label": [str(label) for label in groups.values()]})},
+    )
+
+
+def test_dicts_name_users_without_items():
+    lists = {"ann": ["tea", "rye"], "bob": [], "cyd": ["oat"]}
+    truth = {"ann": {"rye": 2}, "bob": ["tea"], "dan": [], "eve": ["oat"]}
+    for parts in (1, 2, 9):
+        both(lists, truth, parts, metrics=["nDCG", "ItemCoverage"], top_k=2, per_user=True)
+
+
+def test_duplicates_are_dropped_and_counted():
+    twice = pl.concat([LISTS, LISTS.head(9).with_columns(pl.col("score") - 1)])
+    both(twice, TRUTH, metrics=["nDCG"], top_k=5, duplicates="keep-best")
+
+
+def test_an_authors_metric():
+    from everything import FirstHalf
+
+    both(LISTS, TRUTH, metrics=[FirstHalf(4), "nDCG@4"])
+
+
+# ------------------------------------------------------------------------------------------------------------------ errors
+
+
+def error_of(work):
+    with pytest.raises(weft.WeftError) as caught:
+        work()
+    return type(caught.value), str(caught.value)
+
+
+def changed(frame, row, **values):
+    """The frame with other values in one row."""
+    number = pl.int_range(len(frame))
+    return frame.with_columns(
+        **{name: pl.when(number == row).then(pl.lit(value)).otherwise(pl.col(name)) for name, value in values.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "truth", "settings"),
+    [
+        (changed(LISTS, 7, score=float("nan")), TRUTH, {}),
+        (pl.concat([LISTS, LISTS[5:6]]), TRUTH, {}),
+        (LISTS, pl.concat([TRUTH, TRUTH[5:6]]), {}),
+        (LISTS, changed(TRUTH, 7, rating=-3.0), {}),
+        (LISTS, changed(TRUTH, 7, item=77), {"items": list(range(ITEMS))}),
+        (LISTS.with_columns(rank=pl.lit(1.0)).filter(pl.col("user") == 5).head(2), TRUTH, {}),
+    ],
+)
+def test_wrong_rows_are_the_error_of_one_process(source, truth, settings):
+    """But for the number of a row, which nobody knows any more."""
+    here = error_of(lambda: weft.evaluate(source, truth, metrics="nDCG", top_k=5, **settings))
+    there = error_of(lambda: evaluate(source, truth, metrics="nDCG", top_k=5, **settings))
+    assert there[0] is here[0]
+    assert re.sub(r"  row \d+:", "  a row:", there[1]) == re.sub(r"  row \d+:", "  a row:", here[1])
+
+
+@pytest.mark.parametrize(
+    ("source", "truth", "settings"),
+    [
+        (LISTS, text(TRUTH), {}),
+        (text(LISTS).with_columns(user=LISTS["user"]), TRUTH, {}),
+        (LISTS, TRUTH, {"train": text(TRAIN)}),
+        (LISTS.with_columns(pl.col("user").cast(pl.Float64)), TRUTH, {}),
+        (LISTS, TRUTH, {"metrics": "nDGC"}),
+        (LISTS, TRUTH, {"metrics": "EPC"}),
+        (LISTS, TRUTH, {"metrics": "AUC"}),
+        (LISTS.select("user", "item").with_columns(rank=pl.int_range(len(LISTS)).cast(pl.Float64)), TRUTH, {"metrics": "RMSE"}),
+        (LISTS, TRUTH, {"ties": "coin"}),
+        (LISTS, TRUTH, {"users": [1, 2]}),
+        (LISTS, TRUTH, {"strategy": "sampled", "num_negatives": 0}),
+        (LISTS, TRUTH, {"slices": {"activity": "quantiles(3)"}}),
+        (LISTS, TRUTH, {"slices": {"age": "quantiles(3)"}}),
+        (LISTS, TRUTH, {"metrics": "ItemMADRanking", "item_clusters": {0: {"a": 1}}}),
+        (model, TRUTH, {"candidates": "listed", "items": list(range(ITEMS))}),
+    ],
+)
+def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
+    settings = {"metrics": "nDCG", "top_k": 5, **settings}
+    here = error_of(lambda: weft.evaluate(source, truth, **settings))
+    there = error_of(lambda: evaluate(source, truth, **settings))
+    assert there[0] is here[0]
+    assert re.sub(r" \([^()]*\)", "", there[1]) == re.sub(r" \([^()]*\)", "", here[1])  # other examples of the ids
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"checkpoint": "here"}, "checkpoint= is for an evaluation in one process"),
+        ({"train": np.ones((3, 3))}, "train is a matrix"),
+        ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps something of every row"),
+        ({"user_groups": ["a", "b"]}, "in no order"),
+        ({"user_groups": {1: "a", 2: 3}}, "numbers and words as labels, such as 3 and 'a'"),
+    ],
+)
+def test_what_cannot_run_is_said_before(settings, words):
+    with pytest.raises(weft.WeftError, match=re.escape(words)):
+        evaluate(LISTS, TRUTH, **{"metrics": "nDCG", "top_k": 5, **settings})
+
+
+def test_ids_that_are_missing_are_shown():
+    for name, frames in (("source", (changed(LISTS, 3, user=None), TRUTH)), ("truth", (LISTS, changed(TRUTH, 3, item=None)))):
+        frames = [frame.with_columns(pl.col("user", "item").cast(pl.Int64)) for frame in frames]
+        with pytest.raises(InputError, match=rf"(?s)^{name} has no (user|item) id in .*row.*Every row needs one"):
+            in_parts(*frames, metrics="nDCG", top_k=5)
+
+
+def in_parts(lists, truth, **settings):
+    """As an engine does that reads the frames itself."""
+    bound = inspect.signature(weft.evaluate).bind(lists, truth, **settings)
+    bound.apply_defaults()
+    origins = {
+        "source": Origin("source", columns=("user", "item", "score")),
+        "truth": Origin("truth", columns=("user", "item", "rating")),
+    }
+    return together.evaluate(split({"source": lists, "truth": truth}, 4), origins, bound.arguments, engine="the test")[0]
+
+
+def test_several_parts_with_errors_are_one_error():
+    error = error_of(lambda: in_parts(LISTS.with_columns(score=pl.lit(float("inf"))), TRUTH, metrics="nDCG", top_k=5))
+    assert error[1].startswith("source has scores that are not finite numbers:\n  a row: user")
+    assert error[1].endswith("So have 3 other parts of the users; theirs are not shown.")
+
+
+def test_nobody_and_nothing_in_common():
+    others = TRUTH.with_columns(pl.col("user") + 1000)
+    assert_same(evaluate(LISTS, others, metrics="nDCG", top_k=5), weft.evaluate(LISTS, others, metrics="nDCG", top_k=5))
+    others = TRUTH.with_columns(pl.col("item") + 1000)
+    assert_same(evaluate(LISTS, others, metrics="nDCG", top_k=5), weft.evaluate(LISTS, others, metrics="nDCG", top_k=5))
+
+
+def test_files_in_nothing_common_are_refused(tmp_path):
+    LISTS.write_csv(tmp_path / "lists.csv")
+    TRUTH.with_columns(pl.col("user") + 1000).write_csv(tmp_path / "users.csv")
+    TRUTH.with_columns(pl.col("item") + 1000).write_csv(tmp_path / "items.csv")
+    TRUTH.clear().write_csv(tmp_path / "empty.csv")
+    for name in ("users.csv", "items.csv", "empty.csv"):
+        settings = {"source": tmp_path / "lists.csv", "truth": tmp_path / name, "metrics": "nDCG", "top_k": 5}
+        assert error_of(lambda settings=settings: evaluate(**settings)) == error_of(
+            lambda settings=settings: weft.evaluate(**settings)
+        )
+    TRUTH.write_csv(tmp_path / "truth.csv")
+    both(tmp_path / "lists.csv", tmp_path / "truth.csv", metrics="nDCG", top_k=5)
+
+
+# -------------------------------------------------------------------------------------------------- numbers in parts
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """As if nothing but a few numbers could come to one place."""
+    monkeypatch.setattr(scattered, "_FEW", 3)
+    monkeypatch.setattr(scattered, "_EDGES", 16)
+
+
+def parts_of(numbers, count=3):
+    return Sent([pickle.dumps(part) for part in np.array_split(numbers, count)])
+
+
+def identity(part):
+    return part
+
+
+@pytest.mark.usefixtures("few")
+@given(arrays(np.float64, integers(1, 40), elements=floats(-5, 5, width=16) | floats(allow_nan=False, allow_infinity=False)))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_numbers_in_parts_are_found_in_order(numbers):
+    found, expected = scattered.ScatteredNumbers(parts_of(numbers), identity), np.sort(numbers)
+    assert found.size == len(numbers)
+    assert np.array_equal(found.at(np.arange(len(numbers))), expected)
+    assert np.array_equal(found.below(numbers), np.searchsorted(expected, numbers, "left"))
+    assert np.array_equal(found.up_to(numbers), np.searchsorted(expected, numbers, "right"))
+
+
+@pytest.mark.usefixtures("few")
+def test_whole_numbers_in_parts_are_found_in_order():
+    numbers = generator.integers(-(2**63), 2**63 - 1, 500, endpoint=True)
+    numbers[:4] = -(2**63), 2**63 - 1, 0, 0
+    found = scattered.Scattered(parts_of(numbers, 7), identity)
+    places = np.array([0, 1, 250, 499, 499, 7])
+    assert np.array_equal(found.at(places), np.sort(numbers)[places])
+
+
+@pytest.mark.usefixtures("few")
+def test_slices_and_intervals_do_not_depend_on_how_many_numbers_come_to_one_place():
+    both(LISTS, TRUTH, metrics=["nDCG", "Gini"], top_k=5, train=TRAIN, slices=SLICES, bootstrap=20)
