@@ -131,7 +131,7 @@ class _Job:
         if not self.handles and not is_dataset(source):
             refuse_source(source)
         self.has_lists = not self.handles and not isinstance(source, type) and (is_dataset(source) or are_lists(source))
-        available = ray.cluster_resources()
+        available: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         self.cpus = max(1, int(available.get("CPU", 1)))
         if gpus and available.get("GPU", 0) < gpus:
             raise SettingError(f"gpus_per_worker={gpus:g}, but Ray has {available.get('GPU', 0):g} GPUs.")
@@ -165,7 +165,7 @@ class _Job:
         self.arguments = {**arguments, "source": None}  # the parts have it
         if isinstance(source, Factors):
             if arguments["users"] is None:
-                wheres = {name: self.origins[name].where for name in ("truth", "train") if name in self.origins}
+                wheres = {name: origin.where for name, origin in self.origins.items() if name in ("truth", "train")}
                 refuse_other_rows(RayParts(opening, by_user), len(self.frames["users"]), wheres)
             return self._evaluate(with_factors(source, self.frames["users"], opening, by_user, self.gpus))
         pool = Pool(source, self.handles, min(self.workers, parts), self.gpus)
@@ -188,7 +188,7 @@ class _Job:
         import polars as pl
 
         if "users" not in self.frames:
-            self.frames["users"] = pl.DataFrame({"user": pl.int_range(source.num_users, dtype=pl.Int64, eager=True)})
+            self.frames["users"] = pl.DataFrame({"user": pl.int_range(source.num_users or 0, dtype=pl.Int64, eager=True)})
             self.origins["users"] = Origin("users=", columns=("user",))
         if len(self.frames["users"]) != source.num_users:
             number = len(self.frames["users"])

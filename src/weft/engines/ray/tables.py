@@ -73,7 +73,7 @@ class Reading:
         found = []
         for span in spans:
             try:
-                frame = _scan(span.path).slice(span.first, span.rows).select(dict.fromkeys(self.columns.values())).collect()
+                frame = _scan(span.path).slice(span.first, span.rows).select(*dict.fromkeys(self.columns.values())).collect()
             except (OSError, pl.exceptions.PolarsError) as error:
                 raise InputError(
                     f"{self.where}: a task of Ray cannot read {span.path}: {first_line(error)}. Files must be visible on every "
@@ -188,7 +188,8 @@ def stamp_of_hashes() -> int:
     """By which two machines see that they hash alike."""
     import polars as pl
 
-    return int(pl.Series([-1, 0, 1, 2**40]).hash(0).sum() ^ pl.Series(["", "weft", "a longer text, and é"]).hash(0).sum())
+    hashes = [*pl.Series([-1, 0, 1, 2**40]).hash(0), *pl.Series(["", "weft", "a longer text, and é"]).hash(0)]
+    return sum(number * hashed for number, hashed in enumerate(hashes, start=1))
 
 
 def head(reading: Reading, spans: Sequence[Span], *blocks: Any) -> Any:
