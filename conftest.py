@@ -1,11 +1,51 @@
-"""Runs the examples: docstrings of the package, and the Python blocks of the README and the docs."""
+"""Runs the examples (docstrings of the package, Python blocks of the README and the docs), and everything in several processes."""
 
+import os
 from pathlib import Path
 
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
+
+# What starts an engine, which wants the whole machine: one of them at a time, in one process.
+ENGINES = ("tests/test_ray.py", "tests/test_spark.py")
+PROCESSES = 4  # at most: each loads torch, and 1 GB will do for it
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """`pytest` alone runs in as many processes as there are cores; what is named, in this one."""
+    if config.args_source is not config.ArgsSource.TESTPATHS:
+        return 0
+    return min(PROCESSES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file's tests run in one process, so that what a module sets up is set up once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "engines" if file in ENGINES else file
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Files with slow tests come first, so that no process works on one of them at the end while all others wait."""
+    if not hasattr(config, "workerinput"):
+        return
+    slow = {}
+    for item in items:
+        slow[item.path] = slow.get(item.path, 0) + (item.get_closest_marker("slow") is not None)
+    items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.fixture(scope="module")

@@ -13,21 +13,27 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 import weft
+import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
 from weft import cli, options, plan, profiles, registry
+from weft.config import load
 from weft.errors import InputError
 from weft.flags import in_flags, named_files
 from weft.names import print_cell, split_cell
 from weft.ranking import TIE_RULES
 from weft.registry import all_metrics
+from weft.result import Result
 from weft.significance.tests import TESTS
 
 
@@ -504,6 +510,12 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--out", "good.csv"], "good.csv is a file; give a folder"),
         ([*BRIEF, "--out", "good.csv/deep"], "good.csv is a file; give a folder"),
         ([*BRIEF, "--format", "yaml"], "--format='yaml' is not known"),
+        (
+            [*BRIEF, "--engine", "sparc"],
+            "--engine='sparc' is not known. Choose one of 'ray', 'spark', 'none'. Did you mean 'spark'?",
+        ),
+        ([*BRIEF, "--engine", "ray", "--parts", "0"], "--parts=0; it must be a whole number from 1 up"),
+        ([*BRIEF, "--address", "ray://head:10001"], "no engine is named, but its address; add the name (--engine), ray or spark"),
         ([*BRIEF, "--gate", "nDCG@10"], "has no operator"),
         ([*BRIEF, "--gate", "nDCG > 0.1"], "needs a cut-off"),
         ([*BRIEF, "--gate", "nDCG@1 > none.json"], "none.json: there is no such file"),
@@ -556,7 +568,159 @@ def test_messages_in_the_words_of_the_command_line(message, expected):
     assert in_flags(message, {"device"}) == message  # of a file, whose own keys it names
 
 
-# --------------------------------------------------------------------------------------------------------------- gates
+# -------------------------------------------------------------------------------------------------------------- engines
+
+
+class Table:
+    """As much of a Spark DataFrame as the command line sees."""
+
+    def __init__(self, frame):
+        self.frame, self.write = frame, self
+
+    def parquet(self, place):
+        folder = Path(place.removeprefix("file://"))
+        folder.mkdir()
+        (folder / "_SUCCESS").touch()
+        for number, part in enumerate((self.frame.tail(-2), self.frame.head(0), self.frame.head(2))):
+            part.write_parquet(folder / f"part-{number:05}.snappy.parquet")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kept(Result):
+    """As much of a SparkResult as the command line sees."""
+
+    per_user_table: Table | None = None
+
+    def collected(self):
+        known = {one.name: getattr(self, one.name) for one in fields(Result)}
+        return Result(**known | {"per_user": self.per_user_table and self.per_user_table.frame})
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """Engines that evaluate here and take notes: (engine, address), then the arguments of each evaluation, then "stopped"."""
+    notes = []
+
+    def engine(name, opening):
+        def evaluate(source, truth, *, parts=None, **settings):
+            notes.append({"source": source, "truth": truth, "parts": parts, **settings})
+            result = weft.evaluate(source, truth, **settings)
+            if name == "ray":
+                return result
+            known = {one.name: getattr(result, one.name) for one in fields(Result)}
+            table = None if result.per_user is None else Table(result.per_user)
+            return Kept(**known | {"per_user": None, "user_labels": None}, per_user_table=table)
+
+        @contextmanager
+        def opened(address=None):
+            notes.append((name, address))
+            yield
+            notes.append("stopped")
+
+        monkeypatch.setattr(weft.engines, name, SimpleNamespace(**{"evaluate": evaluate, opening: opened}), raising=False)
+
+    engine("ray", "cluster")
+    engine("spark", "session")
+    return notes
+
+
+def test_an_engine_gets_the_files_and_gives_the_same_values(folder, call, engines):
+    labels = "user,label\nann,a\nbob,b\ncat,a\n"
+    (folder / "labels.csv").write_text(labels)
+    given = [*BRIEF, "--train", "train.csv", "--user-groups", "labels.csv", "--slice", "plan=labels.csv", "--format", "csv"]
+    here = call(*given, cwd=folder)
+    there = call(*given, "--engine", "Ray", "--address", "ray://head:10001", "--parts", "7", cwd=folder)
+    assert there.stdout == here.stdout and "nDCG" in there.stdout and there.stderr == here.stderr
+    assert engines[0] == ("ray", "ray://head:10001") and engines[-1] == "stopped" and len(engines) == 4
+    for notes, model in zip(engines[1:], ("good", "poor")):
+        assert notes["parts"] == 7 and notes["name"] == model
+        files = {name: notes[name] for name in ("source", "truth", "train", "user_groups")} | notes["slices"]
+        assert {name: file.path.name for name, file in files.items()} == {
+            "source": f"{model}.csv",
+            "truth": "test.csv",
+            "train": "train.csv",
+            "user_groups": "labels.csv",
+            "plan": "labels.csv",
+        }
+
+
+def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
+    start = "models: {good: good.csv}\ndata: {truth: {path: test.csv, ratings: false}}\nevaluation: {metrics: nDCG@2}\n"
+    (folder / "run.yaml").write_text(f"{start}engine: {{name: spark, address: 'local[2]', parts: 3}}\n")
+    for flags, expected in (
+        ([], ("spark", "local[2]", 3)),
+        (["--parts", "5"], ("spark", "local[2]", 5)),
+        (["--engine", "spark", "--address", "local[1]"], ("spark", "local[1]", 3)),
+        (["--engine", "ray"], ("ray", None, None)),  # the address was one of Spark
+    ):
+        engines.clear()
+        call("evaluate", "run.yaml", *flags, cwd=folder)
+        assert (*engines[0], engines[1]["parts"]) == expected
+        assert "rating" not in engines[1]["truth"].columns
+    engines.clear()
+    call("evaluate", "run.yaml", "--engine", "none", cwd=folder)
+    assert engines == []
+    (folder / "run.yaml").write_text(f"{start}engine: sparc\n")
+    assert (
+        "run.yaml:4:9: engine: got 'sparc', expected one of ray, spark." in call("evaluate", "run.yaml", cwd=folder, code=2).stderr
+    )
+    (folder / "run.yaml").write_text(f"{start}engine: Spark\n")
+    call("evaluate", "run.yaml", cwd=folder)
+    assert engines[0] == ("spark", None)
+
+
+def test_spark_writes_its_values_per_user(folder, call, engines):
+    call(*BRIEF, "--engine", "none", "--out", "here", "--per-user", cwd=folder)
+    done = call(*BRIEF, "--engine", "spark", "--out", "there", "--per-user", cwd=folder)
+    assert "Written: there/good.json, there/poor.json, there/summary.csv (and values per user beside them)" in done.stdout
+    assert (folder / "there" / "good.per_user.parquet" / "_SUCCESS").exists()
+    names = ["good.json", "good.per_user.parquet", "poor.json", "poor.per_user.parquet", "summary.csv"]
+    assert sorted(path.name for path in (folder / "there").iterdir()) == names
+    for model in ("good", "poor"):
+        here, there = (weft.load_result(folder / where / f"{model}.json") for where in ("here", "there"))
+        assert there.per_user.equals(here.per_user.sort("user")) and there["nDCG@2"] == here["nDCG@2"]
+    assert "good against poor" in call("compare", "there/good.json", "there/poor.json", cwd=folder).stdout
+    # Never over those of another run, unless that is wanted.
+    engines.clear()
+    again = [*BRIEF, "--engine", "spark", "--out", "there", "--per-user"]
+    refused = call(*again, cwd=folder, code=2)
+    assert "there/good.per_user.parquet is there already; --overwrite replaces it" in refused.stderr and engines == []
+    call(*again, "--overwrite", "-m", "Precision@2", cwd=folder)
+    assert weft.load_result(folder / "there" / "good.json").per_user.columns[-1] == "Precision@2"
+    assert sorted(path.name for path in (folder / "there").iterdir()) == names
+    call(*BRIEF, "--engine", "spark", "--out", "here", "--per-user", "--overwrite", cwd=folder)
+    assert (folder / "here" / "good.per_user.parquet").is_dir()
+    refused = call(*BRIEF, "--out", "there", "--per-user", "--overwrite", cwd=folder, code=2)
+    assert "there/good.per_user.parquet is a folder, as Spark writes it" in refused.stderr
+
+
+def test_what_spark_could_not_write_is_not_left_behind(folder, call, engines, monkeypatch):
+    def elsewhere(self, place):
+        Path(place.removeprefix("file://")).mkdir()
+
+    given = [*BRIEF, "--engine", "spark", "--out", "there", "--per-user"]
+    monkeypatch.setattr(Table, "parquet", elsewhere)
+    assert "Give a folder that all machines share." in call(*given, cwd=folder, code=2).stderr
+    assert list((folder / "there").iterdir()) == []
+
+
+def test_tests_bring_the_values_of_spark_here(folder, call, engines):
+    text = "models: {good: good.csv, poor: poor.csv}\ndata: {truth: test.csv}\nengine: spark\nevaluation: {metrics: nDCG@2, %s}\n"
+    (folder / "run.yaml").write_text(text % "save_per_user: true, stat_significance: {paired_t_test: true}")
+    done = call("evaluate", "run.yaml", "--out", "there", cwd=folder)
+    assert "good against poor" in done.stdout and (folder / "there" / "good.per_user.parquet").is_file()
+    (folder / "run.yaml").write_text(text % "save_per_user: true")
+    assert all(result.per_user is not None for result in plan.run(load(folder / "run.yaml")))  # the session is over
+
+
+def test_an_engine_and_torchrun_are_one_too_many(folder, call, engines, monkeypatch):
+    monkeypatch.setenv(cli.TORCHRUN, "x")
+    monkeypatch.setattr(cli, "_processes", nullcontext)
+    done = call(*BRIEF, "--engine", "ray", cwd=folder, code=2)
+    assert "--engine ray: torchrun shares the users out already" in done.stderr and engines == []
+
+
+# ---------------------------------------------------------------------------------------------------------------- gates
 
 
 def test_gates_decide_the_exit_code(folder, call):

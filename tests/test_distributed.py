@@ -12,12 +12,14 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.utils.data import DistributedSampler
+from typer.testing import CliRunner
 
 import weft
 from everything import about
 from in_processes import in_processes
 from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed
 from test_states import EVERYTHING, SLICES, alike
+from weft import cli
 from weft.engines import distributed
 from weft.errors import SettingError, WeftError
 
@@ -177,24 +179,23 @@ def test_what_differs_stops_all(together, what):
 
 
 @pytest.mark.slow
-def test_the_command_under_torchrun(tmp_path):
-    examples = Path(__file__).parents[1] / "examples"
-    environment = {**os.environ, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
-    alone, shared = (
-        subprocess.run(
-            [
-                *(sys.executable, "-m", *start, "weft", "evaluate", str(examples / "evaluate.yaml")),
-                *("--out", str(tmp_path / name), "--report", str(tmp_path / name / "report.html")),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            env=environment,
-            cwd=tmp_path,
-        )
-        for name, start in (("one", ()), ("two", ("torch.distributed.run", "--nproc-per-node", "2", "-m")))
+def test_the_command_under_torchrun(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    example = str(Path(__file__).parents[1] / "examples" / "evaluate.yaml")
+    one, two = (
+        ["evaluate", example, "--out", str(tmp_path / name), "--report", str(tmp_path / name / "report.html")]
+        for name in ("one", "two")
     )
-    assert alone.returncode == shared.returncode == 0, shared.stderr
+    alone = CliRunner().invoke(cli.app, one, prog_name="weft")
+    shared = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "weft", *two],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert alone.exit_code == shared.returncode == 0, shared.stderr
     assert shared.stdout.replace("/two/", "/one/") == alone.stdout  # once, and the same
     assert all((tmp_path / name / "report.html").stat().st_size for name in ("one", "two"))
     for path in (tmp_path / "one").glob("*.json"):

@@ -288,6 +288,10 @@ def evaluate(
     report: options.Report = None,
     format: options.Format = "table",  # noqa: A002
     gate: options.Gates = None,
+    engine: options.Engine = None,
+    address: options.Address = None,
+    parts: options.Parts = None,
+    overwrite: options.Overwrite = False,
     debug: Debug = False,
 ) -> None:
     """Evaluate recommendation files: a table with intervals, result files, a report, gates for CI.
@@ -300,8 +304,9 @@ def evaluate(
       --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
     weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
     weft evaluate config.yaml --report report.html
+    weft evaluate config.yaml --engine spark --address spark://head:7077
     """
-    from weft.errors import one_of
+    from weft.errors import one_of, whole_number
 
     file_of_candidates = candidates_file(candidates)
     settings: dict[str, Any] = {
@@ -339,8 +344,14 @@ def evaluate(
     chosen = one_of("--format", format, options.FORMATS)
     reading = Reading(separator, header, ids, column or [])
     settings["slices"] = slices(slice, reading)
+    shared = {
+        "name": None if engine is None else one_of("--engine", engine, options.ENGINES),
+        "address": address,
+        "parts": None if parts is None else whole_number("--parts", parts),
+    }
     with _processes(), _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
-        _evaluate(config, flags, gate or [], chosen, out, report, said)
+        flags["engine"] = {name: value for name, value in shared.items() if value is not None} or None
+        _evaluate(config, flags, gate or [], chosen, out, report, said, overwrite=overwrite)
 
 
 @contextmanager
@@ -391,6 +402,8 @@ def _evaluate(
     out: Path | None,
     report: Path | None,
     said: Callable[[str], str],
+    *,
+    overwrite: bool,
 ) -> None:
     """Everything after the flags were read. `said` words what Weft says."""
     from weft.errors import SettingError
@@ -404,6 +417,11 @@ def _evaluate(
         from weft.report.tables import RESULT_FORMATS, save_all
 
         configuration = from_mapping(flags) if config is None else load(config, flags)
+        if configuration.engine is not None and TORCHRUN in os.environ:
+            raise SettingError(
+                f"--engine {configuration.engine.name}: torchrun shares the users out already. Leave torchrun out, or the engine "
+                "(--engine none)."
+            )
         out = out if out is not None else configuration.output
         report = report if report is not None else configuration.report
         if report is not None:
@@ -413,6 +431,8 @@ def _evaluate(
             _check_folder(out, f"--out {out}")
         elif configuration.evaluation.save_per_user:
             raise SettingError("--per-user (save_per_user) writes a table beside each result; say where with --out DIR.")
+        if out is not None and configuration.evaluation.save_per_user:
+            _check_tables(configuration, out, overwrite=overwrite)
         given = [gates.parse(text) for text in gate_texts]
         given_in_file = [gates.parse(text) for text in configuration.evaluation.gates]
         configuration = _with_metrics(configuration, [gate.plain_metric for gate in (*given_in_file, *given)])
@@ -423,11 +443,14 @@ def _evaluate(
         if _rank():  # the first one tells what all have found
             list(plan.results(configuration, evaluate=distributed_evaluate))
             return
-        run = plan.run(configuration, step, evaluate=distributed_evaluate)
-        results = list(run)
+        if configuration.engine is not None:
+            step(f"starting {configuration.engine.name}")
+        with plan.shared_out(configuration, distributed_evaluate) as evaluate:
+            run = plan.run(configuration, step, evaluate=evaluate)
+            results = list(run)
+            files = [] if out is None else save_all(results, out)
     for warning in run.warnings:
         print(f"warning: {said(warning)}", file=sys.stderr)
-    files = [] if out is None else save_all(results, out)
     if chosen == "table":
         _show_results(console, results, said)
     else:
@@ -437,7 +460,7 @@ def _evaluate(
     for comparison in run.comparisons:
         console.print()
         _show_comparison(console, comparison)
-    more = " (and values per user beside them)" if files and any(result.per_user is not None for result in results) else ""
+    more = " (and values per user beside them)" if files and configuration.evaluation.save_per_user else ""
     written = [f"{', '.join(map(str, files))}{more}"] if files else []
     if report is not None and run.subject is not None:
         written.append(str(_write_report(run.subject, report)))
@@ -459,6 +482,22 @@ def _check_folder(folder: Path, flag: str) -> None:
         raise InputError(f"{flag}: {there} is a file; give a folder.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{flag}: no permission to write to {there}.")
+
+
+def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool) -> None:
+    """Refuse folders of values per user that are in the way before anything is computed."""
+    from weft.errors import InputError
+    from weft.report.tables import places_of
+    from weft.result import place_beside
+
+    engine = configuration.engine
+    by_spark = engine is not None and engine.name == "spark"
+    by_spark = by_spark and configuration.report is None and not configuration.evaluation.tests  # these bring the values here
+    for place in (place_beside(one, "per_user") for one in places_of(list(configuration.models), folder)):
+        if by_spark and place.exists() and not overwrite:
+            raise InputError(f"--out {folder}: {place} is there already; --overwrite replaces it, or give another folder.")
+        if not by_spark and place.is_dir():
+            raise InputError(f"--out {folder}: {place} is a folder, as Spark writes it; remove it, or give another --out.")
 
 
 def _check_report(path: Path) -> None:

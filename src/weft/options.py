@@ -13,6 +13,7 @@ import typer
 PROFILES = ("warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn")
 TIES = ("index", "random", "expected", "pessimistic", "optimistic")
 TESTS = ("paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney")
+ENGINES = ("ray", "spark", "none")
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
 
@@ -40,6 +41,7 @@ def offer_metrics(incomplete: str) -> list[str]:
 
 _DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
 _SAMPLING, _UNCERTAINTY = "Candidates and sampling", "Uncertainty and slices"
+_RUNNING = "How it runs (never what comes out)"
 # What several commands take.
 Config = Annotated[
     Path | None,
@@ -204,8 +206,21 @@ Slices = Annotated[
         rich_help_panel=_UNCERTAINTY,
     ),
 ]
-BatchSize = Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_COUNTING)]
-Device = Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_COUNTING)]
+BatchSize = Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_RUNNING)]
+Device = Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_RUNNING)]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="Share the users out on ray or spark.", autocompletion=offer(*ENGINES), rich_help_panel=_RUNNING),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Of the engine's cluster, such as ray://head:10001 or spark://head:7077. Without it: this machine.",
+        rich_help_panel=_RUNNING,
+    ),
+]
+Parts = Annotated[int | None, typer.Option(help="Into how many parts an engine shares the users out.", rich_help_panel=_RUNNING)]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write NAME.json per model and summary.csv, together.", rich_help_panel=_OUTPUT),
@@ -213,6 +228,15 @@ Out = Annotated[
 PerUser = Annotated[
     bool,
     typer.Option("--per-user", help="Write values per user too, for weft compare.", show_default=False, rich_help_panel=_OUTPUT),
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace folders of values per user that Spark wrote before.",
+        show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 Report = Annotated[
     Path | None,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from weft.config import Configuration, FileSettings
-from weft.data.files import Table, read_table
+from weft.data.files import File, Table, read_table
 from weft.errors import InputError, SettingError
 from weft.report.subject import Subject
 from weft.result import Result
@@ -44,12 +46,17 @@ def run(
     begin: Callable[[str], None] = lambda what: None,
     *,
     progress: bool = False,
-    evaluate: Evaluate = evaluate,
+    evaluate: Evaluate | None = None,
 ) -> Outcome:
     """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for each model.
 
-    `evaluate`: `weft.evaluate`, or what takes its place where the work is shared out.
+    `evaluate`: what `shared_out` gives, or whatever else takes the place of `weft.evaluate`. Without it the engine of the
+    configuration, if it names one, runs for the time of the call, and values per user come here.
     """
+    if evaluate is None:
+        with shared_out(configuration) as shared:
+            outcome = run(configuration, begin, progress=progress, evaluate=shared)
+            return replace(outcome, results=tuple(map(_here, outcome.results)))
     found = list(results(configuration, begin, progress=progress, evaluate=evaluate))
     comparisons, warnings = _compare(configuration, found, begin)
     subject = None
@@ -64,34 +71,68 @@ def run(
     return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings), subject)
 
 
+@contextmanager
+def shared_out(configuration: Configuration, evaluate: Evaluate = evaluate) -> Iterator[Evaluate]:
+    """What evaluates on the engine of the configuration, which runs as long as this lasts; without an engine, `evaluate`."""
+    engine = configuration.engine
+    if engine is None:
+        yield evaluate
+    elif engine.name == "ray":
+        from weft.engines import ray
+
+        with ray.cluster(engine.address):
+            yield partial(ray.evaluate, parts=engine.parts)
+    else:
+        from weft.engines import spark
+
+        with spark.session(engine.address):
+            yield partial(spark.evaluate, parts=engine.parts)
+
+
 def results(
     configuration: Configuration,
     begin: Callable[[str], None] = lambda what: None,
     *,
     progress: bool = False,
-    evaluate: Evaluate = evaluate,
+    evaluate: Evaluate | None = None,
 ) -> Iterator[Result]:
-    """The result of each model, as soon as it is there; with values per user if they are to be saved, tested or reported."""
+    """The result of each model, as soon as it is there; with values per user if they are to be saved, tested or reported.
+
+    `evaluate` is that of `run`.
+    """
+    if evaluate is None:
+        with shared_out(configuration) as shared:
+            yield from map(_here, results(configuration, begin, progress=progress, evaluate=shared))
+        return
     refuse_incomplete(configuration)
     assert configuration.data is not None
-    begin("reading the data")
+    here = configuration.engine is None  # else, workers read what they evaluate
+    if here:
+        begin("reading the data")
     given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
-    data: dict[str, Any] = {name: _table(file, name) for name, file in given.items() if file is not None}
+    data: dict[str, Any] = {name: _table(file, name, read=here) for name, file in given.items() if file is not None}
     truth = data.pop("truth")
-    settings = configuration.evaluation.settings()
+    settings = configuration.evaluation.settings(read=here)
     if configuration.report is not None:
         settings |= {"per_user": True, "exposure": True}
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
         result = evaluate(
-            read_table(file.file(), f"models.{name}", use="lists"),
+            read_table(file.file(), f"models.{name}", use="lists") if here else file.file(),
             truth,
             **data,
             **settings,
             progress=progress,
             name=name,
         )
+        if configuration.report is not None or configuration.evaluation.tests:
+            result = _here(result)
         yield replace(result, provenance={**result.provenance, "configuration": configuration.plain(name)})
+
+
+def _here(result: Result) -> Result:
+    """The result with its values per user in this process, where an engine kept them."""
+    return result.collected() if hasattr(result, "collected") else result
 
 
 def refuse_incomplete(configuration: Configuration) -> None:
@@ -106,8 +147,10 @@ def refuse_incomplete(configuration: Configuration) -> None:
         raise SettingError("the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or give --metrics.")
 
 
-def _table(file: FileSettings, name: str) -> Table:
-    """What the file holds, read once for all models."""
+def _table(file: FileSettings, name: str, *, read: bool) -> Table | File:
+    """What the file holds, read once for all models; or the file, if it need not be read here."""
+    if not read and file.ratings:
+        return file.file()
     table = read_table(file.file(), name)
     if file.ratings:
         return table

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -257,11 +257,13 @@ class Result(Shown):
         write_whole(self.files(path))
         return path
 
-    def files(self, path: Path) -> dict[Path, Writer]:
-        """What `save` writes, for `write_whole`: so that the files of several results can be written together."""
-        start = f"{path.stem}." if path.suffix == ".json" else f"{path.name}-"
+    def files(self, path: Path, *, also: Collection[str] = ()) -> dict[Path, Writer]:
+        """What `save` writes, for `write_whole`: so that the files of several results can be written together.
+
+        `also`: tables that somebody else writes beside it.
+        """
         beside = {name: table for name in BESIDE if (table := getattr(self, name)) is not None}
-        document = self.to_dict() | {name: f"{start}{name}.parquet" for name in beside}
+        document = self.to_dict() | {name: place_beside(path, name).name for name in (*beside, *also)}
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         files: dict[Path, Writer] = {path.with_name(document[name]): table.write_parquet for name, table in beside.items()}
         return files | {path: lambda file: file.write(text.encode())}
@@ -346,6 +348,11 @@ def differences(one: Result, name: str, other: Result, other_name: str) -> list[
     return said
 
 
+def place_beside(path: Path, table: str) -> Path:
+    """Where a table about users stands whose result is written to `path`."""
+    return path.with_name(f"{path.stem}.{table}.parquet" if path.suffix == ".json" else f"{path.name}-{table}.parquet")
+
+
 def load_result(path: str | Path) -> Result:
     """Read what `Result.save` wrote."""
     path = Path(path)
@@ -401,7 +408,7 @@ def _read_beside(path: Path) -> pl.DataFrame | None:
     if not path.exists():
         return None
     try:
-        return pl.read_parquet(path)
+        return pl.read_parquet(path / "*.parquet", glob=True).sort("user") if path.is_dir() else pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again.") from None
 

@@ -24,8 +24,8 @@ __all__ = ["Configuration", "Data", "Evaluation", "FileSettings", "from_mapping"
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Configuration:
     """Read a YAML file. Paths in it are relative to its folder.
 
-    `overrides` has the same sections and wins over the file: `evaluation`, and `data` key by key, all others as a whole; new
-    `metrics` replace `complex_metrics` too. Paths in it are relative to the current folder.
+    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `engine` key by key, all others as a whole;
+    new `metrics` replace `complex_metrics` too. Paths in it are relative to the current folder.
     """
     document = read(path)
     _override(document, overrides or {})
@@ -76,6 +76,9 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
             kept = {key: value for key, value in (ours or {}).items() if _SAME.get(key, key) not in replaced}
             document.values[section] = kept | _copied(replaced)
             document.given |= {(section, key) for key in replaced}
+        elif section == "engine":
+            document.values[section] = _engine(ours, given)
+            document.given.add((section,))
         else:
             document.values[section] = _copied(given)
             document.given.add((section,))
@@ -87,6 +90,14 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
     for keys in document.given:
         if keys[0] in ("data", "models", "output", "report") or keys == ("evaluation", "slices"):
             _from_here(document.values, keys)
+
+
+def _engine(ours: Any, given: Mapping[str, Any]) -> Any:
+    """What the flags say of the engine, in what the file says of the same one."""
+    named = {"name": ours} if isinstance(ours, str) else ours
+    if isinstance(named, Mapping) and str(given.get("name", named.get("name"))).casefold() == str(named.get("name")).casefold():
+        return {**named, **given}
+    return dict(given)
 
 
 def _from_here(values: Any, keys: Keys) -> None:

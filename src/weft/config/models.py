@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weft.data.files import File
 
 PAGES = (".html", ".htm")  # how the name of a report ends
+ENGINES = ("ray", "spark")
 
 # ------------------------------------------------------------------------------------------------------- kinds of values
 
@@ -594,8 +595,11 @@ class Evaluation(Section):
         """The significance tests that are asked for."""
         return () if self.stat_significance is None else self.stat_significance.tests
 
-    def settings(self) -> dict[str, Any]:
-        """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores, truth, **section.settings())`."""
+    def settings(self, *, read: bool = True) -> dict[str, Any]:
+        """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores, truth, **section.settings())`.
+
+        `read`: whether files of slices are read here, rather than named.
+        """
         same = ("profile", "relevance_threshold", "mask_seen", "ties", "seed", "empty_users", "missing_lists", "duplicates")
         sampling: tuple[str, ...] = ("num_negatives", "negative_sampling") if self.strategy == "sampled" else ()
         sampling += ("neg_alpha",) if sampling and self.negative_sampling == "popularity" else ()
@@ -604,7 +608,9 @@ class Evaluation(Section):
         if self.save_per_user or self.tests:
             given["per_user"] = True
         if self.slices:
-            given["slices"] = {name: one.given(_reader(f"slices.{name}")) for name, one in self.slices.items()}
+            given["slices"] = {
+                name: one.given(_reader(f"slices.{name}") if read else FileSettings.file) for name, one in self.slices.items()
+            }
         return {"metrics": self.all_metrics, **({"top_k": self.top_k} if self.top_k else {}), **given}
 
 
@@ -617,6 +623,32 @@ def _reader(where: str) -> Callable[[FileSettings], Any]:
         return read_table(file.file(), where, use="user_groups")
 
     return read
+
+
+class Engine(Section):
+    """What the users are shared out on, if not on this process alone. Its name will do."""
+
+    name: Annotated[str, BeforeValidator(partial(_choice, allowed=lambda: ENGINES))] = Field(
+        description="The engine: ray or spark."
+    )
+    address: Text | None = Field(
+        default=None,
+        description="Of a running cluster, such as ray://head:10001 or spark://head:7077; without it, one on this machine.",
+    )
+    parts: Cutoff | None = Field(
+        default=None, description="Into how many parts users are shared out; never changes what comes out."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "name" not in given and given.keys() <= cls.model_fields.keys():
+            raise ValueError(f"no engine is named, but its {' and '.join(given)}; add the name (--engine), {' or '.join(ENGINES)}.")
+        return {"name": given} if isinstance(given, str) else given
+
+    @classmethod
+    def _expected(cls) -> str:
+        return f"{' or '.join(ENGINES)}, or a mapping with {', '.join(cls.model_fields)}"
 
 
 def _placed(written: str, info: ValidationInfo) -> Path:
@@ -639,6 +671,9 @@ class Configuration(Section):
     report: Path | None = Field(
         default=None, description="The file for the report, an HTML page; relative to the folder of the YAML file."
     )
+    engine: Engine | None = Field(
+        default=None, description="Ray or Spark, to share the users out on; never changes what comes out. 'none': this process."
+    )
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
     @property
@@ -652,6 +687,12 @@ class Configuration(Section):
         if not isinstance(given, Mapping):
             raise ValueError(f"got {show(given)}, expected a name and a file for each model, such as {{als: als.parquet}}.")
         return given
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _no_engine(cls, given: Any) -> Any:
+        named = given["name"] if isinstance(given, Mapping) and given.keys() == {"name"} else given
+        return None if isinstance(named, str) and named.casefold() == "none" else given
 
     @field_validator("output", mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.config.models import CHOICES, Configuration, roles
+from weft.config.models import CHOICES, ENGINES, Configuration, roles
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -45,6 +45,13 @@ def schema() -> dict[str, Any]:
         "title": "Slice",
         "description": groups.pop("description"),
         "anyOf": [short, {"$ref": "#/$defs/FileSettings"}, groups],
+    }
+    engine = sections["Engine"]
+    engine["properties"]["name"] = {**_kept(engine["properties"]["name"]), "enum": list(ENGINES)}
+    sections["Engine"] = {
+        "title": "Engine",
+        "description": engine.pop("description"),
+        "anyOf": [{"enum": [*ENGINES, "none"], "title": "Name", "description": "The engine, on this machine."}, engine],
     }
     anything = {"patternProperties": {"^x-": {"description": "Whatever is to be named by an anchor; it is not read."}}}
     return {"$schema": _DRAFT, **made, "title": "Weft configuration", **anything}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
+import tempfile
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from weft.errors import InputError
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.names import print_cell
-from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, schema_of, write_whole
+from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, place_beside, schema_of, write_whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,12 +156,15 @@ SLICES_FILE = "slices.csv"
 def save_all(results: Sequence[Result], folder: Path) -> list[Path]:
     """Write each result as NAME.json, its values per user, if kept, beside it, and `summary.csv`: all of them, or none.
 
-    The files of the results come first in the answer, in order, then the summary, then `slices.csv` if there are slices.
+    The files of the results come first in the answer, in order, then the summary, then `slices.csv` if there are slices. Values per
+    user that are in Spark are written by Spark, as folders in the place of files; what stood in their place is replaced.
     """
-    places = [folder / f"{name}.json" for name in file_names([result.name for result in results])]
+    places = places_of([result.name for result in results], folder)
+    kept = {place: getattr(result, "per_user_table", None) for result, place in zip(results, places)}
+    in_spark = {place: table for place, table in kept.items() if table is not None}
     files: dict[Path, Writer] = {}
     for result, place in zip(results, places):
-        files |= result.files(place)
+        files |= result.files(place, also=["per_user"] if place in in_spark else [])
     text = to_csv(results)
     files[folder / SUMMARY_FILE] = lambda file: file.write(text.encode())
     places.append(folder / SUMMARY_FILE)
@@ -165,8 +172,39 @@ def save_all(results: Sequence[Result], folder: Path) -> list[Path]:
         of_groups = slices_to_csv(results)
         files[folder / SLICES_FILE] = lambda file: file.write(of_groups.encode())
         places.append(folder / SLICES_FILE)
-    write_whole(files)
+    with _written_by_spark({place_beside(place, "per_user"): table for place, table in in_spark.items()}):
+        write_whole(files)
     return places
+
+
+def places_of(names: Sequence[str], folder: Path) -> list[Path]:
+    """Where the results of these models are written."""
+    return [folder / f"{name}.json" for name in file_names(names)]
+
+
+@contextmanager
+def _written_by_spark(tables: Mapping[Path, Any]) -> Iterator[None]:
+    """Tables of Spark, as folders of Parquet: in their places when all is well behind the block, or nowhere."""
+    written: dict[Path, Path] = {}
+    try:
+        for place, table in tables.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            written[place] = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name[:40]}.")) / place.name
+            table.write.parquet(f"file://{written[place].absolute()}")
+            if not any(written[place].glob("*.parquet")):
+                raise InputError(
+                    f"{place}: Spark wrote the values per user, but they are not here: each machine wrote to a disk of its own. "
+                    "Give a folder that all machines share."
+                )
+        yield
+        for place, folder in written.items():
+            if place.is_dir():
+                shutil.rmtree(place)
+            place.unlink(missing_ok=True)
+            folder.rename(place)
+    finally:
+        for folder in written.values():
+            shutil.rmtree(folder.parent)
 
 
 # Names that mean a device on Windows, whatever follows the first dot.
