@@ -147,7 +147,7 @@ class _Job:
         together.check(arguments, has_lists=self.has_lists, engine="Ray")
         for name in ("items", "item_clusters", "item_features"):
             if is_dataset(arguments[name]):
-                arguments[name] = brought_here(arguments[name])
+                arguments[name] = brought_here(arguments[name], name)
         for argument, given in self._given():
             self._add(argument, given)
         if isinstance(source, Factors):
@@ -164,6 +164,7 @@ class _Job:
             return self._evaluate(RayParts(opening, by_user))
         self.arguments = {**arguments, "source": None}  # the parts have it
         if isinstance(source, Factors):
+            self.arguments["name"] = arguments["name"] or source.kind
             if arguments["users"] is None:
                 wheres = {name: origin.where for name, origin in self.origins.items() if name in ("truth", "train")}
                 refuse_other_rows(RayParts(opening, by_user), len(self.frames["users"]), wheres)
@@ -180,8 +181,19 @@ class _Job:
         result, answers = together.evaluate(parts, self.origins, self.arguments, engine="ray")
         if not self.arguments["per_user"]:
             return result
-        per_user, labels = together.collect(answers)
+        per_user, labels = map(self._in_order, together.collect(answers))
         return replace(result, per_user=per_user, user_labels=labels)
+
+    def _in_order(self, table: pl.DataFrame | None) -> pl.DataFrame | None:
+        """Users who were named, in the order in which they were."""
+        if table is None or "users" not in self.frames:
+            return table
+        order = self.frames["users"].with_row_index("weft row")
+        return (
+            table.join(order, on="user", how="left", maintain_order="left")
+            .sort("weft row", nulls_last=True, maintain_order=True)
+            .drop("weft row")
+        )
 
     def _add_rows(self, source: Factors) -> None:
         """The users and items of factors, where they are not named: row numbers."""

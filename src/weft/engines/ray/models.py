@@ -14,7 +14,20 @@ import torch
 
 from weft.data.recommendations import are_lists
 from weft.engines.parts import Part
-from weft.engines.ray.parts import RETRIES, Packed, RayParts, from_arrow, joined, own_errors, sent, settle, with_source
+from weft.engines.ray.parts import (
+    RETRIES,
+    Failed,
+    Packed,
+    RayParts,
+    all_right,
+    attempted,
+    from_arrow,
+    joined,
+    own_errors,
+    sent,
+    settle,
+    with_source,
+)
 from weft.engines.ray.tables import by_part, stamp_of_hashes
 from weft.errors import InputError
 from weft.sources import Factors, Model, open_source
@@ -30,15 +43,18 @@ class _Worker:
     def __init__(self) -> None:
         self._model: Any = None
 
-    def work(self, model: list[Any], work: Packed, opening: Packed, *pieces: Any) -> tuple[None, Packed]:
-        """Do something with a part. `model`: a reference to it, or the actor to ask."""
-        settle()
-        part = opening.open()(*pieces)
-        return None, Packed.of(work.open()(replace(part, source=self._opened(model)) if isinstance(part, Part) else part))
+    def work(self, *given: Any) -> tuple[Failed | None, Packed | Failed]:
+        """Do something with a part."""
+        found = attempted(self._worked, *given)
+        return found if isinstance(found, Failed) else None, found
 
-    def join(self, join: Packed, *found: Packed) -> Packed:
+    def _worked(self, model: list[Any], work: Packed, opening: Packed, *pieces: Any) -> Packed:
+        part = opening.open()(*pieces)
+        return Packed.of(work.open()(replace(part, source=self._opened(model)) if isinstance(part, Part) else part))
+
+    def join(self, *given: Any) -> Packed | Failed:
         """Put some results together."""
-        return joined(join, *found)
+        return joined(*given)
 
     def number_of_items(self, model: list[Any], users: Any) -> int:
         """How many columns the model answers with."""
@@ -47,7 +63,7 @@ class _Worker:
         return Model(self._opened(model)).probe(0, len(ids), ids)
 
     def _opened(self, model: list[Any]) -> Any:
-        """The model. Not made in the constructor: what that raises does not come to the driver as it is."""
+        """The model, from a reference to it, or the actor to ask. Not in the constructor: what that raises does not come back."""
         import ray
 
         if self._model is None:
@@ -120,7 +136,7 @@ class Pool:
         import ray
 
         ready, _ = ray.wait(list(busy), num_returns=1, fetch_local=False)
-        ray.get(ready)
+        all_right(ready)
         return [busy.pop(done) for done in ready]
 
     def join(self, join: Any, found: Sequence[Any], number: int) -> Any:

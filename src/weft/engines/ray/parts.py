@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,16 +64,66 @@ def sent(value: Any) -> Any:
         ) from error
 
 
-def _work(work: Packed, opening: Packed, *pieces: Any) -> tuple[None, Packed]:
-    """Do something with a part. The first of the two things that come back says that it is done."""
+@dataclass(frozen=True)
+class Failed:
+    """What was raised in a task, as a value: Ray itself would log it for every task that has failed, and for every one behind it."""
+
+    pickled: bytes
+    traceback: str
+
+    def again(self) -> Exception:
+        """The same here."""
+        error: Exception = pickle.loads(self.pickled)
+        if not isinstance(error, WeftError):
+            error.add_note(f"In a worker of Ray:\n{self.traceback}")
+        return error
+
+
+def attempted(task: Callable[..., S], *given: Any) -> S | Failed:
+    """What comes of a task, or of one that it needs, if that has failed."""
+    from ray import cloudpickle
+
     settle()
-    return None, Packed.of(work.open()(opening.open()(*pieces)))
+    if failed := next((one for one in given if isinstance(one, Failed)), None):
+        return failed
+    try:
+        return task(*given)
+    except Exception as error:
+        told = "".join(traceback.format_exception(error))
+        try:
+            pickled = cloudpickle.dumps(error)  # type: ignore[no-untyped-call]
+            pickle.loads(pickled)
+        except Exception:  # it cannot travel
+            pickled = pickle.dumps(EngineError(f"{type(error).__name__}: {error}"))
+        return Failed(pickled, told)
 
 
-def joined(join: Packed, *found: Packed) -> Packed:
+def _work(*given: Any) -> tuple[Failed | None, Packed | Failed]:
+    """Do something with a part. The first of the two things that come back says whether it is done."""
+    found = attempted(_worked, *given)
+    return found if isinstance(found, Failed) else None, found
+
+
+def _worked(work: Packed, opening: Packed, *pieces: Any) -> Packed:
+    return Packed.of(work.open()(opening.open()(*pieces)))
+
+
+def joined(*given: Any) -> Packed | Failed:
     """Put some results together."""
-    settle()
+    return attempted(_joined, *given)
+
+
+def _joined(join: Packed, *found: Packed) -> Packed:
     return Packed.of(join.open()([one.open() for one in found]))
+
+
+def all_right(done: list[Any]) -> None:
+    """Fetch whether some tasks are done; raises what they raised."""
+    import ray
+
+    for failed in ray.get(done):
+        if failed is not None:
+            raise failed.again()
 
 
 def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Part:
@@ -115,8 +166,11 @@ class RayParts(Parts[T_co]):
                     for number, few in enumerate(some)
                 ]
                 if len(found) == 1:
-                    one: S = ray.get(found[0]).open()
-                    return one
+                    one = ray.get(found[0])
+                    if isinstance(one, Failed):
+                        raise one.again()
+                    result: S = one.open()
+                    return result
 
     def release(self) -> None:
         self._pieces.clear()
@@ -135,7 +189,7 @@ class RayParts(Parts[T_co]):
             try:
                 while pending:
                     ready, pending = ray.wait(pending, num_returns=1, fetch_local=False)
-                    ray.get(ready)
+                    all_right(ready)
             except BaseException:
                 for done in pending:  # nobody waits for them
                     ray.cancel(done)
@@ -146,7 +200,7 @@ class RayParts(Parts[T_co]):
 @contextmanager
 def own_errors() -> Iterator[None]:
     """What was raised inside a task is raised here as what it is."""
-    from ray.exceptions import RayError, RayTaskError
+    from ray.exceptions import ActorDiedError, OutOfMemoryError, RayError, RayTaskError, WorkerCrashedError
 
     try:
         yield
@@ -158,7 +212,9 @@ def own_errors() -> Iterator[None]:
             raise cause from None
         if isinstance(cause, Exception) and not isinstance(cause, RayError):
             raise cause from error
-        raise EngineError(f"Ray could not do it, tried {RETRIES + 1} times: {first_line(cause or error)}.") from error
+        died = isinstance(cause, (WorkerCrashedError, ActorDiedError, OutOfMemoryError))
+        what = "a worker died each time that this was tried" if died else "Ray could not go on"
+        raise EngineError(f"{what}: {first_line(cause or error)}.") from error
 
 
 def settle() -> None:
