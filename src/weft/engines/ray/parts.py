@@ -66,7 +66,7 @@ def sent(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Failed:
-    """What was raised in a task, as a value: Ray itself would log it for every task that has failed, and for every one behind it."""
+    """What was raised in a task, as a value: Ray itself would log it for every task that fails, and for every one behind it."""
 
     pickled: bytes
     traceback: str
