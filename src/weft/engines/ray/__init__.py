@@ -131,7 +131,7 @@ class _Job:
         if not self.handles and not is_dataset(source):
             refuse_source(source)
         self.has_lists = not self.handles and not isinstance(source, type) and (is_dataset(source) or are_lists(source))
-        available = ray.cluster_resources()
+        available: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         self.cpus = max(1, int(available.get("CPU", 1)))
         if gpus and available.get("GPU", 0) < gpus:
             raise SettingError(f"gpus_per_worker={gpus:g}, but Ray has {available.get('GPU', 0):g} GPUs.")
@@ -147,7 +147,7 @@ class _Job:
         together.check(arguments, has_lists=self.has_lists, engine="Ray")
         for name in ("items", "item_clusters", "item_features"):
             if is_dataset(arguments[name]):
-                arguments[name] = brought_here(arguments[name])
+                arguments[name] = brought_here(arguments[name], name)
         for argument, given in self._given():
             self._add(argument, given)
         if isinstance(source, Factors):
@@ -164,8 +164,9 @@ class _Job:
             return self._evaluate(RayParts(opening, by_user))
         self.arguments = {**arguments, "source": None}  # the parts have it
         if isinstance(source, Factors):
+            self.arguments["name"] = arguments["name"] or source.kind
             if arguments["users"] is None:
-                wheres = {name: self.origins[name].where for name in ("truth", "train") if name in self.origins}
+                wheres = {name: origin.where for name, origin in self.origins.items() if name in ("truth", "train")}
                 refuse_other_rows(RayParts(opening, by_user), len(self.frames["users"]), wheres)
             return self._evaluate(with_factors(source, self.frames["users"], opening, by_user, self.gpus))
         pool = Pool(source, self.handles, min(self.workers, parts), self.gpus)
@@ -180,15 +181,26 @@ class _Job:
         result, answers = together.evaluate(parts, self.origins, self.arguments, engine="ray")
         if not self.arguments["per_user"]:
             return result
-        per_user, labels = together.collect(answers)
+        per_user, labels = map(self._in_order, together.collect(answers))
         return replace(result, per_user=per_user, user_labels=labels)
+
+    def _in_order(self, table: pl.DataFrame | None) -> pl.DataFrame | None:
+        """Users who were named, in the order in which they were."""
+        if table is None or "users" not in self.frames:
+            return table
+        order = self.frames["users"].with_row_index("weft row")
+        return (
+            table.join(order, on="user", how="left", maintain_order="left")
+            .sort("weft row", nulls_last=True, maintain_order=True)
+            .drop("weft row")
+        )
 
     def _add_rows(self, source: Factors) -> None:
         """The users and items of factors, where they are not named: row numbers."""
         import polars as pl
 
         if "users" not in self.frames:
-            self.frames["users"] = pl.DataFrame({"user": pl.int_range(source.num_users, dtype=pl.Int64, eager=True)})
+            self.frames["users"] = pl.DataFrame({"user": pl.int_range(source.num_users or 0, dtype=pl.Int64, eager=True)})
             self.origins["users"] = Origin("users=", columns=("user",))
         if len(self.frames["users"]) != source.num_users:
             number = len(self.frames["users"])

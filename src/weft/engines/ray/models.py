@@ -14,7 +14,20 @@ import torch
 
 from weft.data.recommendations import are_lists
 from weft.engines.parts import Part
-from weft.engines.ray.parts import RETRIES, Packed, RayParts, from_arrow, own_errors, settle, with_source
+from weft.engines.ray.parts import (
+    RETRIES,
+    Failed,
+    Packed,
+    RayParts,
+    all_right,
+    attempted,
+    from_arrow,
+    joined,
+    own_errors,
+    sent,
+    settle,
+    with_source,
+)
 from weft.engines.ray.tables import by_part, stamp_of_hashes
 from weft.errors import InputError
 from weft.sources import Factors, Model, open_source
@@ -27,27 +40,39 @@ if TYPE_CHECKING:
 class _Worker:
     """An actor that holds the model: unpickled, constructed, or another actor that is asked."""
 
-    def __init__(self, model: Packed | None, handle: Any) -> None:
-        self._packed, self._handle, self._model = model, handle, None
+    def __init__(self) -> None:
+        self._model: Any = None
 
-    def _source(self) -> Any:
-        """The model. Not made in the constructor: what an actor's constructor raises does not come to the driver as it is."""
-        if self._model is None:
-            if self._packed is None:
-                self._model = _Asked(self._handle)
-            else:
-                model = self._packed.open(writable=True)  # scores may be views of it, and seen items are hidden in place
-                self._model = model() if isinstance(model, type) else model
-        return self._model
+    def work(self, *given: Any) -> tuple[Failed | None, Packed | Failed]:
+        """Do something with a part."""
+        found = attempted(self._worked, *given)
+        return found if isinstance(found, Failed) else None, found
 
-    def work(self, work: Packed, opening: Packed, *pieces: Any) -> tuple[None, Any]:
-        settle()
-        return None, work.open()(replace(opening.open()(*pieces), source=self._source()))
+    def _worked(self, model: list[Any], work: Packed, opening: Packed, *pieces: Any) -> Packed:
+        part = opening.open()(*pieces)
+        return Packed.of(work.open()(replace(part, source=self._opened(model)) if isinstance(part, Part) else part))
 
-    def number_of_items(self, users: Any) -> int:
+    def join(self, *given: Any) -> Packed | Failed:
+        """Put some results together."""
+        return joined(*given)
+
+    def number_of_items(self, model: list[Any], users: Any) -> int:
+        """How many columns the model answers with."""
         settle()
         ids = from_arrow(users)["user"]
-        return Model(self._source()).probe(0, len(ids), ids)
+        return Model(self._opened(model)).probe(0, len(ids), ids)
+
+    def _opened(self, model: list[Any]) -> Any:
+        """The model, from a reference to it, or the actor to ask. Not in the constructor: what that raises does not come back."""
+        import ray
+
+        if self._model is None:
+            if isinstance(model[0], ray.actor.ActorHandle):
+                self._model = _Asked(model[0])
+            else:
+                opened = ray.get(model[0]).open()
+                self._model = opened() if isinstance(opened, type) else opened
+        return self._model
 
 
 class _Asked:
@@ -81,14 +106,16 @@ class Pool:
     def __init__(self, source: Any, handles: Sequence[Any], workers: int, gpus: float) -> None:
         import ray
 
-        model = None if handles else Packed.of(source)
-        # They hold no CPU while they live (as actors do by default): whatever else is to be done never waits for them to end.
-        kind = ray.remote(max_restarts=-1, max_task_retries=RETRIES, num_gpus=gpus, scheduling_strategy="SPREAD")(_Worker)
-        self._actors = [kind.remote(model, handles[number % len(handles)] if handles else None) for number in range(workers)]
+        # They hold no CPU while they live, as actors that do not say what they need: nothing waits for a CPU until they end.
+        needs: dict[str, Any] = {"num_gpus": gpus, "num_cpus": 0} if gpus else {}
+        options: Any = {"max_restarts": -1, "max_task_retries": RETRIES, "scheduling_strategy": "SPREAD", **needs}
+        kind: Any = ray.remote(**options)(_Worker)
+        # The model comes with every call, for an actor that had to start again; in a list, so that it is fetched only then.
+        models = list(handles) or [sent(source)]
+        self._actors = [(kind.remote(), [models[number % len(models)]]) for number in range(workers)]
 
     def start(self, work: Any, opening: Any, parts: Sequence[tuple[Any, ...]]) -> list[Any]:
         """References to what comes of each part, when all are done. While an actor works, the next part's pieces come to it."""
-
         found: list[Any] = []
         busy: dict[Any, Any] = {}
         free = [*self._actors, *self._actors]
@@ -96,9 +123,9 @@ class Pool:
             for pieces in parts:
                 if not free:
                     free = self._freed(busy)
-                actor = free.pop(0)
-                done, one = actor.work.options(num_returns=2).remote(work, opening, *pieces)
-                busy[done] = actor
+                actor, model = free.pop(0)
+                done, one = actor.work.options(num_returns=2).remote(model, work, opening, *pieces)
+                busy[done] = actor, model
                 found.append(one)
             while busy:
                 self._freed(busy)
@@ -109,19 +136,28 @@ class Pool:
         import ray
 
         ready, _ = ray.wait(list(busy), num_returns=1, fetch_local=False)
-        ray.get(ready)
+        all_right(ready)
         return [busy.pop(done) for done in ready]
 
+    def join(self, join: Any, found: Sequence[Any], number: int) -> Any:
+        """A reference to some results, put together by one of the actors: other processes would have to be started for it."""
+        actor, _ = self._actors[number % len(self._actors)]
+        return actor.join.remote(join, *found)
+
     def number_of_items(self, users: Any) -> int:
+        """How many columns the model answers with."""
         import ray
 
+        actor, model = self._actors[0]
         with own_errors():
-            return int(ray.get(self._actors[0].number_of_items.remote(users)))
+            number: int = ray.get(actor.number_of_items.remote(model, users))
+        return number
 
     def end(self) -> None:
+        """The model is not needed any more."""
         import ray
 
-        for actor in self._actors:
+        for actor, _ in self._actors:
             ray.kill(actor)
 
 

@@ -13,7 +13,7 @@ from weft.data.files import File
 from weft.data.parts import find_files
 from weft.engines.inputs import roles
 from weft.engines.parts import Origin
-from weft.engines.ray.parts import RETRIES, first_line, from_arrow, own_errors, settle, to_arrow
+from weft.engines.ray.parts import RETRIES, Failed, attempted, first_line, from_arrow, own_errors, settle, to_arrow
 from weft.errors import EngineError, InputError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Reading:
         found = []
         for span in spans:
             try:
-                frame = _scan(span.path).slice(span.first, span.rows).select(dict.fromkeys(self.columns.values())).collect()
+                frame = _scan(span.path).slice(span.first, span.rows).select(*dict.fromkeys(self.columns.values())).collect()
             except (OSError, pl.exceptions.PolarsError) as error:
                 raise InputError(
                     f"{self.where}: a task of Ray cannot read {span.path}: {first_line(error)}. Files must be visible on every "
@@ -157,16 +157,20 @@ def _scan(path: str) -> pl.LazyFrame:
 
 
 def split(reading: Reading, spans: Sequence[Span], parts: int, stamp: int, *blocks: Any) -> Any:
-    """Read some rows, and give each part those of its users: an Arrow table each."""
-    settle()
+    """Read some rows, and give each part those of its users: an Arrow table each, or what went wrong."""
+    pieces = attempted(_split, reading, spans, parts, stamp, *blocks)
+    pieces = [pieces] * parts if isinstance(pieces, Failed) else pieces
+    return pieces if parts > 1 else pieces[0]
+
+
+def _split(reading: Reading, spans: Sequence[Span], parts: int, stamp: int, *blocks: Any) -> list[Any]:
     import polars as pl
 
     if spans:
         frame = reading.of_spans(spans)
     else:
         frame = pl.concat([reading.canonical(from_arrow(block), f"{reading.where}, row") for block in blocks])
-    pieces = [to_arrow(piece) for piece in by_part(frame, parts, stamp)]
-    return pieces if parts > 1 else pieces[0]
+    return [to_arrow(piece) for piece in by_part(frame, parts, stamp)]
 
 
 def by_part(frame: pl.DataFrame, parts: int, stamp: int) -> list[pl.DataFrame]:
@@ -188,7 +192,8 @@ def stamp_of_hashes() -> int:
     """By which two machines see that they hash alike."""
     import polars as pl
 
-    return int(pl.Series([-1, 0, 1, 2**40]).hash(0).sum() ^ pl.Series(["", "weft", "a longer text, and é"]).hash(0).sum())
+    hashes = [*pl.Series([-1, 0, 1, 2**40]).hash(0), *pl.Series(["", "weft", "a longer text, and é"]).hash(0)]
+    return sum(number * hashed for number, hashed in enumerate(hashes, start=1))
 
 
 def head(reading: Reading, spans: Sequence[Span], *blocks: Any) -> Any:
@@ -209,12 +214,16 @@ def is_dataset(given: Any) -> bool:
     return any(kind.__name__ == "Dataset" and kind.__module__.startswith("ray.data") for kind in type(given).__mro__)
 
 
-def brought_here(dataset: Any) -> pl.DataFrame:
-    """All rows of a Dataset that is small."""
+def brought_here(dataset: Any, argument: str) -> pl.DataFrame | pl.Series:
+    """All rows of a Dataset that is small; of items, their ids."""
     import polars as pl
     import ray
 
-    return pl.concat([from_arrow(block) for block in ray.get(dataset.to_arrow_refs())])
+    frame = pl.concat([from_arrow(block) for block in ray.get(dataset.to_arrow_refs())])
+    if argument != "items":
+        return frame
+    found, _ = roles(frame.columns, argument, f"{argument} (a Ray Dataset)")
+    return frame[found["item"]].unique(maintain_order=True)
 
 
 def parquet_files(file: File, argument: str) -> list[str]:
