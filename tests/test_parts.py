@@ -65,7 +65,9 @@ def both(source, truth, parts=3, **settings):
 
 
 def test_more_parts_than_users():
-    both(LISTS, TRUTH, 100, metrics=["nDCG", "Gini", "UserMADRanking"], top_k=[3, 8], train=TRAIN, user_groups=GROUPS, slices=SLICES)
+    both(
+        LISTS, TRUTH, 100, metrics=["nDCG", "Gini", "UserMADRanking"], top_k=[3, 8], train=TRAIN, user_groups=GROUPS, slices=SLICES
+    )
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -177,6 +179,19 @@ def test_ids_that_are_text():
     )
 
 
+@pytest.mark.parametrize("labels", [(1, 2.5, None), (True, False, None), (1, 2.0, 3), (np.int32(4), np.int32(5), None)])
+def test_labels_of_any_kind(labels):
+    groups = {user: labels[user % 3] for user in range(USERS)}
+    both(
+        LISTS,
+        TRUTH,
+        metrics=["UserMADRanking", "nDCG"],
+        top_k=5,
+        user_groups=groups,
+        slices={"g": pl.DataFrame({"user": list(groups), "label": [str(label) for label in groups.values()]})},
+    )
+
+
 def test_dicts_name_users_without_items():
     lists = {"ann": ["tea", "rye"], "bob": [], "cyd": ["oat"]}
     truth = {"ann": {"rye": 2}, "bob": ["tea"], "dan": [], "eve": ["oat"]}
@@ -266,6 +281,7 @@ def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
         ({"train": np.ones((3, 3))}, "train is a matrix"),
         ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps something of every row"),
         ({"user_groups": ["a", "b"]}, "in no order"),
+        ({"user_groups": {1: "a", 2: 3}}, "numbers and words as labels, such as 3 and 'a'"),
     ],
 )
 def test_what_cannot_run_is_said_before(settings, words):

@@ -86,26 +86,31 @@ def _held_labels(given: Any, argument: str) -> pl.DataFrame:
     """Labels of users as rows (user, label)."""
     import polars as pl
 
+    names: Any
     if isinstance(given, Mapping):
-        names, labels = list(given), list(given.values())
+        names = list(given)
     elif type(given).__module__.partition(".")[0] == "pandas" and type(given).__name__ == "Series":
-        names, labels = given.index.tolist(), given.tolist()
+        names = given.index.tolist()
     elif hasattr(given, "columns"):
-        found, _ = roles([str(name) for name in given.columns], argument, argument)
-        frame = given.collect() if hasattr(given, "collect") else given
-        real = {str(name): name for name in frame.columns}
-        names, labels = (frame[real[found[role]]].to_list() for role in ("user", "label"))
+        given = given.collect() if hasattr(given, "collect") else given
+        real = {str(name): name for name in given.columns}
+        names = given[real[roles(list(real), argument, argument)[0]["user"]]].to_list()
     else:
         raise InputError(
             f"{argument} is a {type(given).__name__}, but where users lie in parts they are in no order; give {{id: label}}, or a "
             "frame with a column of ids and one of labels."
         )
-    ids = id_series(names, "user", argument)
-    kinds = {type(label) for label in labels if label is not None}
-    if kinds - {str, int, float, bool}:
-        read_labels(given, argument, Vocabulary.found("user", [ids], origin=argument), in_order=0)  # says what is wrong
-        labels = [getattr(label, "item", lambda label=label: label)() for label in labels]
-    return pl.DataFrame({"user": ids, "label": pl.Series(labels, strict=not kinds <= {int, float})})
+    users = Vocabulary.found("user", [id_series(names, "user", argument)], origin=argument)
+    labels = read_labels(given, argument, users, in_order=0)
+    numbers, words = ([name for name in labels.names if isinstance(name, str) is is_word] for is_word in (False, True))
+    if numbers and words:
+        raise InputError(
+            f"{argument} has numbers and words as labels, such as {numbers[0]!r} and {words[0]!r}; where users lie in parts labels "
+            f"are all of one kind. Write {str(numbers[0])!r}."
+        )
+    codes = labels.codes.values.numpy()
+    found = pl.Series([*labels.names, None], strict=False).gather(np.where(codes < 0, len(labels.names), codes))
+    return pl.DataFrame({"user": users.ids, "label": found})
 
 
 def _plain(column: pl.Series) -> pl.Series:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from weft.data import Vocabulary
+from weft.data.files import File, Table
+from weft.errors import InputError, WeftError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -12,6 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
+_FEW = 3  # rows that a message shows
 
 
 @dataclass(frozen=True)
@@ -59,17 +65,92 @@ class Parts(Protocol[T_co]):
         ...
 
 
+# -------------------------------------------------------------------------------------------------------- errors as values
+
+
 @dataclass(frozen=True)
-class Held(Generic[T]):
-    """Parts that are in this process: for tests, and for what an engine has to merge at the end."""
+class Failure:
+    """What is wrong in a part, on its way to the caller. `others`: how many other parts have failed too."""
 
-    parts: list[T]
+    kind: type[WeftError]
+    message: str
+    others: int = 0
 
-    def keep(self, work: Callable[[T], S]) -> Held[S]:
-        return Held([work(part) for part in self.parts])
+    def error(self) -> WeftError:
+        more = f"\nSo have {self.others:,} other parts of the users; theirs are not shown." if self.others else ""
+        return self.kind(self.message + more)
 
-    def merged(self, work: Callable[[T], S], join: Callable[[list[S]], S]) -> S:
-        return join([work(part) for part in self.parts])
 
-    def release(self) -> None:
-        self.parts.clear()
+def _or_failure(work: Callable[[T], S], part: T | Failure) -> S | Failure:
+    if isinstance(part, Failure):
+        return part
+    try:
+        return work(part)
+    except WeftError as error:
+        return Failure(type(error), str(error))
+
+
+def _joined(join: Callable[[list[S]], S], parts: list[S | Failure]) -> S | Failure:
+    failures = sorted((part for part in parts if isinstance(part, Failure)), key=lambda failure: failure.message)
+    if failures:
+        others = sum(failure.others + 1 for failure in failures) - 1
+        return replace(failures[0], others=others)
+    return join(list(parts))  # type: ignore[arg-type]
+
+
+def merged(parts: Parts[Any], work: Callable[[Any], S], join: Callable[[list[S]], S]) -> S:
+    """What comes of this work in all parts, as one. What is wrong in one of them is raised here."""
+    found: S | Failure = parts.merged(partial(_or_failure, work), partial(_joined, join))
+    if isinstance(found, Failure):
+        raise found.error()
+    return found
+
+
+def kept(parts: Parts[Any], work: Callable[[Any], Any]) -> Parts[Any]:
+    """What comes of this work stays in the parts; what is wrong there is raised by `merged`."""
+    return parts.keep(partial(_or_failure, work))
+
+
+# --------------------------------------------------------------------------------------------------------- rows as tables
+
+
+@dataclass(frozen=True)
+class Portion(Table):
+    """The rows of a part, as a table."""
+
+    file: File | None = None  # type: ignore[assignment]
+    columns: Mapping[str, pl.Series] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin = field(default_factory=lambda: Origin(""))
+
+    @property
+    def path(self) -> str | None:
+        return self.origin.path
+
+    def places(self, rows: Sequence[int]) -> list[str]:
+        return ["a row"] * len(rows)  # where it stands in which file, nobody knows any more
+
+
+def portion(frames: Mapping[str, pl.DataFrame], argument: str, origin: Origin) -> Portion:
+    """The rows of an argument in a part. A row without an id is refused."""
+    frame, everyone = frames[argument], frames.get(f"{argument} everyone")
+    for kind in ("user", "item"):
+        if kind in frame.columns and frame[kind].null_count():
+            missing = frame.filter(frame[kind].is_null())
+            shown = "\n".join(f"  a row: {_shown(row)}" for row in missing.head(_FEW).iter_rows(named=True))
+            raise InputError(f"{origin.where} has no {kind} id in {len(missing):,} rows:\n{shown}\nEvery row needs one.")
+    columns = {name: frame[name] for name in frame.columns}
+    named = None if everyone is None else Vocabulary.found("user", [frame["user"], everyone["user"]], origin=origin.where).ids
+    return Portion(
+        where=origin.where,
+        columns=columns,
+        unread=origin.unread,
+        width=len(columns),
+        notes=origin.notes,
+        everyone=named,
+        origin=origin,
+    )
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value!r}" for name, value in row.items())
