@@ -25,6 +25,7 @@ EVERYONE = " everyone"
 POLARS = {"bigint": "Int64", "string": "String"}  # what ids are, in Spark and in polars
 _FAN_IN = 16  # what one task joins, and what comes to the driver at once
 _CHUNK = 1 << 25  # bytes of a kept value in one row: Spark's values and batches end at 2 GB
+_SMALL = 1 << 16  # bytes that are sent with every task
 _CONTENTS = "part int, chunk int, content binary"
 
 
@@ -120,13 +121,18 @@ def _pickled(what: Any) -> bytes:
 
 
 class _Sent:
-    """Something that goes to each machine once. Spark pickles broadcasts itself, but not what a notebook defines."""
+    """Something that workers need: with each task if it is small, else to each machine once, and unpickled once by a worker."""
 
     def __init__(self, frame: DataFrame, what: Any) -> None:
-        self._broadcast = frame.sparkSession.sparkContext.broadcast(_pickled(what))
+        content = _pickled(what)  # broadcasts pickle, too, but not what a notebook defines
+        self._content = content if len(content) < _SMALL else None
+        self._broadcast = None if self._content is not None else frame.sparkSession.sparkContext.broadcast(content)
 
     @property
     def value(self) -> Any:
+        if self._broadcast is None:
+            assert self._content is not None
+            return pickle.loads(self._content)
         content = self._broadcast.value
         if id(content) not in _UNPICKLED:  # workers live on, and meet it again with the next part
             _UNPICKLED.clear()
@@ -134,7 +140,8 @@ class _Sent:
         return _UNPICKLED[id(content)][1]
 
     def forget(self) -> None:
-        self._broadcast.destroy()
+        if self._broadcast is not None:
+            self._broadcast.destroy()
 
 
 _UNPICKLED: dict[int, tuple[bytes, Any]] = {}  # by identity of the content, which lives as long as its entry

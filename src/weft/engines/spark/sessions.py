@@ -49,11 +49,11 @@ def running(given: Any, address: str | None, *, stops: bool, progress: bool = Fa
     if found is not None:
         if not isinstance(found, SparkSession) or not hasattr(found, "_jsparkSession"):
             kind = f"{type(found).__module__}.{type(found).__name__}"
-            raise SettingError(f"spark= is a {kind}; expected a SparkSession, none of Spark Connect, which has no broadcasts.")
+            raise SettingError(f"spark= is a {kind}; expected a session of Spark, none of Spark Connect, which has no broadcasts.")
         if address is not None and address != found.sparkContext.master:
             raise SettingError(
-                f"address={address!r}, but there is a session at {found.sparkContext.master!r} already; leave out address=, or stop "
-                "the session first."
+                f"address={address!r}, but there is a session at {found.sparkContext.master!r} already; leave out address=, or "
+                "stop the session first."
             )
         yield found
         return

@@ -13,7 +13,7 @@ from weft.data.files import File, Table
 from weft.data.roles import look_for
 from weft.engines import inputs
 from weft.engines.parts import Origin
-from weft.engines.spark.failures import root_cause
+from weft.engines.spark.failures import java_error, root_cause
 from weft.engines.spark.parts import EVERYONE, POLARS
 from weft.engines.spark.sessions import quiet
 from weft.errors import InputError
@@ -135,7 +135,7 @@ class Reader:
 
     def _opened(self, given: Any, argument: str) -> tuple[DataFrame | None, str, str | None]:
         """A table or Parquet as a DataFrame (None: for the driver to read), what messages call it, and its path."""
-        from pyspark.errors import AnalysisException
+        from pyspark.errors import PySparkException
 
         if isinstance(given, Table) or not isinstance(given, (str, Path, File)):
             return None, argument, None
@@ -149,7 +149,7 @@ class Reader:
             return None, where, address
         try:
             frame = self.spark.read.parquet(address)
-        except AnalysisException as error:
+        except (PySparkException, java_error()) as error:
             is_nowhere = "PATH_NOT_FOUND" in str(error)
             if is_nowhere and isinstance(given, str) and _NAME.fullmatch(given) and Path(given).suffix not in _PARQUET:
                 raise InputError(
@@ -188,7 +188,9 @@ class Reader:
                     if str(kind) == "Boolean"
                     else "String"
                 )
-                frame = frame if labels != "String" else frame.with_columns(frame["label"].cast(str))
+                frame = frame.with_columns(
+                    frame["label"].cast({"Int64": int, "Float64": float, "Boolean": bool, "String": str}[labels])
+                )
             with quiet():
                 found.append(Rows(key, self.spark.createDataFrame(frame.to_arrow()), origin, labels))
         return found
