@@ -77,15 +77,7 @@ def resamples_of(made):
 
 def resampled(made):
     """What every value is in each resample, by name."""
-    return {
-        name: values
-        for name, (values, _) in made.composition.resample(
-            contributions(made),
-            tuple(made.composition.values(made.composition.ledger.read(made.sums))),
-            made.bootstrap,
-            made.rule.seed,
-        ).items()
-    }
+    return {name: values for name, (values, _) in resamples_of(made).items()}
 
 
 def weights(number, keys=EVERYONE, seed=7):
@@ -294,15 +286,7 @@ def test_acceleration_of_means_leaves_out_one_user_at_a_time():
 
 def test_acceleration_of_formulas_leaves_out_users_or_groups():
     made = passed(evaluator(["Gini@3", "AUC"]))
-    one_by_one = {
-        name: bend
-        for name, (_, bend) in made.composition.resample(
-            contributions(made),
-            tuple(made.composition.values(made.composition.ledger.read(made.sums))),
-            made.bootstrap,
-            made.rule.seed,
-        ).items()
-    }
+    one_by_one = {name: bend for name, (_, bend) in resamples_of(made).items()}
     for name in ("Gini@3", "AUC"):
         left_out = [passed(evaluator([name], bootstrap=None), order=EVERYONE[u != EVERYONE]).compute()[name] for u in range(USERS)]
         assert one_by_one[name] == pytest.approx(acceleration(np.array(left_out)), rel=1e-6)
