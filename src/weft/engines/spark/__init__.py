@@ -141,7 +141,6 @@ def _partition(spark: SparkSession, rows: list[Rows], parts: int | None) -> Spar
     Its columns: argument (which of the frames of a part the row is of), user, item, value (a score, a rating, or a label with a
     fraction), and, where somebody has them, rank and label (as text).
     """
-    from pyspark import StorageLevel
     from pyspark.sql import functions
 
     kinds = {}
@@ -176,8 +175,14 @@ def _partition(spark: SparkSession, rows: list[Rows], parts: int | None) -> Spar
         tables.append(one.frame.select(*(column.alias(name) for name, column in columns.items())))
     everything = reduce(lambda one, other: one.unionByName(other), tables)
     number_of_parts = parts or _enough(spark, everything.count())
-    parted = everything.repartition(number_of_parts, "user").persist(StorageLevel.MEMORY_AND_DISK)
-    return SparkParts(parted, number_of_parts, partial(read_part, tuple(layout), kinds))
+    shuffled = SparkParts(
+        everything.repartition(number_of_parts, "user"), number_of_parts, partial(read_part, tuple(layout), kinds)
+    )
+    return shuffled.keep(_itself)  # rows go from Java to Python once; what is kept is read several times
+
+
+def _itself(part: Part) -> Part:
+    return part
 
 
 def _enough(spark: SparkSession, rows: int) -> int:
