@@ -219,43 +219,8 @@ def _die_once(mark):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_function_without_items():
-    both(scores_of, TRUTH, 5, metrics=["nDCG", "AUC", "Gini"], top_k=[3], train=TRAIN, per_user=True, bootstrap=10)
-
-
-def test_an_actor_of_ours_that_dies_is_started_again_and_nobody_counts_twice(tmp_path):
-    mark = str(tmp_path / "died")
-    mortal = type("Mortal", (Loaded,), {"mark": mark})
-    settings = {"metrics": ["nDCG", "Recall", "ItemCoverage"], "top_k": 3, "items": range(ITEMS), "users": range(USERS + 6)}
-    result = on_ray.evaluate(mortal, TRUTH, workers=2, strategy="sampled", num_negatives=9, **settings)
-    assert Path(mark).exists()
-    assert_same(result, weft.evaluate(Loaded(), TRUTH, strategy="sampled", num_negatives=9, **settings))
-
-
-def test_actors_of_the_user(tmp_path):
-    import ray
-
-    mark = str(tmp_path / "died")
-    kind = ray.remote(max_restarts=1, max_task_retries=1)(Loaded)
-    settings = {"metrics": ["nDCG"], "top_k": [3], "candidates": LISTS.select("user", "item")}
-    result = on_ray.evaluate([kind.remote(mark)], TRUTH, workers=1, **settings)
-    assert_same(result, weft.evaluate(Loaded(), TRUTH, **settings))
-    assert Path(mark).exists()
-    with pytest.raises(InputError, match="the actor has no method 'score'"):
-        on_ray.evaluate(ray.remote(Silent).remote(), TRUTH, metrics="nDCG@3")
-
-
 class Silent:
     pass
-
-
-def failing(users):
-    raise KeyError("the weights of this model are lost")
-
-
-def test_a_model_that_fails_says_so_itself():
-    with pytest.raises(KeyError, match=r"^'the weights of this model are lost'$"):
-        on_ray.evaluate(failing, TRUTH, workers=1, metrics="nDCG@3")
 
 
 def test_factors():
@@ -443,3 +408,41 @@ def test_a_ray_that_runs_is_left_running():
     with on_ray.cluster("auto"):
         pass
     assert ray.is_initialized()
+
+
+# -------------------------------------- pools of actors: last, since they take the processes of tasks with them
+
+
+def test_a_function_without_items():
+    both(scores_of, TRUTH, 5, metrics=["nDCG", "AUC", "Gini"], top_k=[3], train=TRAIN, per_user=True, bootstrap=10)
+
+
+def test_an_actor_of_ours_that_dies_is_started_again_and_nobody_counts_twice(tmp_path):
+    mark = str(tmp_path / "died")
+    mortal = type("Mortal", (Loaded,), {"mark": mark})
+    settings = {"metrics": ["nDCG", "Recall", "ItemCoverage"], "top_k": 3, "items": range(ITEMS), "users": range(USERS + 6)}
+    result = on_ray.evaluate(mortal, TRUTH, workers=2, strategy="sampled", num_negatives=9, **settings)
+    assert Path(mark).exists()
+    assert_same(result, weft.evaluate(Loaded(), TRUTH, strategy="sampled", num_negatives=9, **settings))
+
+
+def test_actors_of_the_user(tmp_path):
+    import ray
+
+    mark = str(tmp_path / "died")
+    kind = ray.remote(max_restarts=1, max_task_retries=1)(Loaded)
+    settings = {"metrics": ["nDCG"], "top_k": [3], "candidates": LISTS.select("user", "item")}
+    result = on_ray.evaluate([kind.remote(mark)], TRUTH, workers=1, **settings)
+    assert_same(result, weft.evaluate(Loaded(), TRUTH, **settings))
+    assert Path(mark).exists()
+    with pytest.raises(InputError, match="the actor has no method 'score'"):
+        on_ray.evaluate(ray.remote(Silent).remote(), TRUTH, metrics="nDCG@3")
+
+
+def failing(users):
+    raise KeyError("the weights of this model are lost")
+
+
+def test_a_model_that_fails_says_so_itself():
+    with pytest.raises(KeyError, match=r"^'the weights of this model are lost'$"):
+        on_ray.evaluate(failing, TRUTH, workers=1, metrics="nDCG@3")
