@@ -116,6 +116,7 @@ def _nobody(arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: 
         name: pl.DataFrame(schema={column: types.get(column, pl.Float64) for column in origin.columns})
         for name, origin in origins.items()
     }
+    arguments = {**arguments, "device": None}  # workers may have one that is not here
     return job_of(Part(frames, None if "source" in origins else Model(_nothing)), arguments, origins, whole)
 
 
