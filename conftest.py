@@ -10,7 +10,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
 # What starts an engine, which wants the whole machine: one of them at a time, in one process.
-ENGINES = ("tests/test_ray.py", "tests/test_spark.py")
+ENGINES = ("tests/test_ray.py", "tests/test_spark.py", "docs/scale.md")
 PROCESSES = 4  # at most: each loads torch, and 1 GB will do for it
 
 # How long an example takes to draw depends on what else the machine does.
