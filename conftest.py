@@ -6,7 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 
 # What starts an engine, which wants the whole machine: one of them at a time, in one process.
@@ -65,7 +65,7 @@ def in_an_empty_folder(tmp_path_factory, request):
 pytest_collect_file = (
     Sybil([DocTestParser()], path=str(Path(__file__).parent / "src"), pattern="**/*.py")
     + Sybil(
-        [PythonCodeBlockParser()],
+        [PythonCodeBlockParser(), SkipParser()],
         path=str(Path(__file__).parent),
         patterns=["README.md", "docs/*.md"],
         fixtures=["in_an_empty_folder"],

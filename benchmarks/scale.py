@@ -120,7 +120,8 @@ def _evaluate(way: str, folder: Path, parts: int | None) -> None:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": os.environ.get("MASTER_PORT", str(20_000 + os.getpid() % 20_000))}
         other = None
         if rank == 0:
-            other = subprocess.Popen(sys.argv if sys.argv[0] == sys.executable else [sys.executable, "-m", "benchmarks.scale", *sys.argv[1:]], env={**os.environ, "RANK": "1"})
+            again = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", *sys.argv[1:]]
+            other = subprocess.Popen(again, env={**os.environ, "RANK": "1"}, stdout=subprocess.DEVNULL)
         dist.init_process_group("gloo", rank=rank, world_size=2)
         began = time.perf_counter()
         result = distributed.evaluate(source, truth, **settings)
