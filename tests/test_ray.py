@@ -1,6 +1,7 @@
 """On a real Ray of two CPUs: the same results as in one process, from files, Datasets, frames and models, also when workers die."""
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -325,6 +326,14 @@ def _locked():
 
     lock = threading.Lock()
     return lambda users: lock and SCORES[users]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://[::1]:1", "nobody.invalid:6379"])
+def test_an_address_where_nobody_answers(address, monkeypatch):
+    require_ray()
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # else it is used, whatever is asked for
+    with pytest.raises(EngineError, match=f"Ray cannot be reached at '{re.escape(address)}': "), on_ray.cluster(address):
+        pass
 
 
 def test_a_missing_extra(monkeypatch):

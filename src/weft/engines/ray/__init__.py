@@ -8,6 +8,8 @@ Only what is of the size of the catalogue comes to the driver. Ray runs again wh
 from __future__ import annotations
 
 import inspect
+import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,6 +47,8 @@ from weft.sources import Factors
 if TYPE_CHECKING:
     import polars as pl
 
+_HOST_AND_PORT = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+?)\]?:(?P<port>\d{1,5})")
+_PATIENCE = 15.0  # seconds
 # Rows of a task that reads, and of a part, where the number of parts is not given.
 _ROWS_READ = 1 << 21
 _ROWS_OF_PART = 1 << 22
@@ -99,6 +103,7 @@ def cluster(address: str | None = None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    _refuse_silence(address)
     try:
         ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -108,6 +113,20 @@ def cluster(address: str | None = None) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _refuse_silence(address: str | None) -> None:
+    """Refuse an address where nobody answers: Ray itself would go on trying for minutes."""
+    found = _HOST_AND_PORT.fullmatch(address or "")
+    if found is None:  # None, "auto", "local"
+        return
+    try:
+        socket.create_connection((found["host"], int(found["port"])), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise EngineError(
+            f"Ray cannot be reached at {address!r}: {error.strerror or error}. Expected the address of a cluster that runs, such as "
+            "'host:6379', 'ray://host:10001', or 'auto' for the one of this machine."
+        ) from None
 
 
 def _ray() -> Any:
