@@ -24,7 +24,7 @@ S = TypeVar("S")
 EVERYONE = " everyone"
 POLARS = {"bigint": "Int64", "string": "String"}  # what ids are, in Spark and in polars
 _FAN_IN = 16  # what one task joins, and what comes to the driver at once
-_CHUNK = 1 << 25  # bytes of a kept value in one row: Spark's values and batches end at 2 GB
+_CHUNK = 1 << 22  # bytes of a kept value in one row: Java has several copies of a row at hand, and its values end at 2 GB
 _SMALL = 1 << 16  # bytes that are sent with every task
 _CONTENTS = "part int, chunk int, content binary"
 

@@ -89,6 +89,8 @@ def _new(address: str, progress: bool) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if not {"SPARK_DRIVER_MEMORY", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys():  # the caller's own choice
+            options["spark.driver.memory"] = f"{_quarter_of_memory()}m"  # all of Spark is in it here; its default is 1 GB
     else:  # where the cluster has its own Python, the caller says so
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -100,6 +102,11 @@ def _new(address: str, progress: bool) -> SparkSession:
             return builder.getOrCreate()
     except (PySparkException, java_error()) as error:
         raise EngineError(f"Spark cannot be started at {address!r}: {root_cause(str(error))}") from None
+
+
+def _quarter_of_memory() -> int:
+    """In megabytes, at least 1 GB."""
+    return max(1024, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 22)
 
 
 @contextmanager
