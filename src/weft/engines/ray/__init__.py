@@ -124,7 +124,7 @@ def _refuse_silence(address: str | None) -> None:
         socket.create_connection((found["host"], int(found["port"])), timeout=_PATIENCE).close()
     except OSError as error:
         raise EngineError(
-            f"Ray cannot be reached at {address!r}: {error.strerror or error}. Expected the address of a cluster that runs, such as "
+            f"Ray cannot be reached at {address!r}: {error.strerror or error}. Expected that of a cluster that runs, such as "
             "'host:6379', 'ray://host:10001', or 'auto' for the one of this machine."
         ) from None
 
