@@ -141,7 +141,7 @@ def test_sampled_candidates_and_skew(spark, sent):
 
 
 class DiesOnce(weft.UserAverageTopKMetric):
-    """Recall, after the process that meets user 30 first has died."""
+    """Hits, after the process that first looks for them has died."""
 
     higher_is_better = True
     marker = ""
@@ -206,7 +206,9 @@ def _fails(_):
 @slow
 def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
     lists, truth = sent(LISTS), sent(TRUTH)
+    lists.count()
     before = spark.sparkContext.statusTracker().getJobIdsForGroup(None)
+    assert before
     refused = [
         (np.zeros((3, 4)), truth, "source is a ndarray; Spark evaluates recommendation lists"),
         ("nowhere", truth, "source is 'nowhere', which is neither a table that this session knows nor a path"),
@@ -237,8 +239,8 @@ def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
     ]:
         with pytest.raises((InputError, SettingError), match=re.escape(message)):
             evaluate(lists, truth, **FEW | settings)
-    looked_at = 3  # the samples of ids that are shown
-    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) - len(before) <= 3 * looked_at
+    after = spark.sparkContext.statusTracker().getJobIdsForGroup(None)
+    assert max(after) - max(before) <= 4  # the rows whose ids are shown: two arguments, twice
 
 
 def test_causes_are_told_in_a_line():
