@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,15 @@ class Scattered:
         self._parts, self._numbers = parts, numbers
         self.size: int = parts.merged(partial(_size, numbers=numbers), _total)
 
+    @cached_property
+    def _here(self) -> InMemory[np.int64] | None:
+        """All of them, if they are few."""
+        return InMemory(self._between([(_LOWEST, _HIGHEST)])) if self.size <= _FEW else None
+
     def at(self, places: Numbers) -> Numbers:
         """The numbers at these places: each is closed in by counting, until those that are left are few enough to be looked at."""
-        if self.size <= _FEW:
-            return InMemory(self._between([(_LOWEST, _HIGHEST)])).at(places)
+        if self._here is not None:
+            return self._here.at(places)
         # For each place: the range that its number lies in, ends included, and how many lie below and within it.
         found = [(_LOWEST, _HIGHEST, 0, self.size)] * len(places)
         while sum(within for _, _, _, within in set(found)) > _FEW and any(low < high for low, high, _, _ in found):
@@ -45,9 +50,13 @@ class Scattered:
         return numbers[np.array(chosen, dtype=np.int64)]
 
     def below(self, numbers: Numbers) -> Numbers:
+        if self._here is not None:
+            return self._here.below(numbers)
         return self._parts.merged(partial(_counted, numbers=self._numbers, wanted=numbers, side="left"), _sum)
 
     def up_to(self, numbers: Numbers) -> Numbers:
+        if self._here is not None:
+            return self._here.up_to(numbers)
         return self._parts.merged(partial(_counted, numbers=self._numbers, wanted=numbers, side="right"), _sum)
 
     def _between(self, found: list[tuple[int, int]]) -> Numbers:
