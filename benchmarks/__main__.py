@@ -7,6 +7,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import cases, collection, compare, files, memory, peers, ready_lists, sampled
+from benchmarks import cases, collection, compare, files, memory, peers, ready_lists, sampled, scale
 from benchmarks.clock import Ratio
 from benchmarks.data import SIZES, make
 
@@ -35,6 +36,7 @@ def main() -> None:
         "sampled": show_sampled,
         "collection": show_collection,
         "compare": show_compare,
+        "scale": show_scale,
         "peers": show_peers,
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
@@ -207,6 +209,36 @@ def show_compare(given: argparse.Namespace) -> None:
         ["test", "time / polars reads the values", "seconds"],
         ([r.case, f"{r.ratio:.1f}", f"{r.seconds:.1f}"] for r in compare.measure()),
     )
+
+
+def show_scale(given: argparse.Namespace) -> None:
+    """The four ways to evaluate many lists: how each grows with rows, and engines with parts."""
+    print("Wall time and memory of all processes together, each way in processes of its own, two cores at its disposal.\n")
+    with tempfile.TemporaryDirectory() as folder:
+        rows_of = {"S": 1_000_000, "M": 4_000_000, "L": 16_000_000}
+        table: list[list[object]] = []
+        for size in given.sizes:
+            data = Path(folder, size)
+            scale.make(data, rows_of[size])
+            alone = None
+            for way in scale.WAYS:
+                run = scale.measure(way, data)
+                alone = alone or run
+                assert abs(run.value - alone.value) < 1e-9, (way, run, alone)
+                seconds = f"{run.evaluate / alone.evaluate:.2f}"
+                speed = f"{rows_of[size] / run.evaluate / 1e6:.2f}"
+                more = f"{run.memory / alone.memory:.1f}"
+                table.append([f"{rows_of[size]:,}", way, f"{run.start:.0f} s", seconds, speed, more, f"{run.memory / 1e9:.1f} GB"])
+        head = ("rows", "way", "start", "time / one process", "million rows/s", "memory / one process", "memory")
+        _table(head, table)
+        print("\nThe last of these by parts, as multiples of one process:\n")
+        size = given.sizes[-1]
+        alone = scale.measure("one process", Path(folder, size))
+        found = []
+        for parts in (2, 8, 32, 128):
+            both = [scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate for way in ("ray", "spark")]
+            found.append([parts, *(f"{one:.2f}" for one in both)])
+        _table(("parts", "ray", "spark"), found)
 
 
 def show_peers(given: argparse.Namespace) -> None:
