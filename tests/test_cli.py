@@ -483,6 +483,8 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
     [
         (["evaluate"], "--recs and --truth must be given, or a configuration"),
         (["evaluate", "--recs", "good.csv"], "--truth must be given"),
+        (["evaluate", "good.csv", "--truth", "test.csv"], "good.csv: a configuration is YAML, and this is .csv."),
+        (["check", "good.Parquet.gz"], "Recommendation lists are given by name: weft check --recs good.Parquet.gz"),
         (["evaluate", "--truth", "test.csv"], "--recs must be given"),
         (NO_METRICS, "--metrics"),
         (NO_CUTOFF, "--top-k"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from weft.significance import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
+_DATA = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}  # suffixes of tables
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # in the environment of what torchrun has started
 _debug = False
 
@@ -383,6 +384,11 @@ def _in_flags(
     names = KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
         flags = mapping(files, named_files(recs), settings, reading)
+        if config is not None and (as_data := sorted(_DATA & {suffix.lower() for suffix in config.suffixes})):
+            raise SettingError(
+                f"{config}: a configuration is YAML, and this is {as_data[-1]}. Recommendation lists are given by name: {command} "
+                f"--recs {config} --truth ..."
+            )
         lacking = [flag for flag, value in (("--recs", recs), ("--truth", files["truth"])) if not value]
         if config is None and lacking:
             raise SettingError(

@@ -14,6 +14,7 @@ from typing import Any
 from weft.errors import SettingError
 
 Keys = tuple[str | int, ...]  # the way to a value: ("evaluation", "metrics", 2)
+_SHOWN = 60  # characters of a value in a message
 
 
 def show_keys(keys: Keys) -> str:
@@ -160,7 +161,8 @@ def read(path: str | Path) -> Document:
     if tree is None:
         raise SettingError(f"{path}: the file is empty; expected sections such as 'evaluation:', 'data:' and 'models:'.")
     if not isinstance(tree, Mapping):
-        what = "a list" if isinstance(tree, list) else f"the value {str(tree)!r}"
+        shown = str(tree) if len(str(tree)) < _SHOWN else f"{str(tree)[:_SHOWN]}..."
+        what = "a list" if isinstance(tree, list) else f"the value {shown!r}"
         raise SettingError(
             f"{path}:1:1: the file holds {what}; expected sections with a name, such as 'evaluation:', 'data:' and 'models:'."
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,11 +98,40 @@ def _new(address: str, progress: bool) -> SparkSession:
     builder = SparkSession.builder.master(address).appName("weft")
     for name, value in options.items():
         builder = builder.config(name, value)
-    try:
-        with quiet():
-            return builder.getOrCreate()
-    except (PySparkException, java_error()) as error:
-        raise EngineError(f"Spark cannot be started at {address!r}: {root_cause(str(error))}") from None
+    with _said_aside(not progress) as said:  # the bar of progress is printed where Java prints all else
+        try:
+            with quiet():
+                return builder.getOrCreate()
+        except (PySparkException, java_error()) as error:
+            reason = root_cause(str(error)).rstrip(".")
+            complaints = [line for line in said() if "rror" in line or "xception" in line]
+            more = f" Java said: {complaints[0].strip()}" if complaints else ""
+            raise EngineError(f"Spark cannot be started at {address!r}: {reason}.{more}") from None
+
+
+@contextmanager
+def _said_aside(is_wanted: bool) -> Iterator[Callable[[], list[str]]]:
+    """What a process that is started here says on standard error goes aside, then and later; gives its lines so far.
+
+    Java greets with half a dozen lines, whatever its level of logging.
+    """
+    if not is_wanted:
+        yield list
+        return
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as aside:
+
+        def said() -> list[str]:
+            aside.seek(0)
+            return aside.read().decode(errors="replace").splitlines()
+
+        ours = os.dup(2)
+        os.dup2(aside.fileno(), 2)
+        try:
+            yield said
+        finally:
+            os.dup2(ours, 2)
+            os.close(ours)
 
 
 def _quarter_of_memory() -> int:
