@@ -231,9 +231,9 @@ def show_scale(given: argparse.Namespace) -> None:
                 table.append([f"{rows_of[size]:,}", way, f"{run.start:.0f} s", seconds, speed, more, f"{run.memory / 1e9:.1f} GB"])
         head = ("rows", "way", "start", "time / one process", "million rows/s", "memory / one process", "memory")
         _table(head, table)
-        print("\nThe last of these by parts, as multiples of one process:\n")
-        size = given.sizes[-1]
+        size = given.sizes[len(given.sizes) // 2]
         alone = scale.measure("one process", Path(folder, size))
+        print(f"\n{rows_of[size]:,} rows by parts, as multiples of one process:\n")
         found = []
         for parts in (2, 8, 32, 128):
             both = [scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate for way in ("ray", "spark")]

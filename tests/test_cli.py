@@ -1081,7 +1081,8 @@ def test_a_closed_pipe_is_silent(tmp_path):
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there")
 def test_ctrl_c_is_one_line(tmp_path):
     (tmp_path / "slow.py").write_text(
-        "import time, weft.cli, weft.registry\n"
+        "import signal, time, weft.cli, weft.registry\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever runs these tests may ignore it
         "def wait(): print('ready', flush=True); time.sleep(60)\n"
         "weft.registry.all_metrics = wait\n"
         "import sys; sys.argv = ['weft', 'metrics']; weft.cli.main()\n"
