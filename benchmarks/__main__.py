@@ -216,12 +216,13 @@ def show_scale(given: argparse.Namespace) -> None:
     print("Wall time and memory of all processes together, each way in processes of its own, two cores at its disposal.\n")
     with tempfile.TemporaryDirectory() as folder:
         rows_of = {"S": 1_000_000, "M": 4_000_000, "L": 16_000_000}
+        engines = [way for way, package in (("ray", "ray"), ("spark", "pyspark")) if find_spec(package) is not None]
         table: list[list[object]] = []
         for size in given.sizes:
             data = Path(folder, size)
             scale.make(data, rows_of[size])
             alone = None
-            for way in scale.WAYS:
+            for way in ("one process", "two processes", *engines):
                 run = scale.measure(way, data)
                 alone = alone or run
                 assert abs(run.value - alone.value) < 1e-9, (way, run, alone)
@@ -236,9 +237,9 @@ def show_scale(given: argparse.Namespace) -> None:
         print(f"\n{rows_of[size]:,} rows by parts, as multiples of one process:\n")
         found = []
         for parts in (2, 8, 32, 128):
-            both = [scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate for way in ("ray", "spark")]
+            both = [scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate for way in engines]
             found.append([parts, *(f"{one:.2f}" for one in both)])
-        _table(("parts", "ray", "spark"), found)
+        _table(("parts", *engines), found)
 
 
 def show_peers(given: argparse.Namespace) -> None:

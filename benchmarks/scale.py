@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-WAYS = ("one process", "two processes", "ray", "spark")
 ITEMS, LENGTH, RELEVANT, FILES = 50_000, 100, 5, 8
 METRICS = ["nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "ItemCoverage", "Gini"]
 CUTOFFS = [5, 10, 20, 50, 100]
