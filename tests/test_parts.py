@@ -15,7 +15,8 @@ from hypothesis.strategies import floats, integers
 
 import weft
 from apart import Sent, assert_same, evaluate, split
-from everything import BUILT_IN, VARIANTS, about
+from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
+from weft import registry
 from weft.engines import scattered, together
 from weft.engines.parts import Origin
 from weft.errors import InputError
@@ -204,10 +205,16 @@ def test_duplicates_are_dropped_and_counted():
     both(twice, TRUTH, metrics=["nDCG"], top_k=5, duplicates="keep-best")
 
 
-def test_an_authors_metric():
-    from everything import FirstHalf
+def test_authors_metrics():
+    both(LISTS, TRUTH, metrics=[FirstHalf(4), FarOff(), ScoreRange(), "nDCG@4"])
 
-    both(LISTS, TRUTH, metrics=[FirstHalf(4), "nDCG@4"])
+
+def test_an_authors_metric_by_name():
+    weft.register(FirstHalf)
+    try:
+        both(LISTS, TRUTH, metrics=["FirstHalf", "F1(metric_name_1=FirstHalf, metric_name_2=nDCG)"], top_k=4)
+    finally:
+        registry._classes.pop("firsthalf")
 
 
 # ------------------------------------------------------------------------------------------------------------------ errors
@@ -280,6 +287,7 @@ def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
         ({"checkpoint": "here"}, "checkpoint= is for an evaluation in one process"),
         ({"train": np.ones((3, 3))}, "train is a matrix"),
         ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps something of every row"),
+        ({"metrics": [Keeper(3)]}, "Keeper@3 keeps something of every row"),
         ({"user_groups": ["a", "b"]}, "in no order"),
         ({"user_groups": {1: "a", 2: 3}}, "numbers and words as labels, such as 3 and 'a'"),
     ],
