@@ -197,7 +197,7 @@ class _Job:
             pool.end()
 
     def _evaluate(self, parts: RayParts[Part]) -> Result:
-        result, answers = together.evaluate(parts, self.origins, self.arguments, engine="ray")
+        result, answers = together.evaluate(parts, self.origins, self.arguments, engine="Ray")
         if not self.arguments["per_user"]:
             return result
         per_user, labels = map(self._in_order, together.collect(answers))
