@@ -127,7 +127,7 @@ def test_every_metric_of_lists_in_files(files):
         exposure=True,
         bootstrap=20,
     )
-    assert result.provenance["engine"] == "ray" and result.provenance["parts"] == 3
+    assert result.provenance["engine"] == "Ray" and result.provenance["parts"] == 3
 
 
 @pytest.mark.parametrize(
