@@ -13,6 +13,26 @@ from weft.engines.inputs import held, refuse_other_ids
 from weft.engines.parts import Part
 
 
+def some_lists(generator, users, items):
+    """Scores with ties, lists of most users and of six others, and truth with a rating of 0 for each user."""
+    scores = np.round(generator.normal(size=(users + 6, items)), 1)
+    lists = [
+        (user, int(item), float(scores[user, item]))
+        for user in range(3, users + 6)
+        for item in generator.choice(items, int(generator.integers(1, 15)), False)
+    ]
+    truth = [
+        (user, int(item), float(rating))
+        for user in range(users)
+        for item, rating in zip(generator.choice(items, 4, False), (0, 1, 2, 4))
+    ]
+    return (
+        scores,
+        pl.DataFrame(lists, schema=["user", "item", "score"], orient="row"),
+        pl.DataFrame(truth, schema=["user", "item", "rating"], orient="row"),
+    )
+
+
 @dataclass
 class Sent:
     """Parts as bytes. Merges as a tree of two."""

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import floats, integers
 
 import weft
-from apart import Sent, assert_same, evaluate, split
+from apart import Sent, assert_same, evaluate, some_lists, split
 from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
 from weft import registry
 from weft.engines import scattered, together
@@ -23,25 +23,7 @@ from weft.errors import InputError
 
 USERS, ITEMS = 60, 40
 generator = np.random.default_rng(9)
-SCORES = np.round(generator.normal(size=(USERS + 6, ITEMS)), 1)  # with ties
-LISTS = pl.DataFrame(
-    [
-        (user, int(item), float(SCORES[user, item]))
-        for user in range(3, USERS + 6)
-        for item in generator.choice(ITEMS, int(generator.integers(1, 15)), False)
-    ],
-    schema=["user", "item", "score"],
-    orient="row",
-)
-TRUTH = pl.DataFrame(
-    [
-        (user, int(item), float(rating))
-        for user in range(USERS)
-        for item, rating in zip(generator.choice(ITEMS, 4, False), (0, 1, 2, 4))
-    ],
-    schema=["user", "item", "rating"],
-    orient="row",
-)
+SCORES, LISTS, TRUTH = some_lists(generator, USERS, ITEMS)
 TRAIN = pl.DataFrame(
     [(user, int(item)) for user in range(0, USERS + 20, 1) for item in generator.choice(ITEMS - 5, 1 + user % 7)],  # may repeat
     schema=["user", "item"],

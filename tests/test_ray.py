@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import weft
-from apart import assert_same
+from apart import assert_same, some_lists
 from engines import require_ray
 from everything import BUILT_IN, about
 from weft.engines import ray as on_ray
@@ -20,25 +20,10 @@ from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
 USERS, ITEMS = 90, 40
 generator = np.random.default_rng(99)
-SCORES = torch.from_numpy(np.round(generator.normal(size=(USERS + 6, ITEMS)), 1))  # with ties
-LISTS = pl.DataFrame(
-    [
-        (user, int(item), float(SCORES[user, item]))
-        for user in range(3, USERS + 6)
-        for item in generator.choice(ITEMS, int(generator.integers(1, 15)), False)
-    ],
-    schema=["user", "item", "score"],
-    orient="row",
-).sample(fraction=1, shuffle=True, seed=2)  # so that users are split over files
-TRUTH = pl.DataFrame(
-    [
-        (user, int(item), float(rating))
-        for user in range(USERS)
-        for item, rating in zip(generator.choice(ITEMS, 4, False), (0, 1, 2, 4))
-    ],
-    schema=["user", "item", "rating"],
-    orient="row",
-).sample(fraction=1, shuffle=True, seed=3)
+SCORES, LISTS, TRUTH = some_lists(generator, USERS, ITEMS)
+SCORES = torch.from_numpy(SCORES)
+# So that users are split over files.
+LISTS, TRUTH = (frame.sample(fraction=1, shuffle=True, seed=2) for frame in (LISTS, TRUTH))
 TRAIN = pl.DataFrame(
     [(user, int(item)) for user in range(USERS) for item in generator.choice(ITEMS - 5, 1 + user % 7)],  # may repeat
     schema=["user", "item"],
