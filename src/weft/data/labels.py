@@ -66,8 +66,7 @@ class Labels:
     @cached_property
     def sizes(self) -> torch.Tensor:
         """How many have each label, `[names]`."""
-        codes = self.codes.values
-        return torch.bincount(codes[codes >= 0], minlength=len(self.names)).double()
+        return torch.bincount(self.codes.values + 1, minlength=len(self.names) + 1)[1:].double()
 
 
 @dataclass(frozen=True)
@@ -161,6 +160,9 @@ def read_features(given: Any, where: str, ids: Vocabulary, *, in_order: int | No
         if given.size != ids.size:
             raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
         return given
+    if _is_in_order(given) and given.shape[0] == ids.size:
+        names, numbers = _numbered_integers(given.indices.astype(np.int64))
+        return Features(Column(torch.as_tensor(given.indptr.astype(np.int64))), Column(torch.as_tensor(numbers)), names)
     codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
     rows = Interactions.from_codes(codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names)))
     rows = rows.keep(~rows.repeated())  # each feature of an item once
@@ -279,6 +281,12 @@ def _several(labels: Any) -> Iterable[Any]:
     if hasattr(labels, "tolist"):  # NumPy's and torch's arrays and numbers
         labels = labels.tolist()
     return labels if isinstance(labels, _SEVERAL) else [labels]
+
+
+def _is_in_order(given: Any) -> bool:
+    """Whether this is a sparse matrix that holds the features of each row as `Features` does: ascending, each once."""
+    is_sparse = type(given).__module__.startswith("scipy") and getattr(given, "format", "") == "csr"
+    return is_sparse and given.has_canonical_format and bool((np.isfinite(given.data) & (given.data != 0)).all())
 
 
 def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], Given]:

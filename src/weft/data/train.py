@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -116,10 +117,15 @@ class Train:
         """n_i, the interactions of each item."""
         return np.bincount(self.cells.items, minlength=self.num_items) if self._totals is None else self._totals.item_counts
 
+    @cached_property
+    def _items_with(self) -> NDArray[np.int64]:
+        """How many items have n interactions, by n, up to the most that an item has: far fewer numbers than items."""
+        return np.bincount(self.item_counts)
+
     @property
     def cold_items(self) -> int:
         """Items without an interaction."""
-        return int(np.count_nonzero(self.item_counts == 0))
+        return int(self._items_with[:1].sum())
 
     @cached_property
     def popularity(self) -> Column:
@@ -129,9 +135,11 @@ class Train:
     @cached_property
     def by_popularity(self) -> ByPopularity:
         """The items in bins, each twice as wide as the one before."""
-        bins = np.frexp(self.item_counts)[1].astype(np.int64)  # how many binary digits a number has
-        interactions = np.bincount(bins, weights=self.item_counts).astype(np.int64)
-        return ByPopularity(Column(torch.as_tensor(bins)), np.bincount(bins), interactions)
+        items, numbers = self._items_with, np.arange(len(self._items_with))
+        bin_of = np.frexp(numbers)[1].astype(np.int64)  # how many binary digits a number has
+        starts = np.flatnonzero(np.diff(bin_of, prepend=-1))
+        bins = Column(torch.as_tensor(bin_of.take(self.item_counts)))
+        return ByPopularity(bins, np.add.reduceat(items, starts), np.add.reduceat(items * numbers, starts))
 
     def popularity_or(self, unseen: float) -> Column:
         """The same, with another number for items without an interaction."""
@@ -146,13 +154,22 @@ class Train:
         The head is the shortest prefix, by falling popularity (ties: lower item first), that reaches `pop_ratio` of the total.
         """
         if pop_ratio not in self._tails:
-            order = np.argsort(-self.item_counts, kind="stable")
-            reached = np.cumsum(self.item_counts[order])
-            size = int(np.searchsorted(reached, (pop_ratio - 1e-9) * self.total)) + 1 if self.total else 0
-            tail = torch.ones(self.num_items, dtype=torch.float64)
-            tail[torch.as_tensor(order[:size])] = 0
-            self._tails[pop_ratio] = Column(tail)
+            self._tails[pop_ratio] = Column(torch.from_numpy(self._is_tail((pop_ratio - 1e-9) * self.total).astype(np.float64)))
         return self._tails[pop_ratio]
+
+    def _is_tail(self, wanted: float) -> NDArray[np.bool_]:
+        """Whether an item is behind the shortest prefix that has so many interactions."""
+        if not self.total:
+            return np.ones(self.num_items, dtype=np.bool_)
+        # Nothing is sorted: the items with n interactions stand behind all those with more.
+        reached = np.cumsum((self._items_with * np.arange(len(self._items_with)))[::-1])
+        place = int(np.searchsorted(reached, wanted))
+        last = len(reached) - 1 - place  # the interactions of the last item of the head
+        before = int(reached[place - 1]) if place else 0
+        is_tail = self.item_counts < last
+        among = np.flatnonzero(self.item_counts == last)
+        is_tail[among[max(1, math.ceil((wanted - before) / last)) :]] = True
+        return is_tail
 
     def cells_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
         """How many interactions the users of each group have with the items of each cluster, `[groups * clusters]`."""

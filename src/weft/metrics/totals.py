@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -226,9 +227,9 @@ class _Reader:
             added = self.ledger.part(self._sums, total)
             if total.num_items <= _SMALL:
                 return torch.arange(total.num_items, device=added.device)
-            places = (added.reshape(-1) != 0).nonzero().flatten()
-            items = places.div(added.shape[1], rounding_mode="floor")
-            return items[items.diff(prepend=items.new_full((1,), -1)) > 0]  # an item once, whatever its number of cut-offs
+            items = np.flatnonzero(added.cpu().numpy() != 0) // added.shape[1]  # by NumPy, which is several times faster
+            once = items[np.diff(items, prepend=-1) > 0]  # whatever its number of cut-offs
+            return torch.from_numpy(once).to(added.device)
 
         return self._once(("items", total), compute)
 
@@ -243,12 +244,12 @@ class _Reader:
         """A total summed over groups of items, `[groups, cut-offs]`, or the number of items that have something."""
 
         def compute() -> Tensor:
-            codes = groups.on(self._sums.device).long()
-            if total.has_cutoffs and total.num_items > _SMALL:
+            codes = groups.on(self._sums.device)
+            if total.is_of_few and total.num_items > _SMALL:
                 values, codes = self.at(total, total), codes.index_select(0, self.items(total))
             else:
                 values = self.all(total)
-            values = (values > 0).to(values.dtype) if items else values
+            values, codes = (values > 0).to(values.dtype) if items else values, codes.long()
             return torch.stack([by_group(column, codes, number) for column in values.unbind(1)], dim=1)
 
         return self._once(("by_group", total, groups, items), compute)
@@ -416,9 +417,10 @@ class Wins(Total):
 
 @dataclass(frozen=True)
 class OfItems(Total):
-    """A number for each item of the catalogue."""
+    """A number for each item of the catalogue. `is_of_few`: of a large one most items have 0."""
 
     num_items: int
+    is_of_few: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:
@@ -514,6 +516,7 @@ class Offered(OfItems):
     """
 
     users: str = "lists"
+    is_of_few: ClassVar[bool] = False
 
     @property
     def rows(self) -> int:

@@ -64,6 +64,7 @@ constexpr int64_t kFew = 256;     // keys that are placed by counting
 constexpr int kHalvings = 12;
 constexpr int64_t kLayers = 64;   // of a long row, the bound is found from this many scores per lane
 constexpr int64_t kBlock = 2048;  // scores that stay in the first cache while they are compared with all values
+constexpr int64_t kSome = 5;      // values that are compared with a score while it is in a register
 
 template <class Score>
 INLINE Scores<Score> load(const Score* from) {
@@ -214,19 +215,39 @@ INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64
         best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, best + row * k);
 }
 
-// How many scores are above each of `many` values plus how many are at least as high. A comparison gives -1 where it holds.
-template <class Score, int many>
-INLINE int64_t count_block(const Score* part, int64_t size, const Score* values) {
-    Counts<Score> counts[many] = {};
+// How many scores are above a value plus how many are at least as high. A comparison gives -1 where it holds.
+template <class Score>
+INLINE int64_t count_block(const Score* part, int64_t size, Score value) {
+    Counts<Score> counts = {};
     int64_t j = 0, sum = 0;
     for (; j + kWidth<Score> <= size; j += kWidth<Score>) {
         const Scores<Score> met = load(part + j);
-        for (int v = 0; v < many; ++v) counts[v] += (met > values[v]) + (met >= values[v]);
+        counts += (met > value) + (met >= value);
     }
-    for (int v = 0; v < many; ++v) sum -= total<Score>(counts[v]);
-    for (; j < size; ++j)
-        for (int v = 0; v < many; ++v) sum += (part[j] > values[v]) + (part[j] >= values[v]);
-    return sum;
+    for (; j < size; ++j) sum += (part[j] > value) + (part[j] >= value);
+    return sum - total<Score>(counts);
+}
+
+// The same, summed over kSome values that ascend, for whole vectors of scores: each is compared with a value only once, because it can
+// equal none but the last that it reaches.
+template <class Score>
+INLINE int64_t count_vectors(const Score* part, int64_t size, const Score* values) {
+    Scores<Score> wanted[kSome], none = Scores<Score>{} + std::numeric_limits<Score>::quiet_NaN();
+    for (int64_t v = 0; v < kSome; ++v) wanted[v] = Scores<Score>{} + values[v];
+    Counts<Score> reached = {}, equal = {};
+    for (int64_t j = 0; j < size; j += kWidth<Score>) {
+        const Scores<Score> met = load(part + j);
+        Scores<Score> last = none;
+        Counts<Score> here = {};  // of its own, so that an addition waits for few others
+        for (int64_t v = 0; v < kSome; ++v) {
+            const Counts<Score> is_reached = met >= wanted[v];
+            here += is_reached;
+            last = is_reached ? wanted[v] : last;
+        }
+        reached += here;
+        equal += met == last;
+    }
+    return total<Score>(equal) - 2 * total<Score>(reached);
 }
 
 template <class Score>
@@ -242,15 +263,23 @@ INLINE int64_t count_above_lowest(const Score* part, int64_t size) {
 template <class Score>
 INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, const Score* values, const int64_t* offsets, int64_t* ranks,
                           int64_t* offered) {
+    std::vector<Score> sorted;
     for (int64_t row = 0; row < rows; ++row) {
+        sorted.assign(values + offsets[row], values + offsets[row + 1]);
+        std::sort(sorted.begin(), sorted.end());
+        const int64_t number = int64_t(sorted.size());
         int64_t rank = 0, there = 0;
         for (int64_t first = 0; first < items; first += kBlock) {
             const Score* part = scores + row * items + first;
-            const int64_t size = std::min(kBlock, items - first);
+            const int64_t size = std::min(kBlock, items - first), vectors = size / kWidth<Score> * kWidth<Score>;
             there += count_above_lowest(part, size);
-            int64_t v = offsets[row];
-            for (; v + 5 <= offsets[row + 1]; v += 5) rank += count_block<Score, 5>(part, size, values + v);
-            for (; v < offsets[row + 1]; ++v) rank += count_block<Score, 1>(part, size, values + v);
+            for (int64_t v = 0; v < number;) {
+                const Score* some = sorted.data() + v;
+                const bool ascend = v + kSome <= number && std::adjacent_find(some, some + kSome) == some + kSome;
+                if (ascend) rank += count_vectors(part, vectors, some);
+                const int64_t done = ascend ? vectors : 0, next = v + (ascend ? kSome : 1);
+                for (; v < next; ++v) rank += count_block(part + done, size - done, sorted[v]);
+            }
         }
         ranks[row] = rank;
         offered[row] = there;
