@@ -163,6 +163,24 @@ def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("items", [13, 2_100])
+def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
+    """Values that differ and values that do not, among the scores and between them, in rows of all kinds of lengths."""
+    scores = draw(kind, (ROWS, items), dtype)
+    numbers = [0, 1, 4, 5, 6, 9, 10, 13, 2]
+    rows = torch.arange(len(numbers)).repeat_interleave(torch.tensor(numbers))
+    cells = cells_of(rows, torch.cat([torch.arange(number) for number in numbers]), items)
+    own = scores[cells.rows, cells.items]
+    halves = torch.where(own > -torch.inf, own / 2, own)
+    for values in (own, halves, torch.cat([own[::2], halves[1::2]])):
+        above = [(scores[row] > value).sum() + (scores[row] >= value).sum() for row, value in zip(rows, values)]
+        naive = torch.zeros(ROWS, dtype=torch.int64).index_add_(0, rows, torch.stack(above).masked_fill(values == -torch.inf, 0))
+        assert kernel.double_ranks(scores, cells, values)[0].tolist() == naive.tolist()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_of_what_is_offered(dtype, kernel):
     scores = draw("mixed", (ROWS + 5, 101), dtype)
