@@ -429,6 +429,20 @@ class Batch:
 
         return self.once(("offered_by_item", evaluated), compute)
 
+    def masked_alone(self, *, evaluated: bool) -> tuple[Tensor, Tensor] | None:
+        """How many users (or only the evaluated ones) were offered everything but what was masked, and its items, one by one.
+
+        None where that is not so of all of them, or the host does not see it.
+        """
+        if not host_sees(self.device) or self.columns is not None or self.offered_cells is not None:
+            return None
+        chosen = self.relevant.lengths > 0 if evaluated else torch.ones_like(self.relevant.lengths, dtype=torch.bool)
+        if not bool((self.offered == self.truth.num_items - self._masked)[chosen].all()):
+            return None
+        if self.seen is None:
+            return chosen.sum(), self.truth.items.new_empty(0)
+        return chosen.sum(), self.seen.items if bool(chosen.all()) else self.seen.items[chosen[self.seen.rows]]
+
     def _count_offered(self, chosen: Tensor) -> Tensor:
         num_items = self.truth.num_items
         counts = torch.zeros(num_items, dtype=torch.int64, device=self.device)

@@ -61,7 +61,7 @@ class Labels:
     @property
     def unlabelled(self) -> int:
         """How many have no label."""
-        return int((self.codes.values < 0).sum())
+        return int(np.count_nonzero(self.codes.values.cpu().numpy() < 0))
 
     @cached_property
     def sizes(self) -> torch.Tensor:
@@ -119,7 +119,7 @@ class Features:
     @property
     def unlabelled(self) -> int:
         """Items without a feature."""
-        return int((self.offsets.values.diff() == 0).sum())
+        return int(np.count_nonzero(np.diff(self.offsets.values.cpu().numpy()) == 0))
 
 
 NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())
@@ -138,6 +138,8 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
     if getattr(given, "ndim", 1) > 1 and not hasattr(given, "columns"):
         raise InputError(f"{where} has shape {list(given.shape)}; expected one label for each {ids.kind}.")
     codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
+    if len(codes) == ids.size and (codes == np.arange(ids.size)).all():  # one each, in order
+        return Labels(Column(torch.as_tensor(np.require(numbers, requirements="W"))), names, unknown)
     chosen = np.full(ids.size, -1, dtype=np.int64)
     chosen[codes] = numbers
     differing = chosen[codes] != numbers

@@ -536,6 +536,12 @@ class Offered(OfItems):
         )
 
     def together(self, lists: Lists) -> Terms:
+        if (found := lists.batch.masked_alone(evaluated=self.users == "evaluated")) is not None:
+            users, items = found
+            places = torch.nn.functional.pad(items, (1, 0), value=self.num_items)
+            values = torch.full(places.shape, -1.0, dtype=lists.k.dtype)
+            values[0] = users
+            return Terms(values, places)
         # Counted item by item: the cells of users to whom much is not offered would be many, and their number waited for.
         counts = lists.batch.offered_by_item(evaluated=self.users == "evaluated")
         return Terms(torch.nn.functional.pad(counts, (0, 1))[None])
