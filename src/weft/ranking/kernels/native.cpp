@@ -64,7 +64,7 @@ constexpr int64_t kFew = 256;     // keys that are placed by counting
 constexpr int kHalvings = 12;
 constexpr int64_t kLayers = 64;   // of a long row, the bound is found from this many scores per lane
 constexpr int64_t kBlock = 2048;  // scores that stay in the first cache while they are compared with all values
-constexpr int64_t kSome = 5;      // values that are compared with a score while it is in a register
+constexpr int64_t kSide = 2, kSome = 2 * kSide + 1;  // values that are compared with a score while it is in a register
 
 template <class Score>
 INLINE Scores<Score> load(const Score* from) {
@@ -228,26 +228,33 @@ INLINE int64_t count_block(const Score* part, int64_t size, Score value) {
     return sum - total<Score>(counts);
 }
 
-// The same, summed over kSome values that ascend, for whole vectors of scores: each is compared with a value only once, because it can
-// equal none but the last that it reaches.
+// The same, summed over kSome values that ascend, for whole vectors of scores. The middle value says with which side a score has yet to be
+// compared; and once is enough for each value, because a score can equal none but the last that it reaches.
 template <class Score>
 INLINE int64_t count_vectors(const Score* part, int64_t size, const Score* values) {
-    Scores<Score> wanted[kSome], none = Scores<Score>{} + std::numeric_limits<Score>::quiet_NaN();
-    for (int64_t v = 0; v < kSome; ++v) wanted[v] = Scores<Score>{} + values[v];
-    Counts<Score> reached = {}, equal = {};
+    const Scores<Score> nothing = Scores<Score>{} + std::numeric_limits<Score>::quiet_NaN(), middle = Scores<Score>{} + values[kSide];
+    Scores<Score> low[kSide], high[kSide];
+    for (int64_t v = 0; v < kSide; ++v) {
+        low[v] = Scores<Score>{} + values[v];
+        high[v] = Scores<Score>{} + values[kSide + 1 + v];
+    }
+    Counts<Score> halves = {}, others = {}, equal = {};  // of the scores that reach the middle; of what each reaches on its side
     for (int64_t j = 0; j < size; j += kWidth<Score>) {
         const Scores<Score> met = load(part + j);
-        Scores<Score> last = none;
-        Counts<Score> here = {};  // of its own, so that an addition waits for few others
-        for (int64_t v = 0; v < kSome; ++v) {
-            const Counts<Score> is_reached = met >= wanted[v];
-            here += is_reached;
-            last = is_reached ? wanted[v] : last;
+        const Counts<Score> is_high = met >= middle;
+        Scores<Score> last = is_high ? middle : nothing;
+        Counts<Score> reached = {};
+        for (int64_t v = 0; v < kSide; ++v) {
+            const Scores<Score> value = is_high ? high[v] : low[v];
+            const Counts<Score> is_reached = met >= value;
+            reached += is_reached;
+            last = is_reached ? value : last;
         }
-        reached += here;
+        halves += is_high;
+        others += reached;
         equal += met == last;
     }
-    return total<Score>(equal) - 2 * total<Score>(reached);
+    return total<Score>(equal) - 2 * ((kSide + 1) * total<Score>(halves) + total<Score>(others));
 }
 
 template <class Score>
