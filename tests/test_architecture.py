@@ -15,6 +15,7 @@ STATIONS = [
     "errors",
     "names",
     "markup",
+    "native",
     "data",
     "sources",
     "ranking",

@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from weft.data.rows import SparseRows
+from weft.native import is_built
 from weft.ranking import top_k
 from weft.ranking.kernels import anywhere, cpu, kernel_for, native, using
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-KERNELS = [cpu, anywhere, *([native] if native.is_built() else [])]  # without a compiler there is no native one to test
+KERNELS = [cpu, anywhere, *([native] if is_built() else [])]  # without a compiler there is no native one to test
 ROWS = 9
 
 
@@ -107,7 +108,7 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
 
 def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
     there, elsewhere = torch.device("cpu"), torch.device("meta")
-    assert kernel_for(there) is (native if native.is_built() else cpu) and kernel_for(elsewhere) is anywhere
+    assert kernel_for(there) is (native if is_built() else cpu) and kernel_for(elsewhere) is anywhere
     with using(anywhere):
         assert kernel_for(there) is anywhere
     assert kernel_for(there) is not anywhere

@@ -93,9 +93,7 @@ def lists_of(ranked, num_items, scores=None):
     """Candidates of a batch, best first."""
     offsets = torch.tensor([0, *itertools.accumulate(map(len, ranked))])
     items = torch.tensor([item for user in ranked for item in user]).long()
-    rows = torch.repeat_interleave(torch.arange(len(ranked)), offsets.diff())
-    keys, places = (rows * num_items + items).sort()
-    return ListRows(offsets, items, scores, keys, places, num_items, certain=scores is None)
+    return ListRows(offsets, items, scores, num_items, certain=scores is None)
 
 
 def evaluate(users, correction, metrics, cutoffs, num_items, **settings):

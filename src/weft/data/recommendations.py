@@ -20,9 +20,10 @@ from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
 from weft.data.roles import COLUMNS, find_column, look_for
 from weft.data.rows import InRows
-from weft.data.sorting import Numbers, portions, repetitions, sort_lists, sorted_keys, together
+from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
+from weft.native import call, is_built
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 _FEW_ROWS = 16
 # Cells that a fingerprint looks at.
 _SAMPLE = 1 << 16
+# What the native loop finds wrong with lists.
+_REPEATED, _UNSORTED, _TIED = 1, 2, 4
+# Cells that it can number.
+_MOST_CELLS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -80,14 +85,15 @@ class NamedLists:
             listed, gathered = listed[rows], scores[rows]
             merit = None if merit is None else gathered if merit is scores else merit[rows]
             scores = gathered
-        by_item, places, is_own = np.empty_like(listed), np.empty_like(listed), rows is not None  # whether scores may be changed
+        certain = self.order != "score"
+        if self._is_in_order(offsets, listed, merit, items.size):
+            return Recommendations(offsets, listed, scores if self.has_scores else None, items.size, certain)
+        is_own = rows is not None  # whether scores may be changed
         twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
         for first, last in portions(offsets):
             start, stop = offsets[first], offsets[last]
             part, own = slice(start, stop), offsets[first : last + 1] - start
             portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
-            by_item[part] = portion.items
-            np.subtract(portion.places, np.repeat(own[:-1], repetitions(own)), out=places[part], casting="same_kind")
             twice["item"].append((portion.worse() if keep_best and len(portion.repeated()) else portion.repeated()) + start)
             if self.order == "rank" and merit is not None:
                 twice["rank"].append(portion.tied(merit[part], own) + start)
@@ -106,9 +112,14 @@ class NamedLists:
         self._refuse(
             self._rows(rows, twice["rank"]), "gives one rank to several items of a list", "The ranks of a user must differ."
         )
-        return Recommendations(
-            offsets, listed, scores if self.has_scores else None, by_item, places, items.size, certain=self.order != "score"
-        )
+        return Recommendations(offsets, listed, scores if self.has_scores else None, items.size, certain)
+
+    def _is_in_order(self, offsets: Numbers, items: NDArray[Any], merit: NDArray[np.float64] | None, num_items: int) -> bool:
+        """Whether it is known without sorting that lists are best first and hold nothing twice, as those of most files are."""
+        if not is_built() or items.dtype != np.int32 or len(offsets) > _MOST_CELLS:
+            return False
+        faults = call("faults_of_lists", offsets, len(offsets) - 1, items, merit, num_items)
+        return not faults & (_REPEATED | _UNSORTED | (_TIED if self.order == "rank" else 0))
 
     def _by_user(self, users: Vocabulary) -> tuple[Numbers, Numbers | None]:
         """Where the rows of each user start, and which they are; None: those from there on."""
@@ -146,15 +157,12 @@ class NamedLists:
 class Recommendations:
     """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
 
-    To find a cell: `by_item [cells]` are the items of each list, ascending, `places` their positions in it. `certain`: the order is
-    given, so that equal scores are no ties. `dropped`: how many cells repeated an item of their list.
+    `certain`: the order is given, so that equal scores are no ties. `dropped`: how many cells repeated an item of their list.
     """
 
     offsets: Numbers
     items: NDArray[Any]  # of 32 bits, mostly
     scores: NDArray[np.float64] | None
-    by_item: NDArray[Any]
-    places: NDArray[Any]
     num_items: int
     certain: bool
     dropped: int = 0
@@ -167,32 +175,18 @@ class Recommendations:
             return torch.as_tensor(np.require(part, requirements="W")).to(device)
 
         scores = None if self.scores is None else moved(self.scores[first:last]).to(float_type(device))
-        items = self.items[first:last].astype(np.int64)
-        keys, places = self._find(start, stop)
-        offsets = self.offsets[start : stop + 1] - first
-        return ListRows(moved(offsets), moved(items), scores, moved(keys), moved(places), self.num_items, self.certain)
-
-    def _find(self, start: int, stop: int) -> tuple[Numbers, Numbers]:
-        """For these users: the listed places in a flattened `[users, items]` matrix, ascending, and the cells there."""
-        first = self.offsets[start]
-        offsets, lengths = self.offsets[start:stop] - first, repetitions(self.offsets[start : stop + 1])
-        places = np.repeat(offsets, lengths)
-        places += self.places[first : self.offsets[stop]]
-        keys = np.repeat(np.arange(stop - start) * self.num_items, lengths)
-        keys += self.by_item[first : self.offsets[stop]]
-        return keys, places
+        offsets, items = self.offsets[start : stop + 1] - first, self.items[first:last].astype(np.int64)
+        lists = ListRows(moved(offsets), moved(items), scores, self.num_items, self.certain)
+        if host_sees(device):
+            return lists
+        keys, cells = by_item(items, offsets, self.num_items)
+        return replace(lists, by_item=(moved(keys), moved(cells)))
 
     def count(self, cells: Interactions) -> int:
         """How many of these cells are listed."""
-        found = 0
-        for start, stop in portions(self.offsets):
-            keys, _ = self._find(start, stop)
-            some = cells.rows(start, stop).keys
-            if len(keys) and len(some):
-                few, many = (some, keys) if len(some) < len(keys) else (keys, some)
-                at = np.minimum(np.searchsorted(many, few), len(many) - 1)
-                found += int(np.count_nonzero(many[at] == few))
-        return found
+        here = torch.device("cpu")
+        some = ((self.rows(*part, here), torch.as_tensor(cells.rows(*part).keys)) for part in portions(self.offsets))
+        return sum(int(lists.holds(keys).sum()) for lists, keys in some)
 
     def fingerprint(self) -> str:
         """A digest of the lengths and of up to 65,536 evenly spread cells."""
@@ -209,19 +203,19 @@ class ListRows(InRows):
     """The lists of a batch: `Recommendations` as tensors, on the batch's device.
 
     `missing`: the source has no list for these users, not even an empty one. `complete`: they hold everything that was offered.
+    `by_item`: places in a flattened `[batch, items]` matrix, ascending, and the cells there, where they are known.
     """
 
     offsets: Tensor
     items: Tensor
     given_scores: Tensor | None
-    keys: Tensor
-    places: Tensor
     num_items: int
     certain: bool
     missing: bool = False
     complete: bool = False
     counted: Tensor | None = None
     faults: Mapping[str, Tensor] = field(default_factory=dict)
+    by_item: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def of_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> ListRows:
@@ -242,7 +236,7 @@ class ListRows(InRows):
             is_listed = best.values > -torch.inf
             listed, values = (part[is_listed] for part in in_order)
             keys, places = (part[offered] for part in by_item)
-        return cls(offsets, listed, values, keys, places, num_items, certain=False, complete=True)
+        return cls(offsets, listed, values, num_items, certain=False, complete=True, by_item=(keys, places))
 
     @classmethod
     def of_unseen_candidates(cls, scores: Tensor, items: Tensor, num_items: int, faults: Mapping[str, Tensor]) -> ListRows:
@@ -257,11 +251,10 @@ class ListRows(InRows):
             rows * number,
             items.gather(1, best.indices).reshape(-1),
             best.values.reshape(-1),
-            (rows[:-1, None] * num_items + items).reshape(-1),
-            (rows[:-1, None] * number + standing).reshape(-1),
             num_items,
             certain=False,
             complete=True,
+            by_item=((rows[:-1, None] * num_items + items).reshape(-1), (rows[:-1, None] * number + standing).reshape(-1)),
             counted=(best.values > -torch.inf).reshape(-1),
             faults=faults,
         )
@@ -270,7 +263,8 @@ class ListRows(InRows):
     def nothing(cls, users: int, num_items: int, device: torch.device) -> ListRows:
         """Users without a list."""
         none = torch.empty(0, dtype=torch.int64, device=device)
-        return cls(torch.zeros(users + 1, dtype=torch.int64, device=device), none, None, none, none, num_items, True, missing=True)
+        offsets = torch.zeros(users + 1, dtype=torch.int64, device=device)
+        return cls(offsets, none, None, num_items, certain=True, missing=True, by_item=(none, none))
 
     @cached_property
     def scores(self) -> Tensor:
@@ -291,15 +285,35 @@ class ListRows(InRows):
         return {}
 
     def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        if len(self.keys) == 0:
+        if len(self.items) == 0:
             return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
+        if self.by_item is None and (cells := self._look_up(keys)) is not None:
+            return cells.clamp(min=0), cells >= 0
+        places, cells = self._by_item
         if host_sees(keys.device):  # NumPy is faster where what is looked for is in order
-            found = torch.from_numpy(np.searchsorted(self.keys.numpy(), keys.numpy()))
+            found = torch.from_numpy(np.searchsorted(places.numpy(), keys.numpy()))
         else:
-            found = torch.searchsorted(self.keys, keys)
-        found = found.clamp_(max=len(self.keys) - 1)
-        cells, is_there = self.places.index_select(0, found), self.keys.index_select(0, found) == keys
+            found = torch.searchsorted(places, keys)
+        found = found.clamp_(max=len(places) - 1)
+        cells, is_there = cells.index_select(0, found), places.index_select(0, found) == keys
         return cells, is_there if self.counted is None else is_there & self.counted.index_select(0, cells)
+
+    def _look_up(self, keys: Tensor) -> Tensor | None:
+        """The cell at each of these places, -1 for none; None where that has to be found otherwise."""
+        if not (is_built() and host_sees(keys.device)) or len(self.items) >= _MOST_CELLS:
+            return None
+        cells = torch.empty_like(keys)
+        lists = (self.offsets.numpy(), self.num_rows, self.items.numpy(), self.num_items)
+        looked = call("find_in_lists", *lists, np.ascontiguousarray(keys.numpy()), len(keys), cells.numpy())
+        return cells if looked == len(keys) else None
+
+    @cached_property
+    def _by_item(self) -> tuple[Tensor, Tensor]:
+        """What `by_item` says, found where it is not known; it is, where the host does not see the items."""
+        if self.by_item is not None:
+            return self.by_item
+        keys, cells = by_item(self.items.numpy(), self.offsets.numpy(), self.num_items)
+        return torch.from_numpy(keys), torch.from_numpy(cells)
 
     def holds(self, keys: Tensor) -> Tensor:
         """Whether something is listed at each of these places of the flattened matrix."""
@@ -364,14 +378,17 @@ class ListRows(InRows):
             scores = None if self.given_scores is None else torch.where(counted, self.given_scores, -torch.inf)
             return replace(self, given_scores=scores, counted=counted).reorder(order)
         before = torch.nn.functional.pad(cells.long().cumsum(0), (1, 0))
-        kept = cells[self.places]
+        found = None
+        if self.by_item is not None:
+            keys, places = self.by_item
+            kept = cells[places]
+            found = keys[kept], before[places[kept]]
         return replace(
             self,
             offsets=before[self.offsets],
             items=self.items[cells],
             given_scores=None if self.given_scores is None else self.given_scores[cells],
-            keys=self.keys[kept],
-            places=before[self.places[kept]],
+            by_item=found,
         )
 
     def reorder(self, cells: Tensor) -> ListRows:
@@ -382,7 +399,7 @@ class ListRows(InRows):
             self,
             items=self.items[cells],
             given_scores=None if self.given_scores is None else self.given_scores[cells],
-            places=places[self.places],
+            by_item=None if self.by_item is None else (self.by_item[0], places[self.by_item[1]]),
             counted=None if self.counted is None else self.counted[cells],
         )
 

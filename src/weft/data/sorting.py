@@ -18,23 +18,13 @@ TILE = 1 << 16
 class Portion:
     """Some lists, sorted in two ways. Cells are numbered from the first of the portion.
 
-    `keys [cells]` are places in a flattened `[lists, items]` matrix, ascending, `items` the items and `by_item` the cells there;
-    `order [cells]` are the cells of each list, best first (None: as they stand).
+    `keys [cells]` are places in a flattened `[lists, items]` matrix, ascending, `by_item` the cells there; `order [cells]` are the
+    cells of each list, best first (None: as they stand).
     """
 
     keys: Numbers
-    items: NDArray[Any]
     by_item: Numbers
     order: Numbers | None
-
-    @property
-    def places(self) -> Numbers:
-        """For each key, where its cell stands once the lists are best first."""
-        if self.order is None:
-            return self.by_item
-        standing = np.empty_like(self.order)
-        standing[self.order] = np.arange(len(self.order))
-        return standing[self.by_item]
 
     def repeated(self) -> Numbers:
         """The cells that hold an item which stands in their list already."""
@@ -42,7 +32,10 @@ class Portion:
 
     def worse(self) -> Numbers:
         """The cells that hold an item which stands further up in their list."""
-        order = np.lexsort((self.places, self.keys))
+        standing = np.arange(len(self.keys))  # of each cell, once the lists are best first
+        if self.order is not None:
+            standing[self.order] = np.arange(len(self.order))
+        order = np.lexsort((standing[self.by_item], self.keys))
         return np.compress(self.keys[1:] == self.keys[:-1], self.by_item[order][1:])
 
     def tied(self, merit: NDArray[np.float64], offsets: Numbers) -> Numbers:
@@ -54,28 +47,26 @@ class Portion:
         return order[same]
 
 
-def sort_lists(items: Numbers, merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int) -> Portion:
+def sort_lists(items: NDArray[Any], merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int) -> Portion:
     """Lists by item, and by merit: the highest first, equal ones by item. Without merit a list keeps its order."""
-    keys, in_order, by_item = _by_item(items, offsets, num_items)
+    keys, cells = by_item(items, offsets, num_items)
     if merit is None or _is_falling(merit, items, offsets):
-        return Portion(keys, in_order, by_item, None)
-    return Portion(keys, in_order, by_item, by_item[_falling(merit[by_item], offsets)])
+        return Portion(keys, cells, None)
+    return Portion(keys, cells, cells[_falling(merit[cells], offsets)])
 
 
-def _by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, NDArray[Any], Numbers]:
-    """Places in a flattened `[lists, items]` matrix, ascending, the items there, and the cells."""
+def by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, Numbers]:
+    """Places in a flattened `[lists, items]` matrix, ascending, and the cells there."""
     length, numbers = repetitions(offsets), np.arange(len(offsets) - 1)
     if isinstance(length, int) and length and num_items.bit_length() + (bits := length.bit_length()) < 32:
         # Lists of one length, as most are, are the rows of a matrix: short rows of 32 bits are sorted several times as fast.
         packed = items.reshape(-1, length).astype(np.int32) << bits
         packed |= np.arange(length, dtype=np.int32)
         packed.sort(axis=1)
-        in_order = packed >> bits
-        keys = in_order + numbers[:, None] * num_items
+        keys = (packed >> bits) + numbers[:, None] * num_items
         cells = (packed & ((1 << bits) - 1)) + numbers[:, None] * length
-        return keys.reshape(-1), in_order.reshape(-1), cells.reshape(-1)
-    keys, cells = sorted_keys(np.repeat(numbers, length) * num_items + items, len(numbers) * num_items)
-    return keys, items[cells], cells
+        return keys.reshape(-1), cells.reshape(-1)
+    return sorted_keys(np.repeat(numbers, length) * num_items + items, len(numbers) * num_items)
 
 
 def repetitions(offsets: Numbers) -> Numbers | int:

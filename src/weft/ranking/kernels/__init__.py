@@ -16,6 +16,7 @@ from torch import Tensor
 
 from weft.data.devices import host_sees
 from weft.data.rows import SparseRows
+from weft.native import is_built
 from weft.ranking.kernels import anywhere, cpu, native
 
 
@@ -53,7 +54,7 @@ _everywhere: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
 
 def kernel_for(device: torch.device) -> Kernel:
     """The fastest way on a device."""
-    return _everywhere.get() or (anywhere if not host_sees(device) else native if native.is_built() else cpu)
+    return _everywhere.get() or (anywhere if not host_sees(device) else native if is_built() else cpu)
 
 
 @contextmanager

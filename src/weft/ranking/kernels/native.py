@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,23 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.rows import SparseRows
+from weft.native import call
 from weft.ranking.kernels.cpu import as_array, find_in_lists
 
-__all__ = ["best_items", "count_offered", "double_ranks", "find_in_lists", "is_built"]
+__all__ = ["best_items", "count_offered", "double_ranks", "find_in_lists"]
 
-_PATH = Path(__file__).with_name("_native.so")
 # Scores that are worth a thread; and that are converted at once, where they are.
 _TILE = 1 << 19
-
-
-def is_built() -> bool:
-    """Whether there is a compiled library."""
-    return _PATH.exists()
-
-
-@cache
-def _library() -> ctypes.CDLL:
-    return ctypes.CDLL(str(_PATH))
 
 
 def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDArray[Any], ...]) -> None:
@@ -45,9 +32,8 @@ def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDA
 
     def read(start: int) -> None:
         part = as_array(scores[start : start + step])
-        function = getattr(_library(), f"{name}_{'float' if part.dtype == np.float32 else 'double'}")
-        arguments = (part, *part.shape, *given, *(array[start:] for array in rows))
-        function(*(ctypes.c_int64(one) if isinstance(one, int) else ctypes.c_void_p(one.ctypes.data) for one in arguments))
+        kind = "float" if part.dtype == np.float32 else "double"
+        call(f"{name}_{kind}", part, *part.shape, *given, *(array[start:] for array in rows))
 
     starts = range(0, len(scores), max(1, step))
     if threads <= 1:

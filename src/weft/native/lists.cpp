@@ -1,0 +1,48 @@
+// What is asked of lists of items: whether they are in order, and where an item stands. A table has a place for each item of the catalogue,
+// so that nothing is sorted.
+
+#include <cstdint>
+#include <vector>
+
+extern "C" {
+
+// What is wrong with lists, those of list l from offsets[l] on, best first: 1, an item stands in one twice; 2, something stands behind what
+// is worse by (merit descending, item ascending); 4, two have the same merit. Without merit only the first is asked.
+int64_t faults_of_lists(const int64_t* offsets, int64_t lists, const int32_t* items, const double* merit, int64_t num_items) {
+    std::vector<int32_t> holder(num_items, -1);  // the last list in which an item was met
+    int64_t faults = 0;
+    for (int64_t list = 0; list < lists; ++list) {
+        const int64_t first = offsets[list], last = offsets[list + 1];
+        bool repeated = false, unsorted = false, tied = false;
+        for (int64_t cell = first; cell < last; ++cell) {
+            repeated |= holder[items[cell]] == list;
+            holder[items[cell]] = int32_t(list);
+        }
+        for (int64_t cell = first + 1; merit && cell < last; ++cell) {
+            const bool same = merit[cell] == merit[cell - 1];
+            tied |= same;
+            unsorted |= merit[cell] > merit[cell - 1] || (same && items[cell] < items[cell - 1]);
+        }
+        faults |= repeated | unsorted << 1 | tied << 2;
+    }
+    return faults;
+}
+
+// For keys (list * num_items + item), by list: the cell in which the list holds the item, or -1. How many were looked for: all of them, or
+// those before the first of a list that has been left, or that is none.
+int64_t find_in_lists(const int64_t* offsets, int64_t lists, const int64_t* items, int64_t num_items, const int64_t* keys, int64_t number,
+                      int64_t* cells) {
+    std::vector<int32_t> cell_of(num_items, -1);  // the last cell that holds an item: of this list, if it is not before its first
+    int64_t next = 0;
+    for (int64_t list = 0; list < lists && next < number; ++list) {
+        const int64_t key = list * num_items, first = offsets[list];
+        if (keys[next] >= key + num_items) continue;
+        for (int64_t cell = first; cell < offsets[list + 1]; ++cell) cell_of[items[cell]] = int32_t(cell);
+        for (; next < number && keys[next] >= key && keys[next] < key + num_items; ++next) {
+            const int64_t cell = cell_of[keys[next] - key];
+            cells[next] = cell < first ? -1 : cell;
+        }
+    }
+    return next;
+}
+}
