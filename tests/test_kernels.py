@@ -1,5 +1,7 @@
 """Every way of reading scores against a stable sort and plain counting, and so against each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -203,11 +205,14 @@ def test_counts_of_no_values(kernel):
     assert ranks.tolist() == [0] * ROWS and offered.tolist() == [3] * ROWS
 
 
+@pytest.mark.parametrize("table", [0, 1 << 23])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("depth", [1, 5, 100, 150])
 @pytest.mark.parametrize("kind", KINDS)
-def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel):
+def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel, table):
     monkeypatch.setattr(cpu, "_SPAN", 3 * depth)
+    monkeypatch.setattr(anywhere, "_TABLE", table)
+    monkeypatch.setattr(anywhere, "_TILE", 4 * 120)  # some rows, and fewer in the end
     scores = draw(kind, (ROWS, 120), torch.float32)
     rng = np.random.default_rng(depth)
     rows, items = map(torch.from_numpy, np.nonzero(rng.random((ROWS, 120)) < 0.1))
@@ -220,6 +225,21 @@ def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel):
     lists = ranked.tolist()
     naive = [lists[row].index(item) if item in lists[row] else depth for row, item in zip(rows.tolist(), items.tolist())]
     assert kernel.find_in_lists(ranked, values, cells, own).tolist() == naive
+    if kernel is anywhere:  # which may be given cells that do not count
+        counted = torch.from_numpy(rng.random(len(items)) < 0.5)
+        some = [position if counts else depth for position, counts in zip(naive, counted.tolist())]
+        assert kernel.find_in_lists(ranked, values, replace(cells, counted=counted), own).tolist() == some
+
+
+@pytest.mark.parametrize("table", [0, 1 << 23])
+def test_no_hits_in_nothing(monkeypatch, table):
+    monkeypatch.setattr(anywhere, "_TABLE", table)
+    none = torch.empty(0, dtype=torch.int64)
+    for items in (torch.full((ROWS, 4), -1), torch.empty((ROWS, 0), dtype=torch.int64)):
+        for cells in (cells_of(none, none, 3), cells_of(torch.tensor([1, 8]), torch.tensor([2, 0]), 3)):
+            scores = torch.zeros(len(cells.items))
+            found = [kernel.find_in_lists(items, items.float(), cells, scores).tolist() for kernel in KERNELS]
+            assert found == [[items.shape[1]] * len(cells.items)] * len(KERNELS)
 
 
 def test_many_values_and_a_long_row():
