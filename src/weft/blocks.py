@@ -22,8 +22,8 @@ from weft.errors import InputError, SettingError
 from weft.orders import AllOrders, Correction, Order, TheOrder, estimate_order, number_in_rows, segments
 from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, within, without
 
-# Elements that a comparison over the whole catalogue may hold at once.
-_TILE = 1 << 20
+# Elements that a comparison over the whole catalogue may hold at once; users of whom something is made at once: little memory.
+_TILE, _USERS = 1 << 20, 128
 GAINS = ("exponential", "linear", "binary", "exponential_shifted")
 Value = TypeVar("Value")
 
@@ -574,6 +574,11 @@ class Lists:
         spans = zip((0, *self.cutoffs), self.cutoffs)  # added up piece by piece: a running sum would be as large as its input
         return torch.stack([per_position[:, start:stop].sum(1) for start, stop in spans], dim=1).cumsum(1)
 
+    def total_of(self, quantity: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The same of a quantity that is made from items and their scores, `[users, depth]` all: for some users at a time."""
+        parts = zip(*(torch.split(part, _USERS) for part in (self.batch.items, self.batch.values)))
+        return torch.cat([self.total(quantity(*part)) for part in parts])
+
     @property
     def segments(self) -> Tensor:
         """For each position, the number of the first cut-off that holds it, `[depth + 1]`; cut-offs ascending."""
@@ -588,8 +593,10 @@ class Lists:
         small = self.batch.truth.num_items * len(self.cutoffs) < 1 << 31
 
         def compute() -> Tensor:
-            places = (items * len(self.cutoffs)).add_(self.segments[:last]).clamp_(min=0)
-            return places.int() if small else places
+            places = torch.empty_like(items, dtype=torch.int32 if small else torch.int64)
+            for some, of_some in zip(torch.split(items, _USERS), torch.split(places, _USERS)):
+                of_some.copy_((some * len(self.cutoffs)).add_(self.segments[:last]).clamp_(min=0))
+            return places
 
         return self.batch.once(("slots", self.cutoffs), compute)
 
@@ -606,7 +613,7 @@ class Lists:
 
     def total_of_items(self, column: Column) -> Tensor:
         """What a column holds for the items among the first k, summed."""
-        return self.batch.once(("of_items", column, self.cutoffs), lambda: self.total(column.at(self.batch.items)))
+        return self.batch.once(("of_items", column, self.cutoffs), lambda: self.total_of(lambda items, _: column.at(items)))
 
     @property
     def estimated(self) -> Lists:

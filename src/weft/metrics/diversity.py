@@ -198,15 +198,23 @@ class SRecall(UserAverageTopKMetric):
 
         `[batch, cut-offs + 1]`; `items` (-1 = none) with their rows and positions.
         """
-        cell, code = self._features.of(items)
-        number, places, size = max(1, len(self._features.names)), lists.batch.depth + 1, lists.batch.size
-        row = torch.where(code < 0, size, rows.index_select(0, cell))  # one more row, for what is no feature, is cut off
-        # (row, feature, position) in one number, so that sorting brings the first position of each pair to the front.
-        key = row.mul_(number).add_(code.clamp(min=0)).mul_(places).add_(positions.index_select(0, cell)).sort().values
+        places, width, size = lists.batch.depth + 1, len(lists.cutoffs) + 1, lists.batch.size
+        key = self._keys(rows, items, positions, size, places).sort().values
         pair = key.div(places, rounding_mode="floor")
         fresh = torch.ones_like(pair, dtype=torch.bool)
         fresh[1:] = pair[1:] != pair[:-1]
-        width = len(lists.cutoffs) + 1
-        slot = lists.segments.index_select(0, key.remainder_(places)).add_(pair.div_(number, rounding_mode="floor"), alpha=width)
+        row = pair.div_(max(1, len(self._features.names)), rounding_mode="floor")
+        slot = lists.segments.index_select(0, key.remainder_(places)).add_(row, alpha=width)
         found = torch.zeros((size + 1) * width, dtype=lists.k.dtype, device=slot.device)
         return found.index_add_(0, slot, fresh.to(found.dtype)).view(-1, width)[:-1]
+
+    def _keys(self, rows: Tensor, items: Tensor, positions: Tensor, size: int, places: int) -> Tensor:
+        """(row, feature, position) of each feature of each item in one number: sorted, the first position of each pair comes first.
+
+        One more row, behind `size` others, is for what is no feature.
+        """
+        cell, code = self._features.of(items)
+        number = max(1, len(self._features.names))
+        row = torch.where(code < 0, size, rows.index_select(0, cell))
+        key = row.mul_(number).add_(code.clamp(min=0)).mul_(places).add_(positions.index_select(0, cell))
+        return key.int() if (size + 1) * number * places < 1 << 31 else key  # which is sorted faster, in less memory

@@ -466,6 +466,6 @@ class UserMADRating(_UserMAD):
         return (GroupSums(self.spec.at(None), self._groups, self._mean_scores),)
 
     def _mean_scores(self, lists: Lists) -> Tensor:
-        scores = torch.where(lists.batch.items >= 0, lists.batch.values.to(lists.k.dtype), 0)
+        total = lists.total_of(lambda items, scores: torch.where(items >= 0, scores.to(lists.k.dtype), 0))
         counted = (lists.length > 0) & ((lists.relevant > 0) | (self.users == "lists"))
-        return lists.total(scores) / torch.where(counted, lists.length, torch.nan)
+        return total / torch.where(counted, lists.length, torch.nan)

@@ -52,8 +52,8 @@ class _Novelty(UserAverageTopKMetric):
             return torch.full_like(lists.length, torch.nan)
         most = lists.total(lists.discounts[None])
         if self.relevance == "none":
-            popularity = self._train.popularity.at(lists.batch.items)
-            return lists.total((lists.batch.items >= 0) * self.novelty(popularity) * lists.discounts) / most
+            popularity = self._train.popularity
+            return lists.total_of(lambda items, _: (items >= 0) * self.novelty(popularity.at(items)) * lists.discounts) / most
         batch = lists.batch
         novelty = self.novelty(self._train.popularity.at(batch.relevant.items))
         weights = batch.gains("binary" if self.relevance == "binary" else self.gain)

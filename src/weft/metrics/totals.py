@@ -17,6 +17,7 @@ from torch import Tensor
 
 from weft.blocks import Batch, Lists
 from weft.data import Column, Labels
+from weft.data.devices import float_type
 from weft.metrics.groups import by_group
 from weft.names import Spec
 
@@ -28,7 +29,7 @@ _SMALL = 1 << 17
 # Means over users that are added up together: enough to make few operations, not so many as to take much memory.
 _TOGETHER = 8
 # Terms that are converted and added at once, and users whose terms are made at once: what is made on the way takes little memory.
-_PIECE, _USERS = 1 << 13, 256
+_PIECE, _USERS = 1 << 13, 128
 
 
 class Terms(NamedTuple):
@@ -41,6 +42,24 @@ class Terms(NamedTuple):
     values: Tensor
     places: Tensor | None = None
     rows: Tensor | None = None
+
+    def summed(self, size: int) -> Terms:
+        """The same as sums for each of `size` places, if there are more terms than places."""
+        if self.places is None:
+            return Terms(self.values.sum(0, keepdim=True))
+        if not 0 < size < self.values.numel():
+            return self
+        sums = torch.zeros(size, dtype=float_type(self.values.device), device=self.values.device)
+        self.add_to(sums)
+        return Terms(sums[None])
+
+    def add_to(self, sums: Tensor) -> None:
+        """Add everybody's terms to the sums of all places, in place."""
+        if self.places is None:
+            sums += (self.values if len(self.values) == 1 else self.values.sum(0)).reshape(-1).to(sums.dtype)
+            return
+        for where, what in zip(torch.split(self.places.reshape(-1), _PIECE), torch.split(self.values.reshape(-1), _PIECE)):
+            sums.index_add_(0, where, what.to(sums.dtype))
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,9 @@ class Ledger:
 
         def of(total: Total) -> tuple[slice, Terms]:
             lists = batch.at(self.cutoffs[total])
-            return self._places[total], total.terms(lists) if by_user else total.together(lists)
+            place = self._places[total]
+            # Where nobody asks whose terms are, they are added up at once if that makes them fewer.
+            return place, total.terms(lists) if by_user else total.together(lists).summed(place.stop - place.start)
 
         terms = [of(total) for total in self._places if not total.of_lists]
         if self._columns:
@@ -172,14 +193,9 @@ class Ledger:
     @staticmethod
     def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
         """Add to the vector, in place."""
-        for place, (values, index, _) in terms:
-            if place.start == place.stop:
-                continue
-            if index is None:
-                sums[place] += (values if len(values) == 1 else values.sum(0)).reshape(-1).to(sums.dtype)
-            else:
-                for where, what in zip(torch.split(index.reshape(-1), _PIECE), torch.split(values.reshape(-1), _PIECE)):
-                    sums[place].index_add_(0, where, what.to(sums.dtype))
+        for place, added in terms:
+            if place.start < place.stop:
+                added.add_to(sums[place])
 
     def read(self, sums: Tensor) -> Callable[[int | None], Sums]:
         """The totals at a cut-off, for any cut-off."""
@@ -536,7 +552,8 @@ class Offered(OfItems):
         )
 
     def together(self, lists: Lists) -> Terms:
-        if (found := lists.batch.masked_alone(evaluated=self.users == "evaluated")) is not None:
+        found = lists.batch.masked_alone(evaluated=self.users == "evaluated")
+        if found is not None and len(found[1]) < self.num_items:  # the shorter way to say it
             users, items = found
             places = torch.nn.functional.pad(items, (1, 0), value=self.num_items)
             values = torch.full(places.shape, -1.0, dtype=lists.k.dtype)
@@ -566,16 +583,27 @@ class GroupExposure(Total):
         return True
 
     def terms(self, lists: Lists) -> Terms:
+        counted, slots, _ = zip(*self._parts(lists))
+        return Terms(torch.cat(counted), torch.cat(slots))
+
+    def together(self, lists: Lists) -> Terms:
+        size = self.rows * len(lists.cutoffs)
+        if not 0 < size < lists.batch.items.numel():
+            return self.terms(lists)
+        sums = torch.zeros(size, dtype=lists.k.dtype, device=lists.k.device)
+        for part in self._parts(lists):
+            part.add_to(sums)
+        return Terms(sums[None])
+
+    def _parts(self, lists: Lists) -> Iterator[Terms]:
+        """The terms of some users at a time."""
         last = lists.cutoffs[-1]
         groups = torch.split(self.groups.codes.at(lists.batch.users, -1)[:, None], _USERS)
-        terms = [self._slots(group, items, lists) for group, items in zip(groups, torch.split(lists.batch.items[:, :last], _USERS))]
-        return Terms(torch.cat([counted for _, counted in terms]), torch.cat([slots for slots, _ in terms]))
-
-    def _slots(self, group: Tensor, items: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
-        cluster = self.clusters.codes.at(items, -1)
-        counted = (group >= 0) & (cluster >= 0)
-        row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
-        return row.mul_(len(lists.cutoffs)).add_(lists.segments[: lists.cutoffs[-1]]).int(), counted
+        for group, items in zip(groups, torch.split(lists.batch.items[:, :last], _USERS)):
+            cluster = self.clusters.codes.at(items, -1)
+            counted = (group >= 0) & (cluster >= 0)
+            row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
+            yield Terms(counted, row.mul_(len(lists.cutoffs)).add_(lists.segments[:last]).int())
 
     def read(self, sums: Tensor) -> Tensor:
         return sums.cumsum(1)
