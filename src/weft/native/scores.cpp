@@ -174,10 +174,10 @@ INLINE void place_few(int64_t* keys, int64_t count, int64_t k, int64_t* best) {
     }
 }
 
-// The k best items of a row. There is room for `room` keys in `found`. A row with NaN begins with one.
+// The k best items of a row and their scores. There is room for `room` keys in `found`. A row with NaN begins with one.
 template <class Score>
 INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes, Key<Score>* found, int64_t room,
-                        int64_t* best) {
+                        Score* values, int64_t* best) {
     int64_t count = 0, bad = -1;
     Score bound = first_bound(row, items, k, maxima, lanes);
     bool has_k = false;
@@ -204,15 +204,16 @@ INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxim
         for (int64_t place = 0; place < k; ++place) best[place] = item_of<Score>(found[place]);
     }
     if (bad >= 0) best[0] = bad;
+    for (int64_t place = 0; place < k; ++place) values[place] = row[best[place]];
 }
 
 template <class Score>
-INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64_t k, int64_t* best) {
+INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64_t k, Score* values, int64_t* best) {
     const int64_t lanes = (2 * k + kWidth<Score> - 1) / kWidth<Score> * kWidth<Score>, room = 4 * k + 8 * kStep;
     std::vector<Score> maxima(lanes);
     std::vector<Key<Score>> found(room);
     for (int64_t row = 0; row < rows; ++row)
-        best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, best + row * k);
+        best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, values + row * k, best + row * k);
 }
 
 // How many scores are above a value plus how many are at least as high. A comparison gives -1 where it holds.
@@ -297,12 +298,12 @@ INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, cons
 
 extern "C" {
 
-EACH_PROCESSOR void best_float(const float* scores, int64_t rows, int64_t items, int64_t k, int64_t* best) {
-    best_of_rows(scores, rows, items, k, best);
+EACH_PROCESSOR void best_float(const float* scores, int64_t rows, int64_t items, int64_t k, float* values, int64_t* best) {
+    best_of_rows(scores, rows, items, k, values, best);
 }
 
-EACH_PROCESSOR void best_double(const double* scores, int64_t rows, int64_t items, int64_t k, int64_t* best) {
-    best_of_rows(scores, rows, items, k, best);
+EACH_PROCESSOR void best_double(const double* scores, int64_t rows, int64_t items, int64_t k, double* values, int64_t* best) {
+    best_of_rows(scores, rows, items, k, values, best);
 }
 
 EACH_PROCESSOR void count_float(const float* scores, int64_t rows, int64_t items, const float* values, const int64_t* offsets,

@@ -23,8 +23,8 @@ from weft.ranking.kernels import anywhere, cpu, native
 class Kernel(Protocol):
     """The operations that read scores `[rows, items]`."""
 
-    def best_items(self, scores: Tensor, k: int) -> Tensor:
-        """The k best items of each row by (score descending, item ascending), `[rows, k]`; k from 1 to the number of items.
+    def best(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The k best of each row by (score descending, item ascending): scores and items, `[rows, k]`; k from 1 to all items.
 
         A row with NaN begins with one, so that whoever looks at the first value sees it.
         """

@@ -17,10 +17,11 @@ _INDEX_BITS = 32
 _VECTORS = 32  # scores that the CPU reduces at once
 
 
-def best_items(scores: Tensor, k: int) -> Tensor:
-    """The k best items of each row."""
+def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of each row."""
     rows = max(1, _TILE // scores.shape[1])
-    return torch.cat([_best_of_tile(scores[start : start + rows], k) for start in range(0, len(scores), rows)])
+    items = torch.cat([_best_of_tile(scores[start : start + rows], k) for start in range(0, len(scores), rows)])
+    return scores.gather(1, items), items
 
 
 def _best_of_tile(scores: Tensor, k: int) -> Tensor:

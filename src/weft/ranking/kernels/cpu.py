@@ -27,12 +27,13 @@ _AT_ONCE = 32
 _SHORT_ROW = 1 << 16
 
 
-def best_items(scores: Tensor, k: int) -> Tensor:
-    """The k best items of each row."""
+def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of each row."""
     tile = _TILE if scores.element_size() > 2 else _TILE // 4  # 16-bit types are converted, and take memory
     rows = min(max(tile // scores.shape[1], _FEWEST_ROWS), _MOST_ROWS)
     tiles = [_best_of_tile(as_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
-    return torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
+    items = torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
+    return scores.gather(1, items), items
 
 
 def as_array(scores: Tensor) -> Scores:

@@ -14,7 +14,7 @@ from weft.data.rows import SparseRows
 from weft.native import call
 from weft.ranking.kernels.cpu import as_array, find_in_lists
 
-__all__ = ["best_items", "count_offered", "double_ranks", "find_in_lists"]
+__all__ = ["best", "count_offered", "double_ranks", "find_in_lists"]
 
 # Scores that are worth a thread; and that are converted at once, where they are.
 _TILE = 1 << 19
@@ -44,11 +44,12 @@ def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDA
         list(pool.map(read, starts))  # a list, so that an error is raised
 
 
-def best_items(scores: Tensor, k: int) -> Tensor:
-    """The k best items of each row."""
-    best = np.empty((len(scores), k), dtype=np.int64)
-    _read("best", scores, k, rows=(best,))
-    return torch.from_numpy(best)
+def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of each row."""
+    values = np.empty((len(scores), k), dtype=np.float64 if scores.dtype == torch.float64 else np.float32)
+    items = np.empty((len(scores), k), dtype=np.int64)
+    _read("best", scores, k, rows=(values, items))
+    return torch.from_numpy(values).to(scores.dtype), torch.from_numpy(items)
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
