@@ -21,11 +21,59 @@ from rich.console import Console
 
 import weft
 from everything import ACCURACY, BUILT_IN, about
+from weft.data import Interactions, Train
+from weft.data.labels import features_by_number
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
 from weft.names import parse, split_cell
 from weft.registry import all_metrics, canonical, takes_k
 from weft.report.terminal import comparison_tables, results_tables
 from weft.result import MetricValue, Result
+
+# ------------------------------------------------------------------------------------------- popularity, and features as they lie
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.floats(1e-12, 1) | st.sampled_from([0.2, 0.5, 0.8, 1.0]))
+def test_head_and_tail_of_any_counts(counts, pop_ratio):
+    """Against a walk through the items in order; as many users as an item has interactions."""
+    train = Train(Interactions.from_codes(*_cells(counts), max(counts, default=0), len(counts)))
+    order = sorted(range(len(counts)), key=lambda item: (-counts[item], item))
+    reached = list(itertools.accumulate(counts[item] for item in order))
+    wanted = (pop_ratio - 1e-9) * sum(counts)
+    size = next(place for place, sum_ in enumerate(reached, 1) if sum_ >= wanted) if sum(counts) else 0
+    assert train.tail(pop_ratio).values.tolist() == [0.0 if item in order[:size] else 1.0 for item in range(len(counts))]
+    assert train.cold_items == counts.count(0)
+    bins = [count.bit_length() for count in counts]
+    found = train.by_popularity
+    assert found.bins.values.tolist() == bins
+    assert found.items.tolist() == [bins.count(number) for number in range(max(bins) + 1)]
+    assert found.interactions.tolist() == [
+        sum(count for count, bin_ in zip(counts, bins) if bin_ == number) for number in range(max(bins) + 1)
+    ]
+
+
+def _cells(counts):
+    cells = sorted((user, item) for item, count in enumerate(counts) for user in range(count))
+    users, items = (np.array([cell[n] for cell in cells], dtype=np.int64) for n in (0, 1))
+    return users, items, np.ones(len(cells))
+
+
+@pytest.mark.parametrize("stored", [1.0, 2.5, -1.0, 0.0])
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
+    columns = [0, 3, 4] if is_sorted else [4, 0, 3]
+    matrix = sp.csr_matrix(([stored, 1.0, 1.0, 1.0], [*columns, 3], [0, 3, 3, 4]), shape=(3, 6))
+    found = features_by_number(matrix, 3)
+    first = [column for column, value in zip(columns, [stored, 1, 1]) if value]
+    names = sorted({*first, 3})
+    assert found.names == tuple(names) and found.offsets.values.tolist() == [0, len(first), len(first), len(first) + 1]
+    assert found.codes.values.tolist() == [*sorted(map(names.index, first)), names.index(3)]
+    assert found.unlabelled == 1
+    twice = sp.csr_matrix(([1.0, 1.0], [2, 2], [0, 2, 2, 2]), shape=(3, 6))
+    assert features_by_number(twice, 3).codes.values.tolist() == [0]
+    with pytest.raises(InputError, match="not of finite numbers"):
+        features_by_number(sp.csr_matrix(([np.nan], [2], [0, 1, 1, 1]), shape=(3, 6)), 3)
+
 
 # ------------------------------------------------------------------------------------------------- one world, by hand
 

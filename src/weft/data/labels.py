@@ -287,8 +287,10 @@ def _several(labels: Any) -> Iterable[Any]:
 
 def _is_in_order(given: Any) -> bool:
     """Whether this is a sparse matrix that holds the features of each row as `Features` does: ascending, each once."""
-    is_sparse = type(given).__module__.startswith("scipy") and getattr(given, "format", "") == "csr"
-    return is_sparse and given.has_canonical_format and bool((np.isfinite(given.data) & (given.data != 0)).all())
+    if not (type(given).__module__.startswith("scipy") and getattr(given, "format", "") == "csr"):
+        return False
+    values = given.data
+    return values.dtype.kind in "biuf" and given.has_canonical_format and bool((np.isfinite(values) & (values != 0)).all())
 
 
 def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], Given]:

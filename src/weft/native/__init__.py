@@ -29,7 +29,11 @@ def _function(name: str) -> Any:
 
 
 def call(name: str, *arguments: NDArray[Any] | int | None) -> int:
-    """Call a function with arrays (contiguous, of the types that it expects), whole numbers, or None for no array."""
+    """Call a function with arrays (contiguous, of the types that it expects), whole numbers, or None for no array.
+
+    What it returns, if anything.
+    """
+    assert all(one.flags.c_contiguous for one in arguments if one is not None and not isinstance(one, int))
     values = [
         ctypes.c_int64(one) if isinstance(one, int) else None if one is None else ctypes.c_void_p(one.ctypes.data)
         for one in arguments
