@@ -134,8 +134,9 @@ def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
 def show_memory(given: argparse.Namespace) -> None:
     """What an evaluation takes beside its input and its result."""
     print("The peak beyond scores, inputs and result, as a share of one batch of scores; at most 0.5 is wanted.\n")
-    shares = [[size, *(f"{memory.beyond_the_scores(size, names):.2f}" for names in ("six", "forty"))] for size in given.sizes]
-    _table(["", "six metrics", "all forty"], shares)
+    kinds = {"six metrics": "six", "all forty": "forty", "six metrics, torch alone": "torch"}
+    shares = [[size, *(f"{memory.beyond_the_scores(size, kind):.2f}" for kind in kinds.values())] for size in given.sizes]
+    _table(["", *kinds], shares)
     print("\nFrom factors (d = 64), as a multiple of one batch of scores, for a quarter of the users and for all:\n")
     rows = (
         [case, *(f"{memory.of_factors(case, n):.2f}" for n in (users // 4, users))] for case, (users, _) in memory.FACTORS.items()

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from weft.data.rows import SparseRows
 
-# Scores that a comparison may hold at once.
-_TILE = 1 << 20
+# Scores that a comparison may hold at once, and rows: of short rows more are no faster, and take memory.
+_TILE, _MOST_ROWS = 1 << 20, 128
 # Up to so many cells of a batch `[rows, items]`, lists are looked up in tables.
 _TABLE = 1 << 23
 _INDEX_BITS = 32
@@ -19,9 +19,13 @@ _VECTORS = 32  # scores that the CPU reduces at once
 
 def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best of each row."""
-    rows = max(1, _TILE // scores.shape[1])
+    rows = _rows_at_once(scores.shape[1])
     items = torch.cat([_best_of_tile(scores[start : start + rows], k) for start in range(0, len(scores), rows)])
     return scores.gather(1, items), items
+
+
+def _rows_at_once(num_items: int) -> int:
+    return min(max(1, _TILE // max(1, num_items)), _MOST_ROWS)
 
 
 def _best_of_tile(scores: Tensor, k: int) -> Tensor:
@@ -63,7 +67,7 @@ def _ordered(scores: Tensor, k: int, items: Tensor | None = None, *, in_order: b
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
     """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
     ranks = torch.empty_like(cells.rows)
-    step = max(1, _TILE // max(1, scores.shape[1]))
+    step = _rows_at_once(scores.shape[1])
     for start in range(0, len(ranks), step):
         part = slice(start, start + step)
         compared, value = scores[cells.rows[part]], values[part, None]
@@ -74,7 +78,7 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
 def count_offered(scores: Tensor) -> Tensor:
     """The number of scores above -inf in each row."""
     offered = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
-    step = max(1, _TILE // max(1, scores.shape[1]))
+    step = _rows_at_once(scores.shape[1])
     for start in range(0, len(scores), step):
         offered[start : start + step] = (scores[start : start + step] > -torch.inf).sum(1)
     return offered
@@ -95,7 +99,7 @@ def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tens
 def _find_by_table(items: Tensor, places: Tensor, cells: SparseRows) -> Tensor:
     """The same by a table of all cells of some rows: faster than searching, where there are few items."""
     (num_rows, depth), num_items = items.shape, cells.num_items
-    step = max(1, _TILE // max(1, num_items))
+    step = _rows_at_once(num_items)
     nowhere = step * num_items  # where what is no item is written, and cells of other rows are looked up
     table = torch.full((nowhere + 1,), depth, dtype=torch.int32, device=items.device)
     positions = torch.full_like(cells.items, depth)
