@@ -25,17 +25,19 @@ def offsets_of(lists):
     return np.array([0, *itertools.accumulate(map(len, lists))], dtype=np.int64)
 
 
-@settings(max_examples=300, deadline=None)
-@given(lists_of_cells, st.booleans())
-def test_faults_of_lists(lists, has_merit):
+@settings(max_examples=400, deadline=None)
+@given(lists_of_cells, st.booleans(), st.booleans(), st.booleans())
+def test_lists_in_order(lists, has_merit, distinct, is_sorted):
+    if is_sorted:  # which chance seldom makes
+        lists = [sorted(row, key=lambda cell: (-cell[1], cell[0])) for row in lists]
     flat = [cell for row in lists for cell in row]
     items, merit = np.array([item for item, _ in flat], dtype=np.int32), np.array([score for _, score in flat])
-    found = call("faults_of_lists", offsets_of(lists), len(lists), items, merit if has_merit else None, ITEMS)
+    about = (offsets_of(lists), len(lists), items, merit if has_merit else None, ITEMS, int(distinct))
     repeated = any(len({item for item, _ in row}) < len(row) for row in lists)
     pairs = [pair for row in lists for pair in itertools.pairwise(row)] if has_merit else []
     unsorted = any(next_[1] > one[1] or (next_[1] == one[1] and next_[0] < one[0]) for one, next_ in pairs)
     tied = any(one[1] == next_[1] for one, next_ in pairs)
-    assert found == repeated + 2 * unsorted + 4 * tied
+    assert call("lists_are_in_order", *about) == (not repeated and not unsorted and not (distinct and tied))
 
 
 @settings(max_examples=200, deadline=None)

@@ -46,7 +46,7 @@ DUPLICATES = ("error", "keep-best")
 NO_SOURCE = "the source has nothing"  # a column
 # The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
 _BATCH_BYTES = 1 << 26
-_BATCH_USERS = 1024
+_BATCH_USERS = 2048
 # Positions of lists in one batch: what is computed for each of them should stay in the processor's cache.
 _BATCH_POSITIONS = 1 << 19
 _SAVE_EVERY = 60.0  # seconds between two writings of a checkpoint

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 _FEW_ROWS = 16
 # Cells that a fingerprint looks at.
 _SAMPLE = 1 << 16
-# What the native loop finds wrong with lists.
-_REPEATED, _UNSORTED, _TIED = 1, 2, 4
-# Cells that it can number.
+# Cells and lists that the native loops can number.
 _MOST_CELLS = 1 << 31
 
 
@@ -118,8 +116,8 @@ class NamedLists:
         """Whether it is known without sorting that lists are best first and hold nothing twice, as those of most files are."""
         if not is_built() or items.dtype != np.int32 or len(offsets) > _MOST_CELLS:
             return False
-        faults = call("faults_of_lists", offsets, len(offsets) - 1, items, merit, num_items)
-        return not faults & (_REPEATED | _UNSORTED | (_TIED if self.order == "rank" else 0))
+        lists = (offsets, len(offsets) - 1, items, merit, num_items)
+        return bool(call("lists_are_in_order", *lists, int(self.order == "rank")))
 
     def _by_user(self, users: Vocabulary) -> tuple[Numbers, Numbers | None]:
         """Where the rows of each user start, and which they are; None: those from there on."""

@@ -6,26 +6,25 @@
 
 extern "C" {
 
-// What is wrong with lists, those of list l from offsets[l] on, best first: 1, an item stands in one twice; 2, something stands behind what
-// is worse by (merit descending, item ascending); 4, two have the same merit. Without merit only the first is asked.
-int64_t faults_of_lists(const int64_t* offsets, int64_t lists, const int32_t* items, const double* merit, int64_t num_items) {
+// Whether no list holds an item twice, and, where there is merit, each is by (merit descending, item ascending); no two of a list may have the
+// same merit, if they must be distinct. Those of list l are from offsets[l] on.
+int64_t lists_are_in_order(const int64_t* offsets, int64_t lists, const int32_t* items, const double* merit, int64_t num_items,
+                           int64_t distinct) {
     std::vector<int32_t> holder(num_items, -1);  // the last list in which an item was met
-    int64_t faults = 0;
     for (int64_t list = 0; list < lists; ++list) {
         const int64_t first = offsets[list], last = offsets[list + 1];
-        bool repeated = false, unsorted = false, tied = false;
-        for (int64_t cell = first; cell < last; ++cell) {
-            repeated |= holder[items[cell]] == list;
-            holder[items[cell]] = int32_t(list);
-        }
+        bool wrong = false;
         for (int64_t cell = first + 1; merit && cell < last; ++cell) {
             const bool same = merit[cell] == merit[cell - 1];
-            tied |= same;
-            unsorted |= merit[cell] > merit[cell - 1] || (same && items[cell] < items[cell - 1]);
+            wrong |= merit[cell] > merit[cell - 1] || (same && (distinct || items[cell] < items[cell - 1]));
         }
-        faults |= repeated | unsorted << 1 | tied << 2;
+        for (int64_t cell = first; cell < last; ++cell) {
+            wrong |= holder[items[cell]] == list;
+            holder[items[cell]] = int32_t(list);
+        }
+        if (wrong) return 0;
     }
-    return faults;
+    return 1;
 }
 
 // For keys (list * num_items + item), by list: the cell in which the list holds the item, or -1. How many were looked for: all of them, or
