@@ -137,6 +137,24 @@ def cells_of(rows, items, num_items):
     return SparseRows(offsets, items, torch.ones(len(items), dtype=torch.float64), num_items)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cells_are_hidden_and_shown_again(dtype, kind, kernel):
+    scores = draw(kind, (ROWS, 50), dtype)
+    before = scores.clone()
+    rows, items = torch.tensor([0, 0, 0, 2, 3, 3, 3, 8]), torch.tensor([0, 7, 49, 3, 5, 5, 6, 49])  # one comes twice
+    cells = cells_of(rows, items, 50)
+    hidden = kernel.hide(scores, cells)
+    expected = before.clone()
+    expected[rows, items] = -torch.inf
+    assert torch.equal(scores, expected)
+    once = [place for place in range(len(rows)) if place != 5]
+    assert torch.equal(hidden[once], before[rows, items][once])
+    kernel.show(scores, cells, hidden)
+    assert torch.equal(scores, before)
+
+
 @pytest.mark.parametrize("tile", [1, 256, 1 << 22])
 @pytest.mark.parametrize("span", [7, 1 << 16])
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -112,6 +112,23 @@ INLINE int64_t total(Counts<Score> counts) {
     return sum;
 }
 
+// Write -inf over the cells `offsets[row]` to `offsets[row + 1] - 1` of each row, and keep what stood there; or put it back.
+template <class Score>
+INLINE void hide_in_rows(Score* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, Score* hidden) {
+    for (int64_t row = 0; row < rows; ++row)
+        for (int64_t cell = offsets[row]; cell < offsets[row + 1]; ++cell) {
+            Score& score = scores[row * items + cells[cell]];
+            hidden[cell] = score;
+            score = kLowest<Score>;
+        }
+}
+
+template <class Score>
+INLINE void show_in_rows(Score* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const Score* hidden) {
+    for (int64_t row = rows - 1; row >= 0; --row)  // backwards, so that a cell that came twice gets what stood there first
+        for (int64_t cell = offsets[row + 1] - 1; cell >= offsets[row]; --cell) scores[row * items + cells[cell]] = hidden[cell];
+}
+
 // A score that at least k scores of the row reach: what is below it is not among the k best. NaN, below which nothing is, where none
 // is known. Lane l of `lanes` holds the items l, l + lanes, ...: maxima are vertical, and vectorise.
 template <class Score>
@@ -297,6 +314,22 @@ INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, cons
 }  // namespace
 
 extern "C" {
+
+void hide_float(float* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, float* hidden) {
+    hide_in_rows(scores, rows, items, offsets, cells, hidden);
+}
+
+void hide_double(double* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, double* hidden) {
+    hide_in_rows(scores, rows, items, offsets, cells, hidden);
+}
+
+void show_float(float* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const float* hidden) {
+    show_in_rows(scores, rows, items, offsets, cells, hidden);
+}
+
+void show_double(double* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const double* hidden) {
+    show_in_rows(scores, rows, items, offsets, cells, hidden);
+}
 
 EACH_PROCESSOR void best_float(const float* scores, int64_t rows, int64_t items, int64_t k, float* values, int64_t* best) {
     best_of_rows(scores, rows, items, k, values, best);

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.data.rows import SparseRows
+from weft.ranking.kernels import kernel_for
 
 
 @contextmanager
@@ -25,13 +26,9 @@ def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, T
     if scores.is_inference() and not torch.is_inference_mode_enabled():
         scores = scores.clone()
     # `.data`: the values come back, so autograd need not know that they were away.
-    flat = scores.data.view(-1)
-    kept = flat.index_select(0, cells.keys)
-    if cells.counted is None:
-        flat.scatter_(0, cells.keys, torch.full_like(kept, -torch.inf))  # a tensor is written several times faster than a number
-    else:  # a cell that does not count may have the place of one that does
-        flat.scatter_reduce_(0, cells.keys, torch.where(cells.counted, -torch.inf, torch.inf).to(kept.dtype), "amin")
+    data, kernel = scores.data, kernel_for(scores.device)
+    kept = kernel.hide(data, cells)
     try:
         yield scores, kept
     finally:
-        flat.scatter_(0, cells.keys, kept)
+        kernel.show(data, cells, kept)

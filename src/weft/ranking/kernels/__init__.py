@@ -23,6 +23,14 @@ from weft.ranking.kernels import anywhere, cpu, native
 class Kernel(Protocol):
     """The operations that read scores `[rows, items]`."""
 
+    def hide(self, scores: Tensor, cells: SparseRows) -> Tensor:
+        """Write `-inf` over some cells of contiguous scores, in place. What stood there, `[cells]`."""
+        ...
+
+    def show(self, scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
+        """Put back what was hidden."""
+        ...
+
     def best(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k best of each row by (score descending, item ascending): scores and items, `[rows, k]`; k from 1 to all items.
 

@@ -17,6 +17,22 @@ _INDEX_BITS = 32
 _VECTORS = 32  # scores that the CPU reduces at once
 
 
+def hide(scores: Tensor, cells: SparseRows) -> Tensor:
+    """Write `-inf` over some cells. What stood there."""
+    flat = scores.view(-1)
+    hidden = flat.index_select(0, cells.keys)
+    if cells.counted is None:
+        flat.scatter_(0, cells.keys, torch.full_like(hidden, -torch.inf))  # a tensor is written several times faster than a number
+    else:  # a cell that does not count may have the place of one that does
+        flat.scatter_reduce_(0, cells.keys, torch.where(cells.counted, -torch.inf, torch.inf).to(hidden.dtype), "amin")
+    return hidden
+
+
+def show(scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
+    """Put back what was hidden."""
+    scores.view(-1).scatter_(0, cells.keys, hidden)
+
+
 def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best of each row."""
     rows = _rows_at_once(scores.shape[1])

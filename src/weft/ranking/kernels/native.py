@@ -12,9 +12,10 @@ from torch import Tensor
 
 from weft.data.rows import SparseRows
 from weft.native import call
+from weft.ranking.kernels import anywhere
 from weft.ranking.kernels.cpu import as_array, find_in_lists
 
-__all__ = ["best", "count_offered", "double_ranks", "find_in_lists"]
+__all__ = ["best", "count_offered", "double_ranks", "find_in_lists", "hide", "show"]
 
 # Scores that are worth a thread; and that are converted at once, where they are.
 _TILE = 1 << 19
@@ -42,6 +43,28 @@ def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDA
         return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(read, starts))  # a list, so that an error is raised
+
+
+def hide(scores: Tensor, cells: SparseRows) -> Tensor:
+    """Write `-inf` over some cells. What stood there."""
+    if scores.element_size() == 2:
+        return anywhere.hide(scores, cells)
+    hidden = scores.new_empty(len(cells.items))
+    _write("hide", scores, cells, hidden)
+    return hidden
+
+
+def show(scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
+    """Put back what was hidden."""
+    if scores.element_size() == 2:
+        anywhere.show(scores, cells, hidden)
+    else:
+        _write("show", scores, cells, hidden)
+
+
+def _write(name: str, scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
+    kind = "float" if scores.dtype == torch.float32 else "double"
+    call(f"{name}_{kind}", scores.numpy(), *scores.shape, cells.offsets.numpy(), cells.items.numpy(), hidden.numpy())
 
 
 def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
