@@ -83,7 +83,8 @@ def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:
     keys = batch.relevant.keys
     if not host_sees(batch.device):
         return seen.holds(keys)
-    hidden = batch.relevant_scores == -torch.inf  # only these can be: few
+    hidden = batch.relevant_scores == -torch.inf  # only these can be: few, or none
     found = torch.zeros_like(hidden)
-    found[hidden] = seen.holds(keys[hidden])
+    if bool(hidden.any()):
+        found[hidden] = seen.holds(keys[hidden])
     return found
