@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NATIVE = Path("src/weft/native")
+NATIVE = Path("src/weft/_native")
 FLAGS = ["-O3", "-std=c++17", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra", "-Wno-psabi"]
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from weft._native import is_built
 from weft.data.rows import SparseRows
-from weft.native import is_built
 from weft.ranking import top_k
 from weft.ranking.kernels import anywhere, cpu, kernel_for, native, using
 

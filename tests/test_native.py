@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import weft
 from test_lists import SAME, K, same, worlds
+from weft._native import call, is_built
 from weft.data import ListRows, recommendations
 from weft.errors import InputError
-from weft.native import call, is_built
 
 pytestmark = pytest.mark.skipif(not is_built(), reason="there was no C++ compiler when Weft was installed")
 ITEMS = 7

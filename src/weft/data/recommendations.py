@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from weft._native import call, is_built
 from weft.data.cells import Cells, is_frame, open_frame, read_ids, read_numbers
 from weft.data.devices import float_type, host_sees
 from weft.data.files import Table, is_file, read_table
@@ -23,7 +24,6 @@ from weft.data.rows import InRows
 from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
-from weft.native import call, is_built
 
 if TYPE_CHECKING:
     import polars as pl

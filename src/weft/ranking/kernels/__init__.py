@@ -14,9 +14,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from weft._native import is_built
 from weft.data.devices import host_sees
 from weft.data.rows import SparseRows
-from weft.native import is_built
 from weft.ranking.kernels import anywhere, cpu, native
 
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from weft._native import call
 from weft.data.rows import SparseRows
-from weft.native import call
 from weft.ranking.kernels import anywhere
 from weft.ranking.kernels.cpu import as_array, find_in_lists
 
