@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import weft
-from weft.data.files import Table, read_table
+from weft.data.readers.files import Table, read_table
 from weft.errors import InputError, SettingError
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"

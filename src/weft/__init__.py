@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import weft.testing as testing
     from weft.blocks import MetricBlock
     from weft.checks import check
-    from weft.data.files import File
+    from weft.data.readers.files import File
+    from weft.data.sources import Factors
     from weft.errors import WeftError
     from weft.evaluator import Evaluator
     from weft.metrics.base import BaseMetric, TopKMetric
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from weft.result import Result, load_result
     from weft.run import evaluate
     from weft.significance import Comparison, compare
-    from weft.sources import Factors
     from weft.states import load_state, merge_states, save_state
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
@@ -30,8 +30,8 @@ _HOMES = {
     "BaseMetric": "weft.metrics.base",
     "Comparison": "weft.significance",
     "Evaluator": "weft.evaluator",
-    "Factors": "weft.sources",
-    "File": "weft.data.files",
+    "Factors": "weft.data.sources",
+    "File": "weft.data.readers.files",
     "HR": "weft.metrics.single_target",
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.blocks",

@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import ListRows
+from weft.data.dataset import ListOrder, Problem, Whole, pose
 from weft.data.interactions import Interactions, check_threshold, digest, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
+from weft.data.sources import RecommendationLists, Source, open_source
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.gathered import refuse_others
 from weft.names import Spec
 from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
 from weft.orders import Correction
-from weft.problem import ListOrder, Problem, Whole, pose
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TIE_RULES, TieRule, within
 from weft.registry import as_list, expand, nameable
 from weft.result import Result, write_whole
-from weft.sources import RecommendationLists, Source, open_source
 from weft.states import packed, unpacked
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from weft.blocks import refuse_bad_scores
 from weft.data import Interactions, ListRows, Train, Vocabulary, read_cells
+from weft.data.dataset import ListOrder, Problem, pose
 from weft.data.devices import float_type
-from weft.data.files import is_file, read_table
 from weft.data.interactions import check_threshold, mixed
+from weft.data.readers.files import is_file, read_table
+from weft.data.sources import Model, Source
 from weft.errors import MissingInput, SettingError, did_you_mean, one_of, real_number, whole_number
-from weft.problem import ListOrder, Problem, pose
 from weft.ranking.candidates import Drawn, NegativeSampler, are_in, merged
-from weft.sources import Model, Source
 
 if TYPE_CHECKING:
     import polars as pl

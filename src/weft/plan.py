@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from weft.config import Configuration, FileSettings
-from weft.data.files import File, Table, read_table
+from weft.data.readers.files import File, Table, read_table
 from weft.errors import InputError, SettingError
 from weft.report.subject import Subject
 from weft.result import Result

@@ -169,8 +169,8 @@ def check_models(
     `begin` is told what starts.
     """
     from weft.checks import search, tables, trials
-    from weft.data.files import is_file, read_table
     from weft.data.interactions import check_threshold
+    from weft.data.readers.files import is_file, read_table
     from weft.evaluator import as_cutoffs
     from weft.offers import CANDIDATES
 

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from weft.data.cells import SHOWN, is_frame, open_frame, read_cells, read_numbers
-from weft.data.files import Table as FileTable
-from weft.data.files import is_file, read_table
-from weft.data.roles import find_column
+from weft.data.readers.files import Table as FileTable
+from weft.data.readers.files import is_file, read_table
+from weft.data.readers.roles import find_column
 from weft.data.vocabulary import id_series
 from weft.errors import InputError
 

@@ -18,7 +18,7 @@ from weft.errors import SettingError, did_you_mean
 from weft.names import Spec
 
 if TYPE_CHECKING:
-    from weft.data.files import File
+    from weft.data.readers.files import File
 
 PAGES = (".html", ".htm")  # how the name of a report ends
 ENGINES = ("ray", "spark")
@@ -122,13 +122,13 @@ def _corrections_of_samples() -> tuple[str, ...]:
 
 
 def _formats() -> tuple[str, ...]:
-    from weft.data.layouts import FORMATS
+    from weft.data.readers.layouts import FORMATS
 
     return FORMATS
 
 
 def _kinds_of_ids() -> tuple[str, ...]:
-    from weft.data.files import ID_TYPES
+    from weft.data.readers.files import ID_TYPES
 
     return ID_TYPES
 
@@ -147,7 +147,7 @@ def _families() -> tuple[str, ...]:
 
 def roles() -> tuple[str, ...]:
     """What a column can be."""
-    from weft.data.files import ROLES
+    from weft.data.readers.files import ROLES
 
     return ROLES
 
@@ -293,7 +293,7 @@ class FileSettings(Section):
 
     def file(self) -> File:
         """What the readers understand."""
-        from weft.data.files import File
+        from weft.data.readers.files import File
 
         return File(self.path, self.format, self.separator, self.header, self.columns, self.ids)
 
@@ -618,7 +618,7 @@ def _reader(where: str) -> Callable[[FileSettings], Any]:
     """Reads a file of labels; `where` says what it is, for messages."""
 
     def read(file: FileSettings) -> Any:
-        from weft.data.files import read_table
+        from weft.data.readers.files import read_table
 
         return read_table(file.file(), where, use="user_groups")
 

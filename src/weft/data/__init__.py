@@ -4,8 +4,8 @@ from weft.data.cells import Cells, read_cells
 from weft.data.columns import Column
 from weft.data.interactions import Interactions
 from weft.data.labels import NO_FEATURES, NO_LABELS, Features, Label, Labels, read_features, read_labels
+from weft.data.popularity import NO_TRAIN, Train
 from weft.data.recommendations import ListRows
-from weft.data.train import NO_TRAIN, Train
 from weft.data.vocabulary import Vocabulary
 
 __all__ = [

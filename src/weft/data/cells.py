@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
-from weft.data.roles import NEEDED, find_column
+from weft.data.readers.files import Table, is_file, read_table
+from weft.data.readers.roles import NEEDED, find_column
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError
 

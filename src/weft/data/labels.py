@@ -17,16 +17,16 @@ from torch import Tensor
 from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
 from weft.data.devices import host_sees
-from weft.data.files import is_file, read_table
 from weft.data.interactions import Interactions, digest
-from weft.data.roles import COLUMNS, look_for
+from weft.data.readers.files import is_file, read_table
+from weft.data.readers.roles import COLUMNS, look_for
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.data.files import Table
+    from weft.data.readers.files import Table
 
 Label = str | int | float | bool
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from weft._native import call, is_built
 from weft.data.cells import Cells, is_frame, open_frame, read_ids, read_numbers
 from weft.data.devices import float_type, host_sees
-from weft.data.files import Table, is_file, read_table
 from weft.data.interactions import Interactions
-from weft.data.roles import COLUMNS, find_column, look_for
+from weft.data.readers.files import Table, is_file, read_table
+from weft.data.readers.roles import COLUMNS, find_column, look_for
 from weft.data.rows import InRows
 from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from weft.data.columns import Column
-from weft.data.files import is_file, read_table
 from weft.data.labels import Labels, read_labels
 from weft.data.ordered import InMemory, Ordered
+from weft.data.readers.files import is_file, read_table
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, did_you_mean
 

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sparse
 
+from weft.data.sources import Factors
 from weft.demo import dataset, recommenders
 from weft.result import Result
 from weft.run import evaluate
-from weft.sources import Factors
 
 # Every family but that of rating errors: these models rank, and predict no ratings.
 METRICS = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.data import Vocabulary, read_cells, read_labels
 from weft.data.cells import read_pairs
-from weft.data.files import find_roles, is_file, read_table
+from weft.data.readers.files import find_roles, is_file, read_table
 from weft.data.recommendations import read_lists
 from weft.data.vocabulary import id_series
 from weft.engines.parts import Origin

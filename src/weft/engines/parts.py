@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from weft.data import Vocabulary
-from weft.data.files import File, Table
+from weft.data.readers.files import File, Table
 from weft.errors import InputError, WeftError
 
 if TYPE_CHECKING:

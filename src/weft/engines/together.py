@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import Interactions, Labels, Vocabulary, read_features, read_labels
+from weft.data.dataset import Groups, Whole
 from weft.data.interactions import digest_of, sums_by_id
 from weft.data.ordered import Ordered
+from weft.data.popularity import TrainTotals
 from weft.data.slices import Slice, parse_slices
-from weft.data.train import TrainTotals
+from weft.data.sources import Model
 from weft.engines.parts import Origin, Part, Parts, kept, merged
 from weft.engines.scattered import Scattered
 from weft.engines.whole import OF_ITEMS, OF_USERS, job_of, survey, whole_of, with_cuts
@@ -28,10 +30,8 @@ from weft.errors import InputError, SettingError
 from weft.gathered import Gathered, put_together
 from weft.job import NO_SOURCE, Job
 from weft.offers import CANDIDATES
-from weft.problem import Groups, Whole
 from weft.registry import all_metrics, as_list, register
 from weft.result import Result
-from weft.sources import Model
 from weft.uncertainty import KeptHere, Spread, Weighted, Weights, group_hashes
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Label, Vocabulary, read_features, read_labels
-from weft.data.files import is_file, read_table
+from weft.data.dataset import NOTHING_HIT, Groups, Whole, given_ids, nobody_in_common, nothing_in_common, numbers_of
 from weft.data.labels import label_names
+from weft.data.popularity import TrainTotals
+from weft.data.readers.files import is_file, read_table
 from weft.data.slices import are_whole, parse_slices, ranges
-from weft.data.train import TrainTotals
 from weft.data.vocabulary import distinct
 from weft.engines.parts import Failure, Origin, Part, Parts, Portion, kept, merged, portion
 from weft.engines.scattered import ScatteredNumbers
 from weft.errors import InputError
 from weft.job import Job, prepare
-from weft.problem import NOTHING_HIT, Groups, Whole, given_ids, nobody_in_common, nothing_in_common, numbers_of
 from weft.profiles import find_profile
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.blocks import Lists
 from weft.data import Train
-from weft.data.train import check_pop_ratio, check_unseen
+from weft.data.popularity import check_pop_ratio, check_unseen
 from weft.errors import one_of
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.groups import rates, relative_spread

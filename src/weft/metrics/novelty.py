@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.blocks import GAINS, Lists
 from weft.data import Train
-from weft.data.train import check_unseen
+from weft.data.popularity import check_unseen
 from weft.errors import one_of
 from weft.metrics.base import Bounds
 from weft.metrics.means import UserAverageTopKMetric

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.data import Vocabulary
-from weft.data.files import File
+from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
 from weft.data.slices import parse_slices
+from weft.data.sources import Factors
 from weft.engines import together
 from weft.engines.inputs import held, refuse_other_ids
 from weft.engines.parts import Origin, Part
@@ -42,7 +43,6 @@ from weft.errors import EngineError, InputError, MissingExtra, SettingError, who
 from weft.offers import CANDIDATES
 from weft.result import Result
 from weft.run import evaluate as evaluate_alone
-from weft.sources import Factors
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from weft.data.recommendations import are_lists
+from weft.data.sources import Factors, Model, open_source
+from weft.data.sources.matrix import ScoreMatrix
 from weft.engines.parts import Part
 from weft.engines.ray.parts import (
     RETRIES,
@@ -30,8 +32,6 @@ from weft.engines.ray.parts import (
 )
 from weft.engines.ray.tables import by_part, stamp_of_hashes
 from weft.errors import InputError
-from weft.sources import Factors, Model, open_source
-from weft.sources.matrix import ScoreMatrix
 
 if TYPE_CHECKING:
     import polars as pl

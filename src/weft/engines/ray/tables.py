@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.files import File
-from weft.data.parts import find_files
+from weft.data.readers.files import File
+from weft.data.readers.paths import find_files
 from weft.engines.inputs import roles
 from weft.engines.parts import Origin
 from weft.engines.ray.parts import RETRIES, Failed, attempted, first_line, from_arrow, own_errors, settle, to_arrow

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.files import File, Table
-from weft.data.roles import look_for
+from weft.data.readers.files import File, Table
+from weft.data.readers.roles import look_for
 from weft.engines import inputs
 from weft.engines.parts import Origin
 from weft.engines.spark.failures import java_error, root_cause

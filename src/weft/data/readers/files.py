@@ -13,8 +13,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.faults import IDS, explain, explain_number, has_quoted, places, refuse_odd_quotes
-from weft.data.layouts import (
+from weft.data.readers.layouts import (
     FORMATS,
     INTEGER,
     SPACES,
@@ -23,8 +22,9 @@ from weft.data.layouts import (
     is_plain,
     recognise,
 )
-from weft.data.parts import Part, open_parts
-from weft.data.roles import COLUMNS, NEEDED, find_column, look_for
+from weft.data.readers.paths import Part, open_parts
+from weft.data.readers.roles import COLUMNS, NEEDED, find_column, look_for
+from weft.data.readers.row_errors import IDS, explain, explain_number, has_quoted, places, refuse_odd_quotes
 from weft.errors import InputError, SettingError, did_you_mean, one_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from weft.data.parts import Part
-from weft.data.roles import KNOWN, fold
+from weft.data.readers.paths import Part
+from weft.data.readers.roles import KNOWN, fold
 from weft.errors import InputError
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec")

@@ -14,7 +14,7 @@ from weft.data.recommendations import are_lists
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.sources.lists import RecommendationLists
+    from weft.data.sources.recommendation_lists import RecommendationLists
 
 
 class Source(Protocol):
@@ -44,10 +44,10 @@ class Source(Protocol):
 
 def open_source(given: Any) -> Source | RecommendationLists:
     """A source from a score matrix, a factor pair, a callable or an object with `score`, or from recommendation lists."""
-    from weft.sources.factors import Factors
-    from weft.sources.lists import RecommendationLists
-    from weft.sources.matrix import ScoreMatrix
-    from weft.sources.model import Model
+    from weft.data.sources.factors import Factors
+    from weft.data.sources.matrix import ScoreMatrix
+    from weft.data.sources.model import Model
+    from weft.data.sources.recommendation_lists import RecommendationLists
 
     if isinstance(given, (Factors, ScoreMatrix, Model, RecommendationLists)):
         return given

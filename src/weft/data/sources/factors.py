@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.data.sources.base import as_tensor, sample_digest
 from weft.errors import InputError
-from weft.sources.base import as_tensor, sample_digest
 
 # Numbers of item embeddings that are gathered at once.
 _TILE = 1 << 20

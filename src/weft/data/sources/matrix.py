@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from weft.data.sources.base import as_tensor, check_scores, sample_digest
 from weft.errors import InputError
-from weft.sources.base import as_tensor, check_scores, sample_digest
 
 
 class ScoreMatrix:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from weft.data import Cells, Interactions, Label, Labels, Train, Vocabulary, read_cells, read_features, read_labels
 from weft.data.cells import build, read_pairs
-from weft.data.files import Table, is_file, read_table
+from weft.data.popularity import TrainTotals
+from weft.data.readers.files import Table, is_file, read_table
 from weft.data.recommendations import Recommendations
 from weft.data.slices import Slice, cut_at, cut_numbers
-from weft.data.train import TrainTotals
+from weft.data.sources import Model, RecommendationLists, Source
 from weft.data.vocabulary import distinct
 from weft.errors import InputError, SettingError
-from weft.sources import Model, RecommendationLists, Source
 
 if TYPE_CHECKING:
     import polars as pl

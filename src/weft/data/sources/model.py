@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.data.sources.base import as_tensor
 from weft.errors import InputError
-from weft.sources.base import as_tensor
 
 
 class Model:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, NoReturn
 
-from weft.data.layouts import Layout, json_rows, split_lines
-from weft.data.parts import Part
+from weft.data.readers.layouts import Layout, json_rows, split_lines
+from weft.data.readers.paths import Part
 from weft.errors import InputError
 
 IDS = ("user", "item")

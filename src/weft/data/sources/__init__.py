@@ -1,0 +1,9 @@
+"""What a model produced: a score matrix, the model itself, a pair of factors, or recommendation lists."""
+
+from weft.data.sources.base import Source, open_source
+from weft.data.sources.factors import Factors
+from weft.data.sources.matrix import ScoreMatrix
+from weft.data.sources.model import Model
+from weft.data.sources.recommendation_lists import RecommendationLists
+
+__all__ = ["Factors", "Model", "RecommendationLists", "ScoreMatrix", "Source", "open_source"]
