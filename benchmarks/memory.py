@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.data import CUTOFFS, SIX, SIZES, make
-from weft.ranking.kernels import anywhere, using
+from weft.ranking.kernels import any_device as anywhere
+from weft.ranking.kernels import using
 
 FACTORS = {"20,000 x 50,000": (20_000, 50_000), "2,000 x 1,000,000": (2_000, 1_000_000)}
 

@@ -8,7 +8,8 @@ from benchmarks import cases, clock, collection, compare, files, sampled
 from benchmarks.data import CUTOFFS, SIX, make
 
 import weft
-from weft.ranking.kernels import anywhere, using
+from weft.ranking.kernels import any_device as anywhere
+from weft.ranking.kernels import using
 
 PROBLEM = make(items=1_200, users=12)
 

@@ -9,7 +9,10 @@ import torch
 from weft._native import is_built
 from weft.data.rows import SparseRows
 from weft.ranking import top_k
-from weft.ranking.kernels import anywhere, cpu, kernel_for, native, using
+from weft.ranking.kernels import any_device as anywhere
+from weft.ranking.kernels import kernel_for, using
+from weft.ranking.kernels import native_cpu as native
+from weft.ranking.kernels import numpy_cpu as cpu
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 KERNELS = [cpu, anywhere, *([native] if is_built() else [])]  # without a compiler there is no native one to test

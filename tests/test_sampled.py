@@ -16,7 +16,7 @@ from everything import BUILT_IN, about
 from weft.errors import SettingError
 from weft.offers import draw
 from weft.ranking import TIE_RULES
-from weft.ranking.candidates import NegativeSampler
+from weft.ranking.negative_sampling import NegativeSampler
 
 RATINGS = ["MAE", "MSE", "RMSE"]
 RANKED = [name for name in BUILT_IN if name not in RATINGS]

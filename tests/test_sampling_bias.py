@@ -17,8 +17,8 @@ from test_accuracy import quick
 from weft.data import ListRows
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
-from weft.orders import Correction
 from weft.ranking import Drawn, estimate_ranks, estimate_weights
+from weft.ranking.positions import Correction
 from weft.sampling import deviation, exact, expected, is_identified
 
 # ------------------------------------------------------------------------------------------------------------ the oracle

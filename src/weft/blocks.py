@@ -19,8 +19,8 @@ from weft.data import Column, ListRows
 from weft.data.devices import FAULTS, float_type, host_sees
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
-from weft.orders import AllOrders, Correction, Order, TheOrder, estimate_order, number_in_rows, segments
 from weft.ranking import Drawn, Ranking, TieRule, count_equal, hidden, kernel_for, settle_ties, within, without
+from weft.ranking.positions import AllOrders, Correction, Order, TheOrder, estimate_order, number_in_rows, segments
 
 # Elements that a comparison over the whole catalogue may hold at once; users of whom something is made at once: little memory.
 _TILE, _USERS = 1 << 20, 128

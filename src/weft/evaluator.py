@@ -26,9 +26,9 @@ from weft.errors import InputError, MissingInput, SettingError, one_of, true_or_
 from weft.exposure import frames as exposure_frames
 from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
 from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
-from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import Drawn, TieRule
+from weft.ranking.positions import Correction
 from weft.registry import as_list
 from weft.result import MetricValue, Result, slice_column
 from weft.tallies import Tallies

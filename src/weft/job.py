@@ -28,9 +28,9 @@ from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.gathered import refuse_others
 from weft.names import Spec
 from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
-from weft.orders import Correction
 from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TIE_RULES, TieRule, within
+from weft.ranking.positions import Correction
 from weft.registry import as_list, expand, nameable
 from weft.result import Result, write_whole
 from weft.states import packed, unpacked

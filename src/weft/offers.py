@@ -21,7 +21,7 @@ from weft.data.interactions import check_threshold, mixed
 from weft.data.readers.files import is_file, read_table
 from weft.data.sources import Model, Source
 from weft.errors import MissingInput, SettingError, did_you_mean, one_of, real_number, whole_number
-from weft.ranking.candidates import Drawn, NegativeSampler, are_in, merged
+from weft.ranking.negative_sampling import Drawn, NegativeSampler, are_in, merged
 
 if TYPE_CHECKING:
     import polars as pl

@@ -27,8 +27,8 @@ from weft.evaluator import as_cutoffs
 from weft.metrics.means import UserMean
 from weft.names import Spec, parse
 from weft.offers import draw
-from weft.orders import Correction, Order, TheOrder, estimate_order
 from weft.ranking import Drawn, TieRule
+from weft.ranking.positions import Correction, Order, TheOrder, estimate_order
 from weft.registry import as_list, build, expand
 
 if TYPE_CHECKING:

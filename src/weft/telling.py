@@ -11,7 +11,7 @@ from weft.composition import Composition
 from weft.data import Features, Labels, Train
 from weft.metrics.base import BaseMetric
 from weft.names import print_cell
-from weft.orders import Correction
+from weft.ranking.positions import Correction
 from weft.result import MetricValue
 from weft.uncertainty import Resampled
 

@@ -116,7 +116,7 @@ def _negative_sampling() -> tuple[str, ...]:
 
 
 def _corrections_of_samples() -> tuple[str, ...]:
-    from weft.orders import CORRECTIONS
+    from weft.ranking.positions import CORRECTIONS
 
     return CORRECTIONS
 

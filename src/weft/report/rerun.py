@@ -107,7 +107,7 @@ def _evaluator(group: Mapping[str, Result], result: Result) -> str:
     if "gamma" in result.settings:  # which an Evaluator takes as a part of its correction
         method, gamma = (result.settings[name] for name in ("correction", "gamma"))
         arguments = [argument for argument in arguments if not argument.startswith(("correction=", "gamma="))]
-        arguments.append(f"correction=weft.orders.Correction({method!r}, {gamma!r})")
+        arguments.append(f"correction=weft.ranking.positions.Correction({method!r}, {gamma!r})")
     if result.per_user is not None:
         arguments.append("per_user=True")
     lines = ["import weft", ""]

@@ -17,7 +17,9 @@ from torch import Tensor
 from weft._native import is_built
 from weft.data.devices import host_sees
 from weft.data.rows import SparseRows
-from weft.ranking.kernels import anywhere, cpu, native
+from weft.ranking.kernels import any_device as anywhere
+from weft.ranking.kernels import native_cpu as native
+from weft.ranking.kernels import numpy_cpu as cpu
 
 
 class Kernel(Protocol):

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from weft._native import call
 from weft.data.rows import SparseRows
-from weft.ranking.kernels import anywhere
-from weft.ranking.kernels.cpu import as_array, find_in_lists
+from weft.ranking.kernels import any_device as anywhere
+from weft.ranking.kernels.numpy_cpu import as_array, find_in_lists
 
 __all__ = ["best", "count_offered", "double_ranks", "find_in_lists", "hide", "show"]
 

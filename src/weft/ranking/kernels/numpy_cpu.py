@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.rows import SparseRows
-from weft.ranking.kernels.anywhere import hide, show
+from weft.ranking.kernels.any_device import hide, show
 
 __all__ = ["best", "count_offered", "double_ranks", "find_in_lists", "hide", "show"]
 
