@@ -17,7 +17,7 @@ from torchmetrics import MetricCollection
 
 import weft
 from everything import BUILT_IN, about
-from weft.blocks import Batch
+from weft.batch.batch import Batch
 from weft.data.rows import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
 from weft.metrics import MRR, HitRate, Precision
@@ -486,7 +486,7 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
 
     count(TieRule, "rank")
     count(SparseRows, "dense")
-    count(weft.blocks, "gain_of")
+    count(weft.batch.batch, "gain_of")
     for name in ("find_in_lists", "double_ranks", "count_offered"):
         count(kernels.kernel_for(SCORES.device), name)
     metrics = [

@@ -7,7 +7,7 @@ import torch
 
 import weft
 from everything import BUILT_IN, about
-from weft.blocks import open_batch
+from weft.batch.batch import open_batch
 from weft.data.rows import rows_of_target
 from weft.metrics import totals
 from weft.metrics.totals import Exposure, Hits, Offered, Relevant, Total

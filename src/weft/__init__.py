@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import weft.metrics as metrics
     import weft.sampling as sampling
     import weft.testing as testing
-    from weft.blocks import MetricBlock
+    from weft.batch.batch import MetricBlock
     from weft.checks import check
     from weft.data.readers.files import File
     from weft.data.sources import Factors
@@ -34,7 +34,7 @@ _HOMES = {
     "File": "weft.data.readers.files",
     "HR": "weft.metrics.single_target",
     "MRR": "weft.metrics.single_target",
-    "MetricBlock": "weft.blocks",
+    "MetricBlock": "weft.batch.batch",
     "NDCG": "weft.metrics.single_target",
     "RatingMetric": "weft.metrics.means",
     "Result": "weft.result",

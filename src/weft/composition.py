@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.blocks import Batch
+from weft.batch.batch import Batch
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError
 from weft.metrics.base import BaseMetric

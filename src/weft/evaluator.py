@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.blocks import Batch, complete_lists, open_batch
+from weft.batch.batch import Batch, complete_lists, open_batch
 from weft.composition import Composition
 from weft.data import Features, Labels, ListRows, Train
 from weft.data.devices import float_type, host_sees, moving, send

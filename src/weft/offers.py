@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.blocks import refuse_bad_scores
+from weft.batch.batch import refuse_bad_scores
 from weft.data import Interactions, ListRows, Train, Vocabulary, read_cells
 from weft.data.dataset import ListOrder, Problem, pose
 from weft.data.devices import float_type

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.blocks import Batch
+from weft.batch.batch import Batch
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, real_number, whole_number
 from weft.evaluator import as_cutoffs

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from weft.blocks import Batch
+from weft.batch.batch import Batch
 from weft.data import Labels
 from weft.data.devices import FAULTS, host_sees, refuse_counted
 from weft.data.rows import SparseRows

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from weft.blocks import MetricBlock
+from weft.batch.batch import MetricBlock
 from weft.errors import InputError
 from weft.evaluator import Evaluator
 from weft.metrics.base import BaseMetric

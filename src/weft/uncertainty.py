@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.blocks import Batch
+from weft.batch.batch import Batch
 from weft.data.ordered import InMemory, Ordered
 from weft.metrics.totals import SUMS, Ledger, Terms
 from weft.ranking.ties import mix

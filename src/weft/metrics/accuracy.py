@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
-from weft.blocks import GAINS, Batch, Lists
+from weft.batch.batch import GAINS, Batch, Lists
 from weft.data.devices import float_type
 from weft.errors import SettingError, one_of, real_number
 from weft.metrics.base import Bounds

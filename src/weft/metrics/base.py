@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.blocks import Batch, MetricBlock, complete_lists, open_batch
+from weft.batch.batch import Batch, MetricBlock, complete_lists, open_batch
 from weft.data import Features, Labels, ListRows, Train
 from weft.data.devices import FAULTS, host_sees, refuse_counted, send
 from weft.data.interactions import check_threshold

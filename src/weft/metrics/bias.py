@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import Lists
+from weft.batch.batch import Lists
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
 from weft.errors import one_of

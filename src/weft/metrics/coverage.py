@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.blocks import Lists
+from weft.batch.batch import Lists
 from weft.errors import one_of, true_or_false, whole_number
 from weft.metrics.base import Bounds, TopKMetric
 from weft.metrics.means import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import Lists
+from weft.batch.batch import Lists
 from weft.data.labels import features_by_number
 from weft.errors import SettingError, one_of, true_or_false, whole_number
 from weft.metrics.base import Bounds, TopKMetric

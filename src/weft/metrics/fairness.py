@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import GAINS, Lists
+from weft.batch.batch import GAINS, Lists
 from weft.data import Label, Train
 from weft.data.labels import labels_by_number
 from weft.errors import InputError, one_of, true_or_false

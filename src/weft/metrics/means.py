@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from weft.blocks import Batch, Lists, MetricBlock
+from weft.batch.batch import Batch, Lists, MetricBlock
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, one_of
 from weft.metrics.base import BaseMetric, TopKMetric, check_users, users_outside

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import GAINS, Lists
+from weft.batch.batch import GAINS, Lists
 from weft.data import Train
 from weft.data.popularity import check_unseen
 from weft.errors import one_of

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import Lists
+from weft.batch.batch import Lists
 from weft.errors import MissingInput, SettingError
 from weft.metrics.base import BaseMetric
 from weft.metrics.means import SummedMetric, UserMean

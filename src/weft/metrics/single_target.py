@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.blocks import refuse_bad_scores
+from weft.batch.batch import refuse_bad_scores
 from weft.data.devices import float_type, host_sees
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, whole_number

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.blocks import Batch, Lists
+from weft.batch.batch import Batch, Lists
 from weft.data import Column, Labels
 from weft.data.devices import float_type
 from weft.metrics.groups import by_group
