@@ -10,10 +10,10 @@ import torch
 import weft
 from benchmarks.clock import Ratio, measure
 from benchmarks.data import CUTOFFS, SIX, SIZES, Problem, make
+from weft.metrics.registry import all_metrics
 from weft.ranking import top_k
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import using
-from weft.registry import all_metrics
 
 FORTY = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.metrics")]
 BASELINE = "torch.topk(scores, 100)"

@@ -4,7 +4,7 @@ import torch
 from torchmetrics.utilities import dim_zero_cat
 
 import weft
-from weft.registry import all_metrics
+from weft.metrics.registry import all_metrics
 
 BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
 # Some of them with other parameters.

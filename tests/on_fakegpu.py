@@ -18,9 +18,9 @@ from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
 from weft.data import Train
 from weft.data.labels import features_by_number, labels_by_number
-from weft.names import parse
+from weft.metrics.names import parse
+from weft.metrics.registry import build, takes_k
 from weft.ranking import TIE_RULES
-from weft.registry import build, takes_k
 
 DEVICE = "fakegpu"
 USERS, ITEMS = 6, 48

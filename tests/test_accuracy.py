@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 import weft
 from oracles import Case, Summary, gauc_weight, mean_summary, relevant, summary, user_value
-from weft.registry import all_metrics, parameters
+from weft.metrics.registry import all_metrics, parameters
 
 LINEAR = ("nDCG", {"gain": "linear"})
 METRICS: dict[str, list[dict[str, Any]]] = {

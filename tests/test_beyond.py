@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import weft
 from oracles_beyond import LOWER_IS_BETTER, TARGETS, WITHOUT_K, World, answer, has_user_values, user_answer
-from weft.registry import all_metrics, canonical, parameters
+from weft.metrics.registry import all_metrics, canonical, parameters
 
 
 def every(**choices):

@@ -26,13 +26,14 @@ import weft
 import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft import cli, options, plan, profiles, registry
+from weft import cli, options, plan
 from weft.config import load
 from weft.errors import InputError
 from weft.flags import in_flags, named_files
-from weft.names import print_cell, split_cell
+from weft.metrics import profiles, registry
+from weft.metrics.names import print_cell, split_cell
+from weft.metrics.registry import all_metrics
 from weft.ranking import TIE_RULES
-from weft.registry import all_metrics
 from weft.result import Result
 from weft.significance.tests import TESTS
 
@@ -1081,10 +1082,10 @@ def test_a_closed_pipe_is_silent(tmp_path):
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there")
 def test_ctrl_c_is_one_line(tmp_path):
     (tmp_path / "slow.py").write_text(
-        "import signal, time, weft.cli, weft.registry\n"
+        "import signal, time, weft.cli, weft.metrics.registry\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever runs these tests may ignore it
         "def wait(): print('ready', flush=True); time.sleep(60)\n"
-        "weft.registry.all_metrics = wait\n"
+        "weft.metrics.registry.all_metrics = wait\n"
         "import sys; sys.argv = ['weft', 'metrics']; weft.cli.main()\n"
     )
     process = subprocess.Popen([sys.executable, "slow.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -16,8 +16,9 @@ from scipy import stats
 
 import weft
 from test_golden import GOLDEN, stored
-from weft import plan, registry
+from weft import plan
 from weft.config import Configuration, from_mapping, load, load_evaluation, schema
+from weft.metrics import registry
 
 ROOT = Path(__file__).parents[1]
 SEEDS = ROOT.parent / "shared" / "seeds"

@@ -5,7 +5,7 @@ import torch
 
 import weft
 from everything import BUILT_IN, VARIANTS
-from weft.registry import all_metrics
+from weft.metrics.registry import all_metrics
 from weft.testing import CHECKS, check_metric, run_check
 
 

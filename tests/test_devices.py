@@ -25,9 +25,9 @@ from weft.data.devices import FAULTS, host_sees, like_any_device, send
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import rows_of_target
 from weft.errors import InputError
-from weft.names import parse
+from weft.metrics.names import parse
+from weft.metrics.registry import build, takes_k
 from weft.ranking import TIE_RULES
-from weft.registry import build, takes_k
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 HERE = Path(__file__).parent

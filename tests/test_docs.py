@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from weft import registry
 from weft.config import load
-from weft.profiles import PROFILES
-from weft.registry import all_metrics
+from weft.metrics import registry
+from weft.metrics.profiles import PROFILES
+from weft.metrics.registry import all_metrics
 from weft.report.definitions import LIKED, LISTS, RATED, facts, side_by_side, words
 from weft.report.pages import built_in, pages
 

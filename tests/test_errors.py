@@ -16,8 +16,8 @@ import torch
 
 import weft
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter, WeftError
-from weft.names import Spec
-from weft.registry import all_metrics
+from weft.metrics.names import Spec
+from weft.metrics.registry import all_metrics
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
 TRUTH = {0: {0: 1}, 1: {2: 1}}
@@ -27,7 +27,7 @@ NAMES = {"users": ["ann", "bob"], "items": ["x", "y", "z"]}
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """The registry forgets what should not have been registered."""
-    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
 
 
 def evaluate(source=SCORES, truth=TRUTH, **settings):

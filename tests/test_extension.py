@@ -21,8 +21,8 @@ from weft.batch.batch import Batch
 from weft.data.rows import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
 from weft.metrics import MRR, HitRate, Precision
+from weft.metrics.registry import all_metrics
 from weft.ranking import TieRule, kernels
-from weft.registry import all_metrics
 
 B = weft.MetricBlock
 USERS, ITEMS, K = 20, 12, 4
@@ -105,10 +105,10 @@ STYLES = {"compute_scores": ByScores, "blocks": ByBlocks, "kwargs.get": ByDefaul
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     """The registry forgets what a test registers; caches of names go with it."""
-    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
-    yield weft.registry
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
+    yield weft.metrics.registry
     monkeypatch.undo()
-    weft.registry.canonical.cache_clear()
+    weft.metrics.registry.canonical.cache_clear()
 
 
 def make(style, k=K):
@@ -594,7 +594,7 @@ def test_registering():
     assert ByScores in all_metrics()
     with pytest.raises(SettingError, match=r"'nDCG' is registered already, by weft.metrics.accuracy; choose another"):
         weft.register(type("NDCG", (ByScores,), {}))
-    assert weft.registry.find("ndcg") is weft.metrics.nDCG
+    assert weft.metrics.registry.find("ndcg") is weft.metrics.nDCG
 
 
 def test_a_class_defined_again_is_the_one_that_counts():
@@ -655,7 +655,7 @@ def test_a_broken_package_is_named(monkeypatch):
     broken = importlib.metadata.EntryPoint("far", "a_package_that_is_not_there:Metric", "weft.metrics")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [broken])
     with pytest.raises(weft.WeftError, match=r"far.*a_package_that_is_not_there"):
-        weft.registry._load.__wrapped__()
+        weft.metrics.registry._load.__wrapped__()
 
 
 # --------------------------------------------------------------------------------------------------- authors' mistakes

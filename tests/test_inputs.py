@@ -379,7 +379,7 @@ def test_scores_are_read_and_left_alone(holder, ties, batch_size):
 @pytest.fixture
 def own_metrics(monkeypatch):
     """The registry forgets what a test registers."""
-    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
 
 
 @pytest.mark.parametrize("ties", ["index", "optimistic"])

@@ -24,8 +24,8 @@ from everything import ACCURACY, BUILT_IN, about
 from weft.data import Interactions, Train
 from weft.data.labels import features_by_number
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
-from weft.names import parse, split_cell
-from weft.registry import all_metrics, canonical, takes_k
+from weft.metrics.names import parse, split_cell
+from weft.metrics.registry import all_metrics, canonical, takes_k
 from weft.report.terminal import comparison_tables, results_tables
 from weft.result import MetricValue, Result
 
@@ -1189,7 +1189,7 @@ def test_an_unseen_item_is_not_less_than_not_novel():
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bounds_follow_the_parameters(name):
     given = {"train": dense(SEEN), "item_features": FEATURES, "num_items": 5}
-    metric = weft.registry.build(parse(name).at(2), inputs=given)
+    metric = weft.metrics.registry.build(parse(name).at(2), inputs=given)
     assert metric.bounds == BOUNDS[name]
 
 

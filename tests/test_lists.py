@@ -516,7 +516,7 @@ def test_labels_in_the_order_of_the_ids_need_an_order():
 @pytest.fixture
 def own_metrics(monkeypatch):
     """The registry forgets what a test registers."""
-    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
 
 
 def test_a_metric_of_ones_own_sees_what_is_listed(own_metrics):

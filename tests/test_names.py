@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import weft
 from everything import BUILT_IN
 from weft.errors import SettingError
-from weft.names import Spec, parse
-from weft.registry import canonical
+from weft.metrics.names import Spec, parse
+from weft.metrics.registry import canonical
 
 LETTERS = string.ascii_letters + "_"
 words = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + string.digits + "-é", max_size=8))

@@ -22,7 +22,7 @@ import weft
 from page_browser import launched, opened
 from weft.errors import MissingExtra
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
-from weft.registry import all_metrics, takes_k
+from weft.metrics.registry import all_metrics, takes_k
 from weft.report.charts import KINDS, Figure
 from weft.report.html import page as report
 from weft.report.subject import Subject

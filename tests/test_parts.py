@@ -16,10 +16,10 @@ from hypothesis.strategies import floats, integers
 import weft
 from apart import Sent, assert_same, evaluate, some_lists, split
 from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
-from weft import registry
 from weft.engines import scattered, together
 from weft.engines.parts import Origin
 from weft.errors import InputError
+from weft.metrics import registry
 
 USERS, ITEMS = 60, 40
 generator = np.random.default_rng(9)

@@ -19,9 +19,9 @@ from torchmetrics import MetricCollection
 import weft
 from everything import BUILT_IN, about
 from weft.errors import InputError, SettingError, UnknownMetric
-from weft.names import parse
+from weft.metrics.names import parse
+from weft.metrics.registry import all_metrics, build, takes_k
 from weft.ranking import TIE_RULES
-from weft.registry import all_metrics, build, takes_k
 
 NONE = -math.inf
 
@@ -784,7 +784,7 @@ def test_a_refused_first_batch_does_not_fix_the_number_of_items():
 @pytest.fixture
 def own_metrics(monkeypatch):
     """Two metrics with states of their own, the second of which fails on negative scores after it has counted the batch."""
-    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
 
     @weft.register
     class Rows(weft.BaseMetric):

@@ -9,8 +9,8 @@ import weft
 from everything import AUTHORS, BUILT_IN, VARIANTS, about
 from in_processes import in_processes
 from weft.errors import SettingError
-from weft.names import parse
-from weft.registry import build, takes_k
+from weft.metrics.names import parse
+from weft.metrics.registry import build, takes_k
 
 USERS, ITEMS, K = 41, 19, 5
 # By number of processes: where each one's share of the users ends. "none" has a process without users.

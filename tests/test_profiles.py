@@ -21,9 +21,9 @@ from everything import BUILT_IN
 from test_golden import CUTOFFS, DATA, GOLDEN, ids, scores, stored, truth
 from test_golden import pytestmark as needs_golden
 from weft.errors import SettingError
-from weft.names import Spec, parse, print_cell
-from weft.profiles import DEFAULTS, PROFILES, adopted_name, definitions
-from weft.registry import find, parameters
+from weft.metrics.names import Spec, parse, print_cell
+from weft.metrics.profiles import DEFAULTS, PROFILES, adopted_name, definitions
+from weft.metrics.registry import find, parameters
 
 # --------------------------------------------------------------------------------------------------------------- what is compared
 
@@ -1083,7 +1083,7 @@ class Bolder(weft.metrics.nDCG):
 
 @pytest.fixture
 def own_metrics(monkeypatch):
-    monkeypatch.setattr("weft.registry._classes", dict(weft.registry._classes))
+    monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
     weft.register(Depth)
     weft.register(Bolder)
 

@@ -464,13 +464,13 @@ def test_train_users_that_match_nobody_are_said():
 
 
 def test_a_drawn_metric_says_so_under_expected_ties():
-    kept = dict(weft.registry._classes)
+    kept = dict(weft.metrics.registry._classes)
     try:
         weft.register(type("Drawn", (weft.UserAverageTopKMetric,), {"compute_scores": lambda self, p, t, rel, **_: rel[:, 0]}))
         got = evaluate(SOME, FLAT, metrics=["Drawn", "MRR"], top_k=2, ties="expected")
     finally:
-        weft.registry._classes.clear()
-        weft.registry._classes.update(kept)
+        weft.metrics.registry._classes.clear()
+        weft.metrics.registry._classes.update(kept)
     assert [note for note in got.notes if "no closed form for Drawn:" in note]
     assert "MRR" not in str(got.notes)
 

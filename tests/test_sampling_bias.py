@@ -137,7 +137,7 @@ def test_corrected_values_equal_the_oracle(correction, users, cutoffs):
             wanted = values_of(weights, [gain for _, gain in found], list(rated.values()), len(rated), k)
             got = result.per_user.row(user, named=True)
             for name in names:
-                assert got[weft.registry.canonical(f"{name}@{k}")] == pytest.approx(wanted[name], abs=1e-9), (name, k)
+                assert got[weft.metrics.registry.canonical(f"{name}@{k}")] == pytest.approx(wanted[name], abs=1e-9), (name, k)
 
 
 @quick(25)

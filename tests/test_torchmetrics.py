@@ -23,7 +23,7 @@ import weft
 from everything import AUTHORS, Keeper, about
 from test_processes import ITEMS, USERS, K, arguments, computed, data, feed, metrics
 from weft.errors import InputError, SettingError
-from weft.registry import takes_k
+from weft.metrics.registry import takes_k
 
 matplotlib.use("Agg")
 PRISTINE = metrics()

@@ -9,8 +9,8 @@ import weft
 from everything import BUILT_IN, about
 from weft.batch.batch import open_batch
 from weft.data.rows import rows_of_target
-from weft.metrics import totals
-from weft.metrics.totals import Exposure, Hits, Offered, Relevant, Total
+from weft.metrics import accumulators as totals
+from weft.metrics.accumulators import Exposure, Hits, Offered, Relevant, Total
 from weft.ranking import TieRule
 
 USERS, ITEMS, CUTOFFS = 40, 25, [5, 1, 20, 10, 3]

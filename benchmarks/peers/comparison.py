@@ -13,7 +13,7 @@ from benchmarks.clock import Ratio, cpu_seconds
 from benchmarks.data import CUTOFFS, SIZES, Problem, make
 from benchmarks.peers.peer import Peer, Values, cell, cells
 from benchmarks.peers.tools import PEERS
-from weft.names import parse
+from weft.metrics.names import parse
 
 
 class DifferenceError(Exception):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from benchmarks.data import CUTOFFS, SIX, Problem
-from weft.names import Spec, parse
-from weft.profiles import PROFILES
+from weft.metrics.names import Spec, parse
+from weft.metrics.profiles import PROFILES
 
 INSTALL = "pip install --no-deps -r benchmarks/requirements-peers.txt"
 LARGE = [*SIX, "AUC", "GAUC", "ItemCoverage", "Gini", "ShannonEntropy", "EPC", "EFD", "ARP", "APLT", "PopREO"]

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from weft.data.sources import Factors
     from weft.errors import WeftError
     from weft.evaluator import Evaluator
-    from weft.metrics.base import BaseMetric, TopKMetric
-    from weft.metrics.means import RatingMetric, UserAverageTopKMetric
+    from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
+    from weft.metrics.base.metric import BaseMetric, TopKMetric
+    from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
-    from weft.registry import register
     from weft.result import Result, load_result
     from weft.run import evaluate
     from weft.significance import Comparison, compare
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
 _HOMES = {
-    "BaseMetric": "weft.metrics.base",
+    "BaseMetric": "weft.metrics.base.metric",
     "Comparison": "weft.significance",
     "Evaluator": "weft.evaluator",
     "Factors": "weft.data.sources",
@@ -36,10 +36,10 @@ _HOMES = {
     "MRR": "weft.metrics.single_target",
     "MetricBlock": "weft.batch.batch",
     "NDCG": "weft.metrics.single_target",
-    "RatingMetric": "weft.metrics.means",
+    "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.result",
-    "TopKMetric": "weft.metrics.base",
-    "UserAverageTopKMetric": "weft.metrics.means",
+    "TopKMetric": "weft.metrics.base.metric",
+    "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "WeftError": "weft.errors",
     "check": "weft.checks",
     "compare": "weft.significance",
@@ -50,7 +50,7 @@ _HOMES = {
     "load_state": "weft.states",
     "merge_states": "weft.states",
     "metrics": "",
-    "register": "weft.registry",
+    "register": "weft.metrics.registry",
     "sampling": "",
     "save_state": "weft.states",
     "testing": "",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from weft.config import Configuration
     from weft.gates import Outcome
-    from weft.metrics.base import BaseMetric
+    from weft.metrics.base.metric import BaseMetric
     from weft.report.subject import Subject
     from weft.result import Result
     from weft.significance import Comparison
@@ -708,7 +708,7 @@ def metrics(
     weft metrics nDCG
     weft metrics MAP --profiles
     """
-    from weft import registry
+    from weft.metrics import registry
 
     if name is not None and profiles:
         _compare_definitions(registry.find(name))
@@ -751,7 +751,7 @@ def _list_metrics(*, with_profiles: bool) -> None:
     """Print every metric, by family."""
     from rich.text import Text
 
-    from weft import profiles, registry
+    from weft.metrics import profiles, registry
     from weft.report import definitions
     from weft.report.terminal import trimmed_table
 

@@ -25,11 +25,11 @@ from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, true_or_false, whole_number
 from weft.exposure import frames as exposure_frames
 from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
-from weft.metrics.base import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
-from weft.profiles import adopt, choose, find_profile
+from weft.metrics.base.metric import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
+from weft.metrics.profiles import adopt, choose, find_profile
+from weft.metrics.registry import as_list
 from weft.ranking import Drawn, TieRule
 from weft.ranking.positions import Correction
-from weft.registry import as_list
 from weft.result import MetricValue, Result, slice_column
 from weft.tallies import Tallies
 from weft.telling import Pass, items_without, notes_of, notes_of_intervals, undefined

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Train
-from weft.metrics.totals import Exposure, Ledger, Sums
+from weft.metrics.accumulators import Exposure, Ledger, Sums
 from weft.result import FRAMES
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import SettingError, did_you_mean
-from weft.names import outside
+from weft.metrics.names import outside
 
 # Which columns each kind of file has.
 _ROLES = {

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from weft.errors import SettingError
-from weft.metrics.base import BaseMetric
+from weft.metrics.base.metric import BaseMetric
 
 States = dict[str, Any]  # of a metric that keeps its own: tensors, or lists of tensors
 

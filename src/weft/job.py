@@ -26,19 +26,19 @@ from weft.data.sources import RecommendationLists, Source, open_source
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
 from weft.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.gathered import refuse_others
-from weft.names import Spec
+from weft.metrics.names import Spec
+from weft.metrics.profiles import adopt, choose, find_profile
+from weft.metrics.registry import as_list, expand, nameable
 from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
-from weft.profiles import adopt, choose, find_profile
 from weft.ranking import TIE_RULES, TieRule, within
 from weft.ranking.positions import Correction
-from weft.registry import as_list, expand, nameable
 from weft.result import Result, write_whole
 from weft.states import packed, unpacked
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.metrics.base import BaseMetric
+    from weft.metrics.base.metric import BaseMetric
     from weft.uncertainty import Kept
 
 MISSING_LISTS = ("zero", "skip")

@@ -24,12 +24,12 @@ from weft.batch.batch import Batch
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, real_number, whole_number
 from weft.evaluator import as_cutoffs
-from weft.metrics.means import UserMean
-from weft.names import Spec, parse
+from weft.metrics.base.formulas import UserMean
+from weft.metrics.names import Spec, parse
+from weft.metrics.registry import as_list, build, expand
 from weft.offers import draw
 from weft.ranking import Drawn, TieRule
 from weft.ranking.positions import Correction, Order, TheOrder, estimate_order
-from weft.registry import as_list, build, expand
 
 if TYPE_CHECKING:
     import polars as pl

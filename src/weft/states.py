@@ -21,7 +21,7 @@ from weft.data.interactions import Interactions
 from weft.errors import InputError, SettingError, UnknownMetric, WeftError
 from weft.evaluator import Evaluator, gathered_of
 from weft.gathered import put_together, refuse_others
-from weft.profiles import find_profile
+from weft.metrics.profiles import find_profile
 from weft.ranking.positions import Correction
 from weft.result import Result, write_whole
 

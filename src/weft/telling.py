@@ -9,8 +9,8 @@ from typing import Any
 
 from weft.composition import Composition
 from weft.data import Features, Labels, Train
-from weft.metrics.base import BaseMetric
-from weft.names import print_cell
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.names import print_cell
 from weft.ranking.positions import Correction
 from weft.result import MetricValue
 from weft.uncertainty import Resampled

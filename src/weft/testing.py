@@ -26,9 +26,9 @@ from torchmetrics import MetricCollection
 from weft.batch.batch import MetricBlock
 from weft.errors import InputError
 from weft.evaluator import Evaluator
-from weft.metrics.base import BaseMetric
-from weft.names import Spec, parse
-from weft.registry import RUN_INPUTS, build, canonical, find, takes_k
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.names import Spec, parse
+from weft.metrics.registry import RUN_INPUTS, build, canonical, find, takes_k
 
 TOLERANCE = 1e-9
 _USERS, _ITEMS, _K = 23, 17, 5

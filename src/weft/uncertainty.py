@@ -21,7 +21,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data.ordered import InMemory, Ordered
-from weft.metrics.totals import SUMS, Ledger, Terms
+from weft.metrics.accumulators import SUMS, Ledger, Terms
 from weft.ranking.ties import mix
 
 if TYPE_CHECKING:

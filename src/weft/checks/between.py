@@ -12,7 +12,7 @@ from weft.checks.ids import nothing_in_common, spelling
 from weft.checks.lists import placed
 from weft.checks.tables import PAIR, Table
 from weft.checks.trials import KINDS, Found, Inputs, Treatment, first_ids, many
-from weft.profiles import choose, find_profile
+from weft.metrics.profiles import choose, find_profile
 
 
 def between_tables(data: Inputs, settings: Mapping[str, Any], cutoffs: list[int]) -> Iterator[Found]:

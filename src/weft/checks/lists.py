@@ -10,8 +10,8 @@ import polars as pl
 from weft.checks.tables import Table
 from weft.checks.trials import Found, Treatment
 from weft.data.cells import SHOWN
-from weft.names import parse
-from weft.registry import all_metrics
+from weft.metrics.names import parse
+from weft.metrics.registry import all_metrics
 from weft.result import Result
 
 # From how many users on it is odd that half of them have one list.

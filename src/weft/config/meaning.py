@@ -15,7 +15,7 @@ from typing import Any
 from weft.config.document import Document, Keys, from_home
 from weft.config.models import ComplexMetric
 from weft.errors import SettingError, did_you_mean
-from weft.names import Spec, parse
+from weft.metrics.names import Spec, parse
 
 # The inputs of metrics that a file can give, all of them keys of `data`.
 _INPUTS = ("train", "user_groups", "item_clusters", "item_features")
@@ -146,7 +146,7 @@ def _spec(document: Document, keys: Keys, given: Any) -> Spec | None:
             return None
         named: Spec | None = _try(document, keys, lambda: parse(given))
         return named
-    from weft.registry import find, parameters
+    from weft.metrics.registry import find, parameters
 
     if not isinstance(given, dict) or not isinstance(given.get("name"), str) or not isinstance(given.get("params", {}), dict):
         return None  # refused for its shape
@@ -167,8 +167,8 @@ def _spec(document: Document, keys: Keys, given: Any) -> Spec | None:
 
 def _check_metric(document: Document, keys: Keys, given: Any, spec: Spec, evaluation: dict[str, Any], drops_unfit: bool) -> bool:
     """Whether the metric can be kept; what is wrong with it is noted."""
-    from weft.profiles import PROFILES, adopt
-    from weft.registry import RUN_INPUTS, find, nameable, takes_k
+    from weft.metrics.profiles import PROFILES, adopt
+    from weft.metrics.registry import RUN_INPUTS, find, nameable, takes_k
 
     try:
         metric = find(spec.name)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from weft.config.document import from_home, show
 from weft.errors import SettingError, did_you_mean
-from weft.names import Spec
+from weft.metrics.names import Spec
 
 if TYPE_CHECKING:
     from weft.data.readers.files import File
@@ -74,7 +74,7 @@ def _choice(value: Any, *, allowed: Callable[[], tuple[str, ...]]) -> str:
 
 
 def _profiles() -> tuple[str, ...]:
-    from weft.profiles import PROFILES
+    from weft.metrics.profiles import PROFILES
 
     return tuple(PROFILES)
 
@@ -86,7 +86,7 @@ def _tie_rules() -> tuple[str, ...]:
 
 
 def _empty_users() -> tuple[str, ...]:
-    from weft.metrics.base import EMPTY_USERS
+    from weft.metrics.base.metric import EMPTY_USERS
 
     return EMPTY_USERS
 
@@ -382,7 +382,7 @@ class ComplexMetric(Section):
 
     def spec(self) -> Spec:
         """The metric under the one grammar of names."""
-        from weft.names import parse
+        from weft.metrics.names import parse
 
         named = parse(self.name)
         return Spec(named.name, (*named.params, *((key, _parameter(key, value)) for key, value in self.params.items())), named.k)

@@ -11,7 +11,7 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def schema() -> dict[str, Any]:
     """What `weft schema` prints: every key with its description, what can be chosen, and the short forms."""
-    from weft.registry import all_metrics
+    from weft.metrics.registry import all_metrics
 
     made = Configuration.model_json_schema()
     sections = made["$defs"]

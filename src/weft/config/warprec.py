@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.config.document import Document, Keys, show
 from weft.errors import SettingError
-from weft.names import parse
+from weft.metrics.names import parse
 
 # Sections of WarpRec's that Weft does not read, and what to do instead.
 _SECTIONS = {

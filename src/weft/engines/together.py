@@ -29,15 +29,15 @@ from weft.engines.whole import OF_ITEMS, OF_USERS, job_of, survey, whole_of, wit
 from weft.errors import InputError, SettingError
 from weft.gathered import Gathered, put_together
 from weft.job import NO_SOURCE, Job
+from weft.metrics.registry import all_metrics, as_list, register
 from weft.offers import CANDIDATES
-from weft.registry import all_metrics, as_list, register
 from weft.result import Result
 from weft.uncertainty import KeptHere, Spread, Weighted, Weights, group_hashes
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.metrics.base import BaseMetric
+    from weft.metrics.base.metric import BaseMetric
 
 Numbers = NDArray[np.int64]
 

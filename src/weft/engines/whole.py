@@ -22,7 +22,7 @@ from weft.engines.parts import Failure, Origin, Part, Parts, Portion, kept, merg
 from weft.engines.scattered import ScatteredNumbers
 from weft.errors import InputError
 from weft.job import Job, prepare
-from weft.profiles import find_profile
+from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:
     import polars as pl

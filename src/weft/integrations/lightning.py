@@ -13,8 +13,8 @@ from torch import Tensor
 
 from weft.errors import InputError, MissingExtra, SettingError, did_you_mean, one_of
 from weft.evaluator import Evaluator
-from weft.profiles import adopted_name
-from weft.registry import as_list, canonical
+from weft.metrics.profiles import adopted_name
+from weft.metrics.registry import as_list, canonical
 from weft.result import Result
 
 try:

@@ -16,12 +16,12 @@ from torchmetrics.utilities import dim_zero_cat
 from weft.batch.batch import GAINS, Batch, Lists
 from weft.data.devices import float_type
 from weft.errors import SettingError, one_of, real_number
-from weft.metrics.base import Bounds
-from weft.metrics.means import Reading, SummedMetric, UserAverageTopKMetric, UserMean
-from weft.metrics.parts import Part, combined_sampling
-from weft.metrics.totals import Sums, Total, Wins
-from weft.names import Spec
-from weft.registry import register
+from weft.metrics.accumulators import Sums, Total, Wins
+from weft.metrics.base.composites import Part, combined_sampling
+from weft.metrics.base.formulas import Reading, SummedMetric, UserAverageTopKMetric, UserMean
+from weft.metrics.base.metric import Bounds
+from weft.metrics.names import Spec
+from weft.metrics.registry import register
 
 
 class _Accuracy(UserAverageTopKMetric):

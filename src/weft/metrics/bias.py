@@ -15,11 +15,11 @@ from weft.batch.batch import Lists
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
 from weft.errors import one_of
-from weft.metrics.base import Bounds, TopKMetric
-from weft.metrics.groups import rates, relative_spread
-from weft.metrics.means import POPULATIONS, SummedMetric, UserAverageTopKMetric
-from weft.metrics.totals import Exposure, Hits, Offered, OfItems, Relevant, Sums
-from weft.registry import register
+from weft.metrics.accumulators import Exposure, Hits, Offered, OfItems, Relevant, Sums
+from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.group_rates import rates, relative_spread
+from weft.metrics.registry import register
 
 _TAIL_REFERENCE = (
     "Abdollahpouri, Burke and Mobasher (2017), Controlling popularity bias in learning-to-rank recommendation, "

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from weft.batch.batch import Lists
 from weft.errors import one_of, true_or_false, whole_number
-from weft.metrics.base import Bounds, TopKMetric
-from weft.metrics.means import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
-from weft.metrics.totals import Exposure, Sums, Total
-from weft.registry import register
+from weft.metrics.accumulators import Exposure, Sums, Total
+from weft.metrics.base.formulas import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.registry import register
 
 
 @register

@@ -16,13 +16,25 @@ from weft.batch.batch import GAINS, Lists
 from weft.data import Label, Train
 from weft.data.labels import labels_by_number
 from weft.errors import InputError, one_of, true_or_false
-from weft.metrics.base import Bounds, TopKMetric
-from weft.metrics.groups import by_group, mean_difference, rates, relative_spread
-from weft.metrics.means import POPULATIONS, SummedMetric
-from weft.metrics.parts import Part
-from weft.metrics.totals import Exposure, Gains, GroupExposure, GroupSums, Hits, HitScores, Offered, OfItems, Relevant, Sums, Total
-from weft.names import Spec
-from weft.registry import register
+from weft.metrics.accumulators import (
+    Exposure,
+    Gains,
+    GroupExposure,
+    GroupSums,
+    Hits,
+    HitScores,
+    Offered,
+    OfItems,
+    Relevant,
+    Sums,
+    Total,
+)
+from weft.metrics.base.composites import Part
+from weft.metrics.base.formulas import POPULATIONS, SummedMetric
+from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.group_rates import by_group, mean_difference, rates, relative_spread
+from weft.metrics.names import Spec
+from weft.metrics.registry import register
 
 _BIAS_REFERENCE = "Tsintzou, Pitoura and Tsaparas (2019), Bias disparity in recommendation systems, doi 10.48550/arXiv.1811.01461"
 _PARITY_REFERENCE = (

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from weft.batch.batch import Lists
 from weft.errors import SettingError, one_of, real_number
-from weft.metrics.base import Bounds
-from weft.metrics.means import Reading, UserAverageTopKMetric
-from weft.metrics.parts import Part, combined_sampling
-from weft.metrics.totals import Sums, Total
-from weft.names import Spec
-from weft.registry import register
+from weft.metrics.accumulators import Sums, Total
+from weft.metrics.base.composites import Part, combined_sampling
+from weft.metrics.base.formulas import Reading, UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.names import Spec
+from weft.metrics.registry import register
 
 
 class _Point(UserAverageTopKMetric):

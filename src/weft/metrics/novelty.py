@@ -14,9 +14,9 @@ from weft.batch.batch import GAINS, Lists
 from weft.data import Train
 from weft.data.popularity import check_unseen
 from weft.errors import one_of
-from weft.metrics.base import Bounds
-from weft.metrics.means import UserAverageTopKMetric
-from weft.registry import register
+from weft.metrics.base.formulas import UserAverageTopKMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
 
 RELEVANCES = ("binary", "graded", "none")
 

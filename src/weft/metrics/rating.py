@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.metrics.base import Bounds
-from weft.metrics.means import RatingMetric
-from weft.registry import register
+from weft.metrics.base.formulas import RatingMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
 
 
 class _Rating(RatingMetric):

@@ -15,8 +15,8 @@ from weft.batch.batch import refuse_bad_scores
 from weft.data.devices import float_type, host_sees
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, whole_number
-from weft.metrics.base import check_batch
-from weft.metrics.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
+from weft.metrics.base.metric import check_batch
+from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import TieRule
 
 # What gives the same ranks in another place, form or company: it keeps in mind where they were cut.
@@ -147,7 +147,7 @@ class _OfRanks(StatefulMetric):
         self._refuse_unknown(torchmetrics_settings, ["k", *TORCHMETRICS_SETTINGS])
         super().__init__(**torchmetrics_settings)
         self.k = whole_number(f"{type(self).__name__} got the cut-off k", k)
-        # State names of its own: a MetricCollection must not take one metric for another (see weft.metrics.base).
+        # State names of its own: a MetricCollection must not take one metric for another (see weft.metrics.base.metric).
         self._total, self._rows = f"total_{type(self).__name__}_{k}", f"rows_{type(self).__name__}_{k}"
         self.add_state(self._total, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state(self._rows, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")

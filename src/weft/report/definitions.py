@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from weft.metrics.base import BaseMetric
-from weft.names import Spec, print_cell
-from weft.profiles import PROFILES, adopt, definitions
-from weft.registry import RUN_INPUTS, nameable, parameters, parse_example, takes_k
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.names import Spec, print_cell
+from weft.metrics.profiles import PROFILES, adopt, definitions
+from weft.metrics.registry import RUN_INPUTS, nameable, parameters, parse_example, takes_k
 from weft.result import Result
 from weft.run import evaluate
 

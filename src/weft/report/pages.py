@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from weft.metrics.base import BaseMetric
-from weft.profiles import DEFAULTS, PROFILES, Profile
-from weft.registry import FAMILIES, RUN_INPUTS, all_metrics, parameters
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.profiles import DEFAULTS, PROFILES, Profile
+from weft.metrics.registry import FAMILIES, RUN_INPUTS, all_metrics, parameters
 from weft.report import definitions
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.errors import SettingError
-from weft.names import parse
-from weft.registry import RUN_INPUTS, nameable
+from weft.metrics.names import parse
+from weft.metrics.registry import RUN_INPUTS, nameable
 from weft.report.subject import Subject
 from weft.report.tables import file_names
 from weft.result import Result

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
-from weft.names import print_cell
+from weft.metrics.names import print_cell
 from weft.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, place_beside, schema_of, write_whole
 
 if TYPE_CHECKING:

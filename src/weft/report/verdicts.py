@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
-from weft.names import parse, split_cell
-from weft.registry import find
+from weft.metrics.names import parse, split_cell
+from weft.metrics.registry import find
 from weft.report.digits import number, percent, places, probability, with_places
 from weft.report.subject import Subject
 from weft.result import Interval, MetricValue

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
-from weft.names import Spec, parse
-from weft.registry import find, parameters
+from weft.metrics.names import Spec, parse
+from weft.metrics.registry import find, parameters
 from weft.report import definitions as known
 from weft.report.rerun import rerun
 from weft.report.subject import Subject

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from weft.errors import SettingError
 from weft.metrics import Hypervolume
-from weft.names import parse
-from weft.registry import nameable
+from weft.metrics.names import parse
+from weft.metrics.registry import nameable
 from weft.result import Result
 
 

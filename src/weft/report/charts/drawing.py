@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import altair as alt
 
 from weft.errors import SettingError, one_of
-from weft.registry import canonical
+from weft.metrics.registry import canonical
 from weft.report.charts.theme import MUTED, config
 from weft.report.subject import Subject
 from weft.result import MetricValue

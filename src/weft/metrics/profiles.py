@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.errors import SettingError, one_of
-from weft.names import Spec, parse
-from weft.registry import canonical, find, is_metric_class
+from weft.metrics.names import Spec, parse
+from weft.metrics.registry import canonical, find, is_metric_class
 
 
 @dataclass(frozen=True)

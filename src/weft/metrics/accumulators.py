@@ -18,11 +18,11 @@ from torch import Tensor
 from weft.batch.batch import Batch, Lists
 from weft.data import Column, Labels
 from weft.data.devices import float_type
-from weft.metrics.groups import by_group
-from weft.names import Spec
+from weft.metrics.group_rates import by_group
+from weft.metrics.names import Spec
 
 if TYPE_CHECKING:
-    from weft.metrics.means import RatingMetric, UserMean
+    from weft.metrics.base.formulas import RatingMetric, UserMean
 
 # Up to so many items it is cheaper to look at all than to find those that matter.
 _SMALL = 1 << 17

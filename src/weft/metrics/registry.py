@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.data import NO_FEATURES, NO_LABELS, NO_TRAIN
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter, did_you_mean
-from weft.names import Spec, parse
+from weft.metrics.names import Spec, parse
 
 if TYPE_CHECKING:
-    from weft.metrics.base import BaseMetric
+    from weft.metrics.base.metric import BaseMetric
 
     MetricClass = TypeVar("MetricClass", bound=type[BaseMetric])
 
@@ -64,7 +64,7 @@ def is_metric_class(given: object) -> bool:
 @cache
 def _load() -> None:
     """Import the built-in metrics and those that installed packages announce under the entry point `weft.metrics`."""
-    importlib.import_module("weft.metrics")
+    importlib.import_module("weft.metrics").load_all()
     for plugin in importlib.metadata.entry_points(group="weft.metrics"):
         try:
             announced = plugin.load()

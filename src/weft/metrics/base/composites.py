@@ -10,11 +10,11 @@ from torch import Tensor
 
 from weft.batch.batch import Lists
 from weft.errors import MissingInput, SettingError
-from weft.metrics.base import BaseMetric
-from weft.metrics.means import SummedMetric, UserMean
-from weft.metrics.totals import Sums, Total
-from weft.names import Spec, parse
-from weft.registry import build, takes_k
+from weft.metrics.accumulators import Sums, Total
+from weft.metrics.base.formulas import SummedMetric, UserMean
+from weft.metrics.base.metric import BaseMetric
+from weft.metrics.names import Spec, parse
+from weft.metrics.registry import build, takes_k
 
 
 def combined_sampling(parts: Iterable[Part]) -> str:

@@ -16,9 +16,9 @@ from torch import Tensor
 from weft.batch.batch import Batch, Lists, MetricBlock
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, one_of
-from weft.metrics.base import BaseMetric, TopKMetric, check_users, users_outside
-from weft.metrics.totals import CellSums, Ledger, OfItems, Sums, Total, UserSums, mean_of, standard_error_of
-from weft.names import print_cell
+from weft.metrics.accumulators import CellSums, Ledger, OfItems, Sums, Total, UserSums, mean_of, standard_error_of
+from weft.metrics.base.metric import BaseMetric, TopKMetric, check_users, users_outside
+from weft.metrics.names import print_cell
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.data.sources.base import as_tensor
 from weft.errors import InputError, SettingError, did_you_mean, one_of, whole_number
-from weft.metrics.stateful import Bounds as Bounds
-from weft.metrics.stateful import StatefulMetric
-from weft.names import Spec, Value
+from weft.metrics.base.stateful import Bounds as Bounds
+from weft.metrics.base.stateful import StatefulMetric
+from weft.metrics.names import Spec, Value
+from weft.metrics.registry import SETTINGS, parameters, required_inputs
 from weft.ranking import TieRule, top_k
-from weft.registry import SETTINGS, parameters, required_inputs
 
 EMPTY_USERS = ("skip", "zero")
 
