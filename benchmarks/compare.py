@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from weft.result import MetricValue, Result
+from weft.evaluation.result import MetricValue, Result
 from weft.significance import compare
 from weft.significance.tests import TESTS
 

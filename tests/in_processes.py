@@ -10,7 +10,7 @@ import torch.multiprocessing as mp
 
 # A server that has loaded torch once forks the processes, which spares each of them the seconds that loading takes.
 _SERVED = mp.get_context("forkserver")
-_SERVED.set_forkserver_preload(["torch", "torchmetrics", "weft.evaluator", "weft.run"])
+_SERVED.set_forkserver_preload(["torch", "torchmetrics", "weft.evaluation.evaluator", "weft.evaluation.api"])
 
 
 def in_processes(number, work):

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import weft
 from everything import BUILT_IN, about
-from weft import uncertainty
 from weft.errors import InputError, SettingError
-from weft.result import MetricValue
-from weft.uncertainty import Contributions, KeptHere, acceleration, interval, poisson_weights
+from weft.evaluation import bootstrap as uncertainty
+from weft.evaluation.bootstrap import Contributions, KeptHere, acceleration, interval, poisson_weights
+from weft.evaluation.result import MetricValue
 
 USERS, ITEMS, CUTOFFS = 40, 25, [3, 10]
 GENERATOR = torch.Generator().manual_seed(6)

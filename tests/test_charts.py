@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import weft
 from weft.errors import MissingInput, SettingError
+from weft.evaluation.result import MetricValue, Result, schema_of
 from weft.report.charts import KINDS, Figure, colours, figure, figures
 from weft.report.charts.drawing import LINE, Canvas, number, percent, spread
 from weft.report.charts.theme import (
@@ -35,7 +36,6 @@ from weft.report.charts.theme import (
     coloured,
 )
 from weft.report.subject import Subject
-from weft.result import MetricValue, Result, schema_of
 
 USERS = 60
 CUTOFFS = (1, 5, 10, 20)

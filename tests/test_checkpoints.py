@@ -41,7 +41,7 @@ def evaluate(model, how="scores", **more):
 
 @pytest.fixture(autouse=True)
 def saved_after_every_batch(monkeypatch):
-    monkeypatch.setattr("weft.job._SAVE_EVERY", 0.0)
+    monkeypatch.setattr("weft.evaluation.runner._SAVE_EVERY", 0.0)
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 50])
@@ -71,7 +71,7 @@ def test_killed_again_and_again(tmp_path):
 
 
 def test_nothing_is_written_before_it_is_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.job._SAVE_EVERY", 1e9)
+    monkeypatch.setattr("weft.evaluation.runner._SAVE_EVERY", 1e9)
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=tmp_path / "run.state")
     assert not list(tmp_path.iterdir())
@@ -83,8 +83,8 @@ def test_a_process_that_is_killed(tmp_path):
     program = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-import weft.job, test_checkpoints
-weft.job._SAVE_EVERY = 0.0
+import weft.evaluation.runner, test_checkpoints
+weft.evaluation.runner._SAVE_EVERY = 0.0
 class Dies(test_checkpoints.Model):
     def score(self, users):
         if len(self.asked) + len(users) > 13:

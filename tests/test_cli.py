@@ -29,12 +29,12 @@ from test_golden import pytestmark as needs_golden
 from weft import cli, options, plan
 from weft.config import load
 from weft.errors import InputError
+from weft.evaluation.result import Result
 from weft.flags import in_flags, named_files
 from weft.metrics import profiles, registry
 from weft.metrics.names import print_cell, split_cell
 from weft.metrics.registry import all_metrics
 from weft.ranking import TIE_RULES
-from weft.result import Result
 from weft.significance.tests import TESTS
 
 

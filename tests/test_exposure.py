@@ -18,8 +18,8 @@ from in_processes import in_processes
 from test_evaluator import EVERYONE, ITEMS, SCORES, TARGET, TRAIN, USERS, evaluator
 from test_states import alike
 from weft.errors import InputError, MissingInput, SettingError
-from weft.exposure import lorenz
-from weft.result import slice_column
+from weft.evaluation.exposure import lorenz
+from weft.evaluation.result import slice_column
 
 CUTOFFS = [1, 3, 20]
 EVERY_PERCENT = [Fraction(percent, 100) for percent in range(101)]
@@ -322,7 +322,7 @@ def test_two_processes_equal_one():
 
 
 def test_a_checkpoint_is_gone_on_from(monkeypatch, tmp_path, expected):
-    monkeypatch.setattr("weft.job._SAVE_EVERY", 0.0)
+    monkeypatch.setattr("weft.evaluation.runner._SAVE_EVERY", 0.0)
     calls = []
 
     def model(users):

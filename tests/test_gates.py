@@ -10,8 +10,8 @@ import torch
 
 import weft
 from weft.errors import SettingError, UnknownMetric
+from weft.evaluation.result import MetricValue, Result
 from weft.gates import judge, parse, ready
-from weft.result import MetricValue, Result
 
 
 def result(name="als", profile=None, fingerprint="a", **values):

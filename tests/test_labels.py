@@ -24,10 +24,10 @@ from everything import ACCURACY, BUILT_IN, about
 from weft.data import Interactions, Train
 from weft.data.labels import features_by_number
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
+from weft.evaluation.result import MetricValue, Result
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import all_metrics, canonical, takes_k
 from weft.report.terminal import comparison_tables, results_tables
-from weft.result import MetricValue, Result
 
 # ------------------------------------------------------------------------------------------- popularity, and features as they lie
 
@@ -990,7 +990,8 @@ def test_looking_up_every_cell_is_linear(monkeypatch):
     values = tuple(MetricValue("BiasDisparityBR", 10, 1.0, target=1.0, cell=("g", str(number))) for number in range(150))
     written = []
     monkeypatch.setattr(
-        "weft.result.print_cell", lambda labels, write=weft.result.print_cell: (written.append(1), write(labels))[1]
+        "weft.evaluation.result.print_cell",
+        lambda labels, write=weft.evaluation.result.print_cell: (written.append(1), write(labels))[1],
     )
     results_tables([Result(values, name="x"), Result(values, name="y")], 300)
     assert 0 < len(written) < 20 * 2 * len(values)

@@ -15,7 +15,7 @@ import torch
 
 import weft
 from weft.errors import InputError
-from weft.result import MetricValue, Result
+from weft.evaluation.result import MetricValue, Result
 
 GENERATOR = torch.Generator().manual_seed(2)
 USERS, ITEMS = 9, 8

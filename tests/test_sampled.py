@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import weft
 from everything import BUILT_IN, about
 from weft.errors import SettingError
-from weft.offers import draw
+from weft.evaluation.candidates import draw
 from weft.ranking import TIE_RULES
 from weft.ranking.negative_sampling import NegativeSampler
 
@@ -314,8 +314,8 @@ def test_many_negatives_in_few_users_at_once(monkeypatch):
     common = {"train": train, "metrics": ["nDCG@5", "AUC"], "strategy": "sampled", "num_negatives": 30}
     expected = weft.evaluate(scores, truth, **common)
     taken = []
-    monkeypatch.setattr("weft.job._BATCH_POSITIONS", 100)
-    monkeypatch.setattr("weft.job._progress_bar", _recording(taken))
+    monkeypatch.setattr("weft.evaluation.runner._BATCH_POSITIONS", 100)
+    monkeypatch.setattr("weft.evaluation.runner._progress_bar", _recording(taken))
     found = weft.evaluate(scores, truth, **common)
     assert sum(taken) == 40 and max(taken) <= 3
     assert [value.value for value in found.values] == pytest.approx([value.value for value in expected.values], abs=1e-12)

@@ -18,8 +18,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 import weft
+from weft.evaluation.result import MetricValue, Result
 from weft.report.terminal import comparison_tables, verdicts_of
-from weft.result import MetricValue, Result
 from weft.significance import flips, measures
 from weft.significance.corrections import CORRECTIONS, FAMILIES, adjust
 from weft.significance.effects import detectable_effects

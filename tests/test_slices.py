@@ -16,9 +16,9 @@ import weft
 from everything import BUILT_IN, about
 from weft.data.slices import Cut, cut_numbers
 from weft.errors import InputError, MissingInput, SettingError
+from weft.evaluation.result import SLICE_COLUMNS
 from weft.report.tables import save_all, slices, slices_to_csv, slices_to_markdown
 from weft.report.terminal import slice_tables
-from weft.result import SLICE_COLUMNS
 
 USERS, ITEMS, CUTOFFS = 50, 20, [3, 10]
 GENERATOR = torch.Generator().manual_seed(9)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 import weft
 from weft.errors import InputError
+from weft.evaluation.result import MetricValue, Result
 from weft.report.tables import (
     escape_latex,
     escape_markdown,
@@ -27,7 +28,6 @@ from weft.report.tables import (
     to_markdown,
 )
 from weft.report.terminal import ASCII, UNICODE, counts_line, note_lines, paragraph, results_tables, signs_of
-from weft.result import MetricValue, Result
 
 NASTY = "a|b_c & 50% [x] {y} #1 $z ~ ^ \\ <b>"
 

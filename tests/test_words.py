@@ -14,9 +14,9 @@ import weft
 from test_commands_of_docs import write_files
 from weft import cli, plan
 from weft.config import from_mapping, load
+from weft.evaluation.result import MetricValue, Result
 from weft.report import digits, words
 from weft.report.subject import Subject
-from weft.result import MetricValue, Result
 
 USERS = 200
 SPREAD = 0.2 * np.sin(12.9898 * np.arange(USERS))
@@ -406,8 +406,8 @@ def test_notes_and_counts():
 
 
 def test_every_count_of_the_package_has_words():
-    from weft.offers import COUNTED
-    from weft.tallies import _ALWAYS, FAULTS
+    from weft.evaluation.candidates import COUNTED
+    from weft.evaluation.counts import _ALWAYS, FAULTS
 
     for name in {*_ALWAYS, *COUNTED} - {*FAULTS}:
         assert name in words._COUNTS

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from weft.data.readers.files import File
     from weft.data.sources import Factors
     from weft.errors import WeftError
-    from weft.evaluator import Evaluator
+    from weft.evaluation.api import evaluate
+    from weft.evaluation.evaluator import Evaluator
+    from weft.evaluation.result import Result, load_result
+    from weft.evaluation.state_io import load_state, merge_states, save_state
     from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
     from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
-    from weft.result import Result, load_result
-    from weft.run import evaluate
     from weft.significance import Comparison, compare
-    from weft.states import load_state, merge_states, save_state
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
 _HOMES = {
     "BaseMetric": "weft.metrics.base.metric",
     "Comparison": "weft.significance",
-    "Evaluator": "weft.evaluator",
+    "Evaluator": "weft.evaluation.evaluator",
     "Factors": "weft.data.sources",
     "File": "weft.data.readers.files",
     "HR": "weft.metrics.single_target",
@@ -37,22 +37,22 @@ _HOMES = {
     "MetricBlock": "weft.batch.batch",
     "NDCG": "weft.metrics.single_target",
     "RatingMetric": "weft.metrics.base.formulas",
-    "Result": "weft.result",
+    "Result": "weft.evaluation.result",
     "TopKMetric": "weft.metrics.base.metric",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "WeftError": "weft.errors",
     "check": "weft.checks",
     "compare": "weft.significance",
     "errors": "",
-    "evaluate": "weft.run",
+    "evaluate": "weft.evaluation.api",
     "get_topk_ranks": "weft.metrics.single_target",
-    "load_result": "weft.result",
-    "load_state": "weft.states",
-    "merge_states": "weft.states",
+    "load_result": "weft.evaluation.result",
+    "load_state": "weft.evaluation.state_io",
+    "merge_states": "weft.evaluation.state_io",
     "metrics": "",
     "register": "weft.metrics.registry",
     "sampling": "",
-    "save_state": "weft.states",
+    "save_state": "weft.evaluation.state_io",
     "testing": "",
 }
 

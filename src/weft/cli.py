@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from weft.config import Configuration
+    from weft.evaluation.result import Result
     from weft.gates import Outcome
     from weft.metrics.base.metric import BaseMetric
     from weft.report.subject import Subject
-    from weft.result import Result
     from weft.significance import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
@@ -493,8 +493,8 @@ def _check_folder(folder: Path, flag: str) -> None:
 def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool) -> None:
     """Refuse folders of values per user that are in the way before anything is computed."""
     from weft.errors import InputError
+    from weft.evaluation.result import place_beside
     from weft.report.tables import places_of
-    from weft.result import place_beside
 
     engine = configuration.engine
     by_spark = engine is not None and engine.name == "spark"
@@ -623,7 +623,7 @@ def compare(
     from weft.errors import SettingError, one_of
 
     chosen = one_of("--format", format, options.FORMATS)
-    from weft.result import load_result
+    from weft.evaluation.result import load_result
     from weft.significance import compare as compare_results
     from weft.significance.comparison import SUFFIXES
 
@@ -741,7 +741,7 @@ def schema(
     if out is None:
         sys.stdout.write(text)
         return
-    from weft.result import write_whole
+    from weft.evaluation.result import write_whole
 
     write_whole({out: lambda file: file.write(text.encode())})
     print(f"Written: {out}")

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, SettingError, did_you_mean
+from weft.evaluation.result import MetricValue, Result, differences, load_result
 from weft.metrics.names import outside, print_cell, split_cell
 from weft.metrics.names import parse as parse_name
 from weft.metrics.profiles import adopted_name
 from weft.metrics.registry import canonical, takes_k
-from weft.result import MetricValue, Result, differences, load_result
 
 # Equal up to the rounding of float64, which another machine may do in another order.
 _COMPARE = {

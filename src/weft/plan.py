@@ -11,9 +11,9 @@ from typing import Any
 from weft.config import Configuration, FileSettings
 from weft.data.readers.files import File, Table, read_table
 from weft.errors import InputError, SettingError
+from weft.evaluation.api import evaluate
+from weft.evaluation.result import Result
 from weft.report.subject import Subject
-from weft.result import Result
-from weft.run import evaluate
 from weft.significance import Comparison, compare
 
 

@@ -23,11 +23,11 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, real_number, whole_number
-from weft.evaluator import as_cutoffs
+from weft.evaluation.candidates import draw
+from weft.evaluation.evaluator import as_cutoffs
 from weft.metrics.base.formulas import UserMean
 from weft.metrics.names import Spec, parse
 from weft.metrics.registry import as_list, build, expand
-from weft.offers import draw
 from weft.ranking import Drawn, TieRule
 from weft.ranking.positions import Correction, Order, TheOrder, estimate_order
 

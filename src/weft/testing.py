@@ -25,7 +25,7 @@ from torchmetrics import MetricCollection
 
 from weft.batch.batch import MetricBlock
 from weft.errors import InputError
-from weft.evaluator import Evaluator
+from weft.evaluation.evaluator import Evaluator
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import Spec, parse
 from weft.metrics.registry import RUN_INPUTS, build, canonical, find, takes_k

@@ -171,8 +171,8 @@ def check_models(
     from weft.checks import search, tables, trials
     from weft.data.interactions import check_threshold
     from weft.data.readers.files import is_file, read_table
-    from weft.evaluator import as_cutoffs
-    from weft.offers import CANDIDATES
+    from weft.evaluation.candidates import CANDIDATES
+    from weft.evaluation.evaluator import as_cutoffs
 
     taken = [name for name in sources if name in ("truth", "train", "items", "ids")]
     if taken or not sources:

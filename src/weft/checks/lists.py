@@ -10,9 +10,9 @@ import polars as pl
 from weft.checks.tables import Table
 from weft.checks.trials import Found, Treatment
 from weft.data.cells import SHOWN
+from weft.evaluation.result import Result
 from weft.metrics.names import parse
 from weft.metrics.registry import all_metrics
-from weft.result import Result
 
 # From how many users on it is odd that half of them have one list.
 _MANY_USERS = 20

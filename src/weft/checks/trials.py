@@ -11,8 +11,8 @@ import polars as pl
 from weft.checks import Effect, Finding
 from weft.checks.tables import Table
 from weft.data.cells import SHOWN
-from weft.result import Result
-from weft.run import evaluate
+from weft.evaluation.api import evaluate
+from weft.evaluation.result import Result
 
 KINDS = ("user", "item")
 

@@ -92,25 +92,25 @@ def _empty_users() -> tuple[str, ...]:
 
 
 def _missing_lists() -> tuple[str, ...]:
-    from weft.job import MISSING_LISTS
+    from weft.evaluation.runner import MISSING_LISTS
 
     return MISSING_LISTS
 
 
 def _duplicates() -> tuple[str, ...]:
-    from weft.job import DUPLICATES
+    from weft.evaluation.runner import DUPLICATES
 
     return DUPLICATES
 
 
 def _strategies() -> tuple[str, ...]:
-    from weft.offers import STRATEGIES
+    from weft.evaluation.candidates import STRATEGIES
 
     return STRATEGIES
 
 
 def _negative_sampling() -> tuple[str, ...]:
-    from weft.offers import NEGATIVE_SAMPLING
+    from weft.evaluation.candidates import NEGATIVE_SAMPLING
 
     return NEGATIVE_SAMPLING
 
@@ -194,7 +194,7 @@ def _share(value: Any) -> float:
 
 
 def _candidates(value: Any) -> str:
-    from weft.offers import CANDIDATES
+    from weft.evaluation.candidates import CANDIDATES
 
     if isinstance(value, str) and value.casefold() in CANDIDATES:
         return value.casefold()

@@ -11,8 +11,8 @@ import scipy.sparse as sparse
 
 from weft.data.sources import Factors
 from weft.demo import dataset, recommenders
-from weft.result import Result
-from weft.run import evaluate
+from weft.evaluation.api import evaluate
+from weft.evaluation.result import Result
 
 # Every family but that of rating errors: these models rank, and predict no ratings.
 METRICS = (

@@ -14,10 +14,10 @@ import torch.distributed as dist
 from torch.utils.data import Sampler
 
 from weft.errors import InputError, SettingError, whole_number
-from weft.gathered import number_of_processes, refuse_others
-from weft.job import prepare
-from weft.result import Result
-from weft.run import evaluate as evaluate_alone
+from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.result import Result
+from weft.evaluation.runner import prepare
+from weft.evaluation.state import number_of_processes, refuse_others
 
 T = TypeVar("T")
 

@@ -27,12 +27,12 @@ from weft.engines.parts import Origin, Part, Parts, kept, merged
 from weft.engines.scattered import Scattered
 from weft.engines.whole import OF_ITEMS, OF_USERS, job_of, survey, whole_of, with_cuts
 from weft.errors import InputError, SettingError
-from weft.gathered import Gathered, put_together
-from weft.job import NO_SOURCE, Job
+from weft.evaluation.bootstrap import KeptHere, Spread, Weighted, Weights, group_hashes
+from weft.evaluation.candidates import CANDIDATES
+from weft.evaluation.result import Result
+from weft.evaluation.runner import NO_SOURCE, Job
+from weft.evaluation.state import Gathered, put_together
 from weft.metrics.registry import all_metrics, as_list, register
-from weft.offers import CANDIDATES
-from weft.result import Result
-from weft.uncertainty import KeptHere, Spread, Weighted, Weights, group_hashes
 
 if TYPE_CHECKING:
     import polars as pl

@@ -21,7 +21,7 @@ from weft.data.vocabulary import distinct
 from weft.engines.parts import Failure, Origin, Part, Parts, Portion, kept, merged, portion
 from weft.engines.scattered import ScatteredNumbers
 from weft.errors import InputError
-from weft.job import Job, prepare
+from weft.evaluation.runner import Job, prepare
 from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import torchmetrics
 from torch import Tensor
 
 from weft.errors import InputError, MissingExtra, SettingError, did_you_mean, one_of
-from weft.evaluator import Evaluator
+from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.result import Result
 from weft.metrics.profiles import adopted_name
 from weft.metrics.registry import as_list, canonical
-from weft.result import Result
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer

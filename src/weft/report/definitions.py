@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from weft.evaluation.api import evaluate
+from weft.evaluation.result import Result
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import Spec, print_cell
 from weft.metrics.profiles import PROFILES, adopt, definitions
 from weft.metrics.registry import RUN_INPUTS, nameable, parameters, parse_example, takes_k
-from weft.result import Result
-from weft.run import evaluate
 
 # Four users and twelve items on which definitions of other tools differ visibly: with ratings of 1, and with ratings of 1 to 5.
 K = 5

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.errors import SettingError
+from weft.evaluation.api import evaluate
+from weft.evaluation.result import Result
 from weft.metrics.names import parse
 from weft.metrics.registry import RUN_INPUTS, nameable
 from weft.report.subject import Subject
 from weft.report.tables import file_names
-from weft.result import Result
-from weft.run import evaluate
 from weft.significance import Comparison, compare
 
 # What a result says of how it was evaluated, and `weft.evaluate` and `weft.Evaluator` take, in their order.

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
+from weft.evaluation.result import Result
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import find
 from weft.report.tables import Line, lines
-from weft.result import Result
 from weft.significance import Comparison
 
 USUAL_CUTOFF = 10  # is shown first

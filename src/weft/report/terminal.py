@@ -16,11 +16,11 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from weft.evaluation.result import MetricValue, Result
 from weft.report.digits import common_places, probability, with_places
 from weft.report.subject import Subject, family_of
 from weft.report.tables import Line, lines
 from weft.report.words import Verdict, counts_line, notes_of, verdicts
-from weft.result import MetricValue, Result
 from weft.significance import Comparison
 from weft.significance.comparison import row_name
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
+from weft.evaluation.result import Interval, MetricValue
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import find
 from weft.report.digits import number, percent, places, probability, with_places
 from weft.report.subject import Subject
-from weft.result import Interval, MetricValue
 from weft.significance import Comparison
 from weft.significance.comparison import row_name
 from weft.significance.tests import UNPAIRED

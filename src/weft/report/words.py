@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
+from weft.evaluation.result import Result
 from weft.metrics.names import Spec, parse
 from weft.metrics.registry import find, parameters
 from weft.report import definitions as known
 from weft.report.rerun import rerun
 from weft.report.subject import Subject
 from weft.report.verdicts import CORRECTIONS, TESTS, Verdict, verdict, verdicts
-from weft.result import Result
 
 __all__ = [
     "CORRECTIONS",

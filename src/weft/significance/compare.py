@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError, SettingError, one_of, whole_number
+from weft.evaluation.result import Result, differences
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import canonical
-from weft.result import Result, differences
 from weft.significance import tests as known
 from weft.significance.comparison import Comparison, row_name
 from weft.significance.corrections import CORRECTIONS, FAMILIES

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import SettingError, one_of
+from weft.evaluation.result import Result, write_whole
+from weft.evaluation.result_display import Shown
 from weft.markup import escape_latex, escape_markdown, pipes, tabular
-from weft.result import Result, write_whole
-from weft.shown import Shown
 from weft.significance.corrections import CORRECTIONS, adjust_families
 from weft.significance.letters import compact_letters
 from weft.significance.pareto import Front, on_front

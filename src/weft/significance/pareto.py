@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.errors import SettingError
+from weft.evaluation.result import Result
 from weft.metrics import Hypervolume
 from weft.metrics.names import parse
 from weft.metrics.registry import nameable
-from weft.result import Result
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.errors import InputError
-from weft.result import Result
+from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
     import polars as pl

@@ -40,9 +40,9 @@ from weft.engines.ray.tables import (
     stamp_of_hashes,
 )
 from weft.errors import EngineError, InputError, MissingExtra, SettingError, whole_number
-from weft.offers import CANDIDATES
-from weft.result import Result
-from weft.run import evaluate as evaluate_alone
+from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.candidates import CANDIDATES
+from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
     import polars as pl

@@ -22,9 +22,9 @@ from weft.engines.spark.parts import EVERYONE, POLARS, Layout, SparkParts, read_
 from weft.engines.spark.sessions import require, running, session
 from weft.engines.spark.tables import Reader, Rows, is_spark_frame, quoted
 from weft.errors import InputError, whole_number
-from weft.offers import CANDIDATES
-from weft.result import Result
-from weft.run import evaluate as evaluate_alone
+from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.candidates import CANDIDATES
+from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

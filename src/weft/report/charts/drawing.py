@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import altair as alt
 
 from weft.errors import SettingError, one_of
+from weft.evaluation.result import MetricValue
 from weft.metrics.registry import canonical
 from weft.report.charts.theme import MUTED, config
 from weft.report.subject import Subject
-from weft.result import MetricValue
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from weft.errors import MissingInput, SettingError, one_of
+from weft.evaluation.result import MetricValue
 from weft.report.charts.drawing import (
     Canvas,
     Choice,
@@ -38,7 +39,6 @@ from weft.report.charts.theme import (
     named,
 )
 from weft.report.subject import USUAL_CUTOFF, Subject
-from weft.result import MetricValue
 
 _ROW = 24
 _ROWS = 40  # groups of all slices together

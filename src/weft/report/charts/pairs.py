@@ -13,10 +13,10 @@ import numpy as np
 from scipy import special
 
 from weft.errors import InputError, MissingInput, SettingError, one_of
+from weft.evaluation.result import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
 from weft.report.subject import Subject
-from weft.result import MetricValue
 from weft.significance.users import Aligned, Floats, align
 
 _FEW = 4  # models, of which every pair is offered

@@ -25,12 +25,12 @@ import vl_convert
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from weft.evaluation.result import write_whole
 from weft.report import words
 from weft.report.charts import Figure, colours, figures
 from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
 from weft.report.html.tables import FEW, label_values, legend, value_tables
 from weft.report.subject import USUAL_CUTOFF, Subject
-from weft.result import write_whole
 
 _MANY_VALUES = 100  # with more, one cut-off is shown first
 _DIGITS = 6  # of numbers in the data behind charts and tables

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.evaluation.result import MetricValue
 from weft.report.digits import common_places
 from weft.report.subject import Subject, family_of
 from weft.report.tables import Line
-from weft.result import MetricValue
 from weft.significance.comparison import Cell
 
 FEW = 5  # models that stand beside each other; more of them run down

@@ -19,11 +19,11 @@ from torch import Tensor
 from weft.data import Column, Features, Labels, Train
 from weft.data.interactions import Interactions
 from weft.errors import InputError, SettingError, UnknownMetric, WeftError
-from weft.evaluator import Evaluator, gathered_of
-from weft.gathered import put_together, refuse_others
+from weft.evaluation.evaluator import Evaluator, gathered_of
+from weft.evaluation.result import Result, write_whole
+from weft.evaluation.state import put_together, refuse_others
 from weft.metrics.profiles import find_profile
 from weft.ranking.positions import Correction
-from weft.result import Result, write_whole
 
 FORMAT, VERSION = "weft-state", 1
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from weft.errors import InputError, SettingError, did_you_mean
+from weft.evaluation.result_display import Shown
 from weft.metrics.names import parse, print_cell, split_cell
 from weft.metrics.profiles import adopted_name
 from weft.metrics.registry import canonical
-from weft.shown import Shown
 
 if TYPE_CHECKING:
     import polars as pl

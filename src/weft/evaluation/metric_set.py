@@ -17,13 +17,13 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError
+from weft.evaluation.bootstrap import Floats, Kept, Resampling
+from weft.evaluation.result import SLICE_COLUMNS, MetricValue, schema_of
 from weft.metrics.accumulators import Exposure, Ledger, Sums, Total
 from weft.metrics.base.formulas import Reading, SummedMetric, UserAverageTopKMetric, UserMean
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import Spec
 from weft.metrics.registry import build, expand
-from weft.result import SLICE_COLUMNS, MetricValue, schema_of
-from weft.uncertainty import Floats, Kept, Resampling
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.job import prepare
+from weft.evaluation.runner import prepare
 
 if TYPE_CHECKING:
     import torch
 
-    from weft.result import Result
+    from weft.evaluation.result import Result
 
 
 def evaluate(

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Train
+from weft.evaluation.result import FRAMES
 from weft.metrics.accumulators import Exposure, Ledger, Sums
-from weft.result import FRAMES
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,24 +16,24 @@ import torch
 from torch import Tensor, nn
 
 from weft.batch.batch import Batch, complete_lists, open_batch
-from weft.composition import Composition
 from weft.data import Features, Labels, ListRows, Train
 from weft.data.devices import float_type, host_sees, moving, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
 from weft.errors import InputError, MissingInput, SettingError, one_of, true_or_false, whole_number
-from weft.exposure import frames as exposure_frames
-from weft.gathered import Gathered, number_of_processes, put_together, refuse_others, synchronised
+from weft.evaluation.bootstrap import Contributions, Kept, KeptHere, Resampled, interval
+from weft.evaluation.counts import Tallies
+from weft.evaluation.exposure import frames as exposure_frames
+from weft.evaluation.metric_set import Composition
+from weft.evaluation.notes import Pass, items_without, notes_of, notes_of_intervals, undefined
+from weft.evaluation.result import MetricValue, Result, slice_column
+from weft.evaluation.state import Gathered, number_of_processes, put_together, refuse_others, synchronised
 from weft.metrics.base.metric import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
 from weft.metrics.profiles import adopt, choose, find_profile
 from weft.metrics.registry import as_list
 from weft.ranking import Drawn, TieRule
 from weft.ranking.positions import Correction
-from weft.result import MetricValue, Result, slice_column
-from weft.tallies import Tallies
-from weft.telling import Pass, items_without, notes_of, notes_of_intervals, undefined
-from weft.uncertainty import Contributions, Kept, KeptHere, Resampled, interval
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.composition import Composition
 from weft.data import Features, Labels, Train
+from weft.evaluation.bootstrap import Resampled
+from weft.evaluation.metric_set import Composition
+from weft.evaluation.result import MetricValue
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import print_cell
 from weft.ranking.positions import Correction
-from weft.result import MetricValue
-from weft.uncertainty import Resampled
 
 # What becomes of metrics under a correction: see `BaseMetric.under_sampling`.
 ESTIMATED = ("corrected", "combined")

@@ -24,22 +24,22 @@ from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
 from weft.data.sources import RecommendationLists, Source, open_source
 from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
-from weft.evaluator import Evaluator, as_cutoffs, decide_masking
-from weft.gathered import refuse_others
+from weft.evaluation.candidates import STRATEGIES, Choice, Offers, read_choice, score
+from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
+from weft.evaluation.result import Result, write_whole
+from weft.evaluation.state import refuse_others
+from weft.evaluation.state_io import packed, unpacked
 from weft.metrics.names import Spec
 from weft.metrics.profiles import adopt, choose, find_profile
 from weft.metrics.registry import as_list, expand, nameable
-from weft.offers import STRATEGIES, Choice, Offers, read_choice, score
 from weft.ranking import TIE_RULES, TieRule, within
 from weft.ranking.positions import Correction
-from weft.result import Result, write_whole
-from weft.states import packed, unpacked
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from weft.evaluation.bootstrap import Kept
     from weft.metrics.base.metric import BaseMetric
-    from weft.uncertainty import Kept
 
 MISSING_LISTS = ("zero", "skip")
 DUPLICATES = ("error", "keep-best")
