@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from weft.evaluation.result import MetricValue, Result
-from weft.significance import compare
-from weft.significance.tests import TESTS
+from weft.statistics import compare
+from weft.statistics.significance_tests import TESTS
 
 MODELS, METRICS, CUTOFFS, USERS = 10, 40, (5, 10, 20, 50, 100), 100_000
 

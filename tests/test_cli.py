@@ -35,7 +35,7 @@ from weft.metrics import profiles, registry
 from weft.metrics.names import print_cell, split_cell
 from weft.metrics.registry import all_metrics
 from weft.ranking import TIE_RULES
-from weft.significance.tests import TESTS
+from weft.statistics.significance_tests import TESTS
 
 
 def start(*arguments, cwd, check=True):
@@ -963,7 +963,7 @@ def test_compare_writes_a_report(folder, call, reported):
 def test_a_report_that_cannot_be_written_is_refused_at_once(folder, call, monkeypatch, command, name, message):
     (folder / "dir.html").mkdir()
     monkeypatch.setattr(plan, "run", None)
-    monkeypatch.setattr("weft.significance.compare", None)
+    monkeypatch.setattr("weft.statistics.compare", None)
     words = BRIEF if command == "evaluate" else ("compare", "good.json", "poor.json")
     done = call(*words, "--report", name, cwd=folder, code=2)
     assert done.stderr == f"error: {message}\n" and done.stdout == ""

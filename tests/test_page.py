@@ -22,11 +22,11 @@ import weft
 from page_browser import launched, opened
 from weft.errors import MissingExtra
 from weft.evaluation.result import MetricValue, Result
-from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.metrics.registry import all_metrics, takes_k
 from weft.report.charts import KINDS, Figure
 from weft.report.html import page as report
 from weft.report.subject import Subject
+from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
 
 EVIL = "<script>alert(1)</script>"
 ODD = ["", "a,b", 'say "hi"', "x | y [z]", "50 % & $ _ # { } ~ ^ \\", "日本 ✓", "-1", "end\u2028line", EVIL, "A" * 90]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import weft
-from weft.significance.pareto import covered, front
+from weft.statistics.pareto import covered, front
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])

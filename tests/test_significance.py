@@ -20,11 +20,12 @@ from statsmodels.stats.power import TTestPower
 import weft
 from weft.evaluation.result import MetricValue, Result
 from weft.report.terminal import comparison_tables, verdicts_of
-from weft.significance import flips, measures
-from weft.significance.corrections import CORRECTIONS, FAMILIES, adjust
-from weft.significance.effects import detectable_effects
-from weft.significance.letters import compact_letters
-from weft.significance.tests import ALTERNATIVES, TESTS, UNPAIRED
+from weft.statistics import pair_statistics as measures
+from weft.statistics import randomization as flips
+from weft.statistics.corrections import CORRECTIONS, FAMILIES, adjust
+from weft.statistics.effect_sizes import detectable_effects
+from weft.statistics.letters import compact_letters
+from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNPAIRED
 
 PAIRED = [test for test in TESTS if test not in UNPAIRED]
 

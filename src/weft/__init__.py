@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric, TopKMetric
     from weft.metrics.registry import register
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
-    from weft.significance import Comparison, compare
+    from weft.statistics import Comparison, compare
 
 # Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
 _HOMES = {
     "BaseMetric": "weft.metrics.base.metric",
-    "Comparison": "weft.significance",
+    "Comparison": "weft.statistics",
     "Evaluator": "weft.evaluation.evaluator",
     "Factors": "weft.data.sources",
     "File": "weft.data.readers.files",
@@ -42,7 +42,7 @@ _HOMES = {
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "WeftError": "weft.errors",
     "check": "weft.checks",
-    "compare": "weft.significance",
+    "compare": "weft.statistics",
     "errors": "",
     "evaluate": "weft.evaluation.api",
     "get_topk_ranks": "weft.metrics.single_target",

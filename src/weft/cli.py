@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weft.gates import Outcome
     from weft.metrics.base.metric import BaseMetric
     from weft.report.subject import Subject
-    from weft.significance import Comparison
+    from weft.statistics import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
 _DATA = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}  # suffixes of tables
@@ -244,7 +244,7 @@ def _demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, 
     except MissingExtra as error:
         return None, str(error)
     from weft.report.subject import Subject
-    from weft.significance import compare as compare_results
+    from weft.statistics import compare as compare_results
 
     return _write_report(Subject.of(compare_results(results)), folder / "report.html"), ""
 
@@ -624,8 +624,8 @@ def compare(
 
     chosen = one_of("--format", format, options.FORMATS)
     from weft.evaluation.result import load_result
-    from weft.significance import compare as compare_results
-    from weft.significance.comparison import SUFFIXES
+    from weft.statistics import compare as compare_results
+    from weft.statistics.comparison import SUFFIXES
 
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise SettingError(f"--out {out}: give a name that ends in one of {', '.join(SUFFIXES)}.")

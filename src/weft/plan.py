@@ -14,7 +14,7 @@ from weft.errors import InputError, SettingError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.report.subject import Subject
-from weft.significance import Comparison, compare
+from weft.statistics import Comparison, compare
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,13 +134,13 @@ def _kinds_of_ids() -> tuple[str, ...]:
 
 
 def _alternatives() -> tuple[str, ...]:
-    from weft.significance.tests import ALTERNATIVES
+    from weft.statistics.significance_tests import ALTERNATIVES
 
     return ALTERNATIVES
 
 
 def _families() -> tuple[str, ...]:
-    from weft.significance.corrections import FAMILIES
+    from weft.statistics.corrections import FAMILIES
 
     return FAMILIES
 

@@ -16,7 +16,7 @@ from weft.metrics.names import parse
 from weft.metrics.registry import RUN_INPUTS, nameable
 from weft.report.subject import Subject
 from weft.report.tables import file_names
-from weft.significance import Comparison, compare
+from weft.statistics import Comparison, compare
 
 # What a result says of how it was evaluated, and `weft.evaluate` and `weft.Evaluator` take, in their order.
 _SETTINGS = (

@@ -13,7 +13,7 @@ from weft.evaluation.result import Result
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import find
 from weft.report.tables import Line, lines
-from weft.significance import Comparison
+from weft.statistics import Comparison
 
 USUAL_CUTOFF = 10  # is shown first
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
 from weft.evaluation.result import BOOTSTRAP_COLUMNS, MetricValue, Result, Writer, place_beside, schema_of, write_whole
-from weft.markup import escape_latex, escape_markdown, pipes, tabular
 from weft.metrics.names import print_cell
+from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
 
 if TYPE_CHECKING:
     import polars as pl

@@ -21,8 +21,8 @@ from weft.report.digits import common_places, probability, with_places
 from weft.report.subject import Subject, family_of
 from weft.report.tables import Line, lines
 from weft.report.words import Verdict, counts_line, notes_of, verdicts
-from weft.significance import Comparison
-from weft.significance.comparison import row_name
+from weft.statistics import Comparison
+from weft.statistics.comparison import row_name
 
 __all__ = [
     "Signs",

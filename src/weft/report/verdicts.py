@@ -13,9 +13,9 @@ from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import find
 from weft.report.digits import number, percent, places, probability, with_places
 from weft.report.subject import Subject
-from weft.significance import Comparison
-from weft.significance.comparison import row_name
-from weft.significance.tests import UNPAIRED
+from weft.statistics import Comparison
+from weft.statistics.comparison import row_name
+from weft.statistics.significance_tests import UNPAIRED
 
 TESTS = {
     "paired_t": "paired t-test",

@@ -17,7 +17,7 @@ from weft.evaluation.result import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
 from weft.report.subject import Subject
-from weft.significance.users import Aligned, Floats, align
+from weft.statistics.pairing import Aligned, Floats, align
 
 _FEW = 4  # models, of which every pair is offered
 _METRICS = 4  # offered

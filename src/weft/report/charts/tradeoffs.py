@@ -31,7 +31,7 @@ from weft.report.charts.drawing import (
 )
 from weft.report.charts.theme import MUTED, PAPER, colour_scale, coloured, named, shape_scale
 from weft.report.subject import Subject, family_of
-from weft.significance.pareto import on_front
+from weft.statistics.pareto import on_front
 
 _HEIGHT = 320
 _ACCURACY = ("accuracy", "rating", "other")  # what a trade-off trades for; metrics that are not registered here may be anything

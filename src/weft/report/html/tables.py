@@ -11,7 +11,7 @@ from weft.evaluation.result import MetricValue
 from weft.report.digits import common_places
 from weft.report.subject import Subject, family_of
 from weft.report.tables import Line
-from weft.significance.comparison import Cell
+from weft.statistics.comparison import Cell
 
 FEW = 5  # models that stand beside each other; more of them run down
 _ACROSS = 6  # metrics beside each other, where models run down: as many as a sheet of paper holds

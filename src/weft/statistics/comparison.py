@@ -14,11 +14,11 @@ import numpy as np
 from weft.errors import SettingError, one_of
 from weft.evaluation.result import Result, write_whole
 from weft.evaluation.result_display import Shown
-from weft.markup import escape_latex, escape_markdown, pipes, tabular
-from weft.significance.corrections import CORRECTIONS, adjust_families
-from weft.significance.letters import compact_letters
-from weft.significance.pareto import Front, on_front
-from weft.significance.tests import UNPAIRED
+from weft.statistics.corrections import CORRECTIONS, adjust_families
+from weft.statistics.letters import compact_letters
+from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
+from weft.statistics.pareto import Front, on_front
+from weft.statistics.significance_tests import UNPAIRED
 
 if TYPE_CHECKING:
     import polars as pl

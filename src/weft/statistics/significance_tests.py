@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.significance.measures import Measures, Pairs
-from weft.significance.users import Floats
+from weft.statistics.pair_statistics import Measures, Pairs
+from weft.statistics.pairing import Floats
 
 UNPAIRED = ("kruskal", "mann_whitney")  # these take the users of two models for two independent samples
 TESTS = ("paired_t", "wilcoxon", "randomization", "sign", *UNPAIRED)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.significance.users import Floats
+from weft.statistics.pairing import Floats
 
 Pairs = Sequence[tuple[int, int]]  # numbers of models
 _TILE = 1 << 12  # distinct values that are counted at a time; for larger products threads would wait for each other

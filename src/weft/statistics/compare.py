@@ -15,15 +15,15 @@ from weft.errors import InputError, SettingError, one_of, whole_number
 from weft.evaluation.result import Result, differences
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import canonical
-from weft.significance import tests as known
-from weft.significance.comparison import Comparison, row_name
-from weft.significance.corrections import CORRECTIONS, FAMILIES
-from weft.significance.effects import effects
-from weft.significance.flips import randomization
-from weft.significance.measures import Measures, Pairs, measure, stack
-from weft.significance.pareto import fronts
-from weft.significance.tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
-from weft.significance.users import Aligned, Floats, align
+from weft.statistics import significance_tests as known
+from weft.statistics.comparison import Comparison, row_name
+from weft.statistics.corrections import CORRECTIONS, FAMILIES
+from weft.statistics.effect_sizes import effects
+from weft.statistics.pair_statistics import Measures, Pairs, measure, stack
+from weft.statistics.pairing import Aligned, Floats, align
+from weft.statistics.pareto import fronts
+from weft.statistics.randomization import randomization
+from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
 
 _WORKERS = 4  # metrics at a time; each takes a few copies of its values
 _NAMED = 5  # in a note

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.significance.measures import Pairs
-from weft.significance.tests import every_choice
-from weft.significance.users import Aligned, Floats
+from weft.statistics.pair_statistics import Pairs
+from weft.statistics.pairing import Aligned, Floats
+from weft.statistics.significance_tests import every_choice
 
 _HELD = 1 << 25  # values, and sums of flipped values, that are held at a time
 _SIGNS = 1 << 22  # and signs

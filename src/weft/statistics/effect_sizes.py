@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from weft.significance.measures import Measures
-from weft.significance.users import Floats
+from weft.statistics.pair_statistics import Measures
+from weft.statistics.pairing import Floats
 
 POWER = 0.8
 _FEW = 100  # users; up to so many the exact distribution is worth its time

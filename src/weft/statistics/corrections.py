@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from weft.significance.users import Floats
+from weft.statistics.pairing import Floats
 
 CORRECTIONS = ("none", "bonferroni", "holm", "fdr")
 # Over which tests p-values are adjusted together: all of one test, of one test and metric, of one test and pair of models, or all.
