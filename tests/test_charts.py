@@ -35,7 +35,7 @@ from weft.report.charts.theme import (
     SHAPES,
     coloured,
 )
-from weft.report.subject import Subject
+from weft.report.context import Subject
 
 USERS = 60
 CUTOFFS = (1, 5, 10, 20)

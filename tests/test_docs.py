@@ -11,7 +11,7 @@ from weft.metrics import registry
 from weft.metrics.profiles import PROFILES
 from weft.metrics.registry import all_metrics
 from weft.report.definitions import LIKED, LISTS, RATED, facts, side_by_side, words
-from weft.report.pages import built_in, pages
+from weft.report.metric_pages import built_in, pages
 
 ROOT = Path(__file__).parents[1]
 PAGES = pages()
@@ -20,7 +20,7 @@ PAGES = pages()
 @pytest.mark.parametrize("place", PAGES)
 def test_a_page_is_up_to_date(place):
     written = (ROOT / "docs" / place).read_text(encoding="utf-8") if (ROOT / "docs" / place).exists() else ""
-    assert written == PAGES[place], "write the pages again: python -m weft.report.pages docs"
+    assert written == PAGES[place], "write the pages again: python -m weft.report.metric_pages docs"
 
 
 def test_no_page_is_left_of_a_metric_that_is_gone():

@@ -24,8 +24,8 @@ from weft.errors import MissingExtra
 from weft.evaluation.result import MetricValue, Result
 from weft.metrics.registry import all_metrics, takes_k
 from weft.report.charts import KINDS, Figure
+from weft.report.context import Subject
 from weft.report.html import page as report
-from weft.report.subject import Subject
 from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
 
 EVIL = "<script>alert(1)</script>"

@@ -15,8 +15,9 @@ from test_commands_of_docs import write_files
 from weft import cli, plan
 from weft.config import from_mapping, load
 from weft.evaluation.result import MetricValue, Result
-from weft.report import digits, words
-from weft.report.subject import Subject
+from weft.report import number_format as digits
+from weft.report import text as words
+from weft.report.context import Subject
 
 USERS = 200
 SPREAD = 0.2 * np.sin(12.9898 * np.arange(USERS))

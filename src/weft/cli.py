@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.evaluation.result import Result
     from weft.gates import Outcome
     from weft.metrics.base.metric import BaseMetric
-    from weft.report.subject import Subject
+    from weft.report.context import Subject
     from weft.statistics import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
@@ -237,13 +237,13 @@ def demo(
 def _demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, str]:
     """The report of the demonstration, or how to get it."""
     from weft.errors import MissingExtra
-    from weft.report.extra import require
+    from weft.report.requirements import require
 
     try:
         require()
     except MissingExtra as error:
         return None, str(error)
-    from weft.report.subject import Subject
+    from weft.report.context import Subject
     from weft.statistics import compare as compare_results
 
     return _write_report(Subject.of(compare_results(results)), folder / "report.html"), ""
@@ -510,7 +510,7 @@ def _check_report(path: Path) -> None:
     """Refuse a report that cannot be made or written before anything is computed."""
     from weft.config.models import PAGES
     from weft.errors import InputError, SettingError
-    from weft.report.extra import require
+    from weft.report.requirements import require
 
     if path.suffix.lower() not in PAGES:
         raise SettingError(f"--report {path}: give a name that ends in {' or '.join(PAGES)}.")
@@ -654,7 +654,7 @@ def compare(
         _tell_comparison(console, comparison)
     written = [] if out is None else [out]
     if report is not None:
-        from weft.report.subject import Subject
+        from weft.report.context import Subject
 
         written.append(_write_report(Subject.of(comparison), report))
     if written:

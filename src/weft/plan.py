@@ -13,7 +13,7 @@ from weft.data.readers.files import File, Table, read_table
 from weft.errors import InputError, SettingError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
-from weft.report.subject import Subject
+from weft.report.context import Subject
 from weft.statistics import Comparison, compare
 
 

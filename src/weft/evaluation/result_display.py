@@ -17,8 +17,8 @@ class Shown:
 
         Needs the extra `weft[report]`.
         """
+        from weft.report.context import Subject
         from weft.report.html import render, write
-        from weft.report.subject import Subject
 
         text = render(Subject.of(self), title=title)
         if path is not None:
@@ -31,6 +31,6 @@ class Shown:
         Needs the extra `weft[report]`; `docs/report.md` has all kinds and their options.
         """
         from weft.report.charts import figure
-        from weft.report.subject import Subject
+        from weft.report.context import Subject
 
         return figure(Subject.of(self), kind, **options).chart

@@ -14,7 +14,7 @@ from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.names import parse
 from weft.metrics.registry import RUN_INPUTS, nameable
-from weft.report.subject import Subject
+from weft.report.context import Subject
 from weft.report.tables import file_names
 from weft.statistics import Comparison, compare
 

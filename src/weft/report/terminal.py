@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.evaluation.result import MetricValue, Result
-from weft.report.digits import common_places, probability, with_places
-from weft.report.subject import Subject, family_of
+from weft.report.context import Subject, family_of
+from weft.report.number_format import common_places, probability, with_places
 from weft.report.tables import Line, lines
-from weft.report.words import Verdict, counts_line, notes_of, verdicts
+from weft.report.text import Verdict, counts_line, notes_of, verdicts
 from weft.statistics import Comparison
 from weft.statistics.comparison import row_name
 

@@ -11,8 +11,8 @@ from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.result import Interval, MetricValue
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import find
-from weft.report.digits import number, percent, places, probability, with_places
-from weft.report.subject import Subject
+from weft.report.context import Subject
+from weft.report.number_format import number, percent, places, probability, with_places
 from weft.statistics import Comparison
 from weft.statistics.comparison import row_name
 from weft.statistics.significance_tests import UNPAIRED

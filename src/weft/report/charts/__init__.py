@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.report.extra import require
+from weft.report.requirements import require
 
 require()  # says which extra to install, before Altair is missed
 

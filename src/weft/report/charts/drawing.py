@@ -14,7 +14,7 @@ from weft.errors import SettingError, one_of
 from weft.evaluation.result import MetricValue
 from weft.metrics.registry import canonical
 from weft.report.charts.theme import MUTED, config
-from weft.report.subject import Subject
+from weft.report.context import Subject
 
 if TYPE_CHECKING:
     import polars as pl

@@ -38,7 +38,7 @@ from weft.report.charts.theme import (
     SEQUENTIAL_DARK,
     named,
 )
-from weft.report.subject import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, Subject
 
 _ROW = 24
 _ROWS = 40  # groups of all slices together

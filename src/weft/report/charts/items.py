@@ -24,7 +24,7 @@ from weft.report.charts.drawing import (
     spread,
 )
 from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, named, shape_scale
-from weft.report.subject import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, Subject
 
 _HEIGHT = 320
 _POINTS = 48  # of a curve; half of it for models without a colour of their own

@@ -13,7 +13,7 @@ from weft.report.charts.items import exposure, popularity
 from weft.report.charts.tradeoffs import tradeoff
 from weft.report.charts.users import differences, gains
 from weft.report.charts.values import cutoffs, values
-from weft.report.subject import Subject
+from weft.report.context import Subject
 
 # In the order of the report.
 KINDS: dict[str, Callable[..., Figure]] = {

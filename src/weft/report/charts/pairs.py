@@ -16,7 +16,7 @@ from weft.errors import InputError, MissingInput, SettingError, one_of
 from weft.evaluation.result import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
-from weft.report.subject import Subject
+from weft.report.context import Subject
 from weft.statistics.pairing import Aligned, Floats, align
 
 _FEW = 4  # models, of which every pair is offered

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from weft.report.subject import Subject
+from weft.report.context import Subject
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
 # Every text, axis and grid line has one of these colours, so that a page can recolour them for dark mode by their attributes.

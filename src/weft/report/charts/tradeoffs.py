@@ -30,7 +30,7 @@ from weft.report.charts.drawing import (
     values_by_name,
 )
 from weft.report.charts.theme import MUTED, PAPER, colour_scale, coloured, named, shape_scale
-from weft.report.subject import Subject, family_of
+from weft.report.context import Subject, family_of
 from weft.statistics.pareto import on_front
 
 _HEIGHT = 320

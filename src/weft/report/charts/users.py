@@ -29,7 +29,7 @@ from weft.report.charts.drawing import (
 )
 from weft.report.charts.pairs import Paired, mean_interval, pairs
 from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER, colour_scale, named
-from weft.report.subject import Subject
+from weft.report.context import Subject
 from weft.statistics.pairing import Aligned, Floats
 
 _SIDE = 20  # bins on each side of 0

@@ -33,7 +33,7 @@ from weft.report.charts.drawing import (
     values_by_name,
 )
 from weft.report.charts.theme import INK, colour_scale, coloured, named, shape_scale
-from weft.report.subject import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, Subject
 
 _HEIGHT = 300
 _ROW = 24  # pixels of a model's row

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from weft.report.extra import require
+from weft.report.requirements import require
 
 require()
 
@@ -26,11 +26,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from weft.evaluation.result import write_whole
-from weft.report import words
+from weft.report import text as words
 from weft.report.charts import Figure, colours, figures
 from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
-from weft.report.html.tables import FEW, label_values, legend, value_tables
-from weft.report.subject import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, Subject
+from weft.report.html.value_table import FEW, label_values, legend, value_tables
 
 _MANY_VALUES = 100  # with more, one cut-off is shown first
 _DIGITS = 6  # of numbers in the data behind charts and tables

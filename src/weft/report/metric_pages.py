@@ -1,6 +1,6 @@
 """The docs pages of the metrics and of the profiles, written from the registry.
 
-    python -m weft.report.pages docs
+    python -m weft.report.metric_pages docs
 
 A test compares what lies in `docs` with what this writes.
 """

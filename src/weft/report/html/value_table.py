@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.evaluation.result import MetricValue
-from weft.report.digits import common_places
-from weft.report.subject import Subject, family_of
+from weft.report.context import Subject, family_of
+from weft.report.number_format import common_places
 from weft.report.tables import Line
 from weft.statistics.comparison import Cell
 

@@ -15,8 +15,8 @@ from weft.evaluation.result import Result
 from weft.metrics.names import Spec, parse
 from weft.metrics.registry import find, parameters
 from weft.report import definitions as known
+from weft.report.context import Subject
 from weft.report.rerun import rerun
-from weft.report.subject import Subject
 from weft.report.verdicts import CORRECTIONS, TESTS, Verdict, verdict, verdicts
 
 __all__ = [
