@@ -26,8 +26,9 @@ import weft
 import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft import cli, options, plan
+from weft import cli, options
 from weft.config import load
+from weft.config import run as plan
 from weft.errors import InputError
 from weft.evaluation.result import Result
 from weft.flags import in_flags, named_files

@@ -16,8 +16,8 @@ from scipy import stats
 
 import weft
 from test_golden import GOLDEN, stored
-from weft import plan
 from weft.config import Configuration, from_mapping, load, load_evaluation, schema
+from weft.config import run as plan
 from weft.metrics import registry
 
 ROOT = Path(__file__).parents[1]

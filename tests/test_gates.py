@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import weft
+from weft.config.gates import judge, parse, ready
 from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.result import MetricValue, Result
-from weft.gates import judge, parse, ready
 
 
 def result(name="als", profile=None, fingerprint="a", **values):

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 import weft
 from test_commands_of_docs import write_files
-from weft import cli, plan
+from weft import cli
 from weft.config import from_mapping, load
+from weft.config import run as plan
 from weft.evaluation.result import MetricValue, Result
 from weft.report import number_format as digits
 from weft.report import text as words

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from weft.config import Configuration
+    from weft.config.gates import Outcome
     from weft.evaluation.result import Result
-    from weft.gates import Outcome
     from weft.metrics.base.metric import BaseMetric
     from weft.report.context import Subject
     from weft.statistics import Comparison
@@ -417,8 +417,8 @@ def _evaluate(
     console = _console(stderr=chosen != "table")
     with _steps(None) as step:
         step("loading torch")
-        from weft import gates, plan
-        from weft.config import from_mapping, load
+        from weft.config import from_mapping, gates, load
+        from weft.config import run as plan
         from weft.engines.distributed import evaluate as distributed_evaluate
         from weft.report.tables import RESULT_FORMATS, save_all
 

@@ -215,7 +215,7 @@ def check_configuration(configuration: Configuration, begin: Callable[[str], Non
 
     A file of candidates is not looked at: the metrics are those of all items.
     """
-    from weft.plan import refuse_incomplete
+    from weft.config.run import refuse_incomplete
 
     evaluation = configuration.evaluation
     if not evaluation.all_metrics:

@@ -12,9 +12,9 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 
 from weft.config.document import Document, Keys, from_home, read, without_nothing
-from weft.config.meaning import check, import_modules
 from weft.config.models import Configuration, Data, Evaluation, FileSettings, Section
 from weft.config.schema import schema
+from weft.config.validation import check, import_modules
 from weft.config.warprec import translate
 from weft.errors import SettingError, did_you_mean
 

@@ -33,7 +33,7 @@ def check(document: Document, *, drops_unfit: bool) -> None:
     _check_metrics(document, evaluation, drops_unfit)
     for index, gate in enumerate(_as_list(evaluation.get("gates"))):
         if isinstance(gate, str):
-            from weft.gates import parse as parse_gate
+            from weft.config.gates import parse as parse_gate
 
             _try(document, ("evaluation", "gates", index), lambda gate=gate: parse_gate(gate))
     data = document.values.get("data")
