@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import weft
-import weft.checks
-from weft.checks import check_models
+import weft.diagnostics
 from weft.cli import app
+from weft.diagnostics import check_models
 from weft.errors import InputError, MissingInput, SettingError
 
 K = 3
@@ -789,7 +789,7 @@ def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
 
 
 def test_the_page_lists_every_finding():
-    source = "".join(path.read_text(encoding="utf-8") for path in Path(weft.checks.__file__).parent.glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(weft.diagnostics.__file__).parent.glob("*.py"))
     kinds = set(re.findall(r'Found\(\s*f?"([\w{}-]+)"', source)) - {"not-finite-{column}s"} | {
         "not-finite-scores",
         "not-finite-ranks",

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import weft.sampling as sampling
     import weft.testing as testing
     from weft.batch.batch import MetricBlock
-    from weft.checks import check
     from weft.data.readers.files import File
     from weft.data.sources import Factors
+    from weft.diagnostics import check
     from weft.errors import WeftError
     from weft.evaluation.api import evaluate
     from weft.evaluation.evaluator import Evaluator
@@ -41,7 +41,7 @@ _HOMES = {
     "TopKMetric": "weft.metrics.base.metric",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "WeftError": "weft.errors",
-    "check": "weft.checks",
+    "check": "weft.diagnostics",
     "compare": "weft.statistics",
     "errors": "",
     "evaluate": "weft.evaluation.api",

@@ -872,8 +872,8 @@ def check(
         _steps(None) as step,
     ):
         step("loading torch")
-        from weft.checks import check_configuration
         from weft.config import from_mapping, load
+        from weft.diagnostics import check_configuration
 
         checked = check_configuration(from_mapping(flags) if config is None else load(config, flags), step)
     print(checked.to_json() if chosen == "json" else checked)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import SettingError, one_of
 
 if TYPE_CHECKING:
-    from weft.checks.tables import Table
     from weft.config import Configuration
+    from weft.diagnostics.reading import Table
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -97,7 +97,7 @@ class Checked:
         return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
 
     def __str__(self) -> str:
-        from weft.checks.text import render
+        from weft.diagnostics.findings_text import render
 
         return render(self)
 
@@ -168,9 +168,11 @@ def check_models(
 
     `begin` is told what starts.
     """
-    from weft.checks import search, tables, trials
     from weft.data.interactions import check_threshold
     from weft.data.readers.files import is_file, read_table
+    from weft.diagnostics import reading as tables
+    from weft.diagnostics import search
+    from weft.diagnostics import what_if as trials
     from weft.evaluation.candidates import CANDIDATES
     from weft.evaluation.evaluator import as_cutoffs
 

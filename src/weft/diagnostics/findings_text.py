@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.checks import SEVERITIES, Checked, Effect, Finding
+from weft.diagnostics import SEVERITIES, Checked, Effect, Finding
 
 _WIDTH = 80
 _INDENT = "    "

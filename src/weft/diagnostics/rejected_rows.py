@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.checks.repairs import finite, repair_lists, repair_train, repair_truth, repeated
-from weft.checks.tables import PAIR, Table
-from weft.checks.trials import Found, Inputs, Treatment, first_ids, many
+from weft.diagnostics.reading import PAIR, Table
+from weft.diagnostics.repairs import finite, repair_lists, repair_train, repair_truth, repeated
+from weft.diagnostics.what_if import Found, Inputs, Treatment, first_ids, many
 
 
 def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:

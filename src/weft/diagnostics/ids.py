@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.checks.tables import Table
-from weft.checks.trials import KINDS, Found, Inputs, Treatment, in_words
 from weft.data.cells import SHOWN
+from weft.diagnostics.reading import Table
+from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, in_words
 
 
 def nameless(given: Inputs) -> Iterator[Found]:

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from weft.checks import Finding
-from weft.checks.between import between_tables
-from weft.checks.ids import fractional, id_types, nameless, of_one_type
-from weft.checks.lists import within_lists
-from weft.checks.refused import outside_catalogue, refused_lists, refused_train, refused_truth
-from weft.checks.repairs import repair_lists, repair_train, repair_truth
-from weft.checks.trials import Inputs, Trial, evaluate_tables
+from weft.diagnostics import Finding
+from weft.diagnostics.cross_table import between_tables
+from weft.diagnostics.ids import fractional, id_types, nameless, of_one_type
+from weft.diagnostics.list_checks import within_lists
+from weft.diagnostics.rejected_rows import outside_catalogue, refused_lists, refused_train, refused_truth
+from weft.diagnostics.repairs import repair_lists, repair_train, repair_truth
+from weft.diagnostics.what_if import Inputs, Trial, evaluate_tables
 
 
 def find(given: Inputs, settings: Mapping[str, Any], begin: Callable[[str], None]) -> tuple[list[Finding], dict[str, float], bool]:

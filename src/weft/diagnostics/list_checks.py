@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.checks.tables import Table
-from weft.checks.trials import Found, Treatment
 from weft.data.cells import SHOWN
+from weft.diagnostics.reading import Table
+from weft.diagnostics.what_if import Found, Treatment
 from weft.evaluation.result import Result
 from weft.metrics.names import parse
 from weft.metrics.registry import all_metrics

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from weft.checks import Effect, Finding
-from weft.checks.tables import Table
 from weft.data.cells import SHOWN
+from weft.diagnostics import Effect, Finding
+from weft.diagnostics.reading import Table
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weft.checks.tables import PAIR, Table
+from weft.diagnostics.reading import PAIR, Table
 
 
 def finite(column: str) -> pl.Expr:

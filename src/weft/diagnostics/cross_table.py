@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from weft.checks.ids import nothing_in_common, spelling
-from weft.checks.lists import placed
-from weft.checks.tables import PAIR, Table
-from weft.checks.trials import KINDS, Found, Inputs, Treatment, first_ids, many
+from weft.diagnostics.ids import nothing_in_common, spelling
+from weft.diagnostics.list_checks import placed
+from weft.diagnostics.reading import PAIR, Table
+from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, first_ids, many
 from weft.metrics.profiles import choose, find_profile
 
 
