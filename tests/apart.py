@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 import weft
-from weft.engines import together
-from weft.engines.inputs import held, refuse_other_ids
-from weft.engines.parts import Part
+from weft.engines.partitioned import driver as together
+from weft.engines.partitioned.inputs import held, refuse_other_ids
+from weft.engines.partitioned.partitions import Part
 
 
 def some_lists(generator, users, items):

@@ -16,8 +16,9 @@ from hypothesis.strategies import floats, integers
 import weft
 from apart import Sent, assert_same, evaluate, some_lists, split
 from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
-from weft.engines import scattered, together
-from weft.engines.parts import Origin
+from weft.engines.partitioned import driver as together
+from weft.engines.partitioned import order_statistics as scattered
+from weft.engines.partitioned.partitions import Origin
 from weft.errors import InputError
 from weft.metrics import registry
 

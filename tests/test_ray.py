@@ -328,7 +328,7 @@ def test_a_missing_extra(monkeypatch):
 
 
 def test_parts_stay_and_come_back_as_one(monkeypatch):
-    from weft.engines.ray.parts import RayParts, sent
+    from weft.engines.ray.ray_partitions import RayParts, sent
 
     def whole(numbers):
         return sum(numbers)
@@ -341,7 +341,7 @@ def test_parts_stay_and_come_back_as_one(monkeypatch):
     one += 1  # what comes back can be written to
     with pytest.raises(ZeroDivisionError):
         kept.merged(_fails, whole)
-    monkeypatch.setattr("weft.engines.ray.parts.RETRIES", 0)
+    monkeypatch.setattr("weft.engines.ray.ray_partitions.RETRIES", 0)
     with pytest.raises(EngineError, match="a worker died"):
         RayParts(_opened, [(sent(1),)]).merged(_dies, whole)
     kept.release()
@@ -380,7 +380,7 @@ def _dies(number):
 
 
 def test_reading_is_shared_out_by_rows():
-    from weft.engines.ray.tables import Reading, Rows
+    from weft.engines.ray.ray_tables import Reading, Rows
 
     table = Rows(Reading("source", {}, frozenset()), 75, files=[("a", 10), ("b", 0), ("c", 5), ("d", 50), ("e", 10)])
     shares = [[(span.path, span.first, span.rows, span.before) for span in spans] for spans, _ in table.shares(20)]

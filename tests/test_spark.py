@@ -18,7 +18,7 @@ from engines import require_spark
 from test_parts import CLUSTERS, FEATURES, GROUPS, ITEMS, LISTS, OF_LISTS, SLICES, TRAIN, TRUTH
 from weft.engines.spark import SparkResult, evaluate, session
 from weft.engines.spark.failures import root_cause
-from weft.engines.spark.parts import SparkParts, _contents, _written
+from weft.engines.spark.spark_partitions import SparkParts, _contents, _written
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
 slow = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_everything_is_what_one_process_finds(spark, sent, tmp_path):
 
 @slow
 def test_ranks_string_ids_and_more_parts_than_users(sent, monkeypatch):
-    monkeypatch.setattr("weft.engines.spark.parts._FAN_IN", 3)  # merged on two levels
+    monkeypatch.setattr("weft.engines.spark.spark_partitions._FAN_IN", 3)  # merged on two levels
 
     def few(frame):
         return frame.filter(pl.col("user") < 9).with_columns(
@@ -257,7 +257,7 @@ Caused by: java.io.IOException: No space left on device
 
 def test_large_values_are_cut_and_put_together(monkeypatch):
     require_spark()
-    monkeypatch.setattr("weft.engines.spark.parts._CHUNK", 100)
+    monkeypatch.setattr("weft.engines.spark.spark_partitions._CHUNK", 100)
     batches = list(_written(list(range(1000))))
     assert len(batches) > 10
     assert _contents(reversed(batches)) == [list(range(1000))]

@@ -22,12 +22,12 @@ from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
 from weft.data.slices import parse_slices
 from weft.data.sources import Factors
-from weft.engines import together
-from weft.engines.inputs import held, refuse_other_ids
-from weft.engines.parts import Origin, Part
-from weft.engines.ray.models import Pool, handles_of, refuse_other_rows, refuse_source, with_factors
-from weft.engines.ray.parts import RETRIES, RayParts, as_part, first_line, own_errors, to_arrow
-from weft.engines.ray.tables import (
+from weft.engines.partitioned import driver as together
+from weft.engines.partitioned.inputs import held, refuse_other_ids
+from weft.engines.partitioned.partitions import Origin, Part
+from weft.engines.ray.model_actors import Pool, handles_of, refuse_other_rows, refuse_source, with_factors
+from weft.engines.ray.ray_partitions import RETRIES, RayParts, as_part, first_line, own_errors, to_arrow
+from weft.engines.ray.ray_tables import (
     Rows,
     brought_here,
     by_part,

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.recommendations import are_lists
 from weft.data.slices import parse_slices
-from weft.engines import together
-from weft.engines.parts import Part
+from weft.engines.partitioned import driver as together
+from weft.engines.partitioned.partitions import Part
 from weft.engines.spark.failures import explained
-from weft.engines.spark.parts import EVERYONE, POLARS, Layout, SparkParts, read_part
 from weft.engines.spark.sessions import require, running, session
-from weft.engines.spark.tables import Reader, Rows, is_spark_frame, quoted
+from weft.engines.spark.spark_partitions import EVERYONE, POLARS, Layout, SparkParts, read_part
+from weft.engines.spark.spark_tables import Reader, Rows, is_spark_frame, quoted
 from weft.errors import InputError, whole_number
 from weft.evaluation.api import evaluate as evaluate_alone
 from weft.evaluation.candidates import CANDIDATES

@@ -12,7 +12,7 @@ from weft.data.cells import read_pairs
 from weft.data.readers.files import find_roles, is_file, read_table
 from weft.data.recommendations import read_lists
 from weft.data.vocabulary import id_series
-from weft.engines.parts import Origin
+from weft.engines.partitioned.partitions import Origin
 from weft.errors import InputError
 
 if TYPE_CHECKING:

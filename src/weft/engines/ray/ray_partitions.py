@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from weft.engines.parts import Part, Parts
+from weft.engines.partitioned.partitions import Part, Parts
 from weft.errors import EngineError, InputError, WeftError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.engines.ray.models import Pool
+    from weft.engines.ray.model_actors import Pool
 
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)

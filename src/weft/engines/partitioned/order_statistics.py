@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.ordered import InMemory
-from weft.engines.parts import Parts
+from weft.engines.partitioned.partitions import Parts
 
 Numbers = NDArray[np.int64]
 # Numbers that may come to one place, and edges that parts count by in one round.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.engines.parts import Part, Parts
+from weft.engines.partitioned.partitions import Part, Parts
 from weft.engines.spark.failures import explained
 from weft.engines.spark.sessions import quiet
 

@@ -18,8 +18,8 @@ from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
 from weft.data.slices import are_whole, parse_slices, ranges
 from weft.data.vocabulary import distinct
-from weft.engines.parts import Failure, Origin, Part, Parts, Portion, kept, merged, portion
-from weft.engines.scattered import ScatteredNumbers
+from weft.engines.partitioned.order_statistics import ScatteredNumbers
+from weft.engines.partitioned.partitions import Failure, Origin, Part, Parts, Portion, kept, merged, portion
 from weft.errors import InputError
 from weft.evaluation.runner import Job, prepare
 from weft.metrics.profiles import find_profile

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File
 from weft.data.readers.paths import find_files
-from weft.engines.inputs import roles
-from weft.engines.parts import Origin
-from weft.engines.ray.parts import RETRIES, Failed, attempted, first_line, from_arrow, own_errors, settle, to_arrow
+from weft.engines.partitioned.inputs import roles
+from weft.engines.partitioned.partitions import Origin
+from weft.engines.ray.ray_partitions import RETRIES, Failed, attempted, first_line, from_arrow, own_errors, settle, to_arrow
 from weft.errors import EngineError, InputError
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from weft.data.ordered import Ordered
 from weft.data.popularity import TrainTotals
 from weft.data.slices import Slice, parse_slices
 from weft.data.sources import Model
-from weft.engines.parts import Origin, Part, Parts, kept, merged
-from weft.engines.scattered import Scattered
-from weft.engines.whole import OF_ITEMS, OF_USERS, job_of, survey, whole_of, with_cuts
+from weft.engines.partitioned.global_stats import OF_ITEMS, OF_USERS, job_of, survey, whole_of, with_cuts
+from weft.engines.partitioned.order_statistics import Scattered
+from weft.engines.partitioned.partitions import Origin, Part, Parts, kept, merged
 from weft.errors import InputError, SettingError
 from weft.evaluation.bootstrap import KeptHere, Spread, Weighted, Weights, group_hashes
 from weft.evaluation.candidates import CANDIDATES

@@ -15,8 +15,8 @@ import torch
 from weft.data.recommendations import are_lists
 from weft.data.sources import Factors, Model, open_source
 from weft.data.sources.matrix import ScoreMatrix
-from weft.engines.parts import Part
-from weft.engines.ray.parts import (
+from weft.engines.partitioned.partitions import Part
+from weft.engines.ray.ray_partitions import (
     RETRIES,
     Failed,
     Packed,
@@ -30,7 +30,7 @@ from weft.engines.ray.parts import (
     settle,
     with_source,
 )
-from weft.engines.ray.tables import by_part, stamp_of_hashes
+from weft.engines.ray.ray_tables import by_part, stamp_of_hashes
 from weft.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File, Table
 from weft.data.readers.roles import look_for
-from weft.engines import inputs
-from weft.engines.parts import Origin
+from weft.engines.partitioned import inputs
+from weft.engines.partitioned.partitions import Origin
 from weft.engines.spark.failures import java_error, root_cause
-from weft.engines.spark.parts import EVERYONE, POLARS
 from weft.engines.spark.sessions import quiet
+from weft.engines.spark.spark_partitions import EVERYONE, POLARS
 from weft.errors import InputError
 
 if TYPE_CHECKING:
