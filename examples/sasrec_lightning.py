@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from torchmetrics import MetricCollection
 
 import weft
-from weft.demo import dataset
+from weft.cli.demo import dataset
 from weft.engines.distributed import ShareSampler
 from weft.integrations.lightning import EvaluationCallback
 

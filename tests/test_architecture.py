@@ -100,7 +100,7 @@ def test_every_module_has_a_station():
 
 
 def test_the_check_sees_imports():
-    source = "import weft.cli\nfrom weft import registry\nfrom weft.evaluation.api import evaluate\nif TYPE_CHECKING:\n    import weft.demo"
+    source = "import weft.cli\nfrom weft import registry\nfrom weft.evaluation.api import evaluate\nif TYPE_CHECKING:\n    import weft.cli.demo"
     tree = ast.parse(source)
     assert imported_modules(tree) == ["weft.cli", "weft.metrics.registry", "weft.evaluation.api"]
 

@@ -26,12 +26,13 @@ import weft
 import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft import cli, options
+from weft.cli import app as cli
+from weft.cli import options
+from weft.cli.flags import in_flags, named_files
 from weft.config import load
 from weft.config import run as plan
 from weft.errors import InputError
 from weft.evaluation.result import Result
-from weft.flags import in_flags, named_files
 from weft.metrics import profiles, registry
 from weft.metrics.names import print_cell, split_cell
 from weft.metrics.registry import all_metrics
@@ -989,7 +990,7 @@ def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, packag
 
 def test_the_demo_without_the_extra_says_how_to_get_its_report(demo, call, monkeypatch, tmp_path):
     found = [weft.load_result(demo[0] / "weft-demo" / f"{name}.json") for name in ("popularity", "item_knn", "factors")]
-    monkeypatch.setattr("weft.demo.run.run", lambda step: found)
+    monkeypatch.setattr("weft.cli.demo.demonstration.run", lambda step: found)
     monkeypatch.setitem(sys.modules, "altair", None)
     done = call("demo", cwd=tmp_path)
     assert "Not written: report.html; a report needs Altair, Jinja and vl-convert; install them with: pip install" in done.stdout

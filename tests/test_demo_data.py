@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from weft.demo import dataset, recommenders
+from weft.cli.demo import dataset, recommenders
 
 # Ids, integers and strings only, so the digest does not depend on a platform's floats. A new digest changes the demo's
 # numbers: say so in the changelog.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from weft import options
-from weft.flags import KEYWORDS, Reading, candidates_file, in_flags, mapping, named_files, names, numbers, slices
+from weft.cli import options
+from weft.cli.flags import KEYWORDS, Reading, candidates_file, in_flags, mapping, named_files, names, numbers, slices
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -213,7 +213,7 @@ def demo(
     _check_folder(out, f"--out {out}")
     with _steps(6) as step:
         step("loading torch")
-        from weft.demo import run as demonstration
+        from weft.cli.demo import demonstration
         from weft.report.tables import save_all
 
         results = demonstration.run(step)

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sparse
 
+from weft.cli.demo import dataset, recommenders
 from weft.data.sources import Factors
-from weft.demo import dataset, recommenders
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 
