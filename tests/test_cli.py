@@ -26,7 +26,7 @@ import weft
 import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft.cli import app as cli
+from weft.cli import commands as cli
 from weft.cli import options
 from weft.cli.flags import in_flags, named_files
 from weft.config import load

@@ -1,5 +1,5 @@
 """The command line."""
 
-from weft.cli.app import app, main
+from weft.cli.commands import app, main
 
 __all__ = ["app", "main"]
