@@ -1,4 +1,6 @@
-"""Runs the examples (docstrings of the package, Python blocks of the README and the docs), and everything in several processes."""
+"""Runs the examples (docstrings of the package, Python blocks of the README and the docs), and
+everything in several processes.
+"""
 
 import os
 from pathlib import Path
@@ -14,7 +16,9 @@ ENGINES = ("tests/test_ray.py", "tests/test_spark.py", "docs/scale.md")
 PROCESSES = 4  # at most: each loads torch, and 1 GB will do for it
 
 # How long an example takes to draw depends on what else the machine does.
-hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("untimed")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -26,7 +30,10 @@ def pytest_xdist_auto_num_workers(config):
     """`pytest` alone runs in as many processes as there are cores; what is named, in this one."""
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return 0
-    return min(PROCESSES, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(
+        PROCESSES,
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -44,7 +51,9 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Files with slow tests come first, so that no process works on one of them at the end while all others wait."""
+    """Files with slow tests come first, so that no process works on one of them at the end while
+    all others wait.
+    """
     if not hasattr(config, "workerinput"):
         return
     slow = {}

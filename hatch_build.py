@@ -1,4 +1,6 @@
-"""Compile the native loops while a wheel is built, if there is a C++ compiler. Without it Weft is complete, and slower."""
+"""Compile the native loops while a wheel is built, if there is a C++ compiler. Without it Weft is
+complete, and slower.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NATIVE = Path("src/weft/_native")
-FLAGS = ["-O3", "-std=c++17", "-shared", "-fPIC", "-fno-exceptions", "-fno-rtti", "-Wall", "-Wextra", "-Wno-psabi"]
+FLAGS = [
+    "-O3",
+    "-std=c++17",
+    "-shared",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-Wall",
+    "-Wextra",
+    "-Wno-psabi",
+]
 
 
 class NativeLoops(BuildHookInterface):
@@ -25,22 +37,39 @@ class NativeLoops(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the files of a wheel are gathered."""
-        compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+        compiler = (
+            os.environ.get("CXX")
+            or shutil.which("c++")
+            or shutil.which("g++")
+            or shutil.which("clang++")
+        )
         if compiler is None or sys.platform == "win32":
-            self.app.display_warning("no C++ compiler: Weft will use NumPy instead of its native loops")
+            self.app.display_warning(
+                "no C++ compiler: Weft will use NumPy instead of its native loops"
+            )
             return
         folder = Path(self.root, NATIVE)
         self._folder = None if version == "editable" else tempfile.TemporaryDirectory()
         library = Path(folder if self._folder is None else self._folder.name, "_native.so")
         # To another name first: a library that is in use keeps its old content.
         fresh = library.with_suffix(".new")
-        command = [*compiler.split(), *FLAGS, "-o", str(fresh), *map(str, sorted(folder.glob("*.cpp")))]
+        command = [
+            *compiler.split(),
+            *FLAGS,
+            "-o",
+            str(fresh),
+            *map(str, sorted(folder.glob("*.cpp"))),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            self.app.display_warning(f"the native loops do not compile; Weft will use NumPy instead:\n{done.stderr}")
+            self.app.display_warning(
+                f"the native loops do not compile; Weft will use NumPy instead:\n{done.stderr}"
+            )
             return
         fresh.replace(library)
         if self._folder is not None:
             build_data["force_include"][str(library)] = f"{NATIVE.relative_to('src')}/_native.so"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["tag"] = (
+            f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        )

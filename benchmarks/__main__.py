@@ -39,15 +39,33 @@ def main() -> None:
         "scale": show_scale,
         "peers": show_peers,
     }
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md.")
-    parser.add_argument("sections", nargs="*", default=list(sections), help=f"{', '.join(sections)}; all unless told")
-    parser.add_argument("--sizes", nargs="+", default=list(SIZES), choices=SIZES, help="how large the data are; S M L unless told")
-    parser.add_argument("--rounds", type=int, default=7, help="of everything in turn; %(default)s unless told")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="CPU time of one thread, as ratios. See README.md."
+    )
+    parser.add_argument(
+        "sections",
+        nargs="*",
+        default=list(sections),
+        help=f"{', '.join(sections)}; all unless told",
+    )
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        default=list(SIZES),
+        choices=SIZES,
+        help="how large the data are; S M L unless told",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="of everything in turn; %(default)s unless told"
+    )
     given = parser.parse_args()
     if unknown := [name for name in given.sections if name not in sections]:
         parser.error(f"there is no section {unknown[0]!r}; choose from {', '.join(sections)}")
     torch.set_num_threads(1)
-    processor = next((line.partition(":")[2].strip() for line in _cpu_info() if line.startswith("model name")), platform.machine())
+    processor = next(
+        (line.partition(":")[2].strip() for line in _cpu_info() if line.startswith("model name")),
+        platform.machine(),
+    )
     found = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "polars"))
     print(f"One thread of {processor}, Python {platform.python_version()}, {found}.")
     for name in given.sections:
@@ -74,21 +92,42 @@ def _by_size(found: dict[str, dict[str, Ratio]]) -> Iterable[list[object]]:
 
 def show_main(given: argparse.Namespace) -> None:
     """The main table, with what is wanted."""
-    print(f"Multiples of `{cases.BASELINE}` in the same round: median (lowest-highest), and what is wanted.\n")
+    print(
+        f"Multiples of `{cases.BASELINE}` in the same round: median (lowest-highest), and what is "
+        "wanted.\n"
+    )
     found = cases.main_table(given.sizes, given.rounds)
     wanted = {name: dict(zip(SIZES, goals)) for name, goals in cases.WANTED.items()}
     rows = [
-        [*row, " / ".join(f"{wanted[str(row[0])][size]:g}" for size in found) if row[0] in wanted else ""]
+        [
+            *row,
+            " / ".join(f"{wanted[str(row[0])][size]:g}" for size in found)
+            if row[0] in wanted
+            else "",
+        ]
         for row in _by_size(found)
     ]
-    _table(["", *(f"{size}: {SIZES[size][1]:,} users x {SIZES[size][0]:,} items" for size in found), "wanted"], rows)
-    ratios = (f"{found[size]['all forty'].median / found[size]['six metrics'].median:.1f}" for size in found)
+    _table(
+        [
+            "",
+            *(f"{size}: {SIZES[size][1]:,} users x {SIZES[size][0]:,} items" for size in found),
+            "wanted",
+        ],
+        rows,
+    )
+    ratios = (
+        f"{found[size]['all forty'].median / found[size]['six metrics'].median:.1f}"
+        for size in found
+    )
     print(f"\nAll forty cost {' / '.join(ratios)} times the six.")
 
 
 def show_worst(given: argparse.Namespace) -> None:
     """The top 100 of scores with many ties or in an unlucky order."""
-    print("The exact top 100 as a multiple of `torch.topk` on the same scores; at most 3 is wanted. All equal a stable sort.\n")
+    print(
+        "The exact top 100 as a multiple of `torch.topk` on the same scores; at most 3 is wanted. "
+        "All equal a stable sort.\n"
+    )
     found = cases.worst_cases(given.sizes, given.rounds)
     _table(["scores", *found], _by_size(found))
 
@@ -115,9 +154,27 @@ def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
     for axis, (what, points) in zip(axes, found.items()):
         numbers = [n for n, _ in points]
         medians = [ratio.median for _, ratio in points]
-        spread = [[ratio.median - ratio.low for _, ratio in points], [ratio.high - ratio.median for _, ratio in points]]
-        axis.plot(numbers, [n / numbers[0] for n in numbers], color="0.7", linestyle="--", label="in proportion")
-        axis.errorbar(numbers, medians, yerr=spread, color="#0072b2", marker="o", markersize=4, capsize=3, label="measured")
+        spread = [
+            [ratio.median - ratio.low for _, ratio in points],
+            [ratio.high - ratio.median for _, ratio in points],
+        ]
+        axis.plot(
+            numbers,
+            [n / numbers[0] for n in numbers],
+            color="0.7",
+            linestyle="--",
+            label="in proportion",
+        )
+        axis.errorbar(
+            numbers,
+            medians,
+            yerr=spread,
+            color="#0072b2",
+            marker="o",
+            markersize=4,
+            capsize=3,
+            label="measured",
+        )
         axis.set(
             xlabel=f"number of {what}",
             ylabel=f"CPU time (1 = {numbers[0]:,} {what if numbers[0] > 1 else what[:-1]})",
@@ -133,13 +190,23 @@ def draw(found: dict[str, list[tuple[int, Ratio]]]) -> None:
 
 def show_memory(given: argparse.Namespace) -> None:
     """What an evaluation takes beside its input and its result."""
-    print("The peak beyond scores, inputs and result, as a share of one batch of scores; at most 0.5 is wanted.\n")
+    print(
+        "The peak beyond scores, inputs and result, as a share of one batch of scores; at most 0.5 "
+        "is wanted.\n"
+    )
     kinds = {"six metrics": "six", "all forty": "forty", "six metrics, torch alone": "torch"}
-    shares = [[size, *(f"{memory.beyond_the_scores(size, kind):.2f}" for kind in kinds.values())] for size in given.sizes]
+    shares = [
+        [size, *(f"{memory.beyond_the_scores(size, kind):.2f}" for kind in kinds.values())]
+        for size in given.sizes
+    ]
     _table(["", *kinds], shares)
-    print("\nFrom factors (d = 64), as a multiple of one batch of scores, for a quarter of the users and for all:\n")
+    print(
+        "\nFrom factors (d = 64), as a multiple of one batch of scores, for a quarter of the users "
+        "and for all:\n"
+    )
     rows = (
-        [case, *(f"{memory.of_factors(case, n):.2f}" for n in (users // 4, users))] for case, (users, _) in memory.FACTORS.items()
+        [case, *(f"{memory.of_factors(case, n):.2f}" for n in (users // 4, users))]
+        for case, (users, _) in memory.FACTORS.items()
     )
     _table(["", "a quarter", "all"], rows)
 
@@ -160,13 +227,17 @@ def show_import(given: argparse.Namespace) -> None:
             seconds[name].append(time.perf_counter() - start)
     base = statistics.median(seconds["import torch"])
     _table(
-        ["", "multiple of `import torch`"], ([f"`{name}`", f"{statistics.median(of) / base:.2f}"] for name, of in seconds.items())
+        ["", "multiple of `import torch`"],
+        ([f"`{name}`", f"{statistics.median(of) / base:.2f}"] for name, of in seconds.items()),
     )
 
 
 def show_lists(given: argparse.Namespace) -> None:
     """Ready lists from a polars frame, beside the tools that take lists."""
-    print("How many times Weft's time other tools take, from the same polars frame; at least 5 is wanted.\n")
+    print(
+        "How many times Weft's time other tools take, from the same polars frame; at least 5 is "
+        "wanted.\n"
+    )
     rows = ready_lists.compare(rounds=given.rounds)
     _table(
         ["tool", "metrics", "values equal", "tool / Weft"],
@@ -176,9 +247,18 @@ def show_lists(given: argparse.Namespace) -> None:
 
 def show_files(given: argparse.Namespace) -> None:
     """Files of many rows, from disk to numbers."""
-    print(f"{files.USERS * files.LENGTH:,} rows of lists, {files.USERS * files.RELEVANT:,} of truth; six metrics, five cut-offs.\n")
+    print(
+        f"{files.USERS * files.LENGTH:,} rows of lists, {files.USERS * files.RELEVANT:,} of truth; "
+        "six metrics, five cut-offs.\n"
+    )
     rows = (
-        [r.case, f"{r.megabytes:,.0f} MB", f"{r.ratio:.1f}", f"{r.peak:.2f} GiB", f"{r.peak_of_reading:.2f} GiB"]
+        [
+            r.case,
+            f"{r.megabytes:,.0f} MB",
+            f"{r.ratio:.1f}",
+            f"{r.peak:.2f} GiB",
+            f"{r.peak_of_reading:.2f} GiB",
+        ]
         for r in files.compare()
     )
     _table(["", "file", "time / polars reads it", "peak memory", "peak when polars reads it"], rows)
@@ -186,7 +266,9 @@ def show_files(given: argparse.Namespace) -> None:
 
 def show_sampled(given: argparse.Namespace) -> None:
     """All items against sampled candidates."""
-    size = f"{sampled.USERS:,} users x {sampled.ITEMS:,} items from factors (d = {sampled.DIMENSIONS})"
+    size = (
+        f"{sampled.USERS:,} users x {sampled.ITEMS:,} items from factors (d = {sampled.DIMENSIONS})"
+    )
     print(f"{size}, six metrics at five cut-offs, as multiples of {sampled.UNIFORM}.\n")
     _table(["", "time"], sampled.compare(rounds=min(3, given.rounds)).items())
 
@@ -196,15 +278,24 @@ def show_collection(given: argparse.Namespace) -> None:
     users = f"{collection.USERS:,} users in batches of {collection.BATCH}"
     print(f"Six metrics at five cut-offs over {users}, as multiples of an Evaluator.\n")
     sizes = [size for size in given.sizes if size != "L"]
-    found = {size: collection.compare(make(SIZES[size][0], collection.USERS), given.rounds) for size in sizes}
-    _table(["", *sizes], [[name, *(found[size][name] for size in sizes)] for name in found[sizes[0]]] if sizes else [])
+    found = {
+        size: collection.compare(make(SIZES[size][0], collection.USERS), given.rounds)
+        for size in sizes
+    }
+    _table(
+        ["", *sizes],
+        [[name, *(found[size][name] for size in sizes)] for name in found[sizes[0]]]
+        if sizes
+        else [],
+    )
 
 
 def show_compare(given: argparse.Namespace) -> None:
     """Tests between many models on many metrics."""
     columns = compare.METRICS * len(compare.CUTOFFS)
     print(
-        f"{compare.MODELS} models x {columns} metrics x {compare.USERS:,} users, as a multiple of reading their tables by polars.\n"
+        f"{compare.MODELS} models x {columns} metrics x {compare.USERS:,} users, as a multiple of "
+        "reading their tables by polars.\n"
     )
     _table(
         ["test", "time / polars reads the values", "seconds"],
@@ -214,10 +305,17 @@ def show_compare(given: argparse.Namespace) -> None:
 
 def show_scale(given: argparse.Namespace) -> None:
     """The four ways to evaluate many lists: how each grows with rows, and engines with parts."""
-    print("Wall time and memory of all processes together, each way in processes of its own, two cores at its disposal.\n")
+    print(
+        "Wall time and memory of all processes together, each way in processes of its own, two "
+        "cores at its disposal.\n"
+    )
     with tempfile.TemporaryDirectory() as folder:
         rows_of = {"S": 1_000_000, "M": 4_000_000, "L": 16_000_000}
-        engines = [way for way, package in (("ray", "ray"), ("spark", "pyspark")) if find_spec(package) is not None]
+        engines = [
+            way
+            for way, package in (("ray", "ray"), ("spark", "pyspark"))
+            if find_spec(package) is not None
+        ]
         table: list[list[object]] = []
         for size in given.sizes:
             data = Path(folder, size)
@@ -230,15 +328,36 @@ def show_scale(given: argparse.Namespace) -> None:
                 seconds = f"{run.evaluate / alone.evaluate:.2f}"
                 speed = f"{rows_of[size] / run.evaluate / 1e6:.2f}"
                 more = f"{run.memory / alone.memory:.1f}"
-                table.append([f"{rows_of[size]:,}", way, f"{run.start:.0f} s", seconds, speed, more, f"{run.memory / 1e9:.1f} GB"])
-        head = ("rows", "way", "start", "time / one process", "million rows/s", "memory / one process", "memory")
+                table.append(
+                    [
+                        f"{rows_of[size]:,}",
+                        way,
+                        f"{run.start:.0f} s",
+                        seconds,
+                        speed,
+                        more,
+                        f"{run.memory / 1e9:.1f} GB",
+                    ]
+                )
+        head = (
+            "rows",
+            "way",
+            "start",
+            "time / one process",
+            "million rows/s",
+            "memory / one process",
+            "memory",
+        )
         _table(head, table)
         size = given.sizes[len(given.sizes) // 2]
         alone = scale.measure("one process", Path(folder, size))
         print(f"\n{rows_of[size]:,} rows by parts, as multiples of one process:\n")
         found = []
         for parts in (2, 8, 32, 128):
-            both = [scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate for way in engines]
+            both = [
+                scale.measure(way, Path(folder, size), parts).evaluate / alone.evaluate
+                for way in engines
+            ]
             found.append([parts, *(f"{one:.2f}" for one in both)])
         _table(("parts", *engines), found)
 
@@ -263,7 +382,20 @@ def show_peers(given: argparse.Namespace) -> None:
         ]
         for r in peers.compare(given.sizes, rounds=min(3, given.rounds))
     )
-    _table(["tool", "size", "users", "set", "metrics", "values equal", "tool / topk", "Weft / topk", "tool / Weft"], rows)
+    _table(
+        [
+            "tool",
+            "size",
+            "users",
+            "set",
+            "metrics",
+            "values equal",
+            "tool / topk",
+            "Weft / topk",
+            "tool / Weft",
+        ],
+        rows,
+    )
     print()
     for peer in peers.PEERS.values():
         for metric, reason in peer.differs.items():

@@ -15,7 +15,11 @@ from weft.ranking import top_k
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import using
 
-FORTY = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.metrics")]
+FORTY = [
+    metric.example or metric.__name__
+    for metric in all_metrics()
+    if metric.__module__.startswith("weft.metrics")
+]
 BASELINE = "torch.topk(scores, 100)"
 # The goals, S / M / L.
 WANTED = {
@@ -27,9 +31,19 @@ WANTED = {
 
 
 def evaluation(problem: Problem, metrics: list[str], **settings: Any) -> weft.Result:
-    """A whole evaluation: reading truth and train, masking, all metrics at all cut-offs, the result."""
+    """A whole evaluation: reading truth and train, masking, all metrics at all cut-offs, the
+    result.
+    """
     about = problem.about if metrics is not SIX else {}
-    return weft.evaluate(problem.scores, problem.truth, train=problem.train, metrics=metrics, top_k=CUTOFFS, **about, **settings)
+    return weft.evaluate(
+        problem.scores,
+        problem.truth,
+        train=problem.train,
+        metrics=metrics,
+        top_k=CUTOFFS,
+        **about,
+        **settings,
+    )
 
 
 def main_cases(problem: Problem) -> dict[str, Callable[[], object]]:
@@ -54,7 +68,7 @@ def main_table(sizes: list[str], rounds: int) -> dict[str, dict[str, Ratio]]:
     return {size: measure(main_cases(make(*SIZES[size])), BASELINE, rounds) for size in sizes}
 
 
-# ----------------------------------------------------------------------------------------------------- worst cases
+# --------------------------------------------------------------------------------------------------
 
 
 def worst_scores(users: int, items: int) -> Iterator[tuple[str, torch.Tensor]]:
@@ -64,7 +78,10 @@ def worst_scores(users: int, items: int) -> Iterator[tuple[str, torch.Tensor]]:
     yield "random", random
     yield "integers 0 to 4", torch.randint(0, 5, (users, items), generator=generator).float()
     yield "rounded to bfloat16", random.bfloat16().float()
-    yield "99 % zeros", torch.where(torch.rand(users, items, generator=generator) < 0.99, 0.0, random)
+    yield (
+        "99 % zeros",
+        torch.where(torch.rand(users, items, generator=generator) < 0.99, 0.0, random),
+    )
     yield "constant", torch.full((users, items), 0.5)
     yield "ascending", torch.arange(items).float().repeat(users, 1)
     yield "descending", -torch.arange(items).float().repeat(users, 1)
@@ -73,20 +90,30 @@ def worst_scores(users: int, items: int) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def worst_cases(sizes: list[str], rounds: int) -> dict[str, dict[str, Ratio]]:
-    """For each size and kind of scores, the exact top 100 as a multiple of `torch.topk` on the same scores; checked first."""
+    """For each size and kind of scores, the exact top 100 as a multiple of `torch.topk` on the same
+    scores; checked first.
+    """
     found: dict[str, dict[str, Ratio]] = {}
     for size in sizes:
         items, users = SIZES[size]
         for kind, scores in worst_scores(max(16, users // 8), items):
             few = scores[:8].double()
-            if not torch.equal(top_k(scores[:8], 100)[1], few.sort(dim=1, descending=True, stable=True).indices[:, :100]):
-                raise AssertionError(f"the top 100 of {kind} scores at {size} is not that of a stable sort")
-            work = {BASELINE: lambda scores=scores: torch.topk(scores, 100), "ours": lambda scores=scores: top_k(scores, 100)}
+            if not torch.equal(
+                top_k(scores[:8], 100)[1],
+                few.sort(dim=1, descending=True, stable=True).indices[:, :100],
+            ):
+                raise AssertionError(
+                    f"the top 100 of {kind} scores at {size} is not that of a stable sort"
+                )
+            work = {
+                BASELINE: lambda scores=scores: torch.topk(scores, 100),
+                "ours": lambda scores=scores: top_k(scores, 100),
+            }
             found.setdefault(size, {})[kind] = measure(work, BASELINE, rounds)["ours"]
     return found
 
 
-# ------------------------------------------------------------------------------------------------------ how it grows
+# --------------------------------------------------------------------------------------------------
 
 
 def growth(rounds: int) -> dict[str, list[tuple[int, Ratio]]]:
@@ -98,14 +125,27 @@ def growth(rounds: int) -> dict[str, list[tuple[int, Ratio]]]:
     problem = by_users[users]
     by_metrics = {n: FORTY_BY_COST[:n] for n in (1, 6, 12, 20, 30, len(FORTY))}
     return {
-        "users": _grow({n: lambda given=given: evaluation(given, SIX) for n, given in by_users.items()}, rounds),
-        "items": _grow({n: lambda given=given: evaluation(given, SIX) for n, given in by_items.items()}, rounds),
-        "metrics": _grow({n: lambda names=names: evaluation(problem, names) for n, names in by_metrics.items()}, rounds),
+        "users": _grow(
+            {n: lambda given=given: evaluation(given, SIX) for n, given in by_users.items()}, rounds
+        ),
+        "items": _grow(
+            {n: lambda given=given: evaluation(given, SIX) for n, given in by_items.items()}, rounds
+        ),
+        "metrics": _grow(
+            {n: lambda names=names: evaluation(problem, names) for n, names in by_metrics.items()},
+            rounds,
+        ),
     }
 
 
-# The six first, then those that need no more than the lists, AUC and GAUC last: they alone look at every score again.
-FORTY_BY_COST = [*SIX, *(name for name in FORTY if name not in (*SIX, "AUC", "GAUC")), "AUC", "GAUC"]
+# The six first, then those that need no more than the lists, AUC and GAUC last: they alone look at
+# every score again.
+FORTY_BY_COST = [
+    *SIX,
+    *(name for name in FORTY if name not in (*SIX, "AUC", "GAUC")),
+    "AUC",
+    "GAUC",
+]
 
 
 def _grow(work: dict[int, Callable[[], object]], rounds: int) -> list[tuple[int, Ratio]]:

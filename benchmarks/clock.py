@@ -1,4 +1,6 @@
-"""CPU time of one thread, in turns: every round runs everything once, so that a busy machine slows all alike."""
+"""CPU time of one thread, in turns: every round runs everything once, so that a busy machine slows
+all alike.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times the baseline something takes: the median over rounds, the lowest and the highest."""
+    """How many times the baseline something takes: the median over rounds, the lowest and the
+    highest.
+    """
 
     median: float
     low: float
@@ -20,15 +24,22 @@ class Ratio:
         return f"{_short(self.median)} ({_short(self.low)}-{_short(self.high)})"
 
 
-def measure(work: Mapping[str, Callable[[], object]], baseline: str, rounds: int = 7) -> dict[str, Ratio]:
-    """The CPU time of each call as a multiple of the baseline's in the same round. A first round warms up and is not counted."""
+def measure(
+    work: Mapping[str, Callable[[], object]], baseline: str, rounds: int = 7
+) -> dict[str, Ratio]:
+    """The CPU time of each call as a multiple of the baseline's in the same round. A first round
+    warms up and is not counted.
+    """
     ratios: dict[str, list[float]] = {name: [] for name in work}
     for number in range(rounds + 1):
         seconds = {name: cpu_seconds(call) for name, call in work.items()}
         if number:
             for name, spent in seconds.items():
                 ratios[name].append(spent / seconds[baseline])
-    return {name: Ratio(statistics.median(found), min(found), max(found)) for name, found in ratios.items()}
+    return {
+        name: Ratio(statistics.median(found), min(found), max(found))
+        for name, found in ratios.items()
+    }
 
 
 def cpu_seconds(call: Callable[[], object]) -> float:

@@ -1,4 +1,6 @@
-"""What metrics cost in a TorchMetrics collection, where each ranks for itself, beside an Evaluator with the same ones."""
+"""What metrics cost in a TorchMetrics collection, where each ranks for itself, beside an Evaluator
+with the same ones.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Comparing many models on many metrics over many users: what each test costs beside reading the values per user.
+"""Comparing many models on many metrics over many users: what each test costs beside reading the
+values per user.
 
     python -m benchmarks compare
 
-The unit is the time that polars takes to read the models' tables, one Parquet file each. As many threads as they like.
-"""
+The unit is the time that polars takes to read the models' tables, one Parquet file each. As many
+threads as they like."""
 
 from __future__ import annotations
 
@@ -32,8 +33,12 @@ class Row:
     seconds: float
 
 
-def make(models: int = MODELS, metrics: int = METRICS, users: int = USERS, *, continuous: bool = False) -> dict[str, Result]:
-    """Results with values per user: shares of hits, as most metrics have few values; or all different ones."""
+def make(
+    models: int = MODELS, metrics: int = METRICS, users: int = USERS, *, continuous: bool = False
+) -> dict[str, Result]:
+    """Results with values per user: shares of hits, as most metrics have few values; or all
+    different ones.
+    """
     made = {}
     for model in range(models):
         generator = np.random.default_rng(model)
@@ -41,11 +46,18 @@ def make(models: int = MODELS, metrics: int = METRICS, users: int = USERS, *, co
         for metric in range(metrics):
             for k in CUTOFFS:
                 drawn = generator.random(users) ** (1 + metric / metrics) * (1 + model / 50)
-                # A sixth are like nDCG, with a value for each place of a hit; the others like recall, with a dozen.
+                # A sixth are like nDCG, with a value for each place of a hit; the others like
+                # recall, with a dozen.
                 steps = 2_000 if metric % 6 == 0 else 12
                 columns[f"M{metric}@{k}"] = drawn if continuous else np.floor(drawn * steps) / steps
         values = tuple(
-            MetricValue(name.split("@")[0], int(name.split("@")[1]), float(column.mean()), users=users, higher_is_better=True)
+            MetricValue(
+                name.split("@")[0],
+                int(name.split("@")[1]),
+                float(column.mean()),
+                users=users,
+                higher_is_better=True,
+            )
             for name, column in columns.items()
             if name != "user"
         )
@@ -53,8 +65,11 @@ def make(models: int = MODELS, metrics: int = METRICS, users: int = USERS, *, co
     return made
 
 
-def measure(models: int = MODELS, metrics: int = METRICS, users: int = USERS, tests: Sequence[str] = TESTS) -> Iterator[Row]:
-    """The tests one by one, each with everything beside it; then the paired t-test on values that all differ.
+def measure(
+    models: int = MODELS, metrics: int = METRICS, users: int = USERS, tests: Sequence[str] = TESTS
+) -> Iterator[Row]:
+    """The tests one by one, each with everything beside it; then the paired t-test on values that
+    all differ.
 
     The tables are read before each, so that a busy machine slows both alike.
     """
@@ -68,7 +83,11 @@ def measure(models: int = MODELS, metrics: int = METRICS, users: int = USERS, te
             for test in ("paired_t",) if continuous else tests:
                 reading = _seconds(lambda: [pl.read_parquet(path) for path in paths])  # noqa: B023
                 seconds = _seconds(lambda: compare(made, tests=test))  # noqa: B023
-                yield Row(f"{test}{', no two values alike' if continuous else ''}", seconds / reading, seconds)
+                yield Row(
+                    f"{test}{', no two values alike' if continuous else ''}",
+                    seconds / reading,
+                    seconds,
+                )
 
 
 def _seconds(call: Callable[[], object]) -> float:

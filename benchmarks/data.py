@@ -1,4 +1,6 @@
-"""The made-up data that everything is measured on: random scores, a sparse truth, a sparse train, labels."""
+"""The made-up data that everything is measured on: random scores, a sparse truth, a sparse train,
+labels.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ RELEVANT, SEEN = 10, 100
 
 @dataclass(frozen=True)
 class Problem:
-    """Scores `[users, items]` (float32), what users wanted, what they had met, and labels for metrics that compare groups."""
+    """Scores `[users, items]` (float32), what users wanted, what they had met, and labels for
+    metrics that compare groups.
+    """
 
     scores: torch.Tensor
     truth: csr_matrix
@@ -37,19 +41,27 @@ class Problem:
         return int(self.scores.shape[1])
 
     def first(self, users: int) -> Problem:
-        """The same for some of the users: slow tools are measured on fewer, against `torch.topk` on the same ones."""
-        about = {name: given[:users] if name == "user_groups" else given for name, given in self.about.items()}
+        """The same for some of the users: slow tools are measured on fewer, against `torch.topk` on
+        the same ones.
+        """
+        about = {
+            name: given[:users] if name == "user_groups" else given
+            for name, given in self.about.items()
+        }
         return Problem(self.scores[:users], self.truth[:users], self.train[:users], about)
 
 
 def make(items: int, users: int, seed: int = 0) -> Problem:
-    """About 10 relevant and 100 seen items per user, never both; 20 clusters and features, two groups."""
+    """About 10 relevant and 100 seen items per user, never both; 20 clusters and features, two
+    groups.
+    """
     generator = np.random.default_rng(seed)
     scores = torch.randn(users, items, generator=torch.Generator().manual_seed(seed))
     cells = draw(users, items, RELEVANT + SEEN, generator)
     relevant = np.arange(cells.shape[1]) < RELEVANT
     three = csr_matrix(
-        (np.ones(3 * items), generator.integers(0, 20, 3 * items), np.arange(0, 3 * items + 1, 3)), shape=(items, 20)
+        (np.ones(3 * items), generator.integers(0, 20, 3 * items), np.arange(0, 3 * items + 1, 3)),
+        shape=(items, 20),
     )
     three.sum_duplicates()
     about = {
@@ -57,11 +69,17 @@ def make(items: int, users: int, seed: int = 0) -> Problem:
         "item_clusters": generator.integers(0, 20, items),
         "item_features": three,
     }
-    return Problem(scores, _matrix(cells[:, relevant], items), _matrix(cells[:, ~relevant], items), about)
+    return Problem(
+        scores, _matrix(cells[:, relevant], items), _matrix(cells[:, ~relevant], items), about
+    )
 
 
-def draw(users: int, items: int, per_user: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """`per_user` different random items for each user: one from each of as many equal stretches of the catalogue, shuffled."""
+def draw(
+    users: int, items: int, per_user: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """`per_user` different random items for each user: one from each of as many equal stretches of
+    the catalogue, shuffled.
+    """
     starts = np.arange(per_user) * items // per_user
     widths = np.diff(np.append(starts, items))
     cells = starts + generator.integers(0, widths, (users, per_user))
@@ -70,6 +88,9 @@ def draw(users: int, items: int, per_user: int, generator: np.random.Generator) 
 
 def _matrix(cells: NDArray[np.int64], items: int) -> csr_matrix:
     users, per_user = cells.shape
-    matrix = csr_matrix((np.ones(cells.size), cells.ravel(), np.arange(0, cells.size + 1, per_user)), shape=(users, items))
+    matrix = csr_matrix(
+        (np.ones(cells.size), cells.ravel(), np.arange(0, cells.size + 1, per_user)),
+        shape=(users, items),
+    )
     matrix.sort_indices()
     return matrix

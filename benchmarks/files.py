@@ -1,4 +1,5 @@
-"""Files of 20 million recommendations and 2 million truth rows: the memory that their evaluation takes, and its time.
+"""Files of 20 million recommendations and 2 million truth rows: the memory that their evaluation
+takes, and its time.
 
 The unit of time is that of merely reading the lists by polars.
 
@@ -28,7 +29,9 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS
 
 @dataclass(frozen=True)
 class Row:
-    """One pair of files: time as a multiple of `polars.read_...` of the lists, and peaks of memory in GiB."""
+    """One pair of files: time as a multiple of `polars.read_...` of the lists, and peaks of memory
+    in GiB.
+    """
 
     case: str
     megabytes: float
@@ -69,14 +72,24 @@ def make(lists: str, truth: str, ids: str, users: int) -> None:
     import polars as pl
 
     generator = np.random.default_rng(0)
-    # A stride that has no factor in common with the number of items gives each user different items.
-    first, stride = generator.integers(0, ITEMS, (users, 1)), generator.choice([7, 11, 13, 17, 19, 23], (users, 1))
+    # A stride that has no factor in common with the number of items gives each user different
+    # items.
+    first, stride = (
+        generator.integers(0, ITEMS, (users, 1)),
+        generator.choice([7, 11, 13, 17, 19, 23], (users, 1)),
+    )
     listed = (first + stride * np.arange(LENGTH)) % ITEMS
-    relevant = (first + stride * generator.integers(0, 24, (users, RELEVANT)).cumsum(axis=1)) % ITEMS
+    relevant = (
+        first + stride * generator.integers(0, 24, (users, RELEVANT)).cumsum(axis=1)
+    ) % ITEMS
     everyone = generator.permutation(users)
     scores = np.sort(generator.random((users, LENGTH)), axis=1)[:, ::-1]
-    recommended = pl.DataFrame({"user": everyone.repeat(LENGTH), "item": listed.ravel(), "score": scores.ravel()})
-    wanted = pl.DataFrame({"user": everyone.repeat(RELEVANT), "item": relevant.ravel()}).unique(maintain_order=True)
+    recommended = pl.DataFrame(
+        {"user": everyone.repeat(LENGTH), "item": listed.ravel(), "score": scores.ravel()}
+    )
+    wanted = pl.DataFrame({"user": everyone.repeat(RELEVANT), "item": relevant.ravel()}).unique(
+        maintain_order=True
+    )
     for frame, path in ((recommended, lists), (wanted, truth)):
         if ids == "string":
             frame = frame.with_columns(
@@ -107,7 +120,14 @@ def main(what: str, *arguments: str) -> None:
         start = time.perf_counter()
         evaluate(arguments[0], arguments[1], metrics=METRICS, top_k=CUTOFFS)
     seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "gibibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "gibibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

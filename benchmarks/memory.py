@@ -1,4 +1,6 @@
-"""What an evaluation takes beside its input and its result: the peak of the process above what it has before and after (Linux)."""
+"""What an evaluation takes beside its input and its result: the peak of the process above what it
+has before and after (Linux).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ FACTORS = {"20,000 x 50,000": (20_000, 50_000), "2,000 x 1,000,000": (2_000, 1_0
 
 
 def beyond_the_scores(size: str, metrics: str) -> float:
-    """The peak of the pass over a score matrix, as a share of one batch of scores; truth, train and labels are read before.
+    """The peak of the pass over a score matrix, as a share of one batch of scores; truth, train and
+    labels are read before.
 
     `metrics`: "six", "forty", or "torch" for six with torch alone.
     """
@@ -32,17 +35,26 @@ def of_factors(case: str, users: int) -> float:
 
 
 def _alone(*arguments: str) -> float:
-    # Memory goes back to the system when it is freed, so that the process never has more than is in use.
-    malloc = {"MALLOC_MMAP_THRESHOLD_": "8192", "MALLOC_TRIM_THRESHOLD_": "8192", "MALLOC_MMAP_MAX_": "1000000"}
+    # Memory goes back to the system when it is freed, so that the process never has more than is in
+    # use.
+    malloc = {
+        "MALLOC_MMAP_THRESHOLD_": "8192",
+        "MALLOC_TRIM_THRESHOLD_": "8192",
+        "MALLOC_MMAP_MAX_": "1000000",
+    }
     command = [sys.executable, "-m", "benchmarks.memory", *arguments]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **malloc})
+    answer = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, **malloc}
+    )
     return float(answer.stdout.strip().splitlines()[-1])
 
 
 def _resident(field: str) -> int:
     """Bytes of the process: `VmRSS` now, `VmHWM` at the peak since it was forgotten."""
     status = Path("/proc/self/status").read_text()
-    return 1024 * int(next(line for line in status.splitlines() if line.startswith(field)).split()[1])
+    return 1024 * int(
+        next(line for line in status.splitlines() if line.startswith(field)).split()[1]
+    )
 
 
 def _forget_peak() -> None:
@@ -69,7 +81,9 @@ def _measure_matrix(size: str, metrics: str) -> float:
     rows = min(users, 1024)
     about = problem.about if metrics == "forty" else {}
     inputs = {"train": problem.train, "users": range(users), "items": range(items), **about}
-    result = weft.evaluate(scores, problem.truth, metrics=names, top_k=CUTOFFS, batch_size=rows, **inputs)
+    result = weft.evaluate(
+        scores, problem.truth, metrics=names, top_k=CUTOFFS, batch_size=rows, **inputs
+    )
     return _peak(before[0], result) / (4 * items * rows)
 
 
@@ -78,9 +92,16 @@ def _measure_factors(case: str, users: int) -> float:
 
     _, items = FACTORS[case]
     generator = torch.Generator().manual_seed(0)
-    factors = weft.Factors(torch.randn(users, 64, generator=generator), torch.randn(items, 64, generator=generator))
+    factors = weft.Factors(
+        torch.randn(users, 64, generator=generator), torch.randn(items, 64, generator=generator)
+    )
     truth = _truth(users, items)
-    weft.evaluate(weft.Factors(torch.randn(8, 64), torch.randn(items, 64)), _truth(8, items), metrics=SIX, top_k=CUTOFFS)
+    weft.evaluate(
+        weft.Factors(torch.randn(8, 64), torch.randn(items, 64)),
+        _truth(8, items),
+        metrics=SIX,
+        top_k=CUTOFFS,
+    )
     _forget_peak()
     before = _resident("VmRSS")
     result = weft.evaluate(factors, truth, metrics=SIX, top_k=CUTOFFS)
@@ -100,11 +121,18 @@ def _truth(users: int, items: int) -> object:
     from benchmarks.data import RELEVANT, draw
 
     cells = draw(users, items, RELEVANT, np.random.default_rng(0))
-    return csr_matrix((np.ones(cells.size), cells.ravel(), np.arange(0, cells.size + 1, RELEVANT)), shape=(users, items))
+    return csr_matrix(
+        (np.ones(cells.size), cells.ravel(), np.arange(0, cells.size + 1, RELEVANT)),
+        shape=(users, items),
+    )
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kind, case, detail = sys.argv[1:]
     with using(anywhere) if detail == "torch" else nullcontext():
-        print(_measure_matrix(case, detail) if kind == "matrix" else _measure_factors(case, int(detail)))
+        print(
+            _measure_matrix(case, detail)
+            if kind == "matrix"
+            else _measure_factors(case, int(detail))
+        )

@@ -1,9 +1,10 @@
-"""Lists that are ready, in a polars frame (user, item, score): Weft and the tools that take lists, from the same frame to numbers.
+"""Lists that are ready, in a polars frame (user, item, score): Weft and the tools that take lists,
+from the same frame to numbers.
 
     python -m benchmarks.ready_lists --tools rectools,ranx
 
-As in `benchmarks.peers`, the truth is put into a tool's form once and not timed, the lists each time. Weft reads both each time.
-"""
+As in `benchmarks.peers`, the truth is put into a tool's form once and not timed, the lists each
+time. Weft reads both each time."""
 
 from __future__ import annotations
 
@@ -43,10 +44,14 @@ def make(users: int = USERS, seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]
     items = draw(users, ITEMS, LENGTH + RELEVANT - FOUND, generator)
     listed, missed = items[:, :LENGTH], items[:, LENGTH:]
     relevant = np.hstack([generator.permuted(listed, axis=1)[:, :FOUND], missed])
-    scores = np.arange(LENGTH, 0, -1) + generator.random(listed.shape) / 2  # far enough apart for pytrec_eval's single precision
+    scores = (
+        np.arange(LENGTH, 0, -1) + generator.random(listed.shape) / 2
+    )  # far enough apart for pytrec_eval's single precision
     everyone = np.arange(users)
     return (
-        pl.DataFrame({"user": everyone.repeat(LENGTH), "item": listed.ravel(), "score": scores.ravel()}),
+        pl.DataFrame(
+            {"user": everyone.repeat(LENGTH), "item": listed.ravel(), "score": scores.ravel()}
+        ),
         pl.DataFrame({"user": everyone.repeat(RELEVANT), "item": relevant.ravel()}),
     )
 
@@ -94,11 +99,16 @@ def _replay(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run
 
     theirs = {"nDCG": "NDCG"}
     asked = [getattr(replay_metrics, theirs.get(name, name))(CUTOFFS) for name in metrics]
-    together = replay_metrics.OfflineMetrics(asked, query_column="user", item_column="item", rating_column="score")
+    together = replay_metrics.OfflineMetrics(
+        asked, query_column="user", item_column="item", rating_column="score"
+    )
 
     def run() -> Values:
         values = together(lists, truth)
-        return {f"{name}@{k}": float(values[f"{theirs.get(name, name)}@{k}"]) for name, k in cells(metrics)}
+        return {
+            f"{name}@{k}": float(values[f"{theirs.get(name, name)}@{k}"])
+            for name, k in cells(metrics)
+        }
 
     return run
 
@@ -106,7 +116,10 @@ def _replay(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run
 def _ranx(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -> Run:
     import ranx
 
-    names, judgements = ranx_names(metrics), ranx.Qrels(_nested(truth.with_columns(score=pl.lit(1))))
+    names, judgements = (
+        ranx_names(metrics),
+        ranx.Qrels(_nested(truth.with_columns(score=pl.lit(1)))),
+    )
 
     def run() -> Values:
         values = ranx.evaluate(judgements, ranx.Run(_nested(lists)), list(names), threads=1)
@@ -119,18 +132,26 @@ def _pytrec_eval(lists: pl.DataFrame, truth: pl.DataFrame, metrics: list[str]) -
     import pytrec_eval
 
     names = pytrec_names(metrics)
-    evaluator = pytrec_eval.RelevanceEvaluator(_nested(truth.with_columns(score=pl.lit(1))), list(names))
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        _nested(truth.with_columns(score=pl.lit(1))), list(names)
+    )
 
     def run() -> Values:
         per_user = evaluator.evaluate(_nested(lists)).values()
-        return {names[name]: float(np.mean([values[name] for values in per_user])) for name in names}
+        return {
+            names[name]: float(np.mean([values[name] for values in per_user])) for name in names
+        }
 
     return run
 
 
 def _nested(frame: pl.DataFrame) -> dict[str, dict[str, float]]:
     """`{user: {item: score}}` with ids as text, as TREC tools want it."""
-    rows = frame.with_columns(pl.col("user", "item").cast(pl.String)).group_by("user", maintain_order=True).agg("item", "score")
+    rows = (
+        frame.with_columns(pl.col("user", "item").cast(pl.String))
+        .group_by("user", maintain_order=True)
+        .agg("item", "score")
+    )
     return {user: dict(zip(items, scores)) for user, items, scores in rows.iter_rows()}
 
 
@@ -144,7 +165,9 @@ TOOLS: dict[str, tuple[list[str], Callable[[pl.DataFrame, pl.DataFrame, list[str
 
 def main() -> None:
     """Print how many times Weft's CPU time each tool takes."""
-    parser = argparse.ArgumentParser(description=f"{USERS} lists of {LENGTH} items, tools' CPU time as multiples of Weft's.")
+    parser = argparse.ArgumentParser(
+        description=f"{USERS} lists of {LENGTH} items, tools' CPU time as multiples of Weft's."
+    )
     parser.add_argument("--tools", default=",".join(TOOLS), help="%(default)s")
     parser.add_argument("--rounds", type=int, default=5, help="%(default)s")
     given = parser.parse_args()
@@ -155,7 +178,11 @@ def main() -> None:
             print(reason)
     print(f"{'tool':24} {'metrics':>7} {'equal':>5}  tool / Weft")
     for row in compare(tools, given.rounds):
-        print(f"{row.tool + ' ' + row.version:24} {len(row.names):7} {row.equal:5}  {row.tool_to_weft}", flush=True)
+        print(
+            f"{row.tool + ' ' + row.version:24} {len(row.names):7} {row.equal:5}  "
+            f"{row.tool_to_weft}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The four ways to evaluate lists of many users: what each takes to start, per row, and in memory (Linux)."""
+"""The four ways to evaluate lists of many users: what each takes to start, per row, and in memory
+(Linux).
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ CUTOFFS = [5, 10, 20, 50, 100]
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds to start and to evaluate, and the most memory of all its processes together, in bytes.
+    """Seconds to start and to evaluate, and the most memory of all its processes together, in
+    bytes.
 
-    To start is to import, start the engine, and evaluate something tiny, so that all workers have imported too.
-    """
+    To start is to import, start the engine, and evaluate something tiny, so that all workers have
+    imported too."""
 
     start: float
     evaluate: float
@@ -37,7 +40,9 @@ class Run:
 
 
 def make(folder: Path, rows: int) -> None:
-    """Lists of so many rows and their truth, in Parquet files; the rows of a file belong to a stretch of users."""
+    """Lists of so many rows and their truth, in Parquet files; the rows of a file belong to a
+    stretch of users.
+    """
     import polars as pl
 
     generator = np.random.default_rng(0)
@@ -45,22 +50,43 @@ def make(folder: Path, rows: int) -> None:
     for name in ("lists", "truth"):
         (folder / name).mkdir(parents=True)
     for number, some in enumerate(np.array_split(np.arange(users), FILES)):
-        # Distinct items without a draw per user: an arithmetic walk through the catalogue with a step that is prime to its size.
-        start, step = generator.integers(ITEMS, size=(len(some), 1)), 2 * generator.integers(1, 999, size=(len(some), 1)) * 5 + 1
+        # Distinct items without a draw per user: an arithmetic walk through the catalogue with a
+        # step that is prime to its size.
+        start, step = (
+            generator.integers(ITEMS, size=(len(some), 1)),
+            2 * generator.integers(1, 999, size=(len(some), 1)) * 5 + 1,
+        )
         items = (start + step * np.arange(LENGTH)) % ITEMS
         scores = -np.sort(-generator.random((len(some), LENGTH)))
-        lists = {"user": np.repeat(some, LENGTH), "item": items.reshape(-1), "score": scores.reshape(-1)}
+        lists = {
+            "user": np.repeat(some, LENGTH),
+            "item": items.reshape(-1),
+            "score": scores.reshape(-1),
+        }
         pl.DataFrame(lists).write_parquet(folder / "lists" / f"{number}.parquet")
         wanted = np.sort(generator.integers(2 * LENGTH, size=(len(some), 4 * RELEVANT)))
-        first = np.concatenate([np.ones((len(some), 1), dtype=bool), wanted[:, 1:] != wanted[:, :-1]], axis=1)
+        first = np.concatenate(
+            [np.ones((len(some), 1), dtype=bool), wanted[:, 1:] != wanted[:, :-1]], axis=1
+        )
         rows_of, columns = np.nonzero(first & (np.cumsum(first, axis=1) <= RELEVANT))
         met = (start[rows_of, 0] + step[rows_of, 0] * wanted[rows_of, columns]) % ITEMS
-        pl.DataFrame({"user": some[rows_of], "item": met}).write_parquet(folder / "truth" / f"{number}.parquet")
+        pl.DataFrame({"user": some[rows_of], "item": met}).write_parquet(
+            folder / "truth" / f"{number}.parquet"
+        )
 
 
 def measure(way: str, folder: Path, parts: int | None = None) -> Run:
     """One way, in processes of its own."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", way, str(folder), str(parts or "")]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "benchmarks.scale",
+        way,
+        str(folder),
+        str(parts or ""),
+    ]
     began = time.perf_counter()
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
@@ -88,12 +114,16 @@ def _tree(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                )
             except OSError:  # it has ended meanwhile
                 continue
     found, known = [root], {root}
     for process in found:
-        more = [child for child, parent in parents.items() if parent == process and child not in known]
+        more = [
+            child for child, parent in parents.items() if parent == process and child not in known
+        ]
         found += more
         known.update(more)
     return found
@@ -109,13 +139,20 @@ def _memory(process: int) -> int:
 
 
 def _evaluate(way: str, folder: Path, parts: int | None) -> None:
-    """In a process of its own: start, with a tiny evaluation so that everything is loaded everywhere; evaluate; print."""
+    """In a process of its own: start, with a tiny evaluation so that everything is loaded
+    everywhere; evaluate; print.
+    """
     with _ready(way, parts) as evaluate:
         tiny = {user: [user % 7, 8] for user in range(100)}
         evaluate(tiny, tiny, **({"parts": 8} if way in ("ray", "spark") else {}))
         began = time.perf_counter()
         result = evaluate(folder / "lists", folder / "truth")
-        print(json.dumps({"began": began, "seconds": time.perf_counter() - began, "value": result["nDCG@10"]}), flush=True)
+        print(
+            json.dumps(
+                {"began": began, "seconds": time.perf_counter() - began, "value": result["nDCG@10"]}
+            ),
+            flush=True,
+        )
 
 
 @contextmanager
@@ -131,9 +168,16 @@ def _ready(way: str, parts: int | None) -> Iterator[Callable[..., Any]]:
         from weft.engines import distributed
 
         rank = int(os.environ.get("RANK", "0"))
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": os.environ.get("MASTER_PORT", str(20_000 + os.getpid() % 20_000))}
+        os.environ |= {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": os.environ.get("MASTER_PORT", str(20_000 + os.getpid() % 20_000)),
+        }
         again = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", *sys.argv[1:]]
-        other = subprocess.Popen(again, env={**os.environ, "RANK": "1"}, stdout=subprocess.DEVNULL) if rank == 0 else None
+        other = (
+            subprocess.Popen(again, env={**os.environ, "RANK": "1"}, stdout=subprocess.DEVNULL)
+            if rank == 0
+            else None
+        )
         dist.init_process_group("gloo", rank=rank, world_size=2)
         yield partial(distributed.evaluate, **settings)
         dist.destroy_process_group()
@@ -154,4 +198,8 @@ def _ready(way: str, parts: int | None) -> Iterator[Callable[..., Any]]:
 
 
 if __name__ == "__main__":
-    _evaluate(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 and sys.argv[3] else None)
+    _evaluate(
+        sys.argv[1],
+        Path(sys.argv[2]),
+        int(sys.argv[3]) if len(sys.argv) > 3 and sys.argv[3] else None,
+    )

@@ -1,13 +1,16 @@
-"""SASRec with Lightning, evaluated by Weft on the embedded data set: `python examples/sasrec_lightning.py`.
+"""SASRec with Lightning, evaluated by Weft on the embedded data set: `python
+examples/sasrec_lightning.py`.
 
-Self-attentive sequential recommendation (Kang and McAuley 2018): the next film of each user from the films before it. The last film
-of each user is the test, the one before the validation, all earlier ones are for training ("leave one out").
+Self-attentive sequential recommendation (Kang and McAuley 2018): the next film of each user from
+the films before it. The last film of each user is the test, the one before the validation, all
+earlier ones are for training ("leave one out").
 
-Two ways of evaluating are shown. The module has HR, NDCG and MRR in a MetricCollection, which choose the best checkpoint. The test
-also has an EvaluationCallback: any other metric of Weft, with no code in the module but what `test_step` returns.
+Two ways of evaluating are shown. The module has HR, NDCG and MRR in a MetricCollection, which
+choose the best checkpoint. The test also has an EvaluationCallback: any other metric of Weft, with
+no code in the module but what `test_step` returns.
 
-It takes some forty seconds on two cores. `--devices 2` trains and evaluates in two processes, and finds the same metrics.
-"""
+It takes some forty seconds on two cores. `--devices 2` trains and evaluates in two processes, and
+finds the same metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from weft.integrations.lightning import EvaluationCallback
 CUTOFFS = (5, 10)
 
 
-# ------------------------------------------------------------------------------------------------------------ the data
+# --------------------------------------------------------------------------------------------------
 
 
 def read_sequences() -> tuple[list[Tensor], int]:
@@ -41,20 +44,24 @@ def read_sequences() -> tuple[list[Tensor], int]:
     numbers = {name: number for number, name in enumerate(data.items["item"])}
     rows = pl.concat([data.train, data.test]).sort("user", "timestamp")
     films = rows.group_by("user", maintain_order=True).agg("item")["item"]
-    return [torch.tensor([numbers[name] for name in names]) for names in films.to_list()], len(numbers)
+    return [torch.tensor([numbers[name] for name in names]) for names in films.to_list()], len(
+        numbers
+    )
 
 
 def last(items: Tensor, length: int, padding: int) -> Tensor:
-    """The last `length` items, with padding before them if there are fewer: the most recent is always at the end."""
+    """The last `length` items, with padding before them if there are fewer: the most recent is
+    always at the end.
+    """
     return functional.pad(items[-length:], (max(length - len(items), 0), 0), value=padding)
 
 
 class Windows(Dataset):
     """For training: a part of a user's history, and the same one step later.
 
-    The films of a history come in another order each time, a usual augmentation (Xie et al. 2022). Here it matters: the demo draws
-    the order by chance, and a model that always saw the same one would learn it by heart.
-    """
+    The films of a history come in another order each time, a usual augmentation (Xie et al. 2022).
+    Here it matters: the demo draws the order by chance, and a model that always saw the same one
+    would learn it by heart."""
 
     def __init__(self, histories: list[Tensor], length: int, padding: int) -> None:
         self.histories, self.length, self.padding = histories, length, padding
@@ -65,7 +72,10 @@ class Windows(Dataset):
     def __getitem__(self, user: int) -> dict[str, Tensor]:
         history = self.histories[user]
         films = history[torch.randperm(len(history))][: self.length + 1]
-        return {name: last(part, self.length, self.padding) for name, part in (("items", films[:-1]), ("next", films[1:]))}
+        return {
+            name: last(part, self.length, self.padding)
+            for name, part in (("items", films[:-1]), ("next", films[1:]))
+        }
 
 
 class LeaveOneOut(Dataset):
@@ -91,7 +101,9 @@ class LeaveOneOut(Dataset):
 class Films(lightning.LightningDataModule):
     """The embedded data set. The number of films stands for "no film": padding."""
 
-    def __init__(self, *, length: int = 50, batch_size: int = 32, num_users: int | None = None) -> None:
+    def __init__(
+        self, *, length: int = 50, batch_size: int = 32, num_users: int | None = None
+    ) -> None:
         super().__init__()
         self.length, self.batch_size = length, batch_size
         sequences, self.num_items = read_sequences()
@@ -102,7 +114,8 @@ class Films(lightning.LightningDataModule):
         windows = Windows(self.histories, self.length, self.num_items)
         if self.trainer.world_size == 1:
             return DataLoader(windows, self.batch_size, shuffle=True)
-        # In training all processes must take the same number of steps; that some users come twice does no harm.
+        # In training all processes must take the same number of steps; that some users come twice
+        # does no harm.
         return DataLoader(windows, self.batch_size, sampler=DistributedSampler(windows))
 
     def val_dataloader(self) -> DataLoader:
@@ -113,11 +126,12 @@ class Films(lightning.LightningDataModule):
 
     def _evaluation(self, target: int) -> DataLoader:
         users = LeaveOneOut(self.sequences, self.length, self.num_items, target=target)
-        # Each user in one process, once: a DistributedSampler would fill up the last round with users who were there already.
+        # Each user in one process, once: a DistributedSampler would fill up the last round with
+        # users who were there already.
         return DataLoader(users, batch_size=250, sampler=ShareSampler(users))
 
 
-# ----------------------------------------------------------------------------------------------------------- the model
+# --------------------------------------------------------------------------------------------------
 
 
 class Block(nn.Module):
@@ -128,28 +142,38 @@ class Block(nn.Module):
         self.heads, self.attention_dropout = heads, dropout
         self.before_attention, self.before_network = nn.LayerNorm(size), nn.LayerNorm(size)
         self.query_key_value, self.out = nn.Linear(size, 3 * size), nn.Linear(size, size)
-        self.network = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, size))
+        self.network = nn.Sequential(
+            nn.Linear(size, size), nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, size)
+        )
         self.dropout = nn.Dropout(dropout)
-        # At first attention is about the mean of the films so far, in the space of the films themselves: close films attract each
-        # other from the first step on. From random projections that takes many epochs.
+        # At first attention is about the mean of the films so far, in the space of the films
+        # themselves: close films attract each other from the first step on. From random projections
+        # that takes many epochs.
         with torch.no_grad():
             self.query_key_value.weight[2 * size :] = 3 * torch.eye(size)
             self.out.weight.copy_(torch.eye(size))
             self.network[-1].weight.mul_(0.1)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """From `[batch, length, size]` to the same; `mask [batch, 1, length, length]` is True where a position may look."""
+        """From `[batch, length, size]` to the same; `mask [batch, 1, length, length]` is True where
+        a position may look.
+        """
         batch, length, size = x.shape
-        projected = self.query_key_value(self.before_attention(x)).view(batch, length, 3, self.heads, size // self.heads)
+        projected = self.query_key_value(self.before_attention(x)).view(
+            batch, length, 3, self.heads, size // self.heads
+        )
         query, key, value = projected.permute(2, 0, 3, 1, 4)
         dropout = self.attention_dropout if self.training else 0.0
-        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        attended = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, dropout_p=dropout
+        )
         x = x + self.dropout(self.out(attended.transpose(1, 2).reshape(batch, length, size)))
         return x + self.dropout(self.network(self.before_network(x)))
 
 
 class SASRec(lightning.LightningModule):
-    """The same embeddings of items at the bottom, where histories come in, and at the top, where items are scored.
+    """The same embeddings of items at the bottom, where histories come in, and at the top, where
+    items are scored.
 
     One block will do for the embedded data, whose order tells nothing; the paper has two.
     """
@@ -180,7 +204,11 @@ class SASRec(lightning.LightningModule):
         nn.init.normal_(self.items.weight, std=0.02)
         nn.init.normal_(self.positions, std=0.02)
 
-        ranked = {f"{metric.__name__}@{k}": metric(k) for metric in (weft.HR, weft.NDCG, weft.MRR) for k in CUTOFFS}
+        ranked = {
+            f"{metric.__name__}@{k}": metric(k)
+            for metric in (weft.HR, weft.NDCG, weft.MRR)
+            for k in CUTOFFS
+        }
         self.val_metrics = MetricCollection(ranked, prefix="val_")
         self.test_metrics = self.val_metrics.clone(prefix="test_")
 
@@ -200,29 +228,46 @@ class SASRec(lightning.LightningModule):
         is_film = batch["next"] != self.num_items
         scores = self(batch["items"])[is_film] @ self.items.weight[:-1].T + self.item_bias[:-1]
         loss = functional.cross_entropy(scores, batch["next"][is_film])
-        self.log("train_loss", loss, prog_bar=True, on_step=False, on_epoch=True, sync_dist=True, batch_size=len(is_film))
+        self.log(
+            "train_loss",
+            loss,
+            prog_bar=True,
+            on_step=False,
+            on_epoch=True,
+            sync_dist=True,
+            batch_size=len(is_film),
+        )
         return loss
 
     def configure_optimizers(self) -> dict[str, Any]:
         optimizer = torch.optim.AdamW(self.parameters(), self.learning_rate, weight_decay=0.1)
         return {
             "optimizer": optimizer,
-            "lr_scheduler": torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.trainer.max_epochs),
+            "lr_scheduler": torch.optim.lr_scheduler.CosineAnnealingLR(
+                optimizer, self.trainer.max_epochs
+            ),
         }
 
-    # ------------------------------------------------------------------------------------------------------- evaluation
+    # ----------------------------------------------------------------------------------------------
 
     def scores(self, batch: dict[str, Tensor]) -> Tensor:
         """The scores of all items, `[batch, items]`, -inf for those that the user has seen."""
         items = self.items.weight if self.item_embeddings is None else self.item_embeddings
         scores = self(batch["items"])[:, -1] @ items.T + self.item_bias
-        # Histories are filled up with padding: its column, the last one, takes that part and is cut off.
+        # Histories are filled up with padding: its column, the last one, takes that part and is cut
+        # off.
         return scores.scatter(1, batch["seen"], -torch.inf)[:, :-1]
 
     def evaluate(self, batch: dict[str, Tensor], metrics: MetricCollection) -> dict[str, Tensor]:
         scores = self.scores(batch)
-        metrics.update(weft.get_topk_ranks(scores, batch["target"], topk=max(CUTOFFS)))  # ranks once, for all metrics
-        return {"preds": scores, "target": batch["target"], "user_indices": batch["user"]}  # for an EvaluationCallback
+        metrics.update(
+            weft.get_topk_ranks(scores, batch["target"], topk=max(CUTOFFS))
+        )  # ranks once, for all metrics
+        return {
+            "preds": scores,
+            "target": batch["target"],
+            "user_indices": batch["user"],
+        }  # for an EvaluationCallback
 
     def validation_step(self, batch: dict[str, Tensor], batch_idx: int) -> dict[str, Tensor]:
         return self.evaluate(batch, self.val_metrics)
@@ -231,7 +276,9 @@ class SASRec(lightning.LightningModule):
         return self.evaluate(batch, self.test_metrics)
 
     def on_validation_epoch_start(self) -> None:
-        self.item_embeddings = self.items.weight.detach()  # an encoder of texts or images would run here, once for all batches
+        self.item_embeddings = (
+            self.items.weight.detach()
+        )  # an encoder of texts or images would run here, once for all batches
 
     def on_test_epoch_start(self) -> None:
         self.on_validation_epoch_start()
@@ -244,15 +291,20 @@ class SASRec(lightning.LightningModule):
 
     def log_epoch(self, metrics: MetricCollection) -> None:
         values = metrics.compute()  # of all processes
-        shown = {name: value for name, value in values.items() if name.endswith(("_HR@10", "_NDCG@10"))}
-        # The values are equal in all processes already; that they are averaged once more keeps Lightning from asking for it.
+        shown = {
+            name: value for name, value in values.items() if name.endswith(("_HR@10", "_NDCG@10"))
+        }
+        # The values are equal in all processes already; that they are averaged once more keeps
+        # Lightning from asking for it.
         self.log_dict(shown, prog_bar=True, sync_dist=True)
-        self.log_dict({name: value for name, value in values.items() if name not in shown}, sync_dist=True)
+        self.log_dict(
+            {name: value for name, value in values.items() if name not in shown}, sync_dist=True
+        )
         metrics.reset()
         self.item_embeddings = None
 
 
-# ------------------------------------------------------------------------------------------------------------- the run
+# --------------------------------------------------------------------------------------------------
 
 
 def popularity(films: Films, counts: Tensor) -> weft.Result:
@@ -261,7 +313,9 @@ def popularity(films: Films, counts: Tensor) -> weft.Result:
     return weft.evaluate(
         counts.float().expand(len(users), -1),
         {user: [int(films.sequences[user][-1])] for user in users},
-        train={user: films.sequences[user][:-1].tolist() for user in users},  # hidden, as for SASRec
+        train={
+            user: films.sequences[user][:-1].tolist() for user in users
+        },  # hidden, as for SASRec
         users=list(users),
         items=list(range(films.num_items)),
         metrics=["HitRate", "nDCG", "MRR"],
@@ -271,16 +325,28 @@ def popularity(films: Films, counts: Tensor) -> weft.Result:
 
 
 def run(
-    *, epochs: int = 12, devices: int = 1, seed: int = 0, out: str | Path = "sasrec", num_users: int | None = None, **model: Any
+    *,
+    epochs: int = 12,
+    devices: int = 1,
+    seed: int = 0,
+    out: str | Path = "sasrec",
+    num_users: int | None = None,
+    **model: Any,
 ) -> tuple[dict[str, float], weft.Result, EvaluationCallback]:
-    """Train, test and print. Gives the logged test metrics, those of popularity, and the callback with the other ones."""
-    torch.set_num_threads(1)  # so small a model gains nothing from more, and on a busy machine they wait for each other
+    """Train, test and print. Gives the logged test metrics, those of popularity, and the callback
+    with the other ones.
+    """
+    torch.set_num_threads(
+        1
+    )  # so small a model gains nothing from more, and on a busy machine they wait for each other
     lightning.seed_everything(seed, verbose=False)
     films = Films(num_users=num_users)
     counts = torch.cat(films.histories).bincount(minlength=films.num_items)
     module = SASRec(counts.tolist(), length=films.length, **model)
 
-    best = ModelCheckpoint(out, filename="best", monitor="val_NDCG@10", mode="max", enable_version_counter=False)
+    best = ModelCheckpoint(
+        out, filename="best", monitor="val_NDCG@10", mode="max", enable_version_counter=False
+    )
     stop = EarlyStopping(monitor="val_NDCG@10", mode="max", patience=4)
     beyond = EvaluationCallback(
         weft.Evaluator(
@@ -312,7 +378,9 @@ def run(
         print(f"\n{'test':8}{'SASRec':>12}{'popularity':>12}")
         for ours, weft_name in (("HR", "HitRate"), ("NDCG", "nDCG"), ("MRR", "MRR")):
             for k in CUTOFFS:
-                print(f"{ours}@{k:<{7 - len(ours)}}{tested[f'test_{ours}@{k}']:12.4f}{baseline[f'{weft_name}@{k}']:12.4f}")
+                print(
+                    f"{ours}@{k:<{7 - len(ours)}}{tested[f'test_{ours}@{k}']:12.4f}{baseline[f'{weft_name}@{k}']:12.4f}"
+                )
         print(f"\nSASRec beyond accuracy, by the callback:\n{beyond.result}")
     return tested, baseline, beyond
 
@@ -320,7 +388,11 @@ def run(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--devices", type=int, default=1, help="processes (DDP over gloo, on the CPU)")
+    parser.add_argument(
+        "--devices", type=int, default=1, help="processes (DDP over gloo, on the CPU)"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", default="sasrec", help="folder of the checkpoint, the log and the result")
+    parser.add_argument(
+        "--out", default="sasrec", help="folder of the checkpoint, the log and the result"
+    )
     run(**vars(parser.parse_args()))

@@ -1,4 +1,6 @@
-"""An engine of no machines: users in parts that lie in this process, each work and answer sent through pickle."""
+"""An engine of no machines: users in parts that lie in this process, each work and answer sent
+through pickle.
+"""
 
 import inspect
 import pickle
@@ -14,7 +16,9 @@ from weft.engines.partitioned.partitions import Part
 
 
 def some_lists(generator, users, items):
-    """Scores with ties, lists of most users and of six others, and truth with a rating of 0 for each user."""
+    """Scores with ties, lists of most users and of six others, and truth with a rating of 0 for
+    each user.
+    """
     scores = np.round(generator.normal(size=(users + 6, items)), 1)
     lists = [
         (user, int(item), float(scores[user, item]))
@@ -47,7 +51,10 @@ class Sent:
         found = self.keep(work).parts
         while len(found) > 1:
             pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
-            found = [pickle.dumps(pickle.loads(pickle.dumps(join))([pickle.loads(one) for one in pair])) for pair in pairs]
+            found = [
+                pickle.dumps(pickle.loads(pickle.dumps(join))([pickle.loads(one) for one in pair]))
+                for pair in pairs
+            ]
         return pickle.loads(found[0])
 
     def release(self):
@@ -57,7 +64,10 @@ class Sent:
 def split(frames, number, source=None):
     """Rows by user, into so many parts."""
     codes = {name: _part_of(frame["user"], number) for name, frame in frames.items()}
-    parts = [Part({name: frame.filter(codes[name] == part) for name, frame in frames.items()}, source) for part in range(number)]
+    parts = [
+        Part({name: frame.filter(codes[name] == part) for name, frame in frames.items()}, source)
+        for part in range(number)
+    ]
     return Sent([pickle.dumps(part) for part in parts])
 
 
@@ -76,7 +86,12 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
     given = {name: arguments[name] for name in together.OF_USERS if arguments[name] is not None}
     if is_model:
         del given["source"]
-    if isinstance(given["candidates"], str) and given["candidates"] in ("all", "cold", "warm", "listed"):
+    if isinstance(given["candidates"], str) and given["candidates"] in (
+        "all",
+        "cold",
+        "warm",
+        "listed",
+    ):
         del given["candidates"]
     for name, wanted in (arguments["slices"] or {}).items():
         of = wanted["of"] if isinstance(wanted, dict) and set(wanted) == {"of", "by"} else wanted
@@ -87,8 +102,12 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
         frames |= found
     refuse_other_ids({name: frames[name].head(3) for name in origins}, origins)
     if shuffle:  # the rows of a user come in any order
-        frames = {name: frame.sample(fraction=1, shuffle=True, seed=1) for name, frame in frames.items()}
-    result, answers = together.evaluate(split(frames, parts, source if is_model else None), origins, arguments, engine="the test")
+        frames = {
+            name: frame.sample(fraction=1, shuffle=True, seed=1) for name, frame in frames.items()
+        }
+    result, answers = together.evaluate(
+        split(frames, parts, source if is_model else None), origins, arguments, engine="the test"
+    )
     if collect and arguments["per_user"]:
         per_user, labels = together.collect(answers)
         result = replace(result, per_user=per_user, user_labels=labels)
@@ -99,13 +118,26 @@ def assert_same(found, expected, *, but=()):
     """Two results agree: values, intervals, counts, notes, settings, slices, exposure."""
     assert [value.name for value in found.values] == [value.name for value in expected.values]
     for one, other in zip(found.values, expected.values):
-        for field in ("value", "std_error", "users", "boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error"):
+        for field in (
+            "value",
+            "std_error",
+            "users",
+            "boot_low",
+            "boot_high",
+            "bca_low",
+            "bca_high",
+            "boot_std_error",
+        ):
             mine, theirs = getattr(one, field), getattr(other, field)
             assert (mine is None) == (theirs is None), (one.name, field, mine, theirs)
             if mine is not None:
-                np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=f"{one.name} {field}")
+                np.testing.assert_allclose(
+                    mine, theirs, rtol=1e-9, atol=1e-9, err_msg=f"{one.name} {field}"
+                )
     assert found.counts == expected.counts
-    assert [note for note in found.notes if note not in but] == [note for note in expected.notes if note not in but]
+    assert [note for note in found.notes if note not in but] == [
+        note for note in expected.notes if note not in but
+    ]
     assert found.settings == expected.settings
     assert found.name == expected.name
     for name in ("slices", "exposure", "popularity", "per_user", "user_labels"):

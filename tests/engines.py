@@ -1,4 +1,6 @@
-"""Real engines for tests: Ray, and Spark with its Java. Without one, tests are skipped, or fail under WEFT_REQUIRE_ENGINES=1."""
+"""Real engines for tests: Ray, and Spark with its Java. Without one, tests are skipped, or fail
+under WEFT_REQUIRE_ENGINES=1.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def require_spark() -> None:
         _is_missing("no Spark; install it with: pip install -c constraints.txt '.[spark]'")
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=os.path.join(home, "bin") if home else None) is None:
-        _is_missing("no Java for Spark; install Debian's default-jre-headless, or name a Java in JAVA_HOME")
+        _is_missing(
+            "no Java for Spark; install Debian's default-jre-headless, or name a Java in JAVA_HOME"
+        )
 
 
 def _is_missing(what: str) -> None:

@@ -1,4 +1,6 @@
-"""Every built-in metric by an example name, whatever they may ask of a run, and an author's metric of each of the four kinds."""
+"""Every built-in metric by an example name, whatever they may ask of a run, and an author's metric
+of each of the four kinds.
+"""
 
 import torch
 from torchmetrics.utilities import dim_zero_cat
@@ -6,7 +8,11 @@ from torchmetrics.utilities import dim_zero_cat
 import weft
 from weft.metrics.registry import all_metrics
 
-BUILT_IN = [metric.example or metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")]
+BUILT_IN = [
+    metric.example or metric.__name__
+    for metric in all_metrics()
+    if metric.__module__.startswith("weft.")
+]
 # Some of them with other parameters.
 VARIANTS = [
     "Precision(denominator=list)",
@@ -46,7 +52,9 @@ def about(num_users, num_items):
     return {
         "user_groups": [("F", "M", None, "M")[number % 4] for number in range(num_users)],
         "item_clusters": [(1, 2, 3, 2, None)[number % 5] for number in range(num_items)],
-        "item_features": [{"drama", number % 3} - {0} if number % 4 else set() for number in range(num_items)],
+        "item_features": [
+            {"drama", number % 3} - {0} if number % 4 else set() for number in range(num_items)
+        ],
     }
 
 
@@ -77,19 +85,25 @@ class ScoreRange(weft.BaseMetric):
 
     def __init__(self, **settings):
         super().__init__(**settings)
-        self.add_state("highest", torch.tensor(-torch.inf, dtype=torch.float64), dist_reduce_fx="max")
+        self.add_state(
+            "highest", torch.tensor(-torch.inf, dtype=torch.float64), dist_reduce_fx="max"
+        )
         self.add_state("lowest", torch.tensor(torch.inf, dtype=torch.float64), dist_reduce_fx="min")
 
     def update(self, preds, **kwargs):
         self.highest = torch.maximum(self.highest, preds.max())
-        self.lowest = torch.minimum(self.lowest, torch.where(preds > -torch.inf, preds, torch.inf).min())
+        self.lowest = torch.minimum(
+            self.lowest, torch.where(preds > -torch.inf, preds, torch.inf).min()
+        )
 
     def compute(self):
         return self.highest - self.lowest
 
 
 class Keeper(weft.TopKMetric):
-    """Of an author: keeps lists of several types and dimensions, and counts what is different in them."""
+    """Of an author: keeps lists of several types and dimensions, and counts what is different in
+    them.
+    """
 
     def __init__(self, k, **settings):
         super().__init__(k, **settings)
@@ -105,10 +119,19 @@ class Keeper(weft.TopKMetric):
     def compute(self):
         if len(self.sizes) == 0:
             return torch.tensor(torch.nan)
-        listed, valid, best, sizes = map(dim_zero_cat, (self.listed, self.valid, self.best, self.sizes))
-        assert (listed.dtype, valid.dtype, best.dtype, sizes.dtype) == (torch.int64, torch.bool, torch.float16, torch.int32)
+        listed, valid, best, sizes = map(
+            dim_zero_cat, (self.listed, self.valid, self.best, self.sizes)
+        )
+        assert (listed.dtype, valid.dtype, best.dtype, sizes.dtype) == (
+            torch.int64,
+            torch.bool,
+            torch.float16,
+            torch.int32,
+        )
         assert len(listed) == len(valid) == len(best) == sizes.sum()
-        by_place = listed.double() @ torch.logspace(0, self.k - 1, self.k, base=3.0, dtype=torch.float64)
+        by_place = listed.double() @ torch.logspace(
+            0, self.k - 1, self.k, base=3.0, dtype=torch.float64
+        )
         return (by_place[valid].sqrt().sum() + best.double().square().sum()) / sizes.sum()
 
 

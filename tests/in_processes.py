@@ -8,9 +8,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-# A server that has loaded torch once forks the processes, which spares each of them the seconds that loading takes.
+# A server that has loaded torch once forks the processes, which spares each of them the seconds
+# that loading takes.
 _SERVED = mp.get_context("forkserver")
-_SERVED.set_forkserver_preload(["torch", "torchmetrics", "weft.evaluation.evaluator", "weft.evaluation.api"])
+_SERVED.set_forkserver_preload(
+    ["torch", "torchmetrics", "weft.evaluation.evaluator", "weft.evaluation.api"]
+)
 
 
 def in_processes(number, work):
@@ -19,10 +22,18 @@ def in_processes(number, work):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     queue = _SERVED.Queue()
-    processes = mp.start_processes(_process, args=(number, port, queue, work), nprocs=number, join=False, start_method="forkserver")
+    processes = mp.start_processes(
+        _process,
+        args=(number, port, queue, work),
+        nprocs=number,
+        join=False,
+        start_method="forkserver",
+    )
     found, deadline = {}, time.monotonic() + 300
     while len(found) < number:
-        while not queue.empty():  # taken out at once: a process with something left to send does not end
+        while (
+            not queue.empty()
+        ):  # taken out at once: a process with something left to send does not end
             rank, given = queue.get()
             found[rank] = given
         processes.join(timeout=0.2)  # raises what a process raised
@@ -37,7 +48,9 @@ def in_processes(number, work):
 
 def _process(rank, number, port, queue, work):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number
+    )
     queue.put((rank, work(rank, number)))
     dist.barrier()  # nobody leaves while another still listens
     dist.destroy_process_group()

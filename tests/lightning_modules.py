@@ -1,7 +1,8 @@
-"""What test_lightning evaluates: a module whose scores are given, in one process or, run by torchrun, in two.
+"""What test_lightning evaluates: a module whose scores are given, in one process or, run by
+torchrun, in two.
 
-`torchrun --nproc-per-node 2 tests/lightning_modules.py FOLDER` writes what each process found into the folder.
-"""
+`torchrun --nproc-per-node 2 tests/lightning_modules.py FOLDER` writes what each process found into
+the folder."""
 
 import json
 import sys
@@ -24,10 +25,14 @@ QUIET = {"enable_progress_bar": False, "enable_model_summary": False, "accelerat
 
 
 def data():
-    """Scores with ties, ratings, and train, `[users, items]` each; some users have no relevant item."""
+    """Scores with ties, ratings, and train, `[users, items]` each; some users have no relevant
+    item.
+    """
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(0, 40, (USERS, ITEMS), generator=generator).float()
-    target = (torch.rand((USERS, ITEMS), generator=generator) < 0.15) * torch.randint(1, 6, (USERS, ITEMS), generator=generator)
+    target = (torch.rand((USERS, ITEMS), generator=generator) < 0.15) * torch.randint(
+        1, 6, (USERS, ITEMS), generator=generator
+    )
     return scores, target.float(), (torch.rand((USERS, ITEMS), generator=generator) < 0.3).int()
 
 
@@ -85,7 +90,10 @@ class Given(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.01)
 
     def validation_step(self, batch, batch_idx, dataloader_idx=0):
-        return {"loss": torch.zeros(()), **{name: value for name, value in self.at(batch).items() if name in self.keys}}
+        return {
+            "loss": torch.zeros(()),
+            **{name: value for name, value in self.at(batch).items() if name in self.keys},
+        }
 
     def test_step(self, batch, batch_idx):
         return self.validation_step(batch, batch_idx)
@@ -101,26 +109,37 @@ def in_two_processes(folder):
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        # 41 users for two processes: Lightning's sampler fills up with one. Then all users in one process; then uneven batches.
+        # 41 users for two processes: Lightning's sampler fills up with one. Then all users in one
+        # process; then uneven batches.
         loaders = [
             DataLoader(Users(), batch_size=4),
             DataLoader(Shares([range(9), range(9, USERS)], []), batch_size=None),
-            DataLoader(Shares([range(11)], [[11], range(12, 30), range(30, USERS)]), batch_size=None),
+            DataLoader(
+                Shares([range(11)], [[11], range(12, 30), range(30, USERS)]), batch_size=None
+            ),
         ]
         callback = EvaluationCallback(everything(), save_to=folder / "saved")
-        trainer = lightning.Trainer(**common, callbacks=[callback], logger=False, enable_checkpointing=False)
+        trainer = lightning.Trainer(
+            **common, callbacks=[callback], logger=False, enable_checkpointing=False
+        )
         trainer.validate(Given(), loaders, verbose=False)
         found |= callback.results
 
-        callback = EvaluationCallback(everything(per_user=True), stages="val", save_to=folder / "fit.json")
+        callback = EvaluationCallback(
+            everything(per_user=True), stages="val", save_to=folder / "fit.json"
+        )
         best = ModelCheckpoint(folder / "best", monitor="val_nDCG@5", mode="max")
         logger = CSVLogger(folder / "log", name=None, version="")
-        trainer = lightning.Trainer(**common, callbacks=[callback, best], max_epochs=2, logger=logger)
+        trainer = lightning.Trainer(
+            **common, callbacks=[callback, best], max_epochs=2, logger=logger
+        )
         trainer.fit(Given(), DataLoader(Users(), batch_size=8), DataLoader(Users(), batch_size=4))
         found["fit"] = callback.result
     said = [str(warning.message) for warning in said if "sync_dist" in str(warning.message)]
 
-    tested, _, beyond = sasrec_lightning.run(epochs=1, devices=2, out=folder / "sasrec", num_users=101, size=16)
+    tested, _, beyond = sasrec_lightning.run(
+        epochs=1, devices=2, out=folder / "sasrec", num_users=101, size=16
+    )
     found["sasrec"] = beyond.result
 
     may_skip = Given()
@@ -130,14 +149,22 @@ def in_two_processes(folder):
         ("sync", everything(sync_on_compute=False), Given()),
         ("skip", everything(), may_skip),
     ):
-        trainer = lightning.Trainer(**common, callbacks=[EvaluationCallback(evaluator)], logger=False, enable_checkpointing=False)
+        trainer = lightning.Trainer(
+            **common,
+            callbacks=[EvaluationCallback(evaluator)],
+            logger=False,
+            enable_checkpointing=False,
+        )
         try:
             trainer.validate(module, DataLoader(Users(), batch_size=4), verbose=False)
         except weft.errors.WeftError as error:
             errors[name] = str(error)
 
     report = {
-        "found": {name: {"values": dict(result.as_dict()), "counts": dict(result.counts)} for name, result in found.items()},
+        "found": {
+            name: {"values": dict(result.as_dict()), "counts": dict(result.counts)}
+            for name, result in found.items()
+        },
         "best": float(best.best_model_score),
         "tested": tested,
         "said": said,

@@ -1,4 +1,6 @@
-"""A guard under which nothing may make the host wait for a device: on fake tensors of another device, and on real ones."""
+"""A guard under which nothing may make the host wait for a device: on fake tensors of another
+device, and on real ones.
+"""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -6,7 +8,12 @@ from torch.utils._pytree import tree_leaves
 
 aten = torch.ops.aten
 _WAITING_TAGS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-_INDEXING = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default}
+_INDEXING = {
+    aten.index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+}
 _COPIES = {aten._to_copy.default, aten.copy_.default, aten.copy.default}
 
 
@@ -15,11 +22,12 @@ class Waited(AssertionError):
 
 
 class NoWaiting(TorchDispatchMode):
-    """Raises where the host would wait: to read a value, to know a shape, to use a mask as an index, to copy between devices.
+    """Raises where the host would wait: to read a value, to know a shape, to use a mask as an
+    index, to copy between devices.
 
-    `device`: where everything is to happen; a tensor elsewhere is refused. With `may_send` the host may work on its own tensors and
-    send them to the device, if nobody waits for that. Without a device, the tensors are those of the CPU, which stands for any.
-    """
+    `device`: where everything is to happen; a tensor elsewhere is refused. With `may_send` the host
+    may work on its own tensors and send them to the device, if nobody waits for that. Without a
+    device, the tensors are those of the CPU, which stands for any."""
 
     def __init__(self, device=None, *, may_send=False):
         super().__init__()
@@ -33,9 +41,17 @@ class NoWaiting(TorchDispatchMode):
             _refuse_waiting(func, args, kwargs)
         found = func(*args, **kwargs)
         if self.device is not None:
-            elsewhere = [one for one in (*given, *_tensors(found)) if one.device.type != self.device]
-            is_sent = is_of_host and (func not in _COPIES or kwargs.get("non_blocking") or len(elsewhere) == len(given) + 1)
-            if elsewhere and not is_sent and func is not aten.scalar_tensor.default:  # which is how numbers come in
+            elsewhere = [
+                one for one in (*given, *_tensors(found)) if one.device.type != self.device
+            ]
+            is_sent = is_of_host and (
+                func not in _COPIES
+                or kwargs.get("non_blocking")
+                or len(elsewhere) == len(given) + 1
+            )
+            if (
+                elsewhere and not is_sent and func is not aten.scalar_tensor.default
+            ):  # which is how numbers come in
                 raise Waited(f"{func} with a tensor on {elsewhere[0].device}")
         return found
 

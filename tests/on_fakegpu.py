@@ -1,4 +1,5 @@
-"""Updates on fake tensors of another device, under the guard; run in a process of its own, because a new backend is for ever.
+"""Updates on fake tensors of another device, under the guard; run in a process of its own, because
+a new backend is for ever.
 
 Prints a line per case: its name, and what went wrong, if anything did.
 """
@@ -37,9 +38,17 @@ def numbers(*shape):
 
 
 def targets():
-    """The forms that say by their shape how many cells there are. (A fake CSR cannot be made; real ones are in test_devices.py.)"""
-    cells = torch.sparse_coo_tensor(numbers(2, 9), torch.zeros(9, device=DEVICE), size=(USERS, ITEMS))
-    return {"items of each row": numbers(USERS, 5), "one item per row": numbers(USERS), "sparse": cells}
+    """The forms that say by their shape how many cells there are. (A fake CSR cannot be made; real
+    ones are in test_devices.py.)
+    """
+    cells = torch.sparse_coo_tensor(
+        numbers(2, 9), torch.zeros(9, device=DEVICE), size=(USERS, ITEMS)
+    )
+    return {
+        "items of each row": numbers(USERS, 5),
+        "one item per row": numbers(USERS),
+        "sparse": cells,
+    }
 
 
 def copied_before(*_):
@@ -60,7 +69,10 @@ def inputs():
     labels, train = about(USERS, ITEMS), torch.zeros(USERS, ITEMS)
     train[:, 3:8] = 1
     read, features = Train.read(train), features_by_number(labels["item_features"], ITEMS)
-    assert (read.on_device.longest, features.most) == (5, 2)  # known to the host; made here, where tensors are real
+    assert (read.on_device.longest, features.most) == (
+        5,
+        2,
+    )  # known to the host; made here, where tensors are real
     return {
         "train": read,
         "user_groups": labels_by_number(labels["user_groups"], "user_groups", "user", USERS),
@@ -84,10 +96,20 @@ def metric_alone(name, dtype=torch.float32, **settings):
 
 def evaluator(form, dtype=torch.float32, candidates=False, **settings):
     slices = {"half": ["first", "second", None] * (USERS // 3)}
-    made = weft.Evaluator([*BUILT_IN, *VARIANTS], [1, 3, 60], per_user=True, slices=slices, **inputs(), **settings)
+    made = weft.Evaluator(
+        [*BUILT_IN, *VARIANTS], [1, 3, 60], per_user=True, slices=slices, **inputs(), **settings
+    )
     made._apply(there)
-    states = [made.sums, made.tallies, *(state for metric in made.own_metrics for state in metric.metric_state.values())]
-    assert all(part.device.type == DEVICE for state in states for part in (state if isinstance(state, list) else [state]))
+    states = [
+        made.sums,
+        made.tallies,
+        *(state for metric in made.own_metrics for state in metric.metric_state.values()),
+    ]
+    assert all(
+        part.device.type == DEVICE
+        for state in states
+        for part in (state if isinstance(state, list) else [state])
+    )
     with mode:
         target, users = targets()[form], numbers(USERS)
         if candidates:
@@ -133,18 +155,36 @@ def copied_again():
 
 
 CASES = {name: partial(metric_alone, name) for name in (*BUILT_IN, *VARIANTS)}
-CASES |= {f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.float64, torch.float16, torch.bfloat16)}
-CASES |= {f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.int64, torch.int32)}
+CASES |= {
+    f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype)
+    for dtype in (torch.float64, torch.float16, torch.bfloat16)
+}
+CASES |= {
+    f"nDCG of {dtype}": partial(metric_alone, "nDCG", dtype) for dtype in (torch.int64, torch.int32)
+}
 CASES |= {f"MAP with ties={rule}": partial(metric_alone, "MAP", ties=rule) for rule in TIE_RULES}
 FORMS = ("items of each row", "one item per row", "sparse", "sparse", "items of each row")
-CASES |= {f"Evaluator, ties={rule}, {form}": partial(evaluator, form, ties=rule) for rule, form in zip(TIE_RULES, FORMS)}
-CASES["Evaluator with a threshold"] = partial(evaluator, "sparse", relevance_threshold=2, dtype=torch.bfloat16)
+CASES |= {
+    f"Evaluator, ties={rule}, {form}": partial(evaluator, form, ties=rule)
+    for rule, form in zip(TIE_RULES, FORMS)
+}
+CASES["Evaluator with a threshold"] = partial(
+    evaluator, "sparse", relevance_threshold=2, dtype=torch.bfloat16
+)
 for rule in ("index", "expected", "pessimistic"):
-    CASES[f"Evaluator of candidates, ties={rule}"] = partial(evaluator, "sparse", candidates=True, ties=rule)
+    CASES[f"Evaluator of candidates, ties={rule}"] = partial(
+        evaluator, "sparse", candidates=True, ties=rule
+    )
 CASES["get_topk_ranks"] = single_target
 # What must fail, by what it fails with.
-FAILING = {f"guard: {name}": (partial(caught, waiting), "Waited") for name, waiting in (CAUGHT | CAUGHT_ELSEWHERE).items()}
-for name in ("an index on the CPU", "a list as a tensor"):  # a copy of real values to a device that is none
+FAILING = {
+    f"guard: {name}": (partial(caught, waiting), "Waited")
+    for name, waiting in (CAUGHT | CAUGHT_ELSEWHERE).items()
+}
+for name in (
+    "an index on the CPU",
+    "a list as a tensor",
+):  # a copy of real values to a device that is none
     FAILING[f"guard: {name}"] = (FAILING[f"guard: {name}"][0], "NotImplementedError")
 FAILING["a dense target"] = (dense, "Waited")
 FAILING["an input copied again"] = (copied_again, "AssertionError: an input is copied")
@@ -159,7 +199,10 @@ def main(chosen):
             run()
             wrong = None
         except Exception as error:
-            at = [f"{part.filename.rpartition('/')[2]}:{part.lineno}" for part in traceback.extract_tb(error.__traceback__)]
+            at = [
+                f"{part.filename.rpartition('/')[2]}:{part.lineno}"
+                for part in traceback.extract_tb(error.__traceback__)
+            ]
             wrong = f"{type(error).__name__}: {error} ({' '.join(part for part in at if not part.startswith('_'))})"
             if chosen:
                 traceback.print_exc()

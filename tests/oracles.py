@@ -1,10 +1,9 @@
 """Slow, obvious oracles of the twelve accuracy metrics.
 
-Written from the definitions alone, one user and one list at a time, in plain Python: the fast code is
-compared with this file, so nothing here may come from it. Names follow the definitions: `L_u` is the
-ranked list cut at k, `R_u` the relevant items, `N_u` the offered items that are not relevant,
-`d_p = 1 / log2(p + 1)`.
-"""
+Written from the definitions alone, one user and one list at a time, in plain Python: the fast code
+is compared with this file, so nothing here may come from it. Names follow the definitions: `L_u` is
+the ranked list cut at k, `R_u` the relevant items, `N_u` the offered items that are not relevant,
+`d_p = 1 / log2(p + 1)`."""
 
 import itertools
 import math
@@ -20,7 +19,9 @@ NAN = math.nan
 class Case:
     """One user: what the model says and what the user wanted."""
 
-    scores: tuple[float, ...] | None  # one per item, after masking; -inf: not offered; None: no row in the source
+    scores: (
+        tuple[float, ...] | None
+    )  # one per item, after masking; -inf: not offered; None: no row in the source
     truth: Mapping[int, float]  # item index -> rating
     threshold: float | None = None  # relevance_threshold
 
@@ -30,7 +31,9 @@ class Case:
             raise ValueError(f"a relevance threshold must be above 0, got {self.threshold}")
         if self.threshold is None and any(rating < 0 for rating in self.truth.values()):
             raise ValueError("negative ratings need a relevance threshold")
-        if self.scores is not None and any(math.isnan(score) or score == math.inf for score in self.scores):
+        if self.scores is not None and any(
+            math.isnan(score) or score == math.inf for score in self.scores
+        ):
             raise ValueError("scores must not be NaN or +inf")
         if self.scores is not None and not set(self.truth) <= set(range(len(self.scores))):
             raise ValueError("the truth holds an item outside the catalogue")
@@ -84,7 +87,9 @@ def tied_groups(case: Case) -> list[list[int]]:
 
 
 def orders(case: Case, k: int, ties: str) -> Iterator[list[int]]:
-    """Give the orders the tie rule allows: one, or for "expected" all that can differ in the first k."""
+    """Give the orders the tie rule allows: one, or for "expected" all that can differ in the first
+    k.
+    """
     groups = tied_groups(case)
     if ties == "index":
         choices = [[sorted(group)] for group in groups]
@@ -95,7 +100,8 @@ def orders(case: Case, k: int, ties: str) -> Iterator[list[int]]:
     elif ties == "expected":
         starts = itertools.accumulate((len(group) for group in groups), initial=0)
         choices = [
-            list(itertools.permutations(group)) if start < k else [group] for start, group in zip(starts, groups, strict=False)
+            list(itertools.permutations(group)) if start < k else [group]
+            for start, group in zip(starts, groups, strict=False)
         ]
     else:
         raise ValueError(f"no oracle for ties={ties!r}")
@@ -188,7 +194,9 @@ def dcg(gains: Sequence[float]) -> float:
 
 
 def ideal_gains(row: RankedList, gain: str, ideal: str) -> list[float]:
-    """Give the user's gains, best first: "cut" at k, "full", or continued to "k" places with ratings of 1."""
+    """Give the user's gains, best first: "cut" at k, "full", or continued to "k" places with
+    ratings of 1.
+    """
     own = sorted((gain_of(grade, gain) for grade in row.wanted), reverse=True)
     lists = {"cut": own[: row.k], "full": own, "k": (own + [gain_of(1.0, gain)] * row.k)[: row.k]}
     return lists[ideal]
@@ -206,13 +214,17 @@ def ndcg_rendle_2020(row: RankedList, ideal: str = "cut") -> float:
 
 
 def lauc(row: RankedList, completion: str = "line") -> float:
-    """Area under the ROC curve along the list, completed by a "line" to (1, 1) or by "none"; NaN without negatives."""
+    """Area under the ROC curve along the list, completed by a "line" to (1, 1) or by "none"; NaN
+    without negatives.
+    """
     complete = {"line": lauc_line, "none": lauc_none}[completion]
     return complete(row) if row.negatives else NAN
 
 
 def lauc_line(row: RankedList) -> float:
-    """Each miss adds a column of width 1 / |N_u| and height TPR so far; a trapezium to (1, 1) adds the rest."""
+    """Each miss adds a column of width 1 / |N_u| and height TPR so far; a trapezium to (1, 1) adds
+    the rest.
+    """
     tpr = area = fpr = 0.0
     for hit in row.rel:
         if hit:
@@ -226,7 +238,9 @@ def lauc_line(row: RankedList) -> float:
 def lauc_none(row: RankedList) -> float:
     """Each hit counts the share of the negatives not met before it; mean over min(|R_u|, k)."""
     misses_before = [p - nth for nth, p in enumerate(row.hit_ranks, start=1)]
-    return math.fsum((row.negatives - misses) / row.negatives for misses in misses_before) / row.capped
+    return (
+        math.fsum((row.negatives - misses) / row.negatives for misses in misses_before) / row.capped
+    )
 
 
 LIST_METRICS: dict[str, Callable[..., float]] = {
@@ -245,7 +259,9 @@ LIST_METRICS: dict[str, Callable[..., float]] = {
 def ranked_list(case: Case, order: Sequence[int], k: int) -> RankedList:
     """Cut an order of the offered items at k."""
     wanted = sorted((grade(case, item) for item in relevant(case)), reverse=True)
-    return RankedList(tuple(grade(case, item) for item in order[:k]), tuple(wanted), len(negatives(case)), k)
+    return RankedList(
+        tuple(grade(case, item) for item in order[:k]), tuple(wanted), len(negatives(case)), k
+    )
 
 
 # Metrics of one user
@@ -257,17 +273,25 @@ def list_value(metric: str, case: Case, k: int | None, ties: str, **params: Any)
         raise ValueError(f"{metric} needs a cut-off of at least 1, got {k}")
     if not relevant(case):
         return NAN
-    values = [LIST_METRICS[metric](ranked_list(case, order, k), **params) for order in orders(case, k, ties)]
+    values = [
+        LIST_METRICS[metric](ranked_list(case, order, k), **params)
+        for order in orders(case, k, ties)
+    ]
     return math.fsum(values) / len(values)
 
 
 def wins(positive: Iterable[float], negative: Sequence[float]) -> list[float]:
     """Give, for each positive score, (negatives below + half of the negatives tied) / negatives."""
-    return [math.fsum(1.0 if n < s else 0.5 if n == s else 0.0 for n in negative) / len(negative) for s in positive]
+    return [
+        math.fsum(1.0 if n < s else 0.5 if n == s else 0.0 for n in negative) / len(negative)
+        for s in positive
+    ]
 
 
 def split_scores(case: Case) -> tuple[list[float], list[float]]:
-    """Give the scores of R_u and of N_u; a relevant item that was not offered (-inf) beats and ties nothing."""
+    """Give the scores of R_u and of N_u; a relevant item that was not offered (-inf) beats and ties
+    nothing.
+    """
     scores = case.scores or ()
     positive = [scores[item] for item in relevant(case)] if case.scores is not None else []
     return positive, [scores[item] for item in negatives(case)]
@@ -289,7 +313,9 @@ def f1(
     metric_1: Any = None,
     metric_2: Any = None,
 ) -> float:
-    """(1 + beta^2) a b / (beta^2 a + b) of the user's two values (NaN if one is), 0 when the denominator is 0."""
+    """(1 + beta^2) a b / (beta^2 a + b) of the user's two values (NaN if one is), 0 when the
+    denominator is 0.
+    """
     a = part_value(metric_1 or metric_name_1, case, k, ties)
     b = part_value(metric_2 or metric_name_2, case, k, ties)
     below = beta**2 * a + b
@@ -302,7 +328,9 @@ def part_value(part: Any, case: Case, k: int | None, ties: str) -> float:
     return user_value(name, case, k, ties=ties, **params)
 
 
-def user_value(metric: str, case: Case, k: int | None, *, ties: str = "index", **params: Any) -> float:
+def user_value(
+    metric: str, case: Case, k: int | None, *, ties: str = "index", **params: Any
+) -> float:
     """Value of one user; NaN where it is undefined, and for a user without a relevant item."""
     if metric == "F1":
         return f1(case, k, ties, **params)
@@ -322,7 +350,9 @@ def gauc_weight(case: Case, weight: str) -> float:
 
 
 def mean_summary(values: Sequence[float], weights: Sequence[float]) -> Summary:
-    """Weighted mean of the values that are not NaN; with equal weights its error is the sample std / sqrt(n)."""
+    """Weighted mean of the values that are not NaN; with equal weights its error is the sample std
+    / sqrt(n).
+    """
     pairs = [(x, w) for x, w in zip(values, weights, strict=True) if not math.isnan(x)]
     if not pairs:
         return Summary(NAN, NAN, 0)
@@ -333,15 +363,25 @@ def mean_summary(values: Sequence[float], weights: Sequence[float]) -> Summary:
 
 
 def auc(cases: Sequence[Case], scope: str = "positives") -> Summary:
-    """Mean over all relevant items, each against its user's negatives, or "pooled": against everybody's."""
-    users = [(positive, negative) for positive, negative in map(split_scores, cases) if positive and negative]
+    """Mean over all relevant items, each against its user's negatives, or "pooled": against
+    everybody's.
+    """
+    users = [
+        (positive, negative)
+        for positive, negative in map(split_scores, cases)
+        if positive and negative
+    ]
     pool = [score for _, negative in users for score in negative]
     against = {"positives": lambda negative: negative, "pooled": lambda negative: pool}[scope]
-    credited = [credit for positive, negative in users for credit in wins(positive, against(negative))]
+    credited = [
+        credit for positive, negative in users for credit in wins(positive, against(negative))
+    ]
     return Summary(statistics.fmean(credited) if credited else NAN, NAN, len(users))
 
 
-def summary(metric: str, cases: Sequence[Case], k: int | None, *, ties: str = "index", **params: Any) -> Summary:
+def summary(
+    metric: str, cases: Sequence[Case], k: int | None, *, ties: str = "index", **params: Any
+) -> Summary:
     """Value over all users: a mean over those where the metric is defined, except AUC."""
     if metric == "AUC":
         return auc(cases, **params)

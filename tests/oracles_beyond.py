@@ -1,9 +1,9 @@
 """Slow, obvious oracles of the twenty-eight metrics beyond accuracy.
 
-Written from the definitions alone, in plain Python, like `oracles.py`, which they build on: the fast code is compared with this
-file, so nothing here may come from it. `n_i` are the train interactions of item i, `T` their sum; "all lists" are the users of
-`World.scores`, "evaluated" those of them with a relevant item.
-"""
+Written from the definitions alone, in plain Python, like `oracles.py`, which they build on: the
+fast code is compared with this file, so nothing here may come from it. `n_i` are the train
+interactions of item i, `T` their sum; "all lists" are the users of `World.scores`, "evaluated"
+those of them with a relevant item."""
 
 import itertools
 import math
@@ -14,7 +14,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from oracles import LIST_METRICS, NAN, Case, gain_of, grade, mean_summary, offered, orders, relevant, summary, user_value
+from oracles import (
+    LIST_METRICS,
+    NAN,
+    Case,
+    gain_of,
+    grade,
+    mean_summary,
+    offered,
+    orders,
+    relevant,
+    summary,
+    user_value,
+)
 
 User = Hashable
 Label = Hashable
@@ -25,7 +37,9 @@ Lists = dict[User, list[int]]
 class World:
     """Everything that one evaluation sees."""
 
-    scores: Mapping[User, tuple[float, ...] | None]  # before masking; -inf: not offered; None: no row in the source
+    scores: Mapping[
+        User, tuple[float, ...] | None
+    ]  # before masking; -inf: not offered; None: no row in the source
     truth: Mapping[User, Mapping[int, float]]  # item -> rating
     num_items: int
     train: Mapping[User, Collection[int]] | None = None
@@ -42,7 +56,9 @@ class World:
             raise ValueError("the truth holds a user without an entry in scores")
         if any(row is not None and len(row) != self.num_items for row in self.scores.values()):
             raise ValueError("a row of scores is not as long as the catalogue")
-        if not all(set(held) <= items for held in (*self.truth.values(), *(self.train or {}).values())):
+        if not all(
+            set(held) <= items for held in (*self.truth.values(), *(self.train or {}).values())
+        ):
             raise ValueError("the truth or the train holds an item outside the catalogue")
         self.cases()
 
@@ -56,7 +72,11 @@ class World:
         cases = {}
         for user, row in self.scores.items():
             seen = masked.get(user, ())
-            left = None if row is None else tuple(-math.inf if item in seen else score for item, score in enumerate(row))
+            left = (
+                None
+                if row is None
+                else tuple(-math.inf if item in seen else score for item, score in enumerate(row))
+            )
             cases[user] = Case(left, self.truth.get(user, {}), self.threshold)
         return cases
 
@@ -66,7 +86,9 @@ class Answer:
     """A metric over everybody."""
 
     value: float  # NaN where undefined, and for the metrics that have only cells
-    cells: dict[tuple[Label, ...], float] = field(default_factory=dict)  # the values that have labels
+    cells: dict[tuple[Label, ...], float] = field(
+        default_factory=dict
+    )  # the values that have labels
     std_error: float = NAN  # of means over users
     users: int | None = None  # how many users are in the mean, for means over users
 
@@ -121,7 +143,9 @@ def popularity(world: World) -> list[int]:
 
 
 def head(world: World, pop_ratio: float) -> set[int]:
-    """Give the shortest prefix, most popular first, whose interactions reach pop_ratio * T; tolerance 1e-9 * T."""
+    """Give the shortest prefix, most popular first, whose interactions reach pop_ratio * T;
+    tolerance 1e-9 * T.
+    """
     if not 0 < pop_ratio <= 1:
         raise ValueError(f"pop_ratio must be in (0, 1], got {pop_ratio}")
     counts = popularity(world)
@@ -154,13 +178,21 @@ def cluster_of(world: World, item: int) -> Label | None:
 
 def groups(world: World) -> list[Label]:
     """Give the labels that a user of the lists, or a user with a train interaction, has."""
-    users = dict.fromkeys([*world.scores, *(user for user, items in (world.train or {}).items() if items)])
-    return list(dict.fromkeys(group_of(world, user) for user in users if group_of(world, user) is not None))
+    users = dict.fromkeys(
+        [*world.scores, *(user for user, items in (world.train or {}).items() if items)]
+    )
+    return list(
+        dict.fromkeys(group_of(world, user) for user in users if group_of(world, user) is not None)
+    )
 
 
 def clusters(world: World) -> list[Label]:
     """Give the labels that an item of the catalogue has."""
-    return list(dict.fromkeys(cluster_of(world, i) for i in range(world.num_items) if cluster_of(world, i) is not None))
+    return list(
+        dict.fromkeys(
+            cluster_of(world, i) for i in range(world.num_items) if cluster_of(world, i) is not None
+        )
+    )
 
 
 def features(world: World, items: Iterable[int]) -> set[Label]:
@@ -204,7 +236,9 @@ def user_coverage(world: World, user: User, k: int, as_fraction: bool = False) -
     return 1.0 if ranked(world, user, k) else 0.0
 
 
-def user_coverage_at_n(world: World, user: User, k: int, n: int | None = None, as_fraction: bool = False) -> float:
+def user_coverage_at_n(
+    world: World, user: User, k: int, n: int | None = None, as_fraction: bool = False
+) -> float:
     """1 if at least n items (None: k) are recommended."""
     return 1.0 if len(ranked(world, user, k)) >= (k if n is None else n) else 0.0
 
@@ -214,8 +248,12 @@ def num_retrieved(world: World, user: User, k: int) -> float:
     return float(len(ranked(world, user, k)))
 
 
-def novelty(world: World, user: User, k: int, relevance: str, gain: str, novelties: Sequence[float]) -> float:
-    """Sum of w_p * nov(i_p) * d_p over the list / sum of d_p over k positions; NaN without a train or a relevant item."""
+def novelty(
+    world: World, user: User, k: int, relevance: str, gain: str, novelties: Sequence[float]
+) -> float:
+    """Sum of w_p * nov(i_p) * d_p over the list / sum of d_p over k positions; NaN without a train
+    or a relevant item.
+    """
     case = world.cases()[user]
     if not relevant(case) or not train_cells(world):
         return NAN
@@ -226,39 +264,86 @@ def novelty(world: World, user: User, k: int, relevance: str, gain: str, novelti
         "none": lambda item: 1.0,
     }
     weight = weigh[relevance]
-    total = math.fsum(weight(item) * novelties[item] * discount(p) for p, item in enumerate(ranked(world, user, k), start=1))
+    total = math.fsum(
+        weight(item) * novelties[item] * discount(p)
+        for p, item in enumerate(ranked(world, user, k), start=1)
+    )
     return total / math.fsum(discount(p) for p in range(1, k + 1))
 
 
-def epc(world: World, user: User, k: int, relevance: str = "binary", gain: str = "exponential", unseen: float = 0) -> float:
-    """Novelty 1 - n_i / users with a train interaction; an item that nobody has seen counts `unseen` interactions."""
+def epc(
+    world: World,
+    user: User,
+    k: int,
+    relevance: str = "binary",
+    gain: str = "exponential",
+    unseen: float = 0,
+) -> float:
+    """Novelty 1 - n_i / users with a train interaction; an item that nobody has seen counts
+    `unseen` interactions.
+    """
     watchers = len({watcher for watcher, _ in train_cells(world)})
-    return novelty(world, user, k, relevance, gain, [1 - (n or unseen) / watchers if watchers else NAN for n in popularity(world)])
+    return novelty(
+        world,
+        user,
+        k,
+        relevance,
+        gain,
+        [1 - (n or unseen) / watchers if watchers else NAN for n in popularity(world)],
+    )
 
 
-def efd(world: World, user: User, k: int, relevance: str = "binary", gain: str = "exponential") -> float:
+def efd(
+    world: World, user: User, k: int, relevance: str = "binary", gain: str = "exponential"
+) -> float:
     """Novelty -log2(n_i / T); an item that nobody has seen counts as if it had one interaction."""
     total = len(train_cells(world))
-    return novelty(world, user, k, relevance, gain, [-math.log2(max(n, 1) / total) if total else NAN for n in popularity(world)])
+    return novelty(
+        world,
+        user,
+        k,
+        relevance,
+        gain,
+        [-math.log2(max(n, 1) / total) if total else NAN for n in popularity(world)],
+    )
 
 
-def s_recall(world: World, user: User, k: int, denominator: str = "relevant", numerator: str = "relevant") -> float:
-    """Features of the relevant items in the list (or of all of the list) / features of R_u (or of the catalogue)."""
+def s_recall(
+    world: World, user: User, k: int, denominator: str = "relevant", numerator: str = "relevant"
+) -> float:
+    """Features of the relevant items in the list (or of all of the list) / features of R_u (or of
+    the catalogue).
+    """
     wanted, items = relevant(world.cases()[user]), ranked(world, user, k)
     if not wanted:
         return NAN
     got = {"relevant": [item for item in items if item in wanted], "list": items}[numerator]
     possible = {"relevant": wanted, "catalogue": list(range(world.num_items))}[denominator]
-    return len(features(world, got)) / len(features(world, possible)) if features(world, possible) else NAN
+    return (
+        len(features(world, got)) / len(features(world, possible))
+        if features(world, possible)
+        else NAN
+    )
 
 
 def aclt(world: World, user: User, k: int, pop_ratio: float = 0.8, users: str = "lists") -> float:
     """Tail items in the list; 0 for an empty one."""
     rare = tail(world, pop_ratio)
-    return float(sum(item in rare for item in ranked(world, user, k))) if user in counted(world, users) else NAN
+    return (
+        float(sum(item in rare for item in ranked(world, user, k)))
+        if user in counted(world, users)
+        else NAN
+    )
 
 
-def aplt(world: World, user: User, k: int, pop_ratio: float = 0.8, users: str = "lists", denominator: str = "k") -> float:
+def aplt(
+    world: World,
+    user: User,
+    k: int,
+    pop_ratio: float = 0.8,
+    users: str = "lists",
+    denominator: str = "k",
+) -> float:
     """Tail items in the list / k, or / list length; 0 for an empty one."""
     length = {"k": k, "list": len(ranked(world, user, k))}[denominator]
     return aclt(world, user, k, pop_ratio, users) / (length or 1)
@@ -267,7 +352,11 @@ def aplt(world: World, user: User, k: int, pop_ratio: float = 0.8, users: str = 
 def arp(world: World, user: User, k: int, users: str = "lists", unseen: float = 0) -> float:
     """Mean n_i over the list, `unseen` for an item without interactions; NaN for an empty one."""
     items, counts = ranked(world, user, k), popularity(world)
-    return statistics.fmean(counts[item] or unseen for item in items) if items and user in counted(world, users) else NAN
+    return (
+        statistics.fmean(counts[item] or unseen for item in items)
+        if items and user in counted(world, users)
+        else NAN
+    )
 
 
 USER_METRICS: dict[str, Callable[..., float]] = {
@@ -295,20 +384,32 @@ def exposure(world: World, k: int, users: str) -> list[int]:
 
 def item_coverage(world: World, k: int, as_fraction: bool = False, users: str = "lists") -> float:
     """Items in any list; as a fraction, of the catalogue."""
-    return sum(count > 0 for count in exposure(world, k, users)) / (world.num_items if as_fraction else 1)
+    return sum(count > 0 for count in exposure(world, k, users)) / (
+        world.num_items if as_fraction else 1
+    )
 
 
 def gini(world: World, k: int, denominator: str = "N-1", users: str = "lists") -> float:
-    """Sum over j of (2j - N - 1) c_j / ((N - 1) * sum of c), c ascending; NaN where nothing is recommended, else 0 for N = 1."""
+    """Sum over j of (2j - N - 1) c_j / ((N - 1) * sum of c), c ascending; NaN where nothing is
+    recommended, else 0 for N = 1.
+    """
     counts, n = sorted(exposure(world, k, users)), world.num_items
     if not sum(counts):
         return NAN
     below = {"N-1": n - 1, "N": n}[denominator] * sum(counts)
-    return sum((2 * j - n - 1) * count for j, count in enumerate(counts, start=1)) / below if n > 1 else 0.0
+    return (
+        sum((2 * j - n - 1) * count for j, count in enumerate(counts, start=1)) / below
+        if n > 1
+        else 0.0
+    )
 
 
-def shannon_entropy(world: World, k: int, base: Any = "e", normalized: bool = False, users: str = "lists") -> float:
-    """Minus the sum of p_i log p_i, p_i = c_i / sum of c; normalized: / log N; NaN where nothing is recommended."""
+def shannon_entropy(
+    world: World, k: int, base: Any = "e", normalized: bool = False, users: str = "lists"
+) -> float:
+    """Minus the sum of p_i log p_i, p_i = c_i / sum of c; normalized: / log N; NaN where nothing is
+    recommended.
+    """
     if base not in ("e", 2):
         raise ValueError(f"base must be 'e' or 2, got {base!r}")
     log, counts = (math.log2 if base == 2 else math.log), exposure(world, k, users)
@@ -322,33 +423,53 @@ def shannon_entropy(world: World, k: int, base: Any = "e", normalized: bool = Fa
 
 
 def relative_spread(rates: Collection[float]) -> float:
-    """Population std / mean of the rates that are not NaN; NaN for fewer than two, and where all are 0."""
+    """Population std / mean of the rates that are not NaN; NaN for fewer than two, and where all
+    are 0.
+    """
     known = [rate for rate in rates if not math.isnan(rate)]
-    return statistics.pstdev(known) / statistics.fmean(known) if len(known) > 1 and any(known) else NAN
+    return (
+        statistics.pstdev(known) / statistics.fmean(known) if len(known) > 1 and any(known) else NAN
+    )
 
 
 def hit_rate_of(world: World, k: int, items: Collection[int]) -> float:
-    """Relevant items recommended / relevant items, offered or not, of these items and all users; NaN without any."""
+    """Relevant items recommended / relevant items, offered or not, of these items and all users;
+    NaN without any.
+    """
     cases, shown = world.cases(), lists(world, k)
-    wanted = [(user, item) for user, case in cases.items() for item in relevant(case) if item in items]
+    wanted = [
+        (user, item) for user, case in cases.items() for item in relevant(case) if item in items
+    ]
     return sum(item in shown[user] for user, item in wanted) / len(wanted) if wanted else NAN
 
 
 def show_rate_of(world: World, k: int, items: Collection[int], users: str) -> float:
     """Recommended slots / offered slots, of these items and users; NaN without any offered."""
     cases, shown = world.cases(), lists(world, k)
-    possible = [(user, item) for user in counted(world, users) for item in offered(cases[user]) if item in items]
+    possible = [
+        (user, item)
+        for user in counted(world, users)
+        for item in offered(cases[user])
+        if item in items
+    ]
     return sum(item in shown[user] for user, item in possible) / len(possible) if possible else NAN
 
 
 def pop_reo(world: World, k: int, pop_ratio: float = 0.8) -> float:
     """Spread of the hit rates of head and tail."""
-    return relative_spread([hit_rate_of(world, k, items) for items in (head(world, pop_ratio), tail(world, pop_ratio))])
+    return relative_spread(
+        [hit_rate_of(world, k, items) for items in (head(world, pop_ratio), tail(world, pop_ratio))]
+    )
 
 
 def pop_rsp(world: World, k: int, pop_ratio: float = 0.8, users: str = "lists") -> float:
     """Spread of the show rates of head and tail."""
-    return relative_spread([show_rate_of(world, k, items, users) for items in (head(world, pop_ratio), tail(world, pop_ratio))])
+    return relative_spread(
+        [
+            show_rate_of(world, k, items, users)
+            for items in (head(world, pop_ratio), tail(world, pop_ratio))
+        ]
+    )
 
 
 def members(world: World, cluster: Label) -> list[int]:
@@ -358,21 +479,30 @@ def members(world: World, cluster: Label) -> list[int]:
 
 def reo_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
     """Hit rate of every cluster."""
-    return {(cluster,): hit_rate_of(world, k, members(world, cluster)) for cluster in clusters(world)}
+    return {
+        (cluster,): hit_rate_of(world, k, members(world, cluster)) for cluster in clusters(world)
+    }
 
 
 def rsp_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
     """Show rate of every cluster, over all lists."""
-    return {(cluster,): show_rate_of(world, k, members(world, cluster), "lists") for cluster in clusters(world)}
+    return {
+        (cluster,): show_rate_of(world, k, members(world, cluster), "lists")
+        for cluster in clusters(world)
+    }
 
 
 # Bias disparity
 
 
 def disparity(world: World, slots: Iterable[tuple[User, int]]) -> dict[tuple[Label, ...], float]:
-    """(share of the group's labelled slots that fall on the cluster) / (share of the labelled items that are in it)."""
+    """(share of the group's labelled slots that fall on the cluster) / (share of the labelled items
+    that are in it).
+    """
     labelled = [(group_of(world, user), cluster_of(world, item)) for user, item in slots]
-    counts = Counter((group, cluster) for group, cluster in labelled if group is not None and cluster is not None)
+    counts = Counter(
+        (group, cluster) for group, cluster in labelled if group is not None and cluster is not None
+    )
     items = {cluster: len(members(world, cluster)) for cluster in clusters(world)}
     cells = {}
     for group, cluster in itertools.product(groups(world), clusters(world)):
@@ -389,20 +519,27 @@ def bs_cells(world: World, k: int | None = None) -> dict[tuple[Label, ...], floa
 
 def br_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
     """Disparity of the recommended slots of all lists."""
-    return disparity(world, [(user, item) for user, items in lists(world, k).items() for item in items])
+    return disparity(
+        world, [(user, item) for user, items in lists(world, k).items() for item in items]
+    )
 
 
 def bd_cells(world: World, k: int) -> dict[tuple[Label, ...], float]:
     """(BR - BS) / BS; NaN where BS is 0."""
     source, shown = bs_cells(world), br_cells(world, k)
-    return {cell: (shown[cell] - source[cell]) / source[cell] if source[cell] else NAN for cell in source}
+    return {
+        cell: (shown[cell] - source[cell]) / source[cell] if source[cell] else NAN
+        for cell in source
+    }
 
 
 # Mean absolute differences
 
 
 def mean_difference(values: Iterable[tuple[Label | None, float]]) -> float:
-    """Mean |difference| over the pairs of the labels' means, without what is NaN or unlabelled; NaN for fewer than two labels."""
+    """Mean |difference| over the pairs of the labels' means, without what is NaN or unlabelled; NaN
+    for fewer than two labels.
+    """
     by_label: dict[Label, list[float]] = {}
     for label, value in values:
         if label is not None and not math.isnan(value):
@@ -417,10 +554,14 @@ def item_difference(world: World, appearances: Iterable[tuple[int, float]]) -> f
     by_item: dict[int, list[float]] = {}
     for item, value in appearances:
         by_item.setdefault(item, []).append(value)
-    return mean_difference((cluster_of(world, item), statistics.fmean(values)) for item, values in by_item.items())
+    return mean_difference(
+        (cluster_of(world, item), statistics.fmean(values)) for item, values in by_item.items()
+    )
 
 
-def item_mad_ranking(world: World, k: int, gain: str = "exponential", discount: bool = True) -> float:
+def item_mad_ranking(
+    world: World, k: int, gain: str = "exponential", discount: bool = True
+) -> float:
     """Difference of g_p * d_p, or of g_p alone, over the lists of evaluated users."""
     cases, shown = world.cases(), lists(world, k)
     return item_difference(
@@ -434,25 +575,46 @@ def item_mad_ranking(world: World, k: int, gain: str = "exponential", discount: 
 
 
 def item_mad_rating(world: World, k: int, appearances: str = "relevant") -> float:
-    """Difference of the scores of the hits of evaluated users; or of all appearances, misses counting 0."""
+    """Difference of the scores of the hits of evaluated users; or of all appearances, misses
+    counting 0.
+    """
     cases, shown = world.cases(), lists(world, k)
-    hits = [(user, item) for user in evaluated(world) for item in shown[user] if item in relevant(cases[user])]
+    hits = [
+        (user, item)
+        for user in evaluated(world)
+        for item in shown[user]
+        if item in relevant(cases[user])
+    ]
     if appearances == "all":
         cells = [(user, item) for user in evaluated(world) for item in shown[user]]
-        return item_difference(world, [(item, cases[user].scores[item] if (user, item) in hits else 0.0) for user, item in cells])
+        return item_difference(
+            world,
+            [
+                (item, cases[user].scores[item] if (user, item) in hits else 0.0)
+                for user, item in cells
+            ],
+        )
     return item_difference(world, [(item, cases[user].scores[item]) for user, item in hits])
 
 
 def user_mad_ranking(world: World, k: int, gain: str = "exponential") -> float:
     """Difference of the groups' mean nDCG."""
-    return mean_difference((group_of(world, user), user_value("nDCG", case, k, gain=gain)) for user, case in world.cases().items())
+    return mean_difference(
+        (group_of(world, user), user_value("nDCG", case, k, gain=gain))
+        for user, case in world.cases().items()
+    )
 
 
 def user_mad_rating(world: World, k: int, users: str = "lists") -> float:
     """Difference of the groups' mean of the mean score of a list that is not empty."""
-    shown = {user: items for user, items in lists(world, k).items() if items and user in counted(world, users)}
+    shown = {
+        user: items
+        for user, items in lists(world, k).items()
+        if items and user in counted(world, users)
+    }
     return mean_difference(
-        (group_of(world, user), statistics.fmean(world.scores[user][item] for item in items)) for user, items in shown.items()
+        (group_of(world, user), statistics.fmean(world.scores[user][item] for item in items))
+        for user, items in shown.items()
     )
 
 
@@ -485,37 +647,56 @@ LOWER_IS_BETTER += ("ItemMADRanking", "ItemMADRating", "UserMADRanking", "UserMA
 
 
 def part(given: Any, k: int | None) -> tuple[str, int | None, dict[str, Any]]:
-    """Give the name, cut-off and parameters of a part, named "nDCG" or ("nDCG", {"gain": "linear"})."""
+    """Give the name, cut-off and parameters of a part, named "nDCG" or ("nDCG", {"gain":
+    "linear"}).
+    """
     name, params = (given, {}) if isinstance(given, str) else given
     return name, None if name in WITHOUT_K else k, params
 
 
 def distance(values: Sequence[float], utopia_points: Sequence[float]) -> float:
     """Euclidean distance to utopia; NaN if a value is."""
-    return math.sqrt(math.fsum((value - best) ** 2 for value, best in zip(values, utopia_points, strict=True)))
+    return math.sqrt(
+        math.fsum((value - best) ** 2 for value, best in zip(values, utopia_points, strict=True))
+    )
 
 
-def volume(values: Sequence[float], nadir_points: Sequence[float], higher_is_better: Sequence[bool]) -> float:
+def volume(
+    values: Sequence[float], nadir_points: Sequence[float], higher_is_better: Sequence[bool]
+) -> float:
     """Product of max(0, gap to nadir), each gap in its own direction; NaN if a value is."""
     if any(math.isnan(value) for value in values):
         return NAN
-    gaps = [v - n if up else n - v for v, n, up in zip(values, nadir_points, higher_is_better, strict=True)]
+    gaps = [
+        v - n if up else n - v
+        for v, n, up in zip(values, nadir_points, higher_is_better, strict=True)
+    ]
     return math.prod(max(0.0, gap) for gap in gaps)
 
 
 def directions(metric_names: Sequence[Any], higher_is_better: Sequence[bool] | None) -> list[bool]:
-    """Give which parts are better when higher, by the table or as overridden; metrics with a target have no direction."""
+    """Give which parts are better when higher, by the table or as overridden; metrics with a target
+    have no direction.
+    """
     names = [part(name, None)[0] for name in metric_names]
     if any(name in TARGETS for name in names):
         raise ValueError(f"a metric with a target value has no direction: {names}")
-    return [name not in LOWER_IS_BETTER for name in names] if higher_is_better is None else list(higher_is_better)
+    return (
+        [name not in LOWER_IS_BETTER for name in names]
+        if higher_is_better is None
+        else list(higher_is_better)
+    )
 
 
 def combine(metric: str, values: Sequence[float], params: Mapping[str, Any]) -> float:
     """Give EucDistance or Hypervolume of the parts' values."""
     if metric == "EucDistance":
         return distance(values, params["utopia_points"])
-    return volume(values, params["nadir_points"], directions(params["metric_names"], params.get("higher_is_better")))
+    return volume(
+        values,
+        params["nadir_points"],
+        directions(params["metric_names"], params.get("higher_is_better")),
+    )
 
 
 def f1(
@@ -528,8 +709,13 @@ def f1(
     metric_1: Any = None,
     metric_2: Any = None,
 ) -> float:
-    """(1 + beta^2) a b / (beta^2 a + b) of the user's two values (NaN if one is), 0 when the denominator is 0."""
-    a, b = (value_of_part(world, user, k, name) for name in (metric_1 or metric_name_1, metric_2 or metric_name_2))
+    """(1 + beta^2) a b / (beta^2 a + b) of the user's two values (NaN if one is), 0 when the
+    denominator is 0.
+    """
+    a, b = (
+        value_of_part(world, user, k, name)
+        for name in (metric_1 or metric_name_1, metric_2 or metric_name_2)
+    )
     below = beta**2 * a + b
     return 0.0 if below == 0 else (1 + beta**2) * a * b / below
 
@@ -571,21 +757,33 @@ def user_answer(metric: str, world: World, user: User, k: int | None, **params: 
 
 
 def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
-    """Value over everybody, with its cells, its standard error and its number of users where it has such."""
+    """Value over everybody, with its cells, its standard error and its number of users where it has
+    such.
+    """
     check_cutoff(metric, k)
     if metric in ("AUC", "GAUC"):
         found = summary(metric, list(world.cases().values()), None, **params)
-        return Answer(found.value, std_error=found.std_error, users=None if metric == "AUC" else found.users)
+        return Answer(
+            found.value, std_error=found.std_error, users=None if metric == "AUC" else found.users
+        )
     if metric in CELL_METRICS:
         cells = CELL_METRICS[metric](world, k, **params)
         return Answer(NAN if metric in TARGETS else relative_spread(cells.values()), cells)
     if metric in GLOBAL_METRICS:
         return Answer(GLOBAL_METRICS[metric](world, k, **params))
     if metric in RATING and not has_user_values(metric, params):
-        return Answer(RATING[metric]([error for user in world.scores for error in errors(world, user)]))
+        return Answer(
+            RATING[metric]([error for user in world.scores for error in errors(world, user)])
+        )
     if metric in ("EucDistance", "Hypervolume") and not has_user_values(metric, params):
         parts = [part(name, k) for name in params["metric_names"]]
-        return Answer(combine(metric, [answer(name, world, cutoff, **own).value for name, cutoff, own in parts], params))
+        return Answer(
+            combine(
+                metric,
+                [answer(name, world, cutoff, **own).value for name, cutoff, own in parts],
+                params,
+            )
+        )
     values = [user_answer(metric, world, user, k, **params) for user in world.scores]
     if metric in ("UserCoverage", "UserCoverageAtN") and not params.get("as_fraction", False):
         return Answer(math.fsum(values))

@@ -12,13 +12,13 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
-VIOLATIONS = (
-    "window.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));"
-)
+VIOLATIONS = "window.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));"
 
 
 def executable() -> str:
-    """The browser that WEFT_BROWSER names, or the first one of those that are usual; without one, tests are skipped or fail."""
+    """The browser that WEFT_BROWSER names, or the first one of those that are usual; without one,
+    tests are skipped or fail.
+    """
     named = os.environ.get("WEFT_BROWSER")
     found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
     if found is None:
@@ -42,11 +42,13 @@ def launched() -> Iterator:
 
 
 @contextmanager
-def opened(browser, file: Path, *, width: int = 1280, before: str = "", says: str | None = None, **options) -> Iterator:
+def opened(
+    browser, file: Path, *, width: int = 1280, before: str = "", says: str | None = None, **options
+) -> Iterator:
     """The page in a file, with all charts drawn.
 
-    It may request nothing but itself, violate no policy, and log nothing; or one thing that begins with `says`.
-    """
+    It may request nothing but itself, violate no policy, and log nothing; or one thing that begins
+    with `says`."""
     context = browser.new_context(viewport={"width": width, "height": 900}, **options)
     context.set_default_timeout(30_000)  # on a busy machine
     page = context.new_page()

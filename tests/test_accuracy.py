@@ -1,4 +1,6 @@
-"""The twelve accuracy metrics against the oracles: every parameter, on small data with every awkwardness."""
+"""The twelve accuracy metrics against the oracles: every parameter, on small data with every
+awkwardness.
+"""
 
 import itertools
 import math
@@ -35,7 +37,9 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "MRR": [{}],
     "nDCG": [
         {"gain": gain, "ideal": ideal}
-        for gain, ideal in itertools.product(("exponential", "linear", "binary", "exponential_shifted"), ("cut", "full", "k"))
+        for gain, ideal in itertools.product(
+            ("exponential", "linear", "binary", "exponential_shifted"), ("cut", "full", "k")
+        )
     ],
     "nDCGRendle2020": [{}],
     "LAUC": [{"completion": name} for name in ("line", "none")],
@@ -53,7 +57,10 @@ def quick(examples):
 
 def text(metric, params, k=None):
     """The name that Weft reads."""
-    shown = {key: text(*value) if isinstance(value, tuple) else repr(value) for key, value in params.items()}
+    shown = {
+        key: text(*value) if isinstance(value, tuple) else repr(value)
+        for key, value in params.items()
+    }
     inside = ", ".join(f"{key}={value}" for key, value in shown.items())
     return f"{metric}({inside})" + ("" if k is None or metric in ("AUC", "GAUC") else f"@{k}")
 
@@ -64,7 +71,9 @@ def close(value):
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows of scores for `users`, a truth and a train under these and further ids, and how to read them."""
+    """Rows of scores for `users`, a truth and a train under these and further ids, and how to read
+    them.
+    """
 
     scores: torch.Tensor
     users: tuple[Any, ...]
@@ -74,9 +83,19 @@ class Problem:
 
     def run(self, specs, cutoffs, **how):
         before = self.scores.clone()
-        named = {"users": list(self.users), "train": self.train, "relevance_threshold": self.threshold}
+        named = {
+            "users": list(self.users),
+            "train": self.train,
+            "relevance_threshold": self.threshold,
+        }
         result = weft.evaluate(
-            self.scores, self.truth, metrics=[text(*spec) for spec in specs], top_k=cutoffs, per_user=True, **named, **how
+            self.scores,
+            self.truth,
+            metrics=[text(*spec) for spec in specs],
+            top_k=cutoffs,
+            per_user=True,
+            **named,
+            **how,
         )
         assert torch.equal(self.scores, before)  # masked scores are given back
         return result
@@ -102,9 +121,14 @@ def problems(draw, tied=False):
     scores = draw(tables(num_rows, num_items, some | some | some | st.just(-math.inf)))
     users = tuple(range(100, 100 + num_rows))
     threshold = draw(st.sampled_from([None, 0.5, 2.0]))
-    ratings = [0.0, 0.5, 1.0, 2.0, 5.0, math.nan, math.nan, math.nan] + ([] if threshold is None else [-1.0])  # NaN: no cell
+    ratings = [0.0, 0.5, 1.0, 2.0, 5.0, math.nan, math.nan, math.nan] + (
+        [] if threshold is None else [-1.0]
+    )  # NaN: no cell
     rated = draw(tables(num_rows + 2, num_items, st.sampled_from(ratings)))
-    truth = {user: {item: r for item, r in enumerate(row) if r == r} for user, row in zip((*users, 900, 901), rated.tolist())}
+    truth = {
+        user: {item: r for item, r in enumerate(row) if r == r}
+        for user, row in zip((*users, 900, 901), rated.tolist())
+    }
     train = None
     if draw(st.booleans()):
         seen = draw(tables(num_rows + 2, num_items, st.sampled_from([0, 0, 1])))
@@ -117,11 +141,15 @@ def tables(rows, columns, elements):
 
 
 def values_of_users(problem, metric, params, k, ties="index", **how):
-    """Value of every user by the oracles; a user of the truth without a relevant item has NaN, or 0 if so wanted."""
+    """Value of every user by the oracles; a user of the truth without a relevant item has NaN, or 0
+    if so wanted.
+    """
     empty = dict.fromkeys(problem.truth, 0.0) if how.get("empty_users") == "zero" else {}
     cases = problem.cases(how.get("missing_lists", "zero"))
     return {
-        user: user_value(metric, case, k, ties=ties, **params) if relevant(case) else empty.get(user, math.nan)
+        user: user_value(metric, case, k, ties=ties, **params)
+        if relevant(case)
+        else empty.get(user, math.nan)
         for user, case in cases.items()
     }
 
@@ -133,7 +161,9 @@ def expected_summary(problem, metric, params, k, ties="index", **how):
     values = list(values_of_users(problem, metric, params, k, ties, **how).values())
     weights = [gauc_weight(case, params.get("weight", "uniform")) for case in cases]
     counted = [weight for value, weight in zip(values, weights) if not math.isnan(value)]
-    return mean_summary(values, weights) if sum(counted) else Summary(math.nan, math.nan, len(counted))
+    return (
+        mean_summary(values, weights) if sum(counted) else Summary(math.nan, math.nan, len(counted))
+    )
 
 
 def check(problem, specs, cutoffs, ties="index", **how):
@@ -142,20 +172,33 @@ def check(problem, specs, cutoffs, ties="index", **how):
     for (metric, params), k in itertools.product(specs, cutoffs):
         entry = result.entry(text(metric, params, k))
         wanted = expected_summary(problem, metric, params, k, ties, **how)
-        assert (entry.value, entry.std_error, entry.users) == close((wanted.value, wanted.std_error, wanted.users)), entry.name
+        assert (entry.value, entry.std_error, entry.users) == close(
+            (wanted.value, wanted.std_error, wanted.users)
+        ), entry.name
         if metric == "AUC":
             assert entry.name not in result.per_user.columns
             continue
         users = values_of_users(problem, metric, params, k, ties, **how)
         cases, zero = problem.cases(), how.get("empty_users") == "zero"
-        users = {user: value for user, value in users.items() if relevant(cases[user]) or (zero and user in problem.truth)}
-        assert dict(result.per_user.select("user", entry.name).iter_rows()) == close(users), entry.name
+        users = {
+            user: value
+            for user, value in users.items()
+            if relevant(cases[user]) or (zero and user in problem.truth)
+        }
+        assert dict(result.per_user.select("user", entry.name).iter_rows()) == close(users), (
+            entry.name
+        )
 
 
 def test_every_accuracy_metric_and_parameter_is_here():
-    known = {metric.__name__: set(parameters(metric)) for metric in all_metrics() if metric.family == "accuracy"}
+    known = {
+        metric.__name__: set(parameters(metric))
+        for metric in all_metrics()
+        if metric.family == "accuracy"
+    }
     assert known == {
-        metric: {name for params in METRICS[metric] for name in params} - {"metric_1", "metric_2"} for metric in METRICS
+        metric: {name for params in METRICS[metric] for name in params} - {"metric_1", "metric_2"}
+        for metric in METRICS
     }
 
 
@@ -181,19 +224,27 @@ AWKWARD = {
     "one item": Problem(SCORES[:, :1], NAMES, {"u0": {0: 1.0}, "u1": {0: 0.0}}),
     "one user": Problem(SCORES[:1], NAMES[:1], {"u0": {1: 1.0}}),
     "nothing offered": Problem(torch.full((3, 4), -math.inf), NAMES, TRUTH),
-    "everything masked": Problem(SCORES, NAMES, TRUTH, train={user: [0, 1, 2, 3] for user in (*NAMES, "x")}),
+    "everything masked": Problem(
+        SCORES, NAMES, TRUTH, train={user: [0, 1, 2, 3] for user in (*NAMES, "x")}
+    ),
     "no truth": Problem(SCORES, NAMES, {}),
     "nobody has a row": Problem(SCORES[:0], (), TRUTH),
     "nobody at all": Problem(SCORES[:0], (), {}),
-    "everything relevant": Problem(SCORES, NAMES, {"u0": dict.fromkeys(range(4), 1.0), "u1": {0: 2.0}}),
-    "negative ratings": Problem(SCORES, NAMES, {"u0": {0: -3.0, 1: 4.0}, "u1": {2: -1.0}, "x": {0: -1.0}}, threshold=4.0),
+    "everything relevant": Problem(
+        SCORES, NAMES, {"u0": dict.fromkeys(range(4), 1.0), "u1": {0: 2.0}}
+    ),
+    "negative ratings": Problem(
+        SCORES, NAMES, {"u0": {0: -3.0, 1: 4.0}, "u1": {2: -1.0}, "x": {0: -1.0}}, threshold=4.0
+    ),
     "relevant items masked": Problem(SCORES, NAMES, TRUTH, train={"u0": [1], "u1": [0, 3]}),
     "equal users": Problem(SCORES[[0, 0, 0]], NAMES, {user: {1: 3.0, 2: 1.0} for user in NAMES}),
     "beyond any float32": Problem(SCORES.double() * 1e300, NAMES, TRUTH),
 }
 
 
-@pytest.mark.parametrize("how", [{}, {"empty_users": "zero", "missing_lists": "skip"}], ids=["default", "zero and skip"])
+@pytest.mark.parametrize(
+    "how", [{}, {"empty_users": "zero", "missing_lists": "skip"}], ids=["default", "zero and skip"]
+)
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_data(name, how):
     check(AWKWARD[name], SPECS, [2, 20], batch_size=2, **how)
@@ -201,19 +252,36 @@ def test_awkward_data(name, how):
 
 @pytest.mark.parametrize("metric", ["GAUC", "HitRate"])
 def test_f1_of_one_metric_twice_is_that_metric_at_every_cutoff(metric):
-    check(AWKWARD["plain"], [("F1", {"metric_name_1": metric, "metric_name_2": metric}), ("MRR", {})], [1, 3])
+    check(
+        AWKWARD["plain"],
+        [("F1", {"metric_name_1": metric, "metric_name_2": metric}), ("MRR", {})],
+        [1, 3],
+    )
 
 
 @quick(15)
-@given(problem=problems(), cutoffs=cutoff_lists, ties=st.sampled_from(["index", "random", "expected"]), data=st.data())
+@given(
+    problem=problems(),
+    cutoffs=cutoff_lists,
+    ties=st.sampled_from(["index", "random", "expected"]),
+    data=st.data(),
+)
 def test_neither_user_order_nor_batches_matter(problem, cutoffs, ties, data):
     specs = [(metric, params[-1]) for metric, params in METRICS.items()]
     base = problem.run(specs, cutoffs, ties=ties, batch_size=7)
     table = {row[0]: row[1:] for row in base.per_user.iter_rows()}
     order = data.draw(st.permutations(range(len(problem.users))))
-    moved = replace(problem, scores=problem.scores[list(order)], users=tuple(problem.users[row] for row in order))
+    moved = replace(
+        problem,
+        scores=problem.scores[list(order)],
+        users=tuple(problem.users[row] for row in order),
+    )
     for batch_size in (1, 3, None):
         other = moved.run(specs, cutoffs, ties=ties, batch_size=batch_size)
         for mine, theirs in zip(base.values, other.values):
-            assert (mine.value, mine.std_error, mine.users) == close((theirs.value, theirs.std_error, theirs.users)), mine.name
-        assert {row[0]: row[1:] for row in other.per_user.iter_rows()} == {user: close(row) for user, row in table.items()}
+            assert (mine.value, mine.std_error, mine.users) == close(
+                (theirs.value, theirs.std_error, theirs.users)
+            ), mine.name
+        assert {row[0]: row[1:] for row in other.per_user.iter_rows()} == {
+            user: close(row) for user, row in table.items()
+        }

@@ -1,4 +1,6 @@
-"""The benchmarks run, on small data: what they measure is right, and what they print can be read. No times are tested."""
+"""The benchmarks run, on small data: what they measure is right, and what they print can be read.
+No times are tested.
+"""
 
 import json
 
@@ -15,20 +17,32 @@ PROBLEM = make(items=1_200, users=12)
 
 
 def test_the_data_are_what_they_are_said_to_be():
-    assert PROBLEM.truth.sum(1).tolist() == [[10]] * 12 and PROBLEM.train.sum(1).tolist() == [[100]] * 12
+    assert (
+        PROBLEM.truth.sum(1).tolist() == [[10]] * 12
+        and PROBLEM.train.sum(1).tolist() == [[100]] * 12
+    )
     assert PROBLEM.truth.multiply(PROBLEM.train).nnz == 0
-    assert PROBLEM.first(5).truth.shape == (5, 1_200) and len(PROBLEM.first(5).about["user_groups"]) == 5
+    assert (
+        PROBLEM.first(5).truth.shape == (5, 1_200)
+        and len(PROBLEM.first(5).about["user_groups"]) == 5
+    )
 
 
-@pytest.mark.parametrize("name", [name for name in cases.main_cases(PROBLEM) if name != "exact top 100"])
+@pytest.mark.parametrize(
+    "name", [name for name in cases.main_cases(PROBLEM) if name != "exact top 100"]
+)
 def test_every_case_runs(name):
     assert cases.main_cases(PROBLEM)[name]() is not None
 
 
 def test_forty_metrics_are_forty():
-    assert len(cases.FORTY) == len(set(cases.FORTY)) == 40 and sorted(cases.FORTY_BY_COST) == sorted(cases.FORTY)
+    assert len(cases.FORTY) == len(set(cases.FORTY)) == 40 and sorted(
+        cases.FORTY_BY_COST
+    ) == sorted(cases.FORTY)
     result = cases.evaluation(PROBLEM, cases.FORTY)
-    assert {value.metric.partition("(")[0] for value in result.values} == {name.partition("(")[0] for name in cases.FORTY}
+    assert {value.metric.partition("(")[0] for value in result.values} == {
+        name.partition("(")[0] for name in cases.FORTY
+    }
 
 
 def test_a_collection_and_an_evaluator_give_the_same():
@@ -42,20 +56,33 @@ def test_a_collection_and_an_evaluator_give_the_same():
 
 def test_torch_alone_gives_the_same_numbers():
     def run():
-        settings = {"train": PROBLEM.train, "metrics": cases.FORTY, "top_k": CUTOFFS, **PROBLEM.about}
+        settings = {
+            "train": PROBLEM.train,
+            "metrics": cases.FORTY,
+            "top_k": CUTOFFS,
+            **PROBLEM.about,
+        }
         return weft.evaluate(PROBLEM.scores, PROBLEM.truth, **settings).values
 
     expected = run()
     with using(anywhere):
         found = run()
     assert [value.name for value in found] == [value.name for value in expected]
-    assert [value.value for value in found] == pytest.approx([value.value for value in expected], rel=1e-12, nan_ok=True)
+    assert [value.value for value in found] == pytest.approx(
+        [value.value for value in expected], rel=1e-12, nan_ok=True
+    )
 
 
 def test_worst_scores_are_as_said():
     kinds = dict(cases.worst_scores(4, 300))
-    assert torch.equal(kinds["ascending"], kinds["ascending"].sort(1).values) and kinds["constant"].unique().numel() == 1
-    assert kinds["99 % zeros"].eq(0).float().mean() > 0.95 and kinds["bfloat16"].dtype == torch.bfloat16
+    assert (
+        torch.equal(kinds["ascending"], kinds["ascending"].sort(1).values)
+        and kinds["constant"].unique().numel() == 1
+    )
+    assert (
+        kinds["99 % zeros"].eq(0).float().mean() > 0.95
+        and kinds["bfloat16"].dtype == torch.bfloat16
+    )
 
 
 def test_ratios_are_of_the_same_round(monkeypatch):
@@ -67,7 +94,9 @@ def test_ratios_are_of_the_same_round(monkeypatch):
     assert len(SIX) == 6
 
 
-@pytest.mark.parametrize(("ids", "kind"), [("integer", "parquet"), ("string", "csv"), ("shuffled integer", "parquet")])
+@pytest.mark.parametrize(
+    ("ids", "kind"), [("integer", "parquet"), ("string", "csv"), ("shuffled integer", "parquet")]
+)
 def test_files_are_made_and_evaluated(ids, kind, tmp_path, capsys):
     lists, truth = (str(tmp_path / f"{name}.{kind}") for name in ("lists", "truth"))
     files.make(lists, truth, ids, users=30)
@@ -90,7 +119,10 @@ def test_sampled_candidates_are_measured_on_the_same_factors():
 def test_models_are_compared(monkeypatch):
     monkeypatch.setattr(compare, "CUTOFFS", (5, 10))
     made = compare.make(3, 4, 50)
-    assert list(made) == ["model 0", "model 1", "model 2"] and len(made["model 0"].per_user.columns) == 1 + 4 * 2
+    assert (
+        list(made) == ["model 0", "model 1", "model 2"]
+        and len(made["model 0"].per_user.columns) == 1 + 4 * 2
+    )
     rows = list(compare.measure(3, 4, 50))
     assert [row.case for row in rows] == [*compare.TESTS, "paired_t, no two values alike"]
     assert all(row.ratio > 0 and row.seconds > 0 for row in rows)

@@ -1,4 +1,6 @@
-"""The twenty-eight metrics beyond accuracy against the oracles: every parameter, all in one run, on data with every awkwardness."""
+"""The twenty-eight metrics beyond accuracy against the oracles: every parameter, all in one run, on
+data with every awkwardness.
+"""
 
 import itertools
 import math
@@ -12,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from oracles_beyond import LOWER_IS_BETTER, TARGETS, WITHOUT_K, World, answer, has_user_values, user_answer
+from oracles_beyond import (
+    LOWER_IS_BETTER,
+    TARGETS,
+    WITHOUT_K,
+    World,
+    answer,
+    has_user_values,
+    user_answer,
+)
 from weft.metrics.registry import all_metrics, canonical, parameters
 
 
@@ -27,17 +37,42 @@ RATIOS = (0.8, 0.5, 1.0)
 FIRST_PAIR = {"metric_names": ["nDCG", "Recall"]}
 OTHER_PAIR = {"metric_names": ["Gini", "EPC"]}
 BY_USER = {
-    "metric_names": [("nDCG", {"gain": "linear"}), ("MAE", {"average": "users"}), ("ARP", {"users": "evaluated"}), "UserCoverage"],
+    "metric_names": [
+        ("nDCG", {"gain": "linear"}),
+        ("MAE", {"average": "users"}),
+        ("ARP", {"users": "evaluated"}),
+        "UserCoverage",
+    ],
     "scope": "users",
 }
 NESTED = {
     "metric_names": [
-        ("EucDistance", {"metric_names": ["MRR", "EFD"], "utopia_points": [1, 2.5], "scope": "users"}),
-        ("F1", {"metric_name_1": "SRecall", "metric_name_2": ("EPC", {"relevance": "none"}), "beta": 0.5}),
+        (
+            "EucDistance",
+            {"metric_names": ["MRR", "EFD"], "utopia_points": [1, 2.5], "scope": "users"},
+        ),
+        (
+            "F1",
+            {
+                "metric_name_1": "SRecall",
+                "metric_name_2": ("EPC", {"relevance": "none"}),
+                "beta": 0.5,
+            },
+        ),
     ],
     "nadir_points": [9, -0.25],
 }
-HIGHER = ["ItemCoverage", "UserCoverage", "NumRetrieved", "UserCoverageAtN", "ShannonEntropy", "SRecall", "ACLT", "APLT", "MAP"]
+HIGHER = [
+    "ItemCoverage",
+    "UserCoverage",
+    "NumRetrieved",
+    "UserCoverageAtN",
+    "ShannonEntropy",
+    "SRecall",
+    "ACLT",
+    "APLT",
+    "MAP",
+]
 METRICS: dict[str, list[dict[str, Any]]] = {
     "MAE": every(average=("cells", "users")),
     "MSE": every(average=("cells", "users")),
@@ -46,8 +81,10 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "UserCoverage": every(as_fraction=(False, True)),
     "NumRetrieved": [{}],
     "UserCoverageAtN": every(n=(None, 1, 3), as_fraction=(False, True)),
-    "EFD": every(relevance=("binary", "discounted", "none")) + every(relevance=("graded",), gain=GAINS),
-    "EPC": every(relevance=("binary", "discounted", "none"), unseen=(0, 1)) + every(relevance=("graded",), gain=GAINS),
+    "EFD": every(relevance=("binary", "discounted", "none"))
+    + every(relevance=("graded",), gain=GAINS),
+    "EPC": every(relevance=("binary", "discounted", "none"), unseen=(0, 1))
+    + every(relevance=("graded",), gain=GAINS),
     "Gini": every(denominator=("N-1", "N"), users=USERS),
     "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS),
     "SRecall": every(denominator=("relevant", "catalogue"), numerator=("relevant", "list")),
@@ -70,17 +107,28 @@ METRICS: dict[str, list[dict[str, Any]]] = {
         {**FIRST_PAIR, "utopia_points": [1, 1], "scope": "users"},
         {**OTHER_PAIR, "utopia_points": [0, 1], "scope": "system"},
         {**BY_USER, "utopia_points": [1, 0, 2.5, 1]},
-        {"metric_names": ["AUC", "RMSE", ("PopRSP", {"pop_ratio": 0.5}), "HitRate"], "utopia_points": [1, 0, 0.5, 1]},
+        {
+            "metric_names": ["AUC", "RMSE", ("PopRSP", {"pop_ratio": 0.5}), "HitRate"],
+            "utopia_points": [1, 0, 0.5, 1],
+        },
     ],
     "Hypervolume": [
         {**FIRST_PAIR, "nadir_points": [-0.5, 0]},
         {**FIRST_PAIR, "nadir_points": [-0.5, 0], "scope": "users"},
         {**OTHER_PAIR, "nadir_points": [1, 0], "scope": "system"},
         {**OTHER_PAIR, "nadir_points": [0.1, 0.9], "higher_is_better": [True, False]},
-        {**BY_USER, "nadir_points": [-1, 99, 99, -1], "higher_is_better": [True, False, False, True]},
+        {
+            **BY_USER,
+            "nadir_points": [-1, 99, 99, -1],
+            "higher_is_better": [True, False, False, True],
+        },
         {**BY_USER, "nadir_points": [-1, 99, 99, -1]},
         {"metric_names": HIGHER, "nadir_points": [-1] * len(HIGHER)},
-        *({"metric_names": [name, "LAUC"], "nadir_points": [50, -1]} for name in LOWER_IS_BETTER if name != "EucDistance"),
+        *(
+            {"metric_names": [name, "LAUC"], "nadir_points": [50, -1]}
+            for name in LOWER_IS_BETTER
+            if name != "EucDistance"
+        ),
         NESTED,
         {**NESTED, "scope": "users"},
     ],
@@ -88,7 +136,14 @@ METRICS: dict[str, list[dict[str, Any]]] = {
 F1_OF_TWO_FAMILIES = ("F1", {"metric_name_1": "EPC", "metric_name_2": "nDCG"})
 SPECS = [(metric, params) for metric, several in METRICS.items() for params in several]
 # Others in the same run, which must not change anything, and whose values the composites borrow.
-COMPANY = [F1_OF_TWO_FAMILIES, ("nDCG", {}), ("nDCG", {"gain": "linear"}), ("Precision", {}), ("GAUC", {}), ("F1", {})]
+COMPANY = [
+    F1_OF_TWO_FAMILIES,
+    ("nDCG", {}),
+    ("nDCG", {"gain": "linear"}),
+    ("Precision", {}),
+    ("GAUC", {}),
+    ("F1", {}),
+]
 FEW_SCORES = (-1.5, -0.0, 0.0, 0.5, 2.0, 2.0 + 2.0**-40)
 
 
@@ -111,7 +166,9 @@ def text(metric, params, k=None):
 
 def close(value, scale=1.0):
     """Equal to 1e-9, absolutely or relatively; of a difference, relatively to what was subtracted."""
-    return pytest.approx(value, rel=1e-9, abs=1e-9 * max(1.0, 0.0 if math.isnan(scale) else abs(scale)), nan_ok=True)
+    return pytest.approx(
+        value, rel=1e-9, abs=1e-9 * max(1.0, 0.0 if math.isnan(scale) else abs(scale)), nan_ok=True
+    )
 
 
 @dataclass(frozen=True)
@@ -167,29 +224,44 @@ class Problem:
 
 @st.composite
 def problems(draw):
-    """Random data of every kind: hypothesis chooses the kind, a generator fills it, lest most of it be zeros."""
+    """Random data of every kind: hypothesis chooses the kind, a generator fills it, lest most of it
+    be zeros.
+    """
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     num_items, num_rows = int(random.choice([1, 2, 5, 9, 14, 20])), int(random.integers(1, 9))
     ids = (lambda number: f"u{number}") if draw(st.booleans()) else (lambda number: number)
     users = tuple(map(ids, range(100, 100 + num_rows)))
-    untold, trained, unknown = [ids(900), ids(901)], [ids(998), ids(999)], ids(5)  # truth alone, train alone, labels alone
+    untold, trained, unknown = (
+        [ids(900), ids(901)],
+        [ids(998), ids(999)],
+        ids(5),
+    )  # truth alone, train alone, labels alone
 
     def table(rows, values):
         return random.choice(values, (rows, num_items))
 
     dtype = draw(st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16]))
     tied = draw(st.booleans())
-    scores = table(num_rows, FEW_SCORES) if tied else random.uniform(-100, 100, (num_rows, num_items))
+    scores = (
+        table(num_rows, FEW_SCORES) if tied else random.uniform(-100, 100, (num_rows, num_items))
+    )
     scores[random.random(scores.shape) < draw(st.sampled_from([0.2, 0.0, 0.2, 0.9]))] = -math.inf
 
     threshold = draw(st.sampled_from([None, 0.5, 2.0]))
     absent = [math.nan] * draw(st.sampled_from([4, 20]))
-    rated = table(num_rows + 2, [0.0, 0.5, 1.0, 2.0, 5.0, *absent, *([] if threshold is None else [-1.0])]).tolist()
-    told = {user: {item: r for item, r in enumerate(row) if r == r} for user, row in zip((*users, *untold), rated)}
+    rated = table(
+        num_rows + 2, [0.0, 0.5, 1.0, 2.0, 5.0, *absent, *([] if threshold is None else [-1.0])]
+    ).tolist()
+    told = {
+        user: {item: r for item, r in enumerate(row) if r == r}
+        for user, row in zip((*users, *untold), rated)
+    }
     truth = with_cells(told, users)
 
     popular = random.random(num_items) < 0.5  # the others are cold, or nearly so
-    met = table(num_rows + 3, [0, 0, 1, 2]) * (popular | (table(num_rows + 3, [0, 1]) * table(num_rows + 3, [0, 1]) > 0))
+    met = table(num_rows + 3, [0, 0, 1, 2]) * (
+        popular | (table(num_rows + 3, [0, 1]) * table(num_rows + 3, [0, 1]) > 0)
+    )
     share = draw(st.sampled_from([0.7, 1.0, 0.7, 0.7, 0.0]))  # of the users who are in the train
     met *= random.random((num_rows + 3, 1)) < share
     met[0] |= draw(st.sampled_from([0, 0, 0, 1]))  # 1: the first user has met every item
@@ -198,7 +270,10 @@ def problems(draw):
         for user, row in zip((*users, untold[0], *trained), met.tolist())
     }
 
-    groups, clusters, tags = (draw(st.sampled_from([("F", "M", "Film Noir"), (0, 1, 22), ("F", "M"), ("A",)])) for _ in range(3))
+    groups, clusters, tags = (
+        draw(st.sampled_from([("F", "M", "Film Noir"), (0, 1, 22), ("F", "M"), ("A",)]))
+        for _ in range(3)
+    )
     return Problem(
         torch.from_numpy(scores).to(dtype),
         users,
@@ -208,19 +283,29 @@ def problems(draw):
         threshold,
         labels(random, (*users, *untold, *trained, unknown), groups),
         labels(random, (*range(num_items), 77), clusters),
-        {item: [tag for tag in tags if random.random() < 0.4] for item in (*range(num_items), 77) if random.random() < 0.8},
+        {
+            item: [tag for tag in tags if random.random() < 0.4]
+            for item in (*range(num_items), 77)
+            if random.random() < 0.8
+        },
     )
 
 
 def with_cells(rows, known):
-    """Without the empty rows of users whom nothing else knows: whether such a row makes a user is nobody's concern."""
+    """Without the empty rows of users whom nothing else knows: whether such a row makes a user is
+    nobody's concern.
+    """
     return {user: row for user, row in rows.items() if row or user in known}
 
 
 def labels(random, ids, kinds):
     """A label for each id; None or no entry for some."""
     chosen = random.integers(-2, 3 * len(kinds), len(ids)).tolist()
-    return {one: None if choice == -1 else kinds[choice % len(kinds)] for one, choice in zip(ids, chosen) if choice != -2}
+    return {
+        one: None if choice == -1 else kinds[choice % len(kinds)]
+        for one, choice in zip(ids, chosen)
+        if choice != -2
+    }
 
 
 def read(metric, cutoffs):
@@ -240,7 +325,9 @@ def differences(entries, table, world, metric, params, k):
         if entry.users != wanted.users:
             yield f"{plain}: {entry.users} users, not {wanted.users}"
     cells = {name: entry.value for name, entry in entries.items() if name.startswith(f"{plain}[")}
-    expected = {f"{plain}[{', '.join(map(str, cell))}]": value for cell, value in wanted.cells.items()}
+    expected = {
+        f"{plain}[{', '.join(map(str, cell))}]": value for cell, value in wanted.cells.items()
+    }
     if cells != close(expected):
         yield f"{plain}: cells {cells}, not {expected}"
     if has_user_values(metric, params) != (plain in table):
@@ -254,15 +341,23 @@ def differences(entries, table, world, metric, params, k):
 
 def values_per_user(result):
     """The table as {name: {user: value}}, without what is undefined."""
-    users, *columns = result.per_user.select("user", *(name for name in result.per_user.columns if name != "user"))
+    users, *columns = result.per_user.select(
+        "user", *(name for name in result.per_user.columns if name != "user")
+    )
     return {
-        column.name: {user: value for user, value in zip(users, column) if value is not None and not math.isnan(value)}
+        column.name: {
+            user: value
+            for user, value in zip(users, column)
+            if value is not None and not math.isnan(value)
+        }
         for column in columns
     }
 
 
 def check(problem, specs, cutoffs, **how):
-    """Compare values, cells, standard errors, numbers of users and the table of users with the oracles."""
+    """Compare values, cells, standard errors, numbers of users and the table of users with the
+    oracles.
+    """
     result, world = problem.run(specs, cutoffs, **how), problem.world()
     entries, table = {entry.name: entry for entry in result.values}, values_per_user(result)
     wrong = [
@@ -276,11 +371,19 @@ def check(problem, specs, cutoffs, **how):
 
 def test_every_metric_and_parameter_beyond_accuracy_is_here():
     built_in = [metric for metric in all_metrics() if metric.__module__.startswith("weft.metrics")]
-    known = {metric.__name__: set(parameters(metric)) for metric in built_in if metric.family != "accuracy"}
-    assert known == {metric: {name for params in METRICS[metric] for name in params} for metric in METRICS}
+    known = {
+        metric.__name__: set(parameters(metric))
+        for metric in built_in
+        if metric.family != "accuracy"
+    }
+    assert known == {
+        metric: {name for params in METRICS[metric] for name in params} for metric in METRICS
+    }
 
 
-cutoff_lists = st.lists(st.sampled_from([1, 2, 3, 4, 5, 7, 25]), min_size=2, max_size=3, unique=True)
+cutoff_lists = st.lists(
+    st.sampled_from([1, 2, 3, 4, 5, 7, 25]), min_size=2, max_size=3, unique=True
+)
 
 
 @quick(24)
@@ -310,9 +413,14 @@ PLAIN = Problem(
 AWKWARD = {
     "plain": PLAIN,
     "nothing is masked": replace(PLAIN, mask_seen=False),
-    "one item": replace(PLAIN, scores=SCORES[:, :1], truth={"u0": {0: 1.0}, "u1": {0: 0.0}}, train={"y": [0]}),
+    "one item": replace(
+        PLAIN, scores=SCORES[:, :1], truth={"u0": {0: 1.0}, "u1": {0: 0.0}}, train={"y": [0]}
+    ),
     "one item, all masked": replace(
-        PLAIN, scores=SCORES[:, :1], truth={"u0": {0: 1.0}}, train={user: [0] for user in (*NAMES, "y")}
+        PLAIN,
+        scores=SCORES[:, :1],
+        truth={"u0": {0: 1.0}},
+        train={user: [0] for user in (*NAMES, "y")},
     ),
     "one user": replace(PLAIN, scores=SCORES[:1], users=NAMES[:1], truth={"u0": {1: 1.0}}),
     "nothing offered": replace(PLAIN, scores=torch.full((3, 4), -math.inf)),
@@ -325,14 +433,33 @@ AWKWARD = {
     "train of one cell": replace(PLAIN, train={"y": [2]}),
     "nobody has a row": replace(PLAIN, scores=SCORES[:0], users=()),
     "nobody at all": replace(PLAIN, scores=SCORES[:0], users=(), truth={}),
-    "everything relevant": replace(PLAIN, truth={"u0": dict.fromkeys(range(4), 1.0), "u1": {0: 2.0}}),
-    "negative ratings": replace(PLAIN, truth={"u0": {0: -3.0, 1: 4.0}, "u1": {2: -1.0}, "x": {0: -1.0}}, threshold=4.0),
+    "everything relevant": replace(
+        PLAIN, truth={"u0": dict.fromkeys(range(4), 1.0), "u1": {0: 2.0}}
+    ),
+    "negative ratings": replace(
+        PLAIN, truth={"u0": {0: -3.0, 1: 4.0}, "u1": {2: -1.0}, "x": {0: -1.0}}, threshold=4.0
+    ),
     "nobody labelled": replace(PLAIN, user_groups={}, item_clusters={}, item_features={}),
-    "labels of strangers": replace(PLAIN, user_groups={"q": "F"}, item_clusters={77: "Drama"}, item_features={77: ["a"]}),
-    "missing labels": replace(PLAIN, user_groups=dict.fromkeys(NAMES), item_clusters=dict.fromkeys(range(4))),
-    "one cluster": replace(PLAIN, user_groups=dict.fromkeys(NAMES, 0), item_clusters=dict.fromkeys(range(4), 0)),
-    "a cluster each": replace(PLAIN, user_groups={user: user for user in (*NAMES, "x")}, item_clusters={i: i for i in range(4)}),
-    "equal users": replace(PLAIN, scores=SCORES[[0, 0, 0]], truth={user: {1: 3.0, 2: 1.0} for user in NAMES}, train={"y": [0]}),
+    "labels of strangers": replace(
+        PLAIN, user_groups={"q": "F"}, item_clusters={77: "Drama"}, item_features={77: ["a"]}
+    ),
+    "missing labels": replace(
+        PLAIN, user_groups=dict.fromkeys(NAMES), item_clusters=dict.fromkeys(range(4))
+    ),
+    "one cluster": replace(
+        PLAIN, user_groups=dict.fromkeys(NAMES, 0), item_clusters=dict.fromkeys(range(4), 0)
+    ),
+    "a cluster each": replace(
+        PLAIN,
+        user_groups={user: user for user in (*NAMES, "x")},
+        item_clusters={i: i for i in range(4)},
+    ),
+    "equal users": replace(
+        PLAIN,
+        scores=SCORES[[0, 0, 0]],
+        truth={user: {1: 3.0, 2: 1.0} for user in NAMES},
+        train={"y": [0]},
+    ),
     "almost equal scores far from 0": replace(PLAIN, scores=1e4 + SCORES.double() / 64),
     "beyond any float32": replace(PLAIN, scores=SCORES.double() * 1e60),
 }
@@ -348,7 +475,11 @@ def test_awkward_data(name):
 def test_neither_user_order_nor_batches_matter(problem, cutoffs, data):
     base = problem.run(SPECS + COMPANY, cutoffs, batch_size=7)
     order = data.draw(st.permutations(range(len(problem.users))))
-    moved = replace(problem, scores=problem.scores[list(order)], users=tuple(problem.users[row] for row in order))
+    moved = replace(
+        problem,
+        scores=problem.scores[list(order)],
+        users=tuple(problem.users[row] for row in order),
+    )
     for batch_size in (1, 3):
         other = moved.run(SPECS + COMPANY, cutoffs, batch_size=batch_size)
         found = {entry.name: entry for entry in other.values}
@@ -362,7 +493,9 @@ def test_neither_user_order_nor_batches_matter(problem, cutoffs, data):
 
 
 def test_names_of_parameters_and_cells():
-    """Lists at 2: u0 2 1, u1 3 1, u2 1 2, x nothing. Labelled slots: F 2 1 1 2, M 1; Drama is two of three labelled items."""
+    """Lists at 2: u0 2 1, u1 3 1, u2 1 2, x nothing. Labelled slots: F 2 1 1 2, M 1; Drama is two
+    of three labelled items.
+    """
     asked = [("Gini", {"denominator": "N"}), ("Gini", {}), ("UserCoverageAtN", {"n": 2})]
     asked += [(metric, {}) for metric in ("BiasDisparityBR", "BiasDisparityBS", "REO")]
     result = PLAIN.run(asked, [2, 3])
@@ -372,12 +505,19 @@ def test_names_of_parameters_and_cells():
     assert result["BiasDisparityBR@2[M, Drama]"] == close(1 / (2 / 3))
     assert result["BiasDisparityBR@2[M, Noir]"] == 0
     # Train: u0 0 3 and u2 0 for F, y 1 for M; item 3 has no label
-    assert result["BiasDisparityBS[F, Drama]"] == result["BiasDisparityBS[M, Drama]"] == close(3 / 2)
+    assert (
+        result["BiasDisparityBS[F, Drama]"] == result["BiasDisparityBS[M, Drama]"] == close(3 / 2)
+    )
     # Relevant: u0 1 (hit) and 2 (hit), u1 0, x 1 and 3 (no label)
     assert result["REO@2[Drama]"] == close(1 / 3) and result["REO@2[Noir]"] == 1
     assert result["REO@2"] == close((1 / 3) / (2 / 3))
     # Lists with items 0 to 3: 0 3 2 1, ascending 0 1 2 3 times -3 -1 1 3 is 10; sum 6
-    assert result["Gini(denominator='N')@2"] == result["gini(denominator=N)@2"] == close(10 / (4 * 6))
+    assert (
+        result["Gini(denominator='N')@2"] == result["gini(denominator=N)@2"] == close(10 / (4 * 6))
+    )
     assert result["Gini(denominator='N-1')@2"] == result["Gini@2"] == close(10 / (3 * 6))
     assert result["UserCoverageAtN(n=2)@3"] == 3
-    assert "UserCoverageAtN(n=2)@3" in result.per_user.columns and "Gini@2" not in result.per_user.columns
+    assert (
+        "UserCoverageAtN(n=2)@3" in result.per_user.columns
+        and "Gini@2" not in result.per_user.columns
+    )

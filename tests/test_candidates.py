@@ -1,4 +1,6 @@
-"""Candidates: of each user, cold and warm items, listed ones. The dense evaluation of `-inf` everywhere else is the oracle."""
+"""Candidates: of each user, cold and warm items, listed ones. The dense evaluation of `-inf`
+everywhere else is the oracle.
+"""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,8 @@ from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
 
 RATINGS = ["MAE", "MSE", "RMSE"]
-# What is about the ranking of what is offered; a rating's error is that of the score, offered or not.
+# What is about the ranking of what is offered; a rating's error is that of the score, offered or
+# not.
 RANKED = [name for name in BUILT_IN if name not in RATINGS] + [
     "AUC(scope=pooled)",
     "SRecall(numerator=list)",
@@ -42,15 +45,26 @@ def same(one, other):
 
 def same_counts(one, other, *, but=("ratings_without_score",)):
     common = [name for name in other.counts if name in one.counts and name not in but]
-    assert {name: one.counts[name] for name in common} == {name: other.counts[name] for name in common}
+    assert {name: one.counts[name] for name in common} == {
+        name: other.counts[name] for name in common
+    }
 
 
 class World:
-    """Scores over a few users and items, with ties; candidates of some users; truth, also of a user who has no scores; train."""
+    """Scores over a few users and items, with ties; candidates of some users; truth, also of a user
+    who has no scores; train.
+    """
 
     def __init__(self, scores, truth, train, candidates):
         self.scores, self.truth, self.train, self.candidates = scores, truth, train, candidates
-        self.common = {"train": train, "metrics": RANKED, "top_k": [1, 3, 12], "per_user": True, **NAMES, **about(USERS, ITEMS)}
+        self.common = {
+            "train": train,
+            "metrics": RANKED,
+            "top_k": [1, 3, 12],
+            "per_user": True,
+            **NAMES,
+            **about(USERS, ITEMS),
+        }
 
     def without_others(self, offered):
         """The scores with `-inf` for whatever is not offered: `{user: items}`."""
@@ -66,18 +80,33 @@ class World:
 def worlds(draw, kind=torch.float64):
     score = st.sampled_from([-torch.inf, -1.5, 0.0, 0.25, 2.0])
     scores = torch.tensor(
-        draw(st.lists(st.lists(score, min_size=ITEMS, max_size=ITEMS), min_size=USERS, max_size=USERS)), dtype=kind
+        draw(
+            st.lists(
+                st.lists(score, min_size=ITEMS, max_size=ITEMS), min_size=USERS, max_size=USERS
+            )
+        ),
+        dtype=kind,
     )
     user, item = st.sampled_from([*NAMES["users"], "u8"]), st.sampled_from(NAMES["items"])
     rating = st.sampled_from([0.0, 1.0, 2.0, 5.0])
     truth = draw(st.dictionaries(user, st.dictionaries(item, rating, max_size=5)))
-    train = {name: sorted(row) for name, row in draw(st.dictionaries(user, st.sets(item, max_size=4))).items()}
-    candidates = {name: sorted(row) for name, row in draw(st.dictionaries(user, st.sets(item, max_size=8))).items()}
+    train = {
+        name: sorted(row)
+        for name, row in draw(st.dictionaries(user, st.sets(item, max_size=4))).items()
+    }
+    candidates = {
+        name: sorted(row)
+        for name, row in draw(st.dictionaries(user, st.sets(item, max_size=8))).items()
+    }
     return World(scores, truth, train, candidates)
 
 
 def relevant(row, threshold=None):
-    return [item for item, rating in row.items() if (rating > 0 if threshold is None else rating >= threshold)]
+    return [
+        item
+        for item, rating in row.items()
+        if (rating > 0 if threshold is None else rating >= threshold)
+    ]
 
 
 class Scorer:
@@ -103,7 +132,9 @@ class Scorer:
     st.sampled_from([1, 3, None]),
     st.sampled_from(["matrix", "array", "model", "scorer"]),
 )
-def test_candidates_are_the_dense_scores_without_the_others(world, ties, masked, strategy, threshold, batch_size, kind):
+def test_candidates_are_the_dense_scores_without_the_others(
+    world, ties, masked, strategy, threshold, batch_size, kind
+):
     common = {**world.common, "ties": ties, "mask_seen": masked, "relevance_threshold": threshold}
     scorer = Scorer(world)
     rows = {user: row for row, user in enumerate(NAMES["users"])}
@@ -113,9 +144,19 @@ def test_candidates_are_the_dense_scores_without_the_others(world, ties, masked,
         "model": lambda users: world.scores[[rows[user] for user in users]],
         "scorer": scorer,
     }[kind]
-    found = weft.evaluate(source, world.truth, candidates=world.candidates, strategy=strategy, batch_size=batch_size, **common)
+    found = weft.evaluate(
+        source,
+        world.truth,
+        candidates=world.candidates,
+        strategy=strategy,
+        batch_size=batch_size,
+        **common,
+    )
     offered = {
-        user: {*world.candidates.get(user, ()), *(relevant(world.truth.get(user, {}), threshold) if strategy == "sampled" else ())}
+        user: {
+            *world.candidates.get(user, ()),
+            *(relevant(world.truth.get(user, {}), threshold) if strategy == "sampled" else ()),
+        }
         for user in NAMES["users"]
     }
     expected = weft.evaluate(world.without_others(offered), world.truth, **common)
@@ -123,11 +164,19 @@ def test_candidates_are_the_dense_scores_without_the_others(world, ties, masked,
     same_counts(found, expected)
     seen = {user: set(world.train.get(user, ())) if masked else set() for user in NAMES["users"]}
     assert found.counts["candidates"] == sum(len(offered[user] - seen[user]) for user in offered)
-    assert found.counts["users_without_candidates"] == sum(not world.candidates.get(user) for user in offered)
-    # A scorer is asked once for each user, for the candidates and the cells of the truth, and for nobody else.
+    assert found.counts["users_without_candidates"] == sum(
+        not world.candidates.get(user) for user in offered
+    )
+    # A scorer is asked once for each user, for the candidates and the cells of the truth, and for
+    # nobody else.
     if kind == "scorer":
-        wanted = {user: (offered[user] - seen[user]) | world.truth.get(user, {}).keys() for user in offered}
-        assert sorted(scorer.asked) == sorted((user, frozenset(items)) for user, items in wanted.items() if items)
+        wanted = {
+            user: (offered[user] - seen[user]) | world.truth.get(user, {}).keys()
+            for user in offered
+        }
+        assert sorted(scorer.asked) == sorted(
+            (user, frozenset(items)) for user, items in wanted.items() if items
+        )
 
 
 @settings(max_examples=5, deadline=None)
@@ -135,21 +184,38 @@ def test_candidates_are_the_dense_scores_without_the_others(world, ties, masked,
 def test_ratings_are_judged_by_every_score(world, masked, how):
     """An error of a rating has nothing to do with what is offered."""
     common = {"train": world.train, "metrics": RATINGS, "mask_seen": masked, **NAMES}
-    how = {"given": {"candidates": world.candidates}, "sampled": {"strategy": "sampled"}, "cold": {"candidates": "cold"}}[how]
-    found, expected = weft.evaluate(world.scores, world.truth, **how, **common), weft.evaluate(world.scores, world.truth, **common)
+    how = {
+        "given": {"candidates": world.candidates},
+        "sampled": {"strategy": "sampled"},
+        "cold": {"candidates": "cold"},
+    }[how]
+    found, expected = (
+        weft.evaluate(world.scores, world.truth, **how, **common),
+        weft.evaluate(world.scores, world.truth, **common),
+    )
     same(found, expected)
     assert found.counts["ratings_without_score"] == expected.counts["ratings_without_score"]
 
 
 @settings(max_examples=6, deadline=None)
-@given(worlds(), st.sampled_from(TIE_RULES), st.booleans(), st.sampled_from(["cold", "warm"]), st.sampled_from([1, 3, None]))
+@given(
+    worlds(),
+    st.sampled_from(TIE_RULES),
+    st.booleans(),
+    st.sampled_from(["cold", "warm"]),
+    st.sampled_from([1, 3, None]),
+)
 def test_cold_and_warm_items(world, ties, masked, pool, batch_size):
     common = {**world.common, "ties": ties, "mask_seen": masked}
     before = world.scores.clone()
-    found = weft.evaluate(world.scores, world.truth, candidates=pool, batch_size=batch_size, **common)
+    found = weft.evaluate(
+        world.scores, world.truth, candidates=pool, batch_size=batch_size, **common
+    )
     warm = {item for row in world.train.values() for item in row}
     chosen = [item for item in NAMES["items"] if (item in warm) == (pool == "warm")]
-    expected = weft.evaluate(world.without_others(dict.fromkeys(NAMES["users"], chosen)), world.truth, **common)
+    expected = weft.evaluate(
+        world.without_others(dict.fromkeys(NAMES["users"], chosen)), world.truth, **common
+    )
     same(found, expected)
     same_counts(found, expected)
     assert torch.equal(world.scores, before) and found.counts["candidate_items"] == len(chosen)
@@ -166,18 +232,29 @@ def as_lists(world):
 @settings(max_examples=6, deadline=None)
 @given(worlds(), st.sampled_from(TIE_RULES), st.booleans(), st.sampled_from([2, None]))
 def test_listed_candidates_are_all_that_was_offered(world, ties, masked, batch_size):
-    common = {**world.common, "ties": ties, "mask_seen": masked, "metrics": [*BUILT_IN, "AUC(scope=pooled)"]}
+    common = {
+        **world.common,
+        "ties": ties,
+        "mask_seen": masked,
+        "metrics": [*BUILT_IN, "AUC(scope=pooled)"],
+    }
     expected = weft.evaluate(world.scores, world.truth, **common)
     del common["users"]
     common["user_groups"] = dict(zip(NAMES["users"], common["user_groups"]))
-    found = weft.evaluate(as_lists(world), world.truth, candidates="listed", batch_size=batch_size, **common)
+    found = weft.evaluate(
+        as_lists(world), world.truth, candidates="listed", batch_size=batch_size, **common
+    )
     same(found, expected)
     same_counts(found, expected, but=())
 
 
 @settings(max_examples=10, deadline=None)
 @given(
-    worlds(), st.sampled_from(TIE_RULES), st.booleans(), st.sampled_from(["given", "sampled", "cold"]), st.sampled_from([2, None])
+    worlds(),
+    st.sampled_from(TIE_RULES),
+    st.booleans(),
+    st.sampled_from(["given", "sampled", "cold"]),
+    st.sampled_from([2, None]),
 )
 def test_lists_close_up_over_what_is_no_candidate(world, ties, masked, how, batch_size):
     of_offered = {"AUC", "AUC(scope=pooled)", "GAUC", "LAUC", "PopRSP", "RSP"}
@@ -186,13 +263,22 @@ def test_lists_close_up_over_what_is_no_candidate(world, ties, masked, how, batc
     lists = as_lists(world)
     warm = {item for row in world.train.values() for item in row}
     if how == "cold":
-        offered = {user: {item for item in NAMES["items"] if item not in warm} for user in [*NAMES["users"], "u8"]}
+        offered = {
+            user: {item for item in NAMES["items"] if item not in warm}
+            for user in [*NAMES["users"], "u8"]
+        }
         asked = {"candidates": "cold"}
     else:
         offered = {user: set(world.candidates.get(user, ())) for user in [*NAMES["users"], "u8"]}
-        asked = {"candidates": world.candidates, "strategy": "sampled" if how == "sampled" else "full"}
+        asked = {
+            "candidates": world.candidates,
+            "strategy": "sampled" if how == "sampled" else "full",
+        }
         if how == "sampled":
-            offered = {user: row | set(relevant(world.truth.get(user, {}))) for user, row in offered.items()}
+            offered = {
+                user: row | set(relevant(world.truth.get(user, {})))
+                for user, row in offered.items()
+            }
     expected = weft.evaluate(world.without_others(offered), world.truth, **common)
     del common["users"]
     common["user_groups"] = dict(zip(NAMES["users"], common["user_groups"]))
@@ -200,29 +286,47 @@ def test_lists_close_up_over_what_is_no_candidate(world, ties, masked, how, batc
     same(found, expected)
     # What could have been recommended is the candidates, listed or not.
     common |= {"metrics": ["LAUC", "RSP"], "top_k": [3]}
-    found = weft.evaluate(lists, world.truth, batch_size=batch_size, **{**common, "ties": "index"}, **asked)
+    found = weft.evaluate(
+        lists, world.truth, batch_size=batch_size, **{**common, "ties": "index"}, **asked
+    )
     seen = {user: set(world.train.get(user, ())) if masked else set() for user in offered}
     values, slots = [], {}
     clusters = dict(zip(NAMES["items"], common["item_clusters"]))
     everyone = [*NAMES["users"], *(["u8"] if "u8" in world.truth else [])]
     for user in everyone:
         can = offered[user] - seen[user]
-        ranked = sorted((item for item in lists.get(user, {}) if item in can), key=lambda item: (-lists[user][item], item))
+        ranked = sorted(
+            (item for item in lists.get(user, {}) if item in can),
+            key=lambda item: (-lists[user][item], item),
+        )
         wanted = relevant(world.truth.get(user, {}))
         for item in can:
             slots.setdefault(clusters[item], [0, 0])[1] += 1
             slots[clusters[item]][0] += item in ranked[:3]
         if wanted:
-            grades = tuple(world.truth[user][item] if item in wanted else 0.0 for item in ranked[:3])
-            values.append(lauc(RankedList(grades, tuple(world.truth[user][item] for item in wanted), len(can - set(wanted)), 3)))
+            grades = tuple(
+                world.truth[user][item] if item in wanted else 0.0 for item in ranked[:3]
+            )
+            values.append(
+                lauc(
+                    RankedList(
+                        grades,
+                        tuple(world.truth[user][item] for item in wanted),
+                        len(can - set(wanted)),
+                        3,
+                    )
+                )
+            )
     values = [value for value in values if not np.isnan(value)]
-    assert found["LAUC@3"] == pytest.approx(np.mean(values) if values else np.nan, abs=1e-12, nan_ok=True)
+    assert found["LAUC@3"] == pytest.approx(
+        np.mean(values) if values else np.nan, abs=1e-12, nan_ok=True
+    )
     rates = [listed / number for label, (listed, number) in slots.items() if label is not None]
     fair = np.std(rates) / np.mean(rates) if len(rates) > 1 and sum(rates) else np.nan
     assert found["RSP@3"] == pytest.approx(fair, abs=1e-12, nan_ok=True)
 
 
-# ---------------------------------------------------------------------------------------------------------- forms and notes
+# --------------------------------------------------------------------------------------------------
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.4, 0.6], [0.7, 0.6, 0.5, 0.4]])
 TRUTH = {0: {2: 1}, 1: {0: 1, 3: 1}, 2: {1: 1}}
@@ -230,17 +334,28 @@ GIVEN = {0: [1, 2], 1: [3, 1]}
 
 
 def of(source=SCORES, truth=TRUTH, **settings):
-    return weft.evaluate(source, truth, **{"metrics": ["MRR", "Recall"], "top_k": [1, 2], **settings})
+    return weft.evaluate(
+        source, truth, **{"metrics": ["MRR", "Recall"], "top_k": [1, 2], **settings}
+    )
 
 
 def test_candidates_by_hand():
     result = of(candidates=GIVEN)
     # 0: item 2 before 1; 1: item 1 before 3, and item 0 was not offered; 2 is offered nothing.
-    assert result["MRR@2"] == pytest.approx((1 + 1 / 2 + 0) / 3) and result["Recall@2"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert result["MRR@2"] == pytest.approx((1 + 1 / 2 + 0) / 3) and result[
+        "Recall@2"
+    ] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert result.counts["relevant_not_offered"] == 2 and result.counts["candidates"] == 4
-    assert result.counts["users_without_candidates"] == 1 and result.settings["candidates"] == "given"
-    assert any("1 users have no candidates and are offered nothing" in note for note in result.notes)
-    assert any("2 of 4 relevant items were not offered (not among the candidates" in note for note in result.notes)
+    assert (
+        result.counts["users_without_candidates"] == 1 and result.settings["candidates"] == "given"
+    )
+    assert any(
+        "1 users have no candidates and are offered nothing" in note for note in result.notes
+    )
+    assert any(
+        "2 of 4 relevant items were not offered (not among the candidates" in note
+        for note in result.notes
+    )
     sampled = of(candidates=GIVEN, strategy="sampled")  # the relevant items join
     assert sampled.counts["candidates"] == 4 + 2 and sampled.counts["relevant_not_offered"] == 0
     assert sampled["MRR@2"] == pytest.approx((1 + 1 / 2 + 1) / 3)
@@ -248,19 +363,35 @@ def test_candidates_by_hand():
 
 def test_every_form_of_candidates(tmp_path):
     rows = [(user, item) for user, items in GIVEN.items() for item in items]
-    frame = pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row").with_columns(score=pl.lit(None, dtype=pl.Float64))
+    frame = pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row").with_columns(
+        score=pl.lit(None, dtype=pl.Float64)
+    )
     frame.write_csv(tmp_path / "candidates.csv")
     matrix = np.zeros((3, 4))
     for user, item in rows:
         matrix[user, item] = 1
     expected = of(candidates=GIVEN)
     path = tmp_path / "candidates.csv"
-    forms = [frame, pd.DataFrame(rows, columns=["user", "item"]), matrix, str(path), path, weft.File(path), frame.lazy()]
+    forms = [
+        frame,
+        pd.DataFrame(rows, columns=["user", "item"]),
+        matrix,
+        str(path),
+        path,
+        weft.File(path),
+        frame.lazy(),
+    ]
     for form in [*forms, {user: dict.fromkeys(items, -3.0) for user, items in GIVEN.items()}]:
         found = of(candidates=form)
         same(found, expected)
-        assert found.provenance["fingerprint"]["candidates"] == expected.provenance["fingerprint"]["candidates"]
-    assert of(candidates={0: [1, 3]}).provenance["fingerprint"]["candidates"] != expected.provenance["fingerprint"]["candidates"]
+        assert (
+            found.provenance["fingerprint"]["candidates"]
+            == expected.provenance["fingerprint"]["candidates"]
+        )
+    assert (
+        of(candidates={0: [1, 3]}).provenance["fingerprint"]["candidates"]
+        != expected.provenance["fingerprint"]["candidates"]
+    )
 
 
 def test_rows_that_are_not_read_are_told():
@@ -272,7 +403,11 @@ def test_rows_that_are_not_read_are_told():
 
 
 def test_nobody_is_offered_anything():
-    for how in ({"candidates": {}}, {"candidates": "cold", "train": {0: [0, 1, 2, 3]}}, {"candidates": {0: []}}):
+    for how in (
+        {"candidates": {}},
+        {"candidates": "cold", "train": {0: [0, 1, 2, 3]}},
+        {"candidates": {0: []}},
+    ):
         result = of(metrics=["MRR@2", "AUC", "GAUC", "LAUC@2", "ItemCoverage@2"], top_k=None, **how)
         assert result["MRR@2"] == 0 and result["ItemCoverage@2"] == 0
         assert np.isnan([result["AUC"], result["GAUC"], result["LAUC@2"]]).all()
@@ -285,7 +420,10 @@ def test_narrow_scores(kind):
     for user, items in GIVEN.items():
         offered[user, items] = scores[user, items]
     metrics = ["AUC", "nDCG@2", "UserCoverage@2"]
-    same(of(scores, candidates=GIVEN, metrics=metrics, top_k=None), of(offered, metrics=metrics, top_k=None))
+    same(
+        of(scores, candidates=GIVEN, metrics=metrics, top_k=None),
+        of(offered, metrics=metrics, top_k=None),
+    )
 
 
 def test_what_ran_on_candidates_is_named():
@@ -294,10 +432,28 @@ def test_what_ran_on_candidates_is_named():
     about_items = about(3, 4)
     result = of(candidates=GIVEN, metrics=names, train={0: [0]}, **about_items)
     (note,) = [note for note in result.notes if "ran on candidates" in note]
-    named = set(note.partition(" look at")[0].replace("), ", ")|").replace("e, F1", "e|F1").replace(", ", "|").split("|"))
-    assert {"ItemCoverage", "Gini", "ShannonEntropy", "RSP", "PopRSP", "ARP", "BiasDisparityBR", "EPC(relevance=none)"} <= named
+    named = set(
+        note.partition(" look at")[0]
+        .replace("), ", ")|")
+        .replace("e, F1", "e|F1")
+        .replace(", ", "|")
+        .split("|")
+    )
+    assert {
+        "ItemCoverage",
+        "Gini",
+        "ShannonEntropy",
+        "RSP",
+        "PopRSP",
+        "ARP",
+        "BiasDisparityBR",
+        "EPC(relevance=none)",
+    } <= named
     assert not named & {"nDCG", "AUC", "EPC", "BiasDisparityBS", "UserMADRanking", "REO", "MAE"}
-    assert not any("ran on candidates" in note for note in of(metrics=names, train={0: [0]}, **about_items).notes)
+    assert not any(
+        "ran on candidates" in note
+        for note in of(metrics=names, train={0: [0]}, **about_items).notes
+    )
     cold = of(candidates="cold", train={0: [0]}, metrics="Gini")
     assert "Gini looks at which items are listed, and ran on candidates: cold items" in cold.notes
 
@@ -316,10 +472,13 @@ def test_an_authors_metric_sees_the_candidates():
         def compute(self):
             return self.seen
 
-    assert of(candidates=GIVEN, metrics=[Offered(k=1)], top_k=None, batch_size=3)["Offered@1"] == 4 + 400
+    assert (
+        of(candidates=GIVEN, metrics=[Offered(k=1)], top_k=None, batch_size=3)["Offered@1"]
+        == 4 + 400
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------ models
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_model_is_asked_for_candidates_by_id():
@@ -336,7 +495,8 @@ def test_a_model_is_asked_for_candidates_by_id():
     given = {user + 10: [item * 5 for item in items] for user, items in GIVEN.items()}
     result = of(Module(), truth, candidates=given, **ids)
     assert result["MRR@2"] == of(candidates=GIVEN)["MRR@2"]
-    # The user without candidates is asked for the cell of the truth; short rows are filled up with an item of their own.
+    # The user without candidates is asked for the cell of the truth; short rows are filled up with
+    # an item of their own.
     assert asked == [([10, 11, 12], [[5, 10, 5], [0, 5, 15], [5, 5, 5]])]
     asked.clear()
     assert of(Module(), truth, **ids)["MRR@2"] == of()["MRR@2"] and asked == [([10, 11, 12], None)]
@@ -349,14 +509,20 @@ def test_a_model_that_must_be_told_the_items():
 
     assert of(Pairs(), items=range(4))["MRR@2"] == of()["MRR@2"]
     assert of(Pairs(), items=range(4), candidates=GIVEN)["MRR@2"] == of(candidates=GIVEN)["MRR@2"]
-    assert of(Pairs(), train=np.eye(3, 4))["MRR@2"] == of(train=np.eye(3, 4))["MRR@2"]  # train tells how many there are
+    assert (
+        of(Pairs(), train=np.eye(3, 4))["MRR@2"] == of(train=np.eye(3, 4))["MRR@2"]
+    )  # train tells how many there are
     with pytest.raises(InputError, match=r"has to be told the items; give their ids as items="):
         of(Pairs())
 
 
 def test_parameters_that_are_no_items():
     rows = lambda users: SCORES[users]  # noqa: E731
-    for model in (lambda items: rows(items), lambda users, *items: rows(users), lambda users, **items: rows(users)):
+    for model in (
+        lambda items: rows(items),
+        lambda users, *items: rows(users),
+        lambda users, **items: rows(users),
+    ):
         assert of(model, candidates=GIVEN)["MRR@2"] == of(candidates=GIVEN)["MRR@2"]
 
     def by_place(users, items=None, /):
@@ -367,7 +533,8 @@ def test_parameters_that_are_no_items():
 
 def test_wrong_answers():
     with pytest.raises(
-        InputError, match=r"asked for 3 items of each of 3 users, .* answered with shape \[3, 4\]; expected \[3, 3\]"
+        InputError,
+        match=r"asked for 3 items of each of 3 users, .* answered with shape \[3, 4\]; expected \[3, 3\]",
     ):
         of(lambda users, items: SCORES, items=range(4), candidates=GIVEN)
     with pytest.raises(InputError, match="answered with 4 columns, but there are 5 items"):
@@ -388,23 +555,36 @@ def test_factors_score_pairs(num_items):
     biases = {"user_biases": torch.arange(30.0), "item_biases": torch.arange(num_items) % 3}
     source = weft.Factors(users, items, **biases)
     rows, columns = torch.tensor([3, 0, 29]), torch.randint(0, num_items, (3, 8), generator=made)
-    assert torch.equal(source.scores_of(rows, None, columns, None), source.scores(0, 30, None)[rows].gather(1, columns))
+    assert torch.equal(
+        source.scores_of(rows, None, columns, None),
+        source.scores(0, 30, None)[rows].gather(1, columns),
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- batch by batch
+# --------------------------------------------------------------------------------------------------
 
 
 def test_an_evaluator_takes_candidates():
-    scores, made = torch.rand(12, 20, generator=torch.Generator().manual_seed(2)), np.random.default_rng(2)
+    scores, made = (
+        torch.rand(12, 20, generator=torch.Generator().manual_seed(2)),
+        np.random.default_rng(2),
+    )
     candidates = [made.permutation(20)[: 4 + user % 5].tolist() for user in range(12)]
     truth = [made.permutation(20)[: user % 4].tolist() for user in range(12)]
     train = np.zeros((12, 20))
     train[np.arange(12), made.integers(0, 20, 12)] = 1
-    items = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in candidates], batch_first=True, padding_value=-1)
-    preds = torch.where(items >= 0, scores.gather(1, items.clamp(min=0)), torch.nan)  # what stands in padding is nothing
+    items = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(row) for row in candidates], batch_first=True, padding_value=-1
+    )
+    preds = torch.where(
+        items >= 0, scores.gather(1, items.clamp(min=0)), torch.nan
+    )  # what stands in padding is nothing
     settings = {"metrics": RANKED, "top_k": [1, 5], "train": train, **about(12, 20)}
     expected = weft.evaluate(
-        scores, {user: dict.fromkeys(row, 1) for user, row in enumerate(truth)}, candidates=dict(enumerate(candidates)), **settings
+        scores,
+        {user: dict.fromkeys(row, 1) for user, row in enumerate(truth)},
+        candidates=dict(enumerate(candidates)),
+        **settings,
     )
     dense = torch.zeros(12, 20)
     for user, row in enumerate(truth):
@@ -413,16 +593,24 @@ def test_an_evaluator_takes_candidates():
         evaluator = weft.Evaluator(num_users=12, num_items=20, **settings)
         for start in (0, 5):
             some = slice(start, 5 if start == 0 else 12)
-            part = target.to_dense()[some].to_sparse() if getattr(target, "is_sparse", False) else target[some]
+            part = (
+                target.to_dense()[some].to_sparse()
+                if getattr(target, "is_sparse", False)
+                else target[some]
+            )
             evaluator.update(preds[some], part, torch.arange(12)[some], items=items[some])
         same(evaluator.compute(), expected)
     aligned = torch.where(items >= 0, dense.gather(1, items.clamp(min=0)), 0)
     evaluator = weft.Evaluator(["nDCG@5"], num_items=20)
     evaluator.update(preds, aligned, items=items)
-    within = {user: [item for item in row if item in candidates[user]] for user, row in enumerate(truth)}
+    within = {
+        user: [item for item in row if item in candidates[user]] for user, row in enumerate(truth)
+    }
     assert (
         evaluator.compute()["nDCG@5"]
-        == weft.evaluate(scores, within, candidates=dict(enumerate(candidates)), metrics="nDCG@5")["nDCG@5"]
+        == weft.evaluate(scores, within, candidates=dict(enumerate(candidates)), metrics="nDCG@5")[
+            "nDCG@5"
+        ]
     )
 
 
@@ -447,7 +635,7 @@ def test_an_evaluator_refuses_wrong_candidates():
     assert evaluator.compute().counts["users"] == 0
 
 
-# ----------------------------------------------------------------------------------------------------------------- refused
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -458,18 +646,58 @@ def test_an_evaluator_refuses_wrong_candidates():
         ({"candidates": None}, SettingError, "candidates=None is not known"),
         ({"candidates": "nowhere.csv"}, InputError, "nowhere.csv"),
         ({"candidates": 3}, InputError, "candidates is a int; expected a path"),
-        ({"candidates": {0: [9]}}, InputError, "candidates has items that are not in the catalogue of 4 items"),
+        (
+            {"candidates": {0: [9]}},
+            InputError,
+            "candidates has items that are not in the catalogue of 4 items",
+        ),
         ({"candidates": {"0": [1]}}, InputError, "candidates has strings .* as user ids"),
-        ({"candidates": "listed"}, SettingError, "candidates='listed' is about recommendation lists"),
-        ({"num_negatives": 9}, SettingError, "num_negatives=9 is about sampled negatives, but strategy='full'"),
-        ({"negative_sampling": "uniform"}, SettingError, "negative_sampling='uniform' is about sampled negatives"),
+        (
+            {"candidates": "listed"},
+            SettingError,
+            "candidates='listed' is about recommendation lists",
+        ),
+        (
+            {"num_negatives": 9},
+            SettingError,
+            "num_negatives=9 is about sampled negatives, but strategy='full'",
+        ),
+        (
+            {"negative_sampling": "uniform"},
+            SettingError,
+            "negative_sampling='uniform' is about sampled negatives",
+        ),
         ({"neg_alpha": 0.5}, SettingError, "neg_alpha=0.5 is about sampled negatives"),
-        ({"candidates": GIVEN, "strategy": "sampled", "num_negatives": 9}, SettingError, "but candidates= gives them"),
-        ({"strategy": "smapled"}, SettingError, "strategy='smapled' is not known.*Did you mean 'sampled'"),
-        ({"strategy": "sampled", "num_negatives": 0}, SettingError, "num_negatives=0; it must be a whole number from 1 up"),
-        ({"strategy": "sampled", "negative_sampling": "popular"}, SettingError, "Did you mean 'popularity'"),
-        ({"strategy": "sampled", "negative_sampling": "popularity"}, MissingInput, "needs train=, whose interactions are counted"),
-        ({"strategy": "sampled", "neg_alpha": 1}, SettingError, "neg_alpha=1 is about negative_sampling='popularity'"),
+        (
+            {"candidates": GIVEN, "strategy": "sampled", "num_negatives": 9},
+            SettingError,
+            "but candidates= gives them",
+        ),
+        (
+            {"strategy": "smapled"},
+            SettingError,
+            "strategy='smapled' is not known.*Did you mean 'sampled'",
+        ),
+        (
+            {"strategy": "sampled", "num_negatives": 0},
+            SettingError,
+            "num_negatives=0; it must be a whole number from 1 up",
+        ),
+        (
+            {"strategy": "sampled", "negative_sampling": "popular"},
+            SettingError,
+            "Did you mean 'popularity'",
+        ),
+        (
+            {"strategy": "sampled", "negative_sampling": "popularity"},
+            MissingInput,
+            "needs train=, whose interactions are counted",
+        ),
+        (
+            {"strategy": "sampled", "neg_alpha": 1},
+            SettingError,
+            "neg_alpha=1 is about negative_sampling='popularity'",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(settings, error, message):
@@ -491,14 +719,18 @@ def test_what_lists_refuse():
 
 def test_listed_items_in_a_given_order():
     """Ranks rule over scores: AUC goes by the order that was given."""
-    frame = pl.DataFrame({"user": [0] * 4, "item": [0, 1, 2, 3], "rank": [1, 2, 3, 4], "score": [1.0, 1.0, 2.0, 1.0]})
+    frame = pl.DataFrame(
+        {"user": [0] * 4, "item": [0, 1, 2, 3], "rank": [1, 2, 3, 4], "score": [1.0, 1.0, 2.0, 1.0]}
+    )
     result = of(frame, {0: [1]}, candidates="listed", metrics=["AUC", "GAUC"], top_k=None)
     assert result["AUC"] == result["GAUC"] == pytest.approx(2 / 3)
 
 
 def test_candidates_extend_the_catalogue_that_lists_leave_open():
     lists = {"a": {"x": 2.0, "y": 1.0}}
-    result = of(lists, {"a": ["y"]}, candidates={"a": ["y", "z"]}, metrics=["MRR@1", "LAUC@1"], top_k=None)
+    result = of(
+        lists, {"a": ["y"]}, candidates={"a": ["y", "z"]}, metrics=["MRR@1", "LAUC@1"], top_k=None
+    )
     assert result.counts["items"] == 3 and result["MRR@1"] == 1 and result["LAUC@1"] == 1
     assert result.counts["candidates_not_listed"] == 1
     assert any("1 of 2 candidates are in no list" in note for note in result.notes)

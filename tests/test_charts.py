@@ -1,4 +1,6 @@
-"""Charts: what they show is what was measured, whatever the names; they look alike, stay small and draw without a browser."""
+"""Charts: what they show is what was measured, whatever the names; they look alike, stay small and
+draw without a browser.
+"""
 
 import itertools
 import json
@@ -39,10 +41,24 @@ from weft.report.context import Subject
 
 USERS = 60
 CUTOFFS = (1, 5, 10, 20)
-STRANGE = ["<script>alert(1)</script>", 'a.b["c"]\\d', "", "naïve – 推荐 ".ljust(300, "x"), "datum.x + 1", "</svg>&amp;"]
+STRANGE = [
+    "<script>alert(1)</script>",
+    'a.b["c"]\\d',
+    "",
+    "naïve – 推荐 ".ljust(300, "x"),
+    "datum.x + 1",
+    "</svg>&amp;",
+]
 
 
-def result(name: str, seed: int, *, bare: bool = False, metrics: tuple[str, ...] = ("nDCG",), groups=("F", "M")) -> Result:
+def result(
+    name: str,
+    seed: int,
+    *,
+    bare: bool = False,
+    metrics: tuple[str, ...] = ("nDCG",),
+    groups=("F", "M"),
+) -> Result:
     """A model by hand; `bare` has values without intervals, and nothing else."""
     random = np.random.default_rng(seed)
     users = [f"u{number}" for number in range(USERS)]
@@ -50,15 +66,29 @@ def result(name: str, seed: int, *, bare: bool = False, metrics: tuple[str, ...]
     values = []
     for k in CUTOFFS:
         for metric in metrics:
-            scores = (random.random(USERS) * (0.4 + 0.1 * seed) * (random.random(USERS) < 0.7)).round(3)
+            scores = (
+                random.random(USERS) * (0.4 + 0.1 * seed) * (random.random(USERS) < 0.7)
+            ).round(3)
             per_user = per_user.with_columns(pl.Series(f"{metric}@{k}", scores))
             error = math.nan if bare else float(scores.std(ddof=1) / math.sqrt(USERS))
             values.append(MetricValue(metric, k, float(scores.mean()), error, USERS, True))
-        values.append(MetricValue("ARP", k, 100.0 + 10 * seed + k, math.nan if bare else 1.0, USERS, False))
+        values.append(
+            MetricValue("ARP", k, 100.0 + 10 * seed + k, math.nan if bare else 1.0, USERS, False)
+        )
         values.append(MetricValue("Gini", k, 0.9 - 0.01 * seed, higher_is_better=False))
-        cells = {(group, cluster): random.random() - 0.4 for group in groups for cluster in ("Drama", "Comedy")}
-        values += [MetricValue("BiasDisparityBD", k, cell, target=0.0, cell=labels) for labels, cell in cells.items()]
-        values += [MetricValue("BiasDisparityBR", k, 1 + cell, target=1.0, cell=labels) for labels, cell in cells.items()]
+        cells = {
+            (group, cluster): random.random() - 0.4
+            for group in groups
+            for cluster in ("Drama", "Comedy")
+        }
+        values += [
+            MetricValue("BiasDisparityBD", k, cell, target=0.0, cell=labels)
+            for labels, cell in cells.items()
+        ]
+        values += [
+            MetricValue("BiasDisparityBR", k, 1 + cell, target=1.0, cell=labels)
+            for labels, cell in cells.items()
+        ]
     if bare:
         return Result(tuple(value for value in values if not value.cell), name)
     slices = [
@@ -68,7 +98,11 @@ def result(name: str, seed: int, *, bare: bool = False, metrics: tuple[str, ...]
     ]
     curve = np.linspace(0, 1, 201)
     exposure = [(k, float(x), float(x ** (3 + seed))) for k in CUTOFFS for x in curve]
-    popular = [(k, 2**n, 2 ** (n + 1) - 1, 64 >> n, 40 + n, (n + seed) * 9) for k in CUTOFFS for n in range(6)]
+    popular = [
+        (k, 2**n, 2 ** (n + 1) - 1, 64 >> n, 40 + n, (n + seed) * 9)
+        for k in CUTOFFS
+        for n in range(6)
+    ]
     labels = {
         "user": users,
         "activity": [n % 40 for n in range(USERS)],
@@ -82,7 +116,9 @@ def result(name: str, seed: int, *, bare: bool = False, metrics: tuple[str, ...]
         slices=pl.DataFrame(slices, schema=schema_of("slices"), orient="row"),
         exposure=pl.DataFrame(exposure, schema=schema_of("exposure"), orient="row"),
         popularity=pl.DataFrame(popular, schema=schema_of("popularity"), orient="row"),
-        user_labels=pl.DataFrame(labels | {"slices[age]": ["young" if n < 20 else "old" for n in range(USERS)]}),
+        user_labels=pl.DataFrame(
+            labels | {"slices[age]": ["young" if n < 20 else "old" for n in range(USERS)]}
+        ),
     )
 
 
@@ -106,7 +142,9 @@ def spec(subject: Subject, kind: str) -> dict:
 def everything(node, key: str) -> list:
     """All values of this key, anywhere."""
     if isinstance(node, dict):
-        return [value for name, value in node.items() if name == key] + [x for one in node.values() for x in everything(one, key)]
+        return [value for name, value in node.items() if name == key] + [
+            x for one in node.values() for x in everything(one, key)
+        ]
     return [x for one in node for x in everything(one, key)] if isinstance(node, list) else []
 
 
@@ -116,11 +154,20 @@ def drawn(chart: dict) -> ElementTree.Element:
 
 def marks(svg: ElementTree.Element) -> int:
     """How many shapes stand for data."""
-    groups = [node for node in svg.iter() if re.match(r"mark-(symbol|rect|line|area|rule) role-mark", node.get("class", ""))]
-    return sum(1 for group in groups for node in group if (node.get("d") or node.get("x2") or node.get("y2")))
+    groups = [
+        node
+        for node in svg.iter()
+        if re.match(r"mark-(symbol|rect|line|area|rule) role-mark", node.get("class", ""))
+    ]
+    return sum(
+        1
+        for group in groups
+        for node in group
+        if (node.get("d") or node.get("x2") or node.get("y2"))
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------- looks
+# --------------------------------------------------------------------------------------------------
 
 
 def channels(colour: str) -> np.ndarray:
@@ -138,19 +185,34 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-# Complete colour blindness of each kind as matrices of linear light (Machado, Oliveira and Fernandes 2009).
+# Complete colour blindness of each kind as matrices of linear light (Machado, Oliveira and
+# Fernandes 2009).
 EYES = {
     "normal": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 
 
 def seen(colour: str, eye: str) -> np.ndarray:
     """A colour in CIELAB, where distances are about what eyes tell apart."""
     light = np.clip(np.array(EYES[eye]) @ channels(colour), 0, 1)
-    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
     xyz = to_xyz @ light / [0.9505, 1.0, 1.089]
     f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
@@ -171,10 +233,16 @@ def test_colours_are_seen_on_white_and_on_dark(colour):
 
 @pytest.mark.parametrize(
     ("light", "dark", "limit"),
-    [(*SEQUENTIAL, SEQUENTIAL_DARK), (DIVERGING[1], DIVERGING[0], DIVERGING_DARK), (DIVERGING[1], DIVERGING[2], DIVERGING_DARK)],
+    [
+        (*SEQUENTIAL, SEQUENTIAL_DARK),
+        (DIVERGING[1], DIVERGING[0], DIVERGING_DARK),
+        (DIVERGING[1], DIVERGING[2], DIVERGING_DARK),
+    ],
 )
 def test_letters_are_read_on_every_cell(light, dark, limit):
-    ends = [np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) for colour in (light, dark)]
+    ends = [
+        np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) for colour in (light, dark)
+    ]
     for shade in np.linspace(0, 1, 101):
         cell = "#" + "".join(f"{round(part):02x}" for part in ends[0] + shade * (ends[1] - ends[0]))
         assert contrast(cell, ON_DARK if shade > limit else ON_LIGHT) >= 3.5, shade
@@ -189,7 +257,11 @@ def test_colours_stay_with_a_model_in_all_charts(report):
     assert list(wanted.values()) == list(COLOURS[:3])
     for one in report:
         for scale in everything(one.chart.to_dict(), "scale"):
-            if isinstance(scale, dict) and str(scale.get("range", [""])[0]).startswith("#") and "als" in scale.get("domain", ()):
+            if (
+                isinstance(scale, dict)
+                and str(scale.get("range", [""])[0]).startswith("#")
+                and "als" in scale.get("domain", ())
+            ):
                 painted = dict(zip(scale["domain"], scale["range"]))
                 assert {model: painted[model] for model in wanted} == wanted, one.kind
 
@@ -206,7 +278,9 @@ def test_of_many_models_the_best_have_colours():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_labels_do_not_overlap_and_keep_their_order(places):
     found = spread(places, 0.0, 1.0, 300)
-    ordered = [place for _, place in sorted(zip(places, found), key=lambda pair: (pair[0], pair[1]))]
+    ordered = [
+        place for _, place in sorted(zip(places, found), key=lambda pair: (pair[0], pair[1]))
+    ]
     extent = max(1.0, *found) - min(0.0, *found)
     assert all(b - a >= LINE / 300 * extent * 0.99 for a, b in pairwise(ordered))
 
@@ -217,26 +291,44 @@ def test_labels_that_have_room_stay():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.2291, "0.229"), (364.28, "364.3"), (1700.0, "1,700"), (0.00012345, "0.00012"), (math.nan, "undefined"), (0.0, "0.000")],
+    [
+        (0.2291, "0.229"),
+        (364.28, "364.3"),
+        (1700.0, "1,700"),
+        (0.00012345, "0.00012"),
+        (math.nan, "undefined"),
+        (0.0, "0.000"),
+    ],
 )
 def test_numbers_in_sentences(value, text):
     assert number(value) == text
 
 
 def test_shares_in_sentences():
-    assert [percent(part, 1000) for part in (0, 4, 412, 999, 1000)] == ["0 %", "0.4 %", "41 %", "99.9 %", "100 %"]
+    assert [percent(part, 1000) for part in (0, 4, 412, 999, 1000)] == [
+        "0 %",
+        "0.4 %",
+        "41 %",
+        "99.9 %",
+        "100 %",
+    ]
 
 
-# ---------------------------------------------------------------------------------------------------------------- drawing
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_choice_has_its_words(report):
     assert sum(len(one.texts) > 1 for one in report) > 6
     for one in report:
         bound = [
-            parameter["bind"]["options"] for parameter in one.chart.to_dict(validate=False).get("params", ()) if "bind" in parameter
+            parameter["bind"]["options"]
+            for parameter in one.chart.to_dict(validate=False).get("params", ())
+            if "bind" in parameter
         ]
-        assert set(one.texts) == set(itertools.product(*bound)) and one.texts[tuple(options[0] for options in bound)] == one.text
+        assert (
+            set(one.texts) == set(itertools.product(*bound))
+            and one.texts[tuple(options[0] for options in bound)] == one.text
+        )
         assert len(set(one.texts.values())) == len(one.texts)
         for chosen, text in one.texts.items():
             for name in chosen:
@@ -258,23 +350,39 @@ def test_names_are_only_names(kind):
     svg = drawn(chart)  # is XML, so that nothing broke out
     assert marks(svg) > 2
     assert not [node for node in svg.iter() if node.tag.endswith("script")]
-    code = [text for key in ("filter", "calculate", "expr", "test", "labelExpr") for text in everything(chart, key)]
+    code = [
+        text
+        for key in ("filter", "calculate", "expr", "test", "labelExpr")
+        for text in everything(chart, key)
+    ]
     code += [field for field in everything(chart, "field") if isinstance(field, str)]
     assert code
     for name in (*STRANGE, '<b>"F"</b>', "a.b[0]\\"):
         assert not name or not any(name in text for text in code if isinstance(text, str))
-    assert all(re.fullmatch(r"\w+", field) for field in everything(chart, "field") if isinstance(field, str))
+    assert all(
+        re.fullmatch(r"\w+", field)
+        for field in everything(chart, "field")
+        if isinstance(field, str)
+    )
     assert not everything(chart, "url") and not everything(chart, "signal")
 
 
 def test_blank_names_are_seen():
-    texts = "".join(node.text or "" for node in drawn(figure(subject_of("", " "), "values").chart.to_dict()).iter())
+    texts = "".join(
+        node.text or ""
+        for node in drawn(figure(subject_of("", " "), "values").chart.to_dict()).iter()
+    )
     assert "''" in texts and "' '" in texts
 
 
 @pytest.mark.parametrize(
     ("kind", "suffix", "start"),
-    [("cutoffs", "svg", b"<svg"), ("cutoffs", "png", b"\x89PNG"), ("cutoffs", "pdf", b"%PDF"), ("differences", "pdf", b"%PDF")],
+    [
+        ("cutoffs", "svg", b"<svg"),
+        ("cutoffs", "png", b"\x89PNG"),
+        ("cutoffs", "pdf", b"%PDF"),
+        ("differences", "pdf", b"%PDF"),
+    ],
 )
 def test_charts_are_saved_without_a_browser(tmp_path, kind, suffix, start):
     comparison = weft.compare(list(THREE.results.values()))
@@ -294,8 +402,13 @@ def test_a_chart_has_its_size_and_its_text():
 def test_one_chart_has_no_select_and_a_report_has(report):
     for kind in ("cutoffs", "differences", "bias"):
         assert "params" not in figure(THREE, kind).chart.to_dict()
-    bound = {one.kind: [p["bind"]["options"] for p in one.chart.to_dict().get("params", ())] for one in report}
-    assert bound["cutoffs"] == [["nDCG (higher is better)", "ARP (lower is better)", "Gini (lower is better)"]]
+    bound = {
+        one.kind: [p["bind"]["options"] for p in one.chart.to_dict().get("params", ())]
+        for one in report
+    }
+    assert bound["cutoffs"] == [
+        ["nDCG (higher is better)", "ARP (lower is better)", "Gini (lower is better)"]
+    ]
     assert bound["tradeoff"] == [["Gini@10 (lower is better)", "ARP@10 (lower is better)"]]
     assert bound["differences"][0] == ["knn against pop", "knn against als", "pop against als"]
     assert bound["exposure"] == [["k = 10", "k = 1", "k = 5", "k = 20"]]
@@ -306,7 +419,10 @@ def test_thirty_models_and_forty_metrics_stay_small():
     subject = subject_of(*(f"a model with number {seed}" for seed in range(30)), metrics=metrics)
     found = figures(subject)
     assert [one.kind for one in found] == list(KINDS)
-    sizes = {one.kind: len(json.dumps(one.chart.to_dict(validate=False), separators=(",", ":"))) for one in found}
+    sizes = {
+        one.kind: len(json.dumps(one.chart.to_dict(validate=False), separators=(",", ":")))
+        for one in found
+    }
     assert sum(sizes.values()) < 700_000, sizes
 
 
@@ -319,18 +435,26 @@ def test_the_extra_is_asked_for_where_it_is_missing():
         except ImportError as error:
             print(type(error).__name__, error)
     """
-    out = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", dedent(code)], capture_output=True, text=True, check=True
+    ).stdout
     assert out.startswith("MissingExtra") and "pip install 'weft[report]'" in out
 
 
-# ------------------------------------------------------------------------------------------------------- what there is data for
+# --------------------------------------------------------------------------------------------------
 
 
 def test_charts_come_in_the_order_of_the_report(report):
     assert [one.kind for one in report] == list(KINDS)
     of_several = ("values", "tradeoff", "differences", "gains")
-    assert [one.kind for one in figures(subject_of("als"))] == [kind for kind in KINDS if kind not in of_several]
-    assert [one.kind for one in figures(subject_of("als", "knn", bare=True))] == ["cutoffs", "values", "tradeoff"]
+    assert [one.kind for one in figures(subject_of("als"))] == [
+        kind for kind in KINDS if kind not in of_several
+    ]
+    assert [one.kind for one in figures(subject_of("als", "knn", bare=True))] == [
+        "cutoffs",
+        "values",
+        "tradeoff",
+    ]
     assert figures(Subject({"empty": Result((), "empty")})) == []
 
 
@@ -402,15 +526,23 @@ def test_metrics_may_be_spelt_in_any_way():
 
 
 def test_unregistered_metrics_and_undefined_values_are_drawn():
-    values = tuple(MetricValue("Mine", k, value, higher_is_better=True) for k, value in ((5, 0.1), (10, math.nan), (20, 0.3)))
-    subject = Subject({"a": Result(values, "a"), "b": Result(tuple(replace(v, value=math.nan) for v in values), "b")})
+    values = tuple(
+        MetricValue("Mine", k, value, higher_is_better=True)
+        for k, value in ((5, 0.1), (10, math.nan), (20, 0.3))
+    )
+    subject = Subject(
+        {
+            "a": Result(values, "a"),
+            "b": Result(tuple(replace(v, value=math.nan) for v in values), "b"),
+        }
+    )
     one = figure(subject, "cutoffs")
     assert one.table["cut-off"].to_list() == [5, 20]
     assert marks(drawn(one.chart.to_dict())) > 1
     assert figure(subject, "values", metric="Mine@5").table["model"].to_list() == ["a"]
 
 
-# -------------------------------------------------------------------------------------------------------------------- values
+# --------------------------------------------------------------------------------------------------
 
 
 def test_cutoffs_tells_who_leads():
@@ -419,7 +551,15 @@ def test_cutoffs_tells_who_leads():
     first, second, third = sorted(at10, key=lambda model: -at10[model])
     said = f"{first} leads with {number(at10[first])}, {second} has {number(at10[second])}, {third} has {number(at10[third])}."
     assert one.text == f"nDCG at k = 1, 5, 10, 20 for 3 models: at k = 10 {said}"
-    assert one.table.columns == ["metric", "cut-off", "model", "value", "95 % from", "95 % to", "users"]
+    assert one.table.columns == [
+        "metric",
+        "cut-off",
+        "model",
+        "value",
+        "95 % from",
+        "95 % to",
+        "users",
+    ]
     assert len(one.table) == 3 * len(CUTOFFS)
 
 
@@ -430,7 +570,10 @@ def test_values_stand_best_first_in_their_own_direction():
 
 
 def test_numbers_are_rounded_and_counts_stay_whole():
-    values = (MetricValue("ItemCoverage", 10, 1234567.0, higher_is_better=True), MetricValue("nDCG", 10, 0.123456789, 0.1, 5, True))
+    values = (
+        MetricValue("ItemCoverage", 10, 1234567.0, higher_is_better=True),
+        MetricValue("nDCG", 10, 0.123456789, 0.1, 5, True),
+    )
     chart = Result(values).plot("values", metric="ItemCoverage@10").to_dict()
     assert next(iter(chart["datasets"].values()))[0]["value"] == [1234567]
     chart = Result(values).plot("values", metric="nDCG@10").to_dict()
@@ -441,12 +584,14 @@ def test_the_front_of_a_tradeoff_is_that_of_the_comparison():
     comparison = weft.compare(list(THREE.results.values()))
     for x in ("Gini@10", "ARP@10"):
         table = figure(Subject.of(comparison), "tradeoff", x=x, y="nDCG@10").table
-        assert set(table.filter(pl.col("on the Pareto front"))["model"]) == set(comparison.pareto(["nDCG@10", x]))
+        assert set(table.filter(pl.col("on the Pareto front"))["model"]) == set(
+            comparison.pareto(["nDCG@10", x])
+        )
     text = figure(Subject.of(comparison), "tradeoff", x="ARP@10").text
     assert "nDCG@10 (higher is better) against ARP@10 (lower is better)" in text
 
 
-# --------------------------------------------------------------------------------------------------------------------- users
+# --------------------------------------------------------------------------------------------------
 
 
 def shuffled(one: Result, kept: int) -> Result:
@@ -456,7 +601,11 @@ def shuffled(one: Result, kept: int) -> Result:
 @pytest.mark.parametrize("kept", [USERS, 41])
 def test_differences_are_those_of_the_comparison(kept):
     comparison = weft.compare([THREE.results["als"], shuffled(THREE.results["pop"], kept)])
-    row = comparison.to_frame().filter((pl.col("metric") == "nDCG") & (pl.col("k") == 10)).row(0, named=True)
+    row = (
+        comparison.to_frame()
+        .filter((pl.col("metric") == "nDCG") & (pl.col("k") == 10))
+        .row(0, named=True)
+    )
     one = figure(Subject.of(comparison), "differences", pair=("als", "pop"), metric="nDCG@10")
     data = next(rows for rows in one.chart.to_dict()["datasets"].values() if "less" in rows[0])[0]
     assert [data[name] / row["users"] for name in ("less", "same", "more")] == pytest.approx(
@@ -466,16 +615,28 @@ def test_differences_are_those_of_the_comparison(kept):
     assert [data["mean"], data["low"], data["high"]] == pytest.approx(wanted, rel=1e-4)
     assert sum(data["users"]) + data["same"] == row["users"] == kept
     assert one.table["users"].sum() == kept
-    assert one.table.filter((pl.col("difference from") == 0) & (pl.col("to") == 0))["users"].to_list() == [data["same"]]
+    assert one.table.filter((pl.col("difference from") == 0) & (pl.col("to") == 0))[
+        "users"
+    ].to_list() == [data["same"]]
     other = figure(Subject.of(comparison), "differences", pair=("pop", "als"), metric="nDCG@10")
-    turned = next(rows for rows in other.chart.to_dict()["datasets"].values() if "less" in rows[0])[0]
-    assert [turned["more"], turned["less"], turned["mean"]] == [data["less"], data["more"], -data["mean"]]
+    turned = next(rows for rows in other.chart.to_dict()["datasets"].values() if "less" in rows[0])[
+        0
+    ]
+    assert [turned["more"], turned["less"], turned["mean"]] == [
+        data["less"],
+        data["more"],
+        -data["mean"],
+    ]
 
 
 def paired(a: list[float], b: list[float], metric: str = "nDCG", higher: bool = True) -> Subject:
     def of(name: str, values: list[float]) -> Result:
         frame = pl.DataFrame({"user": range(len(values)), f"{metric}@10": values})
-        return Result((MetricValue(metric, 10, float(np.nanmean(values)), 0.1, len(values), higher),), name, per_user=frame)
+        return Result(
+            (MetricValue(metric, 10, float(np.nanmean(values)), 0.1, len(values), higher),),
+            name,
+            per_user=frame,
+        )
 
     return Subject({"a": of("a", a), "b": of("b", b)})
 
@@ -497,17 +658,29 @@ def test_bins_hold_the_differences_they_say():
 
 
 def test_far_differences_are_in_the_outermost_bins():
-    one = figure(paired([*np.linspace(0.01, 1, 999), 500.0], [0.0] * 1000), "differences", pair=("a", "b"))
+    one = figure(
+        paired([*np.linspace(0.01, 1, 999), 500.0], [0.0] * 1000), "differences", pair=("a", "b")
+    )
     data = next(rows for rows in one.chart.to_dict()["datasets"].values() if "less" in rows[0])[0]
-    assert data["from"][-1] + data["wide"] == pytest.approx(1, abs=0.02) and sum(data["users"]) == 1000
+    assert (
+        data["from"][-1] + data["wide"] == pytest.approx(1, abs=0.02) and sum(data["users"]) == 1000
+    )
     assert one.table["to"].max() == 500.0
 
 
 @pytest.mark.parametrize(
-    ("higher", "said"), [(True, "a is better for 2"), (False, "b is better for 2"), (None, "a is higher for 2")]
+    ("higher", "said"),
+    [(True, "a is better for 2"), (False, "b is better for 2"), (None, "a is higher for 2")],
 )
 def test_the_better_side_follows_the_direction(higher, said):
-    assert said in figure(paired([1.0, 1.0, 0.0, 0.5], [0.0, 0.0, 0.2, 0.5], higher=higher), "differences", pair=("a", "b")).text
+    assert (
+        said
+        in figure(
+            paired([1.0, 1.0, 0.0, 0.5], [0.0, 0.0, 0.2, 0.5], higher=higher),
+            "differences",
+            pair=("a", "b"),
+        ).text
+    )
 
 
 @pytest.mark.parametrize("a", [[0.5], [0.5, 0.5, math.nan]])
@@ -519,7 +692,9 @@ def test_few_users_and_only_ties(a):
 
 def test_users_that_no_two_models_share_are_no_chart():
     als, knn = THREE.results["als"], THREE.results["knn"]
-    apart = Subject({"als": als, "knn": replace(knn, per_user=knn.per_user.with_columns(pl.col("user") + "x"))})
+    apart = Subject(
+        {"als": als, "knn": replace(knn, per_user=knn.per_user.with_columns(pl.col("user") + "x"))}
+    )
     with pytest.raises(MissingInput, match="share no user"):
         figure(apart, "differences")
     assert "differences" not in [one.kind for one in figures(apart)]
@@ -529,24 +704,38 @@ def test_gains_are_the_means_of_groups():
     table = figure(THREE, "gains", pair=("als", "pop"), metric="nDCG@10").table
     frames = [THREE.results[model].per_user["nDCG@10"].to_numpy() for model in ("als", "pop")]
     apart, labels = frames[0] - frames[1], THREE.results["als"].user_labels
-    assert table["by"].unique(maintain_order=True).to_list() == ["interactions", "user group", "age"]
+    assert table["by"].unique(maintain_order=True).to_list() == [
+        "interactions",
+        "user group",
+        "age",
+    ]
     for by, column in (("user group", "user_groups"), ("age", "slices[age]")):
         for row in table.filter(pl.col("by") == by).iter_rows(named=True):
             inside = apart[(labels[column] == row["group"]).fill_null(False).to_numpy()]
-            assert row["mean difference"] == pytest.approx(inside.mean()) and row["users"] == len(inside)
+            assert row["mean difference"] == pytest.approx(inside.mean()) and row["users"] == len(
+                inside
+            )
     activity = labels["activity"].to_numpy()
     quarters = table.filter(pl.col("by") == "interactions")
     assert quarters["users"].sum() == USERS and len(quarters) == 4
     for row in quarters.iter_rows(named=True):
         low, high = map(int, row["group"].split(" to "))
-        assert row["mean difference"] == pytest.approx(apart[(activity >= low) & (activity <= high)].mean())
+        assert row["mean difference"] == pytest.approx(
+            apart[(activity >= low) & (activity <= high)].mean()
+        )
         assert row["users"] >= USERS // 5
-    assert (table["95 % from"] < table["mean difference"]).all() and (table["95 % to"] > table["mean difference"]).all()
+    assert (table["95 % from"] < table["mean difference"]).all() and (
+        table["95 % to"] > table["mean difference"]
+    ).all()
 
 
 def test_gains_show_each_way_to_group_once_and_in_its_order():
     of_slices = pl.DataFrame(
-        [(name, group, "nDCG", 10, 0.1, 0.01, 0.0, 1.0, 9) for name, groups in GROUPED.items() for group in groups],
+        [
+            (name, group, "nDCG", 10, 0.1, 0.01, 0.0, 1.0, 9)
+            for name, groups in GROUPED.items()
+            for group in groups
+        ],
         schema=schema_of("slices"),
         orient="row",
     )
@@ -554,7 +743,10 @@ def test_gains_show_each_way_to_group_once_and_in_its_order():
         pl.Series("slices[activity]", [GROUPED["activity"][n % 3] for n in range(USERS)]),
         pl.col("user_groups").alias("slices[sex]"),
     )
-    results = {name: replace(one, user_labels=labels, slices=of_slices) for name, one in THREE.results.items()}
+    results = {
+        name: replace(one, user_labels=labels, slices=of_slices)
+        for name, one in THREE.results.items()
+    }
     table = figure(Subject(results), "gains", metric="nDCG@10").table
     assert table["by"].unique(maintain_order=True).to_list() == ["age", "activity", "sex"]
     assert table.filter(pl.col("by") == "activity")["group"].to_list() == GROUPED["activity"]
@@ -571,22 +763,31 @@ def test_many_groups_are_cut_and_that_is_said():
             "town": [f"t{n % 50}" for n in range(USERS)],
         }
     )
-    subject = Subject({name: replace(one, user_labels=labels) for name, one in THREE.results.items()})
+    subject = Subject(
+        {name: replace(one, user_labels=labels) for name, one in THREE.results.items()}
+    )
     one = figure(subject, "gains")
-    assert "Of user group, 12 smaller groups are left out. Of town, 32 smaller groups are left out." in one.text
+    assert (
+        "Of user group, 12 smaller groups are left out. Of town, 32 smaller groups are left out."
+        in one.text
+    )
     assert one.table["group"].n_unique() == 36
 
 
-# ----------------------------------------------------------------------------------------------------------- items and groups
+# --------------------------------------------------------------------------------------------------
 
 
 def test_exposure_names_the_gini_that_was_evaluated_or_that_of_the_curve():
     evaluated = figure(THREE, "exposure", k=5).table
-    assert dict(evaluated.select("model", "Gini").unique().iter_rows()) == pytest.approx({"als": 0.9, "knn": 0.89, "pop": 0.88})
+    assert dict(evaluated.select("model", "Gini").unique().iter_rows()) == pytest.approx(
+        {"als": 0.9, "knn": 0.89, "pop": 0.88}
+    )
     als = replace(THREE.results["als"], values=())
     table = figure(Subject({"als": als}), "exposure").table
     assert table["Gini"][0] == pytest.approx(1 - 2 / 4, abs=1e-4)  # the curve is x³
-    half = table.filter(pl.col("least recommended share of items") == 0.5)["share of recommendations"]
+    half = table.filter(pl.col("least recommended share of items") == 0.5)[
+        "share of recommendations"
+    ]
     assert half[0] == pytest.approx(0.125, abs=1e-3)
 
 
@@ -595,7 +796,14 @@ def test_popularity_has_shares():
     sums = table.group_by("of").agg(pl.col("share").sum())
     assert set(sums["of"]) == {"als", "knn", "pop", "all items", "train data"}
     assert sums["share"].to_list() == pytest.approx([1.0] * 5)
-    assert table["train interactions"].unique(maintain_order=True).to_list() == ["1", "2–3", "4–7", "8–15", "16–31", "32–63"]
+    assert table["train interactions"].unique(maintain_order=True).to_list() == [
+        "1",
+        "2–3",
+        "4–7",
+        "8–15",
+        "16–31",
+        "32–63",
+    ]
 
 
 def test_a_model_may_be_called_like_what_it_is_compared_with():
@@ -605,23 +813,38 @@ def test_a_model_may_be_called_like_what_it_is_compared_with():
 
 def test_slices_have_their_users_and_values():
     one = figure(THREE, "slices", metric="nDCG@5")
-    assert one.table.filter((pl.col("model") == "knn") & (pl.col("group") == "young"))["value"].to_list() == pytest.approx([0.11])
+    assert one.table.filter((pl.col("model") == "knn") & (pl.col("group") == "young"))[
+        "value"
+    ].to_list() == pytest.approx([0.11])
     assert "Highest: 0.120 for age young with pop; lowest: 0.000 for age old with als." in one.text
     texts = {node.text for node in drawn(one.chart.to_dict()).iter()}
     assert {"7 users", "8 users", "0.110"} <= texts
 
 
 def test_bias_is_coloured_around_what_is_neutral():
-    values = [("F", "Drama", -0.5), ("F", "Comedy", 0.0), ("M", "Drama", 0.5), ("M", "Comedy", math.nan)]
+    values = [
+        ("F", "Drama", -0.5),
+        ("F", "Comedy", 0.0),
+        ("M", "Drama", 0.5),
+        ("M", "Comedy", math.nan),
+    ]
     disparity = tuple(
-        MetricValue("BiasDisparityBD", 10, value, target=0.0, cell=(group, cluster)) for group, cluster, value in values
+        MetricValue("BiasDisparityBD", 10, value, target=0.0, cell=(group, cluster))
+        for group, cluster, value in values
     )
     ratios = (1.0, 0.5, 2.0, 0.0)
-    ratio = tuple(MetricValue("BiasDisparityBR", 10, value, target=1.0, cell=of.cell) for of, value in zip(disparity, ratios))
+    ratio = tuple(
+        MetricValue("BiasDisparityBR", 10, value, target=1.0, cell=of.cell)
+        for of, value in zip(disparity, ratios)
+    )
 
     def fills(metric: str) -> dict[str, str]:
         svg = drawn(Result(disparity + ratio).plot("bias", metric=metric).to_dict())
-        rects = [node for node in svg.iter() if "F;" in node.get("aria-label", "") or "M;" in node.get("aria-label", "")]
+        rects = [
+            node
+            for node in svg.iter()
+            if "F;" in node.get("aria-label", "") or "M;" in node.get("aria-label", "")
+        ]
         found = {}
         for node in rects:
             said = node.get("aria-label", "")
@@ -632,7 +855,8 @@ def test_bias_is_coloured_around_what_is_neutral():
     one, other = fills("BiasDisparityBD@10"), fills("BiasDisparityBR@10")
     assert "rgb(244, 244, 244)" in one.values() and "rgb(244, 244, 244)" in other.values()
     assert len(set(one.values())) >= 3 and len(set(other.values())) >= 3
-    # By doublings: to lose half (-0.5) is further from neutral than to gain half (+0.5), and nothing left is the furthest.
+    # By doublings: to lose half (-0.5) is further from neutral than to gain half (+0.5), and
+    # nothing left is the furthest.
     blue, orange = "rgb(23, 72, 140)", "rgb(154, 69, 0)"
     assert blue in one.values() and orange not in one.values() and blue in other.values()
 

@@ -1,4 +1,6 @@
-"""`weft.check`: a clean data set gives no finding, and each way to spoil it gives exactly one, with its count, rows and effect."""
+"""`weft.check`: a clean data set gives no finding, and each way to spoil it gives exactly one, with
+its count, rows and effect.
+"""
 
 import json
 import math
@@ -52,12 +54,20 @@ def only(checked, kind, severity, where="lists"):
     assert [finding.kind for finding in checked.findings] == [kind]
     (finding,) = checked.findings
     assert (finding.severity, finding.where) == (severity, where)
-    assert finding.message.endswith((".", "?")) and finding.fix.endswith(".") and (finding.effects or finding.remark)
+    assert (
+        finding.message.endswith((".", "?"))
+        and finding.fix.endswith(".")
+        and (finding.effects or finding.remark)
+    )
     return finding
 
 
 def treated(finding, treatment, model="lists"):
-    found = {e.metric: e.treated for e in finding.effects if e.treatment == treatment and e.model == model}
+    found = {
+        e.metric: e.treated
+        for e in finding.effects
+        if e.treatment == treatment and e.model == model
+    }
     assert found, [effect.treatment for effect in finding.effects]
     return found
 
@@ -73,10 +83,13 @@ def treatments(finding):
 REFUSED = dict.fromkeys(NAMES)
 
 
-# ------------------------------------------------------------------------------------------------------------ nothing wrong
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lists", [LISTS, RANKED, LISTS.select("user", "item"), LISTS.sample(fraction=1, shuffle=True, seed=3)])
+@pytest.mark.parametrize(
+    "lists",
+    [LISTS, RANKED, LISTS.select("user", "item"), LISTS.sample(fraction=1, shuffle=True, seed=3)],
+)
 def test_clean_data_give_no_finding(lists):
     checked = check(lists, items=ITEMS)
     assert checked.findings == () and checked.kinds == () and checked.refused == ()
@@ -85,7 +98,9 @@ def test_clean_data_give_no_finding(lists):
 
 
 def test_the_inputs_are_described():
-    told = {one.name: (one.path, one.rows, one.users, one.items) for one in check(items=ITEMS).inputs}
+    told = {
+        one.name: (one.path, one.rows, one.users, one.items) for one in check(items=ITEMS).inputs
+    }
     assert told == {
         "lists": (None, 24, 6, 12),
         "truth": (None, 12, 6, 6),
@@ -96,11 +111,17 @@ def test_the_inputs_are_described():
 
 def test_dicts_pandas_frames_and_matrices_are_read_as_evaluate_reads_them():
     pandas = pytest.importorskip("pandas")
-    as_dict = {user: dict(zip(rows["item"], rows["score"])) for (user,), rows in LISTS.group_by("user", maintain_order=True)}
+    as_dict = {
+        user: dict(zip(rows["item"], rows["score"]))
+        for (user,), rows in LISTS.group_by("user", maintain_order=True)
+    }
     assert check(as_dict).findings == () and check(as_dict).values == check().values
     best_first = {user: list(row) for user, row in as_dict.items()}
     assert check(best_first).values == check().values
-    truth = {user: rows["item"].to_list() for (user,), rows in TRUTH.group_by("user", maintain_order=True)}
+    truth = {
+        user: rows["item"].to_list()
+        for (user,), rows in TRUTH.group_by("user", maintain_order=True)
+    }
     assert check(truth=truth).findings == () and check(truth=truth).values == check().values
     frame = pandas.DataFrame(LISTS.to_dict(as_series=False))
     assert check(frame).findings == () and check(frame).values == check().values
@@ -109,7 +130,9 @@ def test_dicts_pandas_frames_and_matrices_are_read_as_evaluate_reads_them():
     found = weft.check(lists, matrix, metrics="MRR", top_k=2)
     assert found.findings == () and found.values["lists"] == {"MRR@2": 1.0}
     wide = weft.check(lists, np.eye(4, 9), metrics=["ItemCoverage(as_fraction=True)"], top_k=2)
-    assert wide.values["lists"] == {"ItemCoverage(as_fraction=True)@2": 4 / 9} and wide.kinds == ("items-never-recommended",)
+    assert wide.values["lists"] == {"ItemCoverage(as_fraction=True)@2": 4 / 9} and wide.kinds == (
+        "items-never-recommended",
+    )
 
 
 def test_users_whom_a_dict_names_without_rows_are_kept():
@@ -118,10 +141,12 @@ def test_users_whom_a_dict_names_without_rows_are_kept():
     checked = weft.check(lists, truth, metrics="Recall", top_k=2)
     assert checked.kinds == ("users-without-list", "short-lists", "users-without-relevant-items")
     assert checked.values["lists"] == {"Recall@2": 0.5}
-    assert "1 of them none" in checked.findings[1].message and checked.findings[1].examples == ({"user": "b", "items": 0},)
+    assert "1 of them none" in checked.findings[1].message and checked.findings[1].examples == (
+        {"user": "b", "items": 0},
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------------- ids
+# --------------------------------------------------------------------------------------------------
 
 
 def test_ids_of_two_types():
@@ -140,13 +165,20 @@ def test_ids_of_two_types():
 def test_a_catalogue_of_another_type():
     lists, truth = {"a": [1, 2]}, {"a": [1]}
     checked = weft.check(lists, truth, items=["1", "2"], metrics="MRR", top_k=2)
-    assert checked.kinds == ("id-types",) and "text in items, but integers in lists and truth" in checked.findings[0].message
+    assert (
+        checked.kinds == ("id-types",)
+        and "text in items, but integers in lists and truth" in checked.findings[0].message
+    )
     assert checked.values["lists"] == {"MRR@2": 1.0}
 
 
 @pytest.mark.parametrize(
     "spell",
-    [pl.col("user").str.to_uppercase(), " " + pl.col("user") + " ", pl.col("user").str.replace("u", "u\t") + ""],
+    [
+        pl.col("user").str.to_uppercase(),
+        " " + pl.col("user") + " ",
+        pl.col("user").str.replace("u", "u\t") + "",
+    ],
     ids=["upper", "spaces", "tab inside"],
 )
 def test_ids_of_another_spelling(spell):
@@ -172,16 +204,22 @@ def test_leading_zeros_and_fractions_in_text():
         {"item": "7.0", "in the truth": "7"},
     ]
     # both kinds at once, because one alone matches nothing
-    assert [treated(finding, "ids spelled as in the truth") for finding in spelled] == [{"MRR@2": 0.75}] * 2
+    assert [treated(finding, "ids spelled as in the truth") for finding in spelled] == [
+        {"MRR@2": 0.75}
+    ] * 2
 
 
 def test_ids_that_differ_in_case_within_a_table_are_different():
-    checked = weft.check({"a": ["x", "y"], "A": ["y", "x"]}, {"a": ["x"], "A": ["x"]}, metrics="MRR", top_k=2)
+    checked = weft.check(
+        {"a": ["x", "y"], "A": ["y", "x"]}, {"a": ["x"], "A": ["x"]}, metrics="MRR", top_k=2
+    )
     assert checked.findings == ()
 
 
 def test_rows_without_ids():
-    lists = pl.concat([LISTS, pl.DataFrame({"user": [None, "u1"], "item": ["i1", None], "score": [0.5, 0.1]})])
+    lists = pl.concat(
+        [LISTS, pl.DataFrame({"user": [None, "u1"], "item": ["i1", None], "score": [0.5, 0.1]})]
+    )
     with pytest.raises(InputError, match="no user id in row 24"):
         evaluate(lists)
     finding = only(check(lists), "missing-ids", "error")
@@ -206,12 +244,21 @@ def test_ids_with_fractions():
 def test_nothing_in_common():
     renamed = TRUTH.with_columns(item="other " + pl.col("item"))
     finding = only(check(truth=renamed, train=None), "nothing-in-common", "warning")
-    assert "Not one of its 12 items is among the 6 of truth" in finding.message and finding.effects == () and finding.remark
-    finding = only(check(train=TRAIN.with_columns(user="other " + pl.col("user"))), "nothing-in-common", "warning", "train")
+    assert (
+        "Not one of its 12 items is among the 6 of truth" in finding.message
+        and finding.effects == ()
+        and finding.remark
+    )
+    finding = only(
+        check(train=TRAIN.with_columns(user="other " + pl.col("user"))),
+        "nothing-in-common",
+        "warning",
+        "train",
+    )
     assert "Not one of its 6 users is among the 6 of truth" in finding.message
 
 
-# ------------------------------------------------------------------------------------------------------- refused by evaluate
+# --------------------------------------------------------------------------------------------------
 
 
 def test_duplicates_in_lists():
@@ -220,11 +267,15 @@ def test_duplicates_in_lists():
     with pytest.raises(InputError, match="same item twice"):
         evaluate(lists)
     finding = only(check(lists), "duplicates-in-lists", "error")
-    assert finding.count == 2 and finding.examples == tuple({"row": 24 + row, **again.row(row, named=True)} for row in (0, 1))
+    assert finding.count == 2 and finding.examples == tuple(
+        {"row": 24 + row, **again.row(row, named=True)} for row in (0, 1)
+    )
     assert treatments(finding) == ["keep-best", "keep-worst"] and before(finding) == REFUSED
     same = (pl.col("user") == "u0") & (pl.col("item") == "i1")
     for way, score in (("keep-best", 0.95), ("keep-worst", 0.1)):
-        assert treated(finding, way) == evaluate(LISTS.with_columns(pl.when(same).then(score).otherwise("score").alias("score")))
+        assert treated(finding, way) == evaluate(
+            LISTS.with_columns(pl.when(same).then(score).otherwise("score").alias("score"))
+        )
     assert treated(finding, "keep-best")["nDCG@3"] > treated(finding, "keep-worst")["nDCG@3"]
     assert all(math.isnan(effect.change) for effect in finding.effects)
 
@@ -242,7 +293,9 @@ def test_duplicates_in_truth():
     rated = TRUTH.with_columns(rating=pl.lit(2.0))
     again = pl.DataFrame({"user": ["u2"], "item": ["i5"], "rating": [1.0]})
     finding = only(check(truth=pl.concat([rated, again])), "duplicates-in-truth", "error", "truth")
-    assert finding.count == 1 and finding.examples == ({"row": 12, "user": "u2", "item": "i5", "rating": 1.0},)
+    assert finding.count == 1 and finding.examples == (
+        {"row": 12, "user": "u2", "item": "i5", "rating": 1.0},
+    )
     assert treated(finding, "keep-best") == evaluate(truth=rated)
     lower = (pl.col("user") == "u2") & (pl.col("item") == "i5")
     worst = rated.with_columns(pl.when(lower).then(1.0).otherwise("rating").alias("rating"))
@@ -250,14 +303,21 @@ def test_duplicates_in_truth():
 
 
 def test_duplicates_in_train_are_a_note_that_moves_nothing():
-    finding = only(check(train=pl.concat([TRAIN, TRAIN.head(2)])), "duplicates-in-train", "note", "train")
-    assert finding.count == 2 and treated(finding, "each pair once") == before(finding) == evaluate()
+    finding = only(
+        check(train=pl.concat([TRAIN, TRAIN.head(2)])), "duplicates-in-train", "note", "train"
+    )
+    assert (
+        finding.count == 2 and treated(finding, "each pair once") == before(finding) == evaluate()
+    )
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf"), float("-inf")])
 def test_scores_that_are_no_numbers(bad):
     lists = LISTS.with_columns(
-        pl.when(pl.col("item") == "i1").then(pl.lit(bad, dtype=pl.Float64)).otherwise("score").alias("score")
+        pl.when(pl.col("item") == "i1")
+        .then(pl.lit(bad, dtype=pl.Float64))
+        .otherwise("score")
+        .alias("score")
     )
     with pytest.raises(InputError, match="not finite"):
         evaluate(lists)
@@ -265,7 +325,9 @@ def test_scores_that_are_no_numbers(bad):
     finding = only(check(lists), "not-finite-scores", "error")
     assert finding.count == 2 and [example["user"] for example in finding.examples] == ["u0", "u5"]
     assert treated(finding, "rows dropped") == evaluate(LISTS.filter(pl.col("item") != "i1"))
-    last = LISTS.with_columns(pl.when(pl.col("item") == "i1").then(-5.0).otherwise("score").alias("score"))
+    last = LISTS.with_columns(
+        pl.when(pl.col("item") == "i1").then(-5.0).otherwise("score").alias("score")
+    )
     assert treated(finding, "ranked last") == evaluate(last)
 
 
@@ -277,7 +339,10 @@ def test_ratings_that_are_no_numbers():
     assert treated(finding, "counted as rated 1") == evaluate()
     rated = TRAIN.with_columns(rating=pl.when(pl.col("user") == "u3").then(None).otherwise(1.0))
     finding = only(check(train=rated), "not-finite-ratings", "error", "train")
-    assert finding.count == 2 and treated(finding, "rows kept as seen") == treated(finding, "rows dropped") == evaluate()
+    assert (
+        finding.count == 2
+        and treated(finding, "rows kept as seen") == treated(finding, "rows dropped") == evaluate()
+    )
 
 
 def test_negative_ratings():
@@ -301,38 +366,64 @@ def test_ranks_that_repeat():
     finding = only(check(lists), "repeated-ranks", "error")
     assert finding.count == 6
     assert treated(finding, "equal ranks by row") == evaluate(RANKED)
-    assert treated(finding, "equal ranks in reverse") == evaluate(RANKED.with_columns(rank=pl.Series([2, 1, 3, 4] * 6)))
+    assert treated(finding, "equal ranks in reverse") == evaluate(
+        RANKED.with_columns(rank=pl.Series([2, 1, 3, 4] * 6))
+    )
     scored = lists.with_columns(score=pl.Series([0.5, 0.6, 0.3, 0.2] * 6))
-    assert treated(check(scored).findings[0], "equal ranks by score, then row") == treated(finding, "equal ranks in reverse")
+    assert treated(check(scored).findings[0], "equal ranks by score, then row") == treated(
+        finding, "equal ranks in reverse"
+    )
 
 
 def test_ranks_that_are_no_numbers():
     lists = RANKED.with_columns(rank=pl.when(pl.col("item") == "i1").then(None).otherwise("rank"))
     checked = check(lists)
     assert "not-finite-ranks" in checked.kinds and checked.findings[0].count == 2
-    assert treated(checked.findings[0], "rows dropped") == evaluate(RANKED.filter(pl.col("item") != "i1"))
+    assert treated(checked.findings[0], "rows dropped") == evaluate(
+        RANKED.filter(pl.col("item") != "i1")
+    )
 
 
 def test_items_outside_the_catalogue():
     checked = check(items=[*ITEMS[:11], "i0"])
     assert checked.kinds == ("duplicates-in-items", "items-outside-catalogue")
     twice, lists, truth, train = checked.findings
-    assert twice.examples == ({"item": "i0"},) and [f.where for f in (lists, truth, train)] == ["lists", "truth", "train"]
+    assert twice.examples == ({"item": "i0"},) and [f.where for f in (lists, truth, train)] == [
+        "lists",
+        "truth",
+        "train",
+    ]
     assert (lists.count, truth.count, train.count) == (2, 2, 1)
-    assert treated(twice, "each item once") == treated(lists, "catalogue widened by them") == evaluate()
-    assert treated(lists, "rows of lists dropped") == evaluate(LISTS.filter(pl.col("item") != "i11"))
-    assert treated(truth, "rows of truth dropped") == evaluate(truth=TRUTH.filter(pl.col("item") != "i11"))
+    assert (
+        treated(twice, "each item once")
+        == treated(lists, "catalogue widened by them")
+        == evaluate()
+    )
+    assert treated(lists, "rows of lists dropped") == evaluate(
+        LISTS.filter(pl.col("item") != "i11")
+    )
+    assert treated(truth, "rows of truth dropped") == evaluate(
+        truth=TRUTH.filter(pl.col("item") != "i11")
+    )
 
 
 def test_several_errors_are_repaired_together():
-    lists = pl.concat([LISTS, LISTS.head(1), pl.DataFrame({"user": ["u1"], "item": ["i9"], "score": [float("nan")]})])
+    lists = pl.concat(
+        [
+            LISTS,
+            LISTS.head(1),
+            pl.DataFrame({"user": ["u1"], "item": ["i9"], "score": [float("nan")]}),
+        ]
+    )
     checked = check(lists, pl.concat([TRUTH, TRUTH.head(1)]))
     assert checked.kinds == ("duplicates-in-truth", "not-finite-scores", "duplicates-in-lists")
     assert checked.values == {"lists": evaluate()} and checked.refused == ("lists",)
-    assert all(treated(finding, treatments(finding)[0]) == evaluate() for finding in checked.findings)
+    assert all(
+        treated(finding, treatments(finding)[0]) == evaluate() for finding in checked.findings
+    )
 
 
-# --------------------------------------------------------------------------------------------------------- between the tables
+# --------------------------------------------------------------------------------------------------
 
 
 def test_users_without_a_list():
@@ -349,8 +440,18 @@ def test_a_profile_that_leaves_users_without_a_list_out_is_treated_the_other_way
     result = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile="trec_eval")
     assert before(finding) == {value.name: value.value for value in result.values}
     assert result.settings["missing_lists"] == "skip"
-    changed = weft.evaluate(lists, TRUTH, train=TRAIN, metrics=METRICS, top_k=K, profile="trec_eval", missing_lists="zero")
-    assert treated(finding, "missing_lists='zero'") == {value.name: value.value for value in changed.values}
+    changed = weft.evaluate(
+        lists,
+        TRUTH,
+        train=TRAIN,
+        metrics=METRICS,
+        top_k=K,
+        profile="trec_eval",
+        missing_lists="zero",
+    )
+    assert treated(finding, "missing_lists='zero'") == {
+        value.name: value.value for value in changed.values
+    }
 
 
 def test_users_without_truth():
@@ -358,13 +459,21 @@ def test_users_without_truth():
     checked = weft.check(LISTS, truth, metrics=["Recall", "ItemCoverage"], top_k=1)
     finding = only(checked, "users-without-truth", "note")
     assert finding.count == 1 and finding.examples == ({"user": "u4"},)
-    assert before(finding)["ItemCoverage@1"] == 6 and treated(finding, "their lists left out")["ItemCoverage@1"] == 5
+    assert (
+        before(finding)["ItemCoverage@1"] == 6
+        and treated(finding, "their lists left out")["ItemCoverage@1"] == 5
+    )
 
 
 def test_seen_items_in_lists():
     train = pl.concat([TRAIN, pairs(0)])
     finding = only(check(train=train), "seen-in-lists", "warning")
-    assert finding.count == 6 and finding.examples[0] == {"row": 0, "user": "u0", "item": "i0", "score": 0.9}
+    assert finding.count == 6 and finding.examples[0] == {
+        "row": 0,
+        "user": "u0",
+        "item": "i0",
+        "score": 0.9,
+    }
     assert before(finding) == evaluate(train=train)
     assert treated(finding, "mask_seen=True") == evaluate(train=train, mask_seen=True) != evaluate()
 
@@ -372,32 +481,49 @@ def test_seen_items_in_lists():
 def test_train_in_truth():
     train = pl.concat([TRAIN, pairs(5)])
     finding = only(check(train=train), "train-in-truth", "warning", "truth")
-    assert finding.count == 6 and finding.examples[0] == {"row": 1, "user": "u0", "item": "i5", "rating": 1.0}
+    assert finding.count == 6 and finding.examples[0] == {
+        "row": 1,
+        "user": "u0",
+        "item": "i5",
+        "rating": 1.0,
+    }
     assert treated(finding, "removed from truth") == evaluate(truth=pairs(1)) != evaluate()
 
 
 def test_when_all_truth_is_in_train_nothing_is_left_to_compare_with():
     checked = check(train=pl.concat([TRAIN, TRUTH]))
     finding = next(finding for finding in checked.findings if finding.kind == "train-in-truth")
-    assert finding.count == 12 and finding.effects == () and "no user would be left" in finding.remark
+    assert (
+        finding.count == 12 and finding.effects == () and "no user would be left" in finding.remark
+    )
 
 
 def test_cold_items_and_users():
     checked = check(train=TRAIN.filter(pl.col("item") != "i3"))
     finding = only(checked, "cold-items-in-truth", "note", "truth")
     assert finding.count == 1 and [example["user"] for example in finding.examples] == ["u1", "u5"]
-    assert treated(finding, "their rows removed from truth") == evaluate(truth=TRUTH.filter(pl.col("item") != "i3"))
-    nowhere = check(LISTS.filter(pl.col("item") != "i3"), train=TRAIN.filter(pl.col("item") != "i3"))
+    assert treated(finding, "their rows removed from truth") == evaluate(
+        truth=TRUTH.filter(pl.col("item") != "i3")
+    )
+    nowhere = check(
+        LISTS.filter(pl.col("item") != "i3"), train=TRAIN.filter(pl.col("item") != "i3")
+    )
     assert nowhere.kinds == ("cold-items-in-truth", "unknown-items-in-truth")
     finding = nowhere.findings[1]
     assert (finding.where, finding.count, len(finding.examples)) == ("lists", 1, 2)
     rest = pl.col("item") != "i3"
-    assert treated(finding, "their rows removed from truth") == evaluate(LISTS.filter(rest), TRUTH.filter(rest))
-    odd = pl.concat([TRAIN.filter(pl.col("user") != "u2"), pl.DataFrame({"user": ["u0"], "item": ["i11"]})])
+    assert treated(finding, "their rows removed from truth") == evaluate(
+        LISTS.filter(rest), TRUTH.filter(rest)
+    )
+    odd = pl.concat(
+        [TRAIN.filter(pl.col("user") != "u2"), pl.DataFrame({"user": ["u0"], "item": ["i11"]})]
+    )
     finding = only(check(train=odd), "users-without-train", "note", "truth")
     assert finding.examples == ({"user": "u2"},)
     rest = pl.col("user") != "u2"
-    assert treated(finding, "users without train left out") == evaluate(LISTS.filter(rest), TRUTH.filter(rest))
+    assert treated(finding, "users without train left out") == evaluate(
+        LISTS.filter(rest), TRUTH.filter(rest)
+    )
 
 
 def test_ratings_that_probably_want_a_threshold():
@@ -416,7 +542,11 @@ def test_users_without_relevant_items_and_ratings_of_zero():
     zero, empty = checked.findings
     assert (zero.count, zero.severity, empty.count, empty.severity) == (2, "note", 1, "note")
     assert treated(zero, "counted as rated 1") == evaluate()
-    assert treated(empty, "empty_users='zero'") == evaluate(truth=rated, empty_users="zero") != evaluate(truth=rated)
+    assert (
+        treated(empty, "empty_users='zero'")
+        == evaluate(truth=rated, empty_users="zero")
+        != evaluate(truth=rated)
+    )
 
 
 def test_no_hits():
@@ -426,7 +556,9 @@ def test_no_hits():
 
 def test_items_that_nobody_is_recommended():
     items = [*ITEMS, "i12", "i13"]
-    checked = weft.check(LISTS, TRUTH, train=TRAIN, items=items, metrics=["Gini", "Recall"], top_k=K)
+    checked = weft.check(
+        LISTS, TRUTH, train=TRAIN, items=items, metrics=["Gini", "Recall"], top_k=K
+    )
     finding = only(checked, "items-never-recommended", "note")
     assert finding.examples == ({"item": "i12"}, {"item": "i13"})
     without = weft.evaluate(LISTS, TRUTH, train=TRAIN, metrics=["Gini"], top_k=K)["Gini@3"]
@@ -434,7 +566,12 @@ def test_items_that_nobody_is_recommended():
 
 
 @pytest.mark.parametrize(
-    "as_time", [lambda t: t, lambda t: t.cast(pl.Datetime("us")), lambda t: t.cast(pl.Datetime("us")).cast(pl.String)]
+    "as_time",
+    [
+        lambda t: t,
+        lambda t: t.cast(pl.Datetime("us")),
+        lambda t: t.cast(pl.Datetime("us")).cast(pl.String),
+    ],
 )
 def test_train_later_than_truth(as_time):
     base = 1_600_000_000_000_000
@@ -449,15 +586,24 @@ def test_train_later_than_truth(as_time):
     finding = only(checked, "train-after-truth", "warning", "train")
     assert finding.count == 6 and finding.effects == () and finding.remark
     late = pl.col("user") == "u3"
-    train = train.with_columns(pl.when(late).then("timestamp").otherwise(base - 5).alias("timestamp"))
-    finding = only(check(truth=timed(truth), train=timed(train)), "train-after-truth", "warning", "train")
+    train = train.with_columns(
+        pl.when(late).then("timestamp").otherwise(base - 5).alias("timestamp")
+    )
+    finding = only(
+        check(truth=timed(truth), train=timed(train)), "train-after-truth", "warning", "train"
+    )
     assert finding.count == 1
-    assert treated(finding, "these users left out") == evaluate(LISTS.filter(~late), TRUTH.filter(~late))
+    assert treated(finding, "these users left out") == evaluate(
+        LISTS.filter(~late), TRUTH.filter(~late)
+    )
 
 
 def test_train_that_overlaps_the_truth_in_time_of_other_users():
     users = pl.col("user").str.slice(1).cast(pl.Int64)
-    train, truth = TRAIN.with_columns(timestamp=10 * users), TRUTH.with_columns(timestamp=10 * users + 1)
+    train, truth = (
+        TRAIN.with_columns(timestamp=10 * users),
+        TRUTH.with_columns(timestamp=10 * users + 1),
+    )
     finding = only(check(truth=truth, train=train), "train-overlaps-truth-in-time", "note", "train")
     assert finding.count == 10  # the rows of u1 to u5
     later = truth.filter(pl.col("user") == "u5")
@@ -465,16 +611,21 @@ def test_train_that_overlaps_the_truth_in_time_of_other_users():
     assert check(truth=truth.with_columns(pl.col("timestamp") + 100), train=train).findings == ()
 
 
-# --------------------------------------------------------------------------------------------------------------- within lists
+# --------------------------------------------------------------------------------------------------
 
 
 def test_short_lists():
     short = LISTS.filter((pl.col("user") != "u1") | (pl.col("score") > 0.8))
     finding = only(check(short), "short-lists", "warning")
     assert finding.count == 1 and finding.examples == ({"user": "u1", "items": 1},)
-    assert "1 of 6 lists have fewer than 3 items; lengths run from 1 to 4, half of them up to 4" in finding.message
+    assert (
+        "1 of 6 lists have fewer than 3 items; lengths run from 1 to 4, half of them up to 4"
+        in finding.message
+    )
     rest = pl.col("user") != "u1"
-    assert treated(finding, "users with short lists left out") == evaluate(LISTS.filter(rest), TRUTH.filter(rest))
+    assert treated(finding, "users with short lists left out") == evaluate(
+        LISTS.filter(rest), TRUTH.filter(rest)
+    )
 
 
 def test_lists_that_are_all_short_are_compared_at_their_own_length():
@@ -494,7 +645,9 @@ def test_lists_that_are_all_short_are_compared_at_their_own_length():
 def test_lists_that_are_all_short_under_a_profile_and_with_a_metric_without_a_name():
     checked = weft.check(LISTS, TRUTH, metrics=["MAP"], top_k=10, profile="trec_eval")
     at_4 = weft.evaluate(LISTS, TRUTH, metrics=["MAP"], top_k=4, profile="trec_eval")
-    assert treated(checked.findings[0], "cut-off 4") == {"MAP(normalizer=relevant)@10": at_4["MAP@4"]}
+    assert treated(checked.findings[0], "cut-off 4") == {
+        "MAP(normalizer=relevant)@10": at_4["MAP@4"]
+    }
 
     class Nameless(weft.UserAverageTopKMetric):
         """A metric that is not registered."""
@@ -508,7 +661,9 @@ def test_lists_that_are_all_short_under_a_profile_and_with_a_metric_without_a_na
 
 
 def test_lists_of_very_different_lengths():
-    more = pl.DataFrame({"user": ["u0"] * 4, "item": ["i5", "i9", "i10", "i11"], "score": [0.1, 0.05, 0.04, 0.03]})
+    more = pl.DataFrame(
+        {"user": ["u0"] * 4, "item": ["i5", "i9", "i10", "i11"], "score": [0.1, 0.05, 0.04, 0.03]}
+    )
     finding = only(check(pl.concat([LISTS, more])), "uneven-lists", "note")
     assert finding.count == 1 and finding.examples[0] == {"user": "u0", "items": 8}
     assert treated(finding, "all lists cut at 4") == before(finding) == evaluate()
@@ -516,24 +671,40 @@ def test_lists_of_very_different_lengths():
 
 def test_ranks_from_zero_and_gaps():
     finding = only(check(RANKED.with_columns(pl.col("rank") - 1)), "ranks-not-from-1", "note")
-    assert finding.count == 6 and "at 0;" in finding.message and treated(finding, "ranks from 1") == evaluate()
-    gaps = RANKED.with_columns(rank=pl.when(pl.col("user") == "u2").then(pl.col("rank") * 2 - 1).otherwise("rank"))
+    assert (
+        finding.count == 6
+        and "at 0;" in finding.message
+        and treated(finding, "ranks from 1") == evaluate()
+    )
+    gaps = RANKED.with_columns(
+        rank=pl.when(pl.col("user") == "u2").then(pl.col("rank") * 2 - 1).otherwise("rank")
+    )
     finding = only(check(gaps), "gaps-in-ranks", "warning")
-    assert finding.count == 1 and finding.examples == ({"user": "u2", "ranks": "1 to 7", "items": 4},)
+    assert finding.count == 1 and finding.examples == (
+        {"user": "u2", "ranks": "1 to 7", "items": 4},
+    )
     rest = pl.col("user") != "u2"
-    assert treated(finding, "users with gaps left out") == evaluate(LISTS.filter(rest), TRUTH.filter(rest))
+    assert treated(finding, "users with gaps left out") == evaluate(
+        LISTS.filter(rest), TRUTH.filter(rest)
+    )
 
 
 def test_ranks_against_scores():
     both = RANKED.with_columns(score=pl.Series([0.9, 0.7, 0.4, 0.2] * 5 + [0.2, 0.4, 0.7, 0.9]))
     finding = only(check(both), "ranks-against-scores", "warning")
     assert finding.count == 1 and {example["user"] for example in finding.examples} == {"u5"}
-    assert before(finding) == evaluate(RANKED) and treated(finding, "ranked by score") == evaluate(both.drop("rank"))
+    assert before(finding) == evaluate(RANKED) and treated(finding, "ranked by score") == evaluate(
+        both.drop("rank")
+    )
     assert check(RANKED.with_columns(LISTS["score"])).findings == ()
 
 
 @pytest.mark.parametrize(
-    ("scores", "kind", "count"), [([1.0] * 24, "constant-scores", 6), ([0.5] * 4 + [0.9, 0.7, 0.4, 0.2] * 5, "constant-scores", 1)]
+    ("scores", "kind", "count"),
+    [
+        ([1.0] * 24, "constant-scores", 6),
+        ([0.5] * 4 + [0.9, 0.7, 0.4, 0.2] * 5, "constant-scores", 1),
+    ],
 )
 def test_constant_scores(scores, kind, count):
     lists = LISTS.with_columns(score=pl.Series(scores))
@@ -541,7 +712,10 @@ def test_constant_scores(scores, kind, count):
     assert finding.count == count and before(finding) == evaluate(lists)
     for rule in ("pessimistic", "optimistic"):
         assert treated(finding, f"ties={rule!r}") == evaluate(lists, ties=rule)
-    assert treated(finding, "ties='pessimistic'")["nDCG@3"] < treated(finding, "ties='optimistic'")["nDCG@3"]
+    assert (
+        treated(finding, "ties='pessimistic'")["nDCG@3"]
+        < treated(finding, "ties='optimistic'")["nDCG@3"]
+    )
 
 
 def test_scores_that_are_labels():
@@ -552,9 +726,15 @@ def test_scores_that_are_labels():
 
 
 def test_ties():
-    lists = LISTS.with_columns(score=pl.Series([0.9, 0.9, 0.4, 0.2] + [0.9, 0.7, 0.4, 0.4] + [0.9, 0.7, 0.4, 0.2] * 4))
+    lists = LISTS.with_columns(
+        score=pl.Series([0.9, 0.9, 0.4, 0.2] + [0.9, 0.7, 0.4, 0.4] + [0.9, 0.7, 0.4, 0.2] * 4)
+    )
     finding = only(check(lists), "ties", "warning")
-    assert finding.count == 2 and "2 of 6 lists" in finding.message and "1 of them across the cut-off 3" in finding.message
+    assert (
+        finding.count == 2
+        and "2 of 6 lists" in finding.message
+        and "1 of them across the cut-off 3" in finding.message
+    )
     assert treatments(finding) == ["ties='pessimistic'", "ties='optimistic'"]
     for rule in ("pessimistic", "optimistic"):
         assert treated(finding, f"ties={rule!r}") == evaluate(lists, ties=rule)
@@ -564,7 +744,11 @@ def test_ties():
 def test_scores_that_rise():
     lists = LISTS.with_columns(-pl.col("score"))
     finding = only(check(lists), "rising-scores", "warning")
-    assert finding.count == 6 and before(finding) == evaluate(lists) and treated(finding, "the lowest score first") == evaluate()
+    assert (
+        finding.count == 6
+        and before(finding) == evaluate(lists)
+        and treated(finding, "the lowest score first") == evaluate()
+    )
 
 
 def test_everybody_has_the_same_list():
@@ -573,7 +757,12 @@ def test_everybody_has_the_same_list():
     finding = only(checked, "same-lists", "warning")
     assert finding.count == 6 and finding.message == "All 6 users have the same first 3 items."
     assert finding.examples == ({"item": "i1"}, {"item": "i3"}, {"item": "i5"})
-    assert check(LISTS.filter(pl.col("user") == "u0"), TRUTH.filter(pl.col("user") == "u0"), None).findings == ()
+    assert (
+        check(
+            LISTS.filter(pl.col("user") == "u0"), TRUTH.filter(pl.col("user") == "u0"), None
+        ).findings
+        == ()
+    )
 
 
 def test_empty_tables():
@@ -588,26 +777,41 @@ def test_scores_that_float64_cannot_tell_apart():
         evaluate(lists)
     checked = check(lists)
     assert checked.kinds == ("scores-beyond-precision", "ties") and checked.findings[0].count == 12
-    assert treated(checked.findings[0], "scores rounded to float64") == evaluate(lists.with_columns(pl.col("score").cast(float)))
+    assert treated(checked.findings[0], "scores rounded to float64") == evaluate(
+        lists.with_columns(pl.col("score").cast(float))
+    )
 
 
 def test_times_of_two_kinds_are_not_compared():
-    truth, train = TRUTH.with_columns(timestamp=pl.lit(5)), TRAIN.with_columns(timestamp=pl.lit("2020-01-01"))
-    assert only(check(truth=truth, train=train), "timestamps-of-two-kinds", "note", "train").effects == ()
+    truth, train = (
+        TRUTH.with_columns(timestamp=pl.lit(5)),
+        TRAIN.with_columns(timestamp=pl.lit("2020-01-01")),
+    )
+    assert (
+        only(check(truth=truth, train=train), "timestamps-of-two-kinds", "note", "train").effects
+        == ()
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------- models, settings
+# --------------------------------------------------------------------------------------------------
 
 
 def test_several_models_share_what_is_found_in_truth():
     worse = LISTS.with_columns(score=pl.Series([0.9, 0.9, 0.4, 0.2] * 6))
     truth = pl.concat([TRUTH, TRUTH.head(1)])
     checked = check_models({"a": LISTS, "b": worse}, truth, train=TRAIN, metrics=METRICS, top_k=K)
-    assert [(finding.kind, finding.where) for finding in checked.findings] == [("duplicates-in-truth", "truth"), ("ties", "b")]
+    assert [(finding.kind, finding.where) for finding in checked.findings] == [
+        ("duplicates-in-truth", "truth"),
+        ("ties", "b"),
+    ]
     shared, ties = checked.findings
-    assert treated(shared, "keep-best", "a") == evaluate() and treated(shared, "keep-best", "b") == evaluate(worse)
+    assert treated(shared, "keep-best", "a") == evaluate() and treated(
+        shared, "keep-best", "b"
+    ) == evaluate(worse)
     assert {effect.model for effect in ties.effects} == {"b"} and checked.refused == ("a", "b")
-    alone = check_models({"a": LISTS, "b": pl.concat([worse, worse.head(1)])}, TRUTH, metrics=METRICS, top_k=K)
+    alone = check_models(
+        {"a": LISTS, "b": pl.concat([worse, worse.head(1)])}, TRUTH, metrics=METRICS, top_k=K
+    )
     assert alone.refused == ("b",)
 
 
@@ -619,9 +823,13 @@ def test_what_is_odd_about_one_model_moves_no_number_of_another():
     expected = weft.evaluate(LISTS, TRUTH, **settings)
     for odd, kind in ((numbers, "id-types"), (stranger, "items-outside-catalogue")):
         checked = check_models({"a": LISTS, "b": odd}, TRUTH, **settings)
-        assert checked.refused == ("b",) and {finding.kind for finding in checked.of("error")} == {kind}
+        assert checked.refused == ("b",) and {finding.kind for finding in checked.of("error")} == {
+            kind
+        }
         assert checked.values["a"] == {name: expected[name] for name in ("Gini@3", "nDCG@3")}
-        assert {effect.model for finding in checked.of("error") for effect in finding.effects} == {"b"}
+        assert {effect.model for finding in checked.of("error") for effect in finding.effects} == {
+            "b"
+        }
 
 
 def test_bad_settings_and_sources_are_errors():
@@ -649,7 +857,9 @@ def test_everything_is_frozen():
 
 IDS = st.sampled_from(["a", "b", "c", "A"])
 SCORES = st.sampled_from([0.0, 0.5, 1.0, 2.0, -1.0, float("nan"), float("inf"), None])
-ROUGH = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), IDS, SCORES, st.integers(0, 4)), max_size=10)
+ROUGH = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "c", None]), IDS, SCORES, st.integers(0, 4)), max_size=10
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -661,18 +871,29 @@ ROUGH = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), IDS, SCORES, 
     st.sampled_from(["score", "rank", "both", "none"]),
     st.booleans(),
 )
-def test_an_error_is_found_exactly_where_evaluate_refuses(lists, truth, train, items, order, numbers):
-    """Whatever the data: the values are those of weft.evaluate where it gives some, and where it refuses there is an error."""
+def test_an_error_is_found_exactly_where_evaluate_refuses(
+    lists, truth, train, items, order, numbers
+):
+    """Whatever the data: the values are those of weft.evaluate where it gives some, and where it
+    refuses there is an error.
+    """
 
     def frame(rows, *columns):
-        table = pl.DataFrame(rows, schema={"user": str, "item": str, "score": float, "rank": int}, orient="row")
+        table = pl.DataFrame(
+            rows, schema={"user": str, "item": str, "score": float, "rank": int}, orient="row"
+        )
         return table.select("user", "item", *columns)
 
     columns = {"score": ["score"], "rank": ["rank"], "both": ["score", "rank"], "none": []}[order]
     rated = pl.col("score").alias("rating")
     tables = frame(lists, *columns), frame(truth, rated)
     if numbers:
-        tables = tables[0], tables[1].with_columns(user=pl.col("user").replace_strict({"a": 1, "b": 2, "c": 3}, default=None))
+        tables = (
+            tables[0],
+            tables[1].with_columns(
+                user=pl.col("user").replace_strict({"a": 1, "b": 2, "c": 3}, default=None)
+            ),
+        )
     others = {"train": None if train is None else frame(train, rated), "items": items}
     checked = weft.check(*tables, **others, metrics=METRICS, top_k=2)
     try:
@@ -686,13 +907,18 @@ def test_an_error_is_found_exactly_where_evaluate_refuses(lists, truth, train, i
     assert str(checked) and json.loads(checked.to_json())["refused"] == list(checked.refused)
 
 
-# --------------------------------------------------------------------------------------------------------------- command line
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, frame in {"knn": LISTS, "test": TRUTH, "train": TRAIN, "few": LISTS.filter(pl.col("user") != "u4")}.items():
+    for name, frame in {
+        "knn": LISTS,
+        "test": TRUTH,
+        "train": TRAIN,
+        "few": LISTS.filter(pl.col("user") != "u4"),
+    }.items():
         frame.write_csv(f"{name}.csv")
     pl.concat([LISTS, LISTS.head(1)]).write_csv("twice.csv")
     return tmp_path
@@ -709,13 +935,21 @@ def test_the_command_says_it_with_lines_and_exit_codes(folder):
     clean = run("--recs", "knn.csv", *BASIC)
     assert clean.exit_code == 0 and "Nothing suspicious was found." in clean.output
     warned = run("--recs", "few.csv", *BASIC)
-    assert warned.exit_code == 0 and "warning: users-without-list in few" in warned.output and "1 warning." in warned.output
+    assert (
+        warned.exit_code == 0
+        and "warning: users-without-list in few" in warned.output
+        and "1 warning." in warned.output
+    )
     assert run("--recs", "few.csv", *BASIC, "--strict").exit_code == 1
     wrong = run("--recs", "knn.csv", "--recs", "b=twice.csv", *BASIC)
     assert wrong.exit_code == 1 and "error: duplicates-in-lists in b" in wrong.output
-    assert "line 26: user 'u0', item 'i0', score 0.9" in wrong.output  # 24 rows behind the header, then this one
+    assert (
+        "line 26: user 'u0', item 'i0', score 0.9" in wrong.output
+    )  # 24 rows behind the header, then this one
     assert "weft evaluate refuses: b." in wrong.output
-    assert all(len(line) <= 80 for part in (clean, warned, wrong) for line in part.output.splitlines())
+    assert all(
+        len(line) <= 80 for part in (clean, warned, wrong) for line in part.output.splitlines()
+    )
 
 
 def test_files_with_nothing_in_common_are_refused(folder):
@@ -723,7 +957,11 @@ def test_files_with_nothing_in_common_are_refused(folder):
     with pytest.raises(InputError, match="no user in common"):
         weft.evaluate("knn.csv", "others.csv", metrics="MRR@3")
     done = run("--recs", "knn.csv", "--truth", "others.csv", "-k", "3")
-    assert done.exit_code == 1 and "error: nothing-in-common in knn" in done.stdout and "weft evaluate refuses: knn." in done.stdout
+    assert (
+        done.exit_code == 1
+        and "error: nothing-in-common in knn" in done.stdout
+        and "weft evaluate refuses: knn." in done.stdout
+    )
     TRUTH.with_columns(item="other " + pl.col("item")).write_csv("others.csv")
     with pytest.raises(InputError, match="no item in common"):
         weft.evaluate("knn.csv", "others.csv", metrics="MRR@3")
@@ -731,10 +969,21 @@ def test_files_with_nothing_in_common_are_refused(folder):
 
 
 def test_what_is_printed_fits_80_columns_with_several_models_and_long_names(folder):
-    pl.concat([TRUTH.with_columns(rating=pl.lit(1.0)), pl.DataFrame({"user": ["u1"], "item": ["i0"], "rating": [-1.0]})]).write_csv(
-        "test.csv"
+    pl.concat(
+        [
+            TRUTH.with_columns(rating=pl.lit(1.0)),
+            pl.DataFrame({"user": ["u1"], "item": ["i0"], "rating": [-1.0]}),
+        ]
+    ).write_csv("test.csv")
+    done = run(
+        "--recs",
+        "a=knn.csv",
+        "--recs",
+        "b=few.csv",
+        *BASIC,
+        "-m",
+        "MAP(normalizer=relevant),nDCG(gain=linear, ideal=k)",
     )
-    done = run("--recs", "a=knn.csv", "--recs", "b=few.csv", *BASIC, "-m", "MAP(normalizer=relevant),nDCG(gain=linear, ideal=k)")
     assert done.exit_code == 1 and done.stdout.count("counted as rated 0, not relevant") == 2
     assert all(len(line) <= 80 for line in done.output.splitlines())
     assert re.search(r"^    b +as it is +counted as rated 0", done.stdout, re.MULTILINE)
@@ -742,24 +991,54 @@ def test_what_is_printed_fits_80_columns_with_several_models_and_long_names(fold
 
 
 def test_json_holds_everything(folder):
-    told = json.loads(run("--recs", "few.csv", *BASIC, "-m", "nDCG,Recall@2", "-m", "MRR", "--format", "json").stdout)
+    told = json.loads(
+        run(
+            "--recs", "few.csv", *BASIC, "-m", "nDCG,Recall@2", "-m", "MRR", "--format", "json"
+        ).stdout
+    )
     (finding,) = told["findings"]
-    assert (finding["kind"], finding["severity"], finding["where"], finding["count"]) == ("users-without-list", "warning", "few", 1)
+    assert (finding["kind"], finding["severity"], finding["where"], finding["count"]) == (
+        "users-without-list",
+        "warning",
+        "few",
+        1,
+    )
     assert [effect["metric"] for effect in finding["effects"]] == ["nDCG@3", "Recall@2", "MRR@3"]
     for effect in finding["effects"]:
         assert effect["change"] == effect["treated"] - effect["value"]
     assert told["values"]["few"]["MRR@3"] == pytest.approx(5 / 12) and told["refused"] == []
-    assert told["inputs"][0] == {"name": "few", "path": "few.csv", "rows": 20, "users": 5, "items": 12}
-    Path("nan.csv").write_text("user,item,score\nu0,i0,NaN\n" + LISTS.write_csv(include_header=False))
+    assert told["inputs"][0] == {
+        "name": "few",
+        "path": "few.csv",
+        "rows": 20,
+        "users": 5,
+        "items": 12,
+    }
+    Path("nan.csv").write_text(
+        "user,item,score\nu0,i0,NaN\n" + LISTS.write_csv(include_header=False)
+    )
     told = json.loads(run("--recs", "nan.csv", *BASIC, "--format", "json").stdout)
-    finding = next(finding for finding in told["findings"] if finding["kind"] == "not-finite-scores")
-    assert finding["examples"][0] == {"file": "nan.csv", "place": "line 2", "user": "u0", "item": "i0", "score": "nan"}
+    finding = next(
+        finding for finding in told["findings"] if finding["kind"] == "not-finite-scores"
+    )
+    assert finding["examples"][0] == {
+        "file": "nan.csv",
+        "place": "line 2",
+        "user": "u0",
+        "item": "i0",
+        "score": "nan",
+    }
     assert finding["effects"][0]["value"] is None and finding["effects"][0]["change"] is None
 
 
 def test_a_new_process_has_the_exit_codes(folder):
     def start(*arguments):
-        return subprocess.run([sys.executable, "-m", "weft", "check", *arguments], capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            [sys.executable, "-m", "weft", "check", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     assert start("--recs", "twice.csv", *BASIC).returncode == 1
     for arguments, message in (
@@ -773,7 +1052,7 @@ def test_a_new_process_has_the_exit_codes(folder):
         assert done.stderr.startswith("error: ") and message in done.stderr
 
 
-# --------------------------------------------------------------------------------------------------------------------- docs
+# --------------------------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
@@ -781,7 +1060,9 @@ PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
 
 def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    example, shown = (re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("python", "text"))
+    example, shown = (
+        re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("python", "text")
+    )
     exec(compile(example, "docs/check.md", "exec"), {})
     assert capsys.readouterr().out == shown
     command = re.search(r"^weft check (.*)$", PAGE, re.MULTILINE)[1]
@@ -789,26 +1070,37 @@ def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
 
 
 def test_the_page_lists_every_finding():
-    source = "".join(path.read_text(encoding="utf-8") for path in Path(weft.diagnostics.__file__).parent.glob("*.py"))
+    source = "".join(
+        path.read_text(encoding="utf-8")
+        for path in Path(weft.diagnostics.__file__).parent.glob("*.py")
+    )
     kinds = set(re.findall(r'Found\(\s*f?"([\w{}-]+)"', source)) - {"not-finite-{column}s"} | {
         "not-finite-scores",
         "not-finite-ranks",
     }
     listed = re.findall(r"^\| (`.*?) \| (?:error|warning|note) \|", PAGE, re.MULTILINE)
-    assert len(kinds) > 35 and kinds == {kind for row in listed for kind in re.findall(r"`([\w-]+)`", row)}
+    assert len(kinds) > 35 and kinds == {
+        kind for row in listed for kind in re.findall(r"`([\w-]+)`", row)
+    }
 
 
-# ---------------------------------------------------------------------------------------------------------------- real data
+# --------------------------------------------------------------------------------------------------
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
-golden = pytest.mark.skipif(not (GOLDEN / "ml100k_edge").is_dir(), reason=f"the golden values are not here: {GOLDEN}")
+golden = pytest.mark.skipif(
+    not (GOLDEN / "ml100k_edge").is_dir(), reason=f"the golden values are not here: {GOLDEN}"
+)
 
 
 @golden
 def test_what_is_awkward_in_the_edge_data_is_found():
-    """The README of the data tells how the lists were made awkward, and what other tools make of users without a list."""
+    """The README of the data tells how the lists were made awkward, and what other tools make of
+    users without a list.
+    """
     users = pl.col("user") % 10
-    lists = pl.read_csv(GOLDEN / "ml100k_tlo" / "rec_itemknn.csv.gz").filter((users != 0) & ((users != 1) | (pl.col("rank") <= 3)))
+    lists = pl.read_csv(GOLDEN / "ml100k_tlo" / "rec_itemknn.csv.gz").filter(
+        (users != 0) & ((users != 1) | (pl.col("rank") <= 3))
+    )
     truth = pl.read_csv(GOLDEN / "ml100k_edge" / "test.csv.gz").drop("rating")
     train = GOLDEN / "ml100k_tlo" / "train.csv.gz"
     checked = weft.check(lists, truth, train=train, metrics="nDCG", top_k=10, name="itemknn")
@@ -821,10 +1113,18 @@ def test_what_is_awkward_in_the_edge_data_is_found():
         "unknown-items-in-truth",
         "train-overlaps-truth-in-time",
     }
-    assert [found[kind].count for kind in ("users-without-list", "short-lists", "users-without-truth")] == [94, 95, 95]
-    assert {one.name: one.users for one in checked.inputs} == {"itemknn": 849, "truth": 848, "train": 943}
+    assert [
+        found[kind].count for kind in ("users-without-list", "short-lists", "users-without-truth")
+    ] == [94, 95, 95]
+    assert {one.name: one.users for one in checked.inputs} == {
+        "itemknn": 849,
+        "truth": 848,
+        "train": 943,
+    }
     (effect,) = found["users-without-list"].effects
-    assert effect.value == pytest.approx(0.148564, abs=5e-7) and effect.treated == pytest.approx(0.167085, abs=5e-7)
+    assert effect.value == pytest.approx(0.148564, abs=5e-7) and effect.treated == pytest.approx(
+        0.167085, abs=5e-7
+    )
 
 
 @golden
@@ -832,7 +1132,14 @@ def test_popularity_has_ties_where_the_rank_is_left_out():
     data = GOLDEN / "ml100k_tlo"
     lists = pl.read_csv(data / "rec_pop.csv.gz")
     truth = pl.read_csv(data / "test.csv.gz")
-    checked = weft.check(lists.drop("rank"), truth, train=data / "train.csv.gz", relevance_threshold=4, metrics="nDCG", top_k=10)
+    checked = weft.check(
+        lists.drop("rank"),
+        truth,
+        train=data / "train.csv.gz",
+        relevance_threshold=4,
+        metrics="nDCG",
+        top_k=10,
+    )
     found = {finding.kind: finding for finding in checked.findings}
     assert set(found) == {
         "ties",
@@ -841,7 +1148,10 @@ def test_popularity_has_ties_where_the_rank_is_left_out():
         "unknown-items-in-truth",
         "train-overlaps-truth-in-time",
     }
-    assert found["users-without-relevant-items"].count == 39 and found["cold-items-in-truth"].count == 70
+    assert (
+        found["users-without-relevant-items"].count == 39
+        and found["cold-items-in-truth"].count == 70
+    )
     low, high = (effect for effect in found["ties"].effects)
     assert low.treated < low.value < high.treated
     assert "ties" not in weft.check(lists, truth, metrics="nDCG", top_k=10).kinds
@@ -860,7 +1170,13 @@ def test_a_configuration_is_checked_as_it_would_be_evaluated(tmp_path):
     )
     found = json.loads(run(str(tmp_path / "run.yaml"), "--format", "json").stdout)
     direct = weft.evaluate(
-        LISTS, TRUTH, train=TRAIN, user_groups=groups, metrics=["nDCG", "UserMADRanking"], top_k=3, profile="warprec"
+        LISTS,
+        TRUTH,
+        train=TRAIN,
+        user_groups=groups,
+        metrics=["nDCG", "UserMADRanking"],
+        top_k=3,
+        profile="warprec",
     )
     assert found["values"] == {"knn": {value.name: value.value for value in direct.values}}
 
@@ -870,20 +1186,38 @@ def test_candidates_of_a_configuration(tmp_path):
     for name, frame in (("lists", LISTS), ("truth", TRUTH)):
         frame.write_csv(tmp_path / f"{name}.csv")
     text = "data: {{truth: truth.csv{file}}}\nmodels: {{knn: lists.csv}}\nevaluation: {{metrics: {metric}, top_k: 3{pool}}}\n"
-    (tmp_path / "run.yaml").write_text(text.format(file="", metric="AUC", pool=", candidates: listed"))
+    (tmp_path / "run.yaml").write_text(
+        text.format(file="", metric="AUC", pool=", candidates: listed")
+    )
     found = json.loads(run(str(tmp_path / "run.yaml"), "--format", "json").stdout)
-    assert found["values"]["knn"]["AUC"] == weft.evaluate(LISTS, TRUTH, metrics="AUC", candidates="listed")["AUC"]
-    (tmp_path / "run.yaml").write_text(text.format(file=", candidates: lists.csv", metric="nDCG", pool=""))
+    assert (
+        found["values"]["knn"]["AUC"]
+        == weft.evaluate(LISTS, TRUTH, metrics="AUC", candidates="listed")["AUC"]
+    )
+    (tmp_path / "run.yaml").write_text(
+        text.format(file=", candidates: lists.csv", metric="nDCG", pool="")
+    )
     found = json.loads(run(str(tmp_path / "run.yaml"), "--format", "json").stdout)
-    assert found["values"]["knn"]["nDCG@3"] == weft.evaluate(LISTS, TRUTH, metrics="nDCG@3")["nDCG@3"]
+    assert (
+        found["values"]["knn"]["nDCG@3"] == weft.evaluate(LISTS, TRUTH, metrics="nDCG@3")["nDCG@3"]
+    )
 
 
 def test_files_are_read_as_the_flags_say(tmp_path):
     LISTS.rename({"user": "who"}).write_csv(tmp_path / "lists.csv", separator=";")
     TRUTH.write_csv(tmp_path / "truth.csv", separator=";")
-    given = ["--recs", str(tmp_path / "lists.csv"), "--truth", str(tmp_path / "truth.csv"), "-k", "3"]
+    given = [
+        "--recs",
+        str(tmp_path / "lists.csv"),
+        "--truth",
+        str(tmp_path / "truth.csv"),
+        "-k",
+        "3",
+    ]
     refused = run(*given)
-    assert refused.exit_code == 2 and "user" in refused.stderr and "--column user=" in refused.stderr
+    assert (
+        refused.exit_code == 2 and "user" in refused.stderr and "--column user=" in refused.stderr
+    )
     found = run(*given, "--separator", ";", "--column", "recs.user=who", "--format", "json")
     assert json.loads(found.stdout)["values"]["lists"] == evaluate(train=None)
 

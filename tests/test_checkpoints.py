@@ -1,4 +1,6 @@
-"""evaluate(checkpoint=): a run that was killed goes on from its last saved state, and counts nobody twice."""
+"""evaluate(checkpoint=): a run that was killed goes on from its last saved state, and counts nobody
+twice.
+"""
 
 import subprocess
 import sys
@@ -13,11 +15,17 @@ from test_evaluator import ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, fed
 from test_states import alike
 from weft.errors import InputError, SettingError
 
-TRUTH = {row: {item: float(TARGET[row, item]) for item in range(ITEMS) if TARGET[row, item]} for row in range(USERS)}
+TRUTH = {
+    row: {item: float(TARGET[row, item]) for item in range(ITEMS) if TARGET[row, item]}
+    for row in range(USERS)
+}
 HOW = {
     "scores": {"metrics": METRICS, "per_user": True, "bootstrap": 6, **about(USERS, ITEMS)},
     "sampled": {"metrics": ["nDCG", "ARP"], "strategy": "sampled", "num_negatives": 5},
-    "candidates": {"metrics": ["nDCG"], "candidates": {row: [1, 2, 5] for row in range(0, USERS, 2)}},
+    "candidates": {
+        "metrics": ["nDCG"],
+        "candidates": {row: [1, 2, 5] for row in range(0, USERS, 2)},
+    },
 }
 
 
@@ -35,7 +43,15 @@ class Model:
 
 
 def evaluate(model, how="scores", **more):
-    settings = {"train": TRAIN, "users": range(USERS), "items": range(ITEMS), "top_k": [1, 3], "batch_size": 3, **HOW[how], **more}
+    settings = {
+        "train": TRAIN,
+        "users": range(USERS),
+        "items": range(ITEMS),
+        "top_k": [1, 3],
+        "batch_size": 3,
+        **HOW[how],
+        **more,
+    }
     return weft.evaluate(model, TRUTH, **settings)
 
 
@@ -93,7 +109,9 @@ class Dies(test_checkpoints.Model):
 test_checkpoints.evaluate(Dies(), checkpoint=sys.argv[2])
 """
     path = tmp_path / "run.state"
-    died = subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent), str(path)], timeout=120)
+    died = subprocess.run(
+        [sys.executable, "-c", program, str(Path(__file__).parent), str(path)], timeout=120
+    )
     assert died.returncode == -9
     resumed = Model()
     alike(evaluate(resumed, checkpoint=path), evaluate(Model()))
@@ -117,10 +135,22 @@ def test_another_evaluation_does_not_go_on(other, says, tmp_path):
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=path)
     saved = path.read_bytes()
-    given = {"train": TRAIN, "users": range(USERS), "items": range(ITEMS), "top_k": [1, 3], "batch_size": 3, **HOW["scores"]}
+    given = {
+        "train": TRAIN,
+        "users": range(USERS),
+        "items": range(ITEMS),
+        "top_k": [1, 3],
+        "batch_size": 3,
+        **HOW["scores"],
+    }
     given |= {name: value for name, value in other.items() if name not in ("truth", "model")}
-    with pytest.raises(SettingError, match=rf"run\.state: cannot go on from it: it and this evaluation differ in {says}.*anew"):
-        weft.evaluate(other.get("model", Model()), other.get("truth", TRUTH), checkpoint=path, **given)
+    with pytest.raises(
+        SettingError,
+        match=rf"run\.state: cannot go on from it: it and this evaluation differ in {says}.*anew",
+    ):
+        weft.evaluate(
+            other.get("model", Model()), other.get("truth", TRUTH), checkpoint=path, **given
+        )
     assert path.read_bytes() == saved
 
 

@@ -1,7 +1,8 @@
-"""The command line as a user meets it: a folder with files, words in, text, files and an exit code out.
+"""The command line as a user meets it: a folder with files, words in, text, files and an exit code
+out.
 
-Most tests call it in this process, which spares each the seconds that torch takes to load; what only a process shows starts one.
-"""
+Most tests call it in this process, which spares each the seconds that torch takes to load; what
+only a process shows starts one."""
 
 import csv
 import gzip
@@ -42,7 +43,13 @@ from weft.statistics.significance_tests import TESTS
 
 def start(*arguments, cwd, check=True):
     """A process."""
-    done = subprocess.run([sys.executable, "-m", "weft", *arguments], cwd=cwd, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     if check:
         assert done.returncode == 0, done.stderr
     return done
@@ -55,14 +62,16 @@ def call(monkeypatch):
     def run(*arguments, cwd, code=0):
         monkeypatch.chdir(cwd)
         monkeypatch.setenv("COLUMNS", "80")
-        done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], prog_name="weft")
+        done = CliRunner().invoke(
+            cli.app, [str(argument) for argument in arguments], prog_name="weft"
+        )
         assert done.exit_code == code, done.output
         return done
 
     return run
 
 
-# ------------------------------------------------------------------------------------------------------ demo, compare
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -73,21 +82,52 @@ def demo(tmp_path_factory):
 
 def test_demo_prints_a_table_and_writes_results(demo):
     folder, done = demo
-    for word in ("popularity", "item_knn", "factors", "nDCG@10", "GAUC", "├●┤", "95 % intervals over users", "is masked"):
+    for word in (
+        "popularity",
+        "item_knn",
+        "factors",
+        "nDCG@10",
+        "GAUC",
+        "├●┤",
+        "95 % intervals over users",
+        "is masked",
+    ):
         assert word in done.stdout
     assert done.stderr == ""  # no progress bar where nobody watches
     written = next(line for line in done.stdout.splitlines() if line.startswith("Written: "))
-    assert written.endswith("weft-demo/report.html") and (folder / "weft-demo" / "report.html").stat().st_size
-    assert "nDCG@20" not in done.stdout and "REO@10[" not in done.stdout and len(done.stdout.splitlines()) < 90
+    assert (
+        written.endswith("weft-demo/report.html")
+        and (folder / "weft-demo" / "report.html").stat().st_size
+    )
+    assert (
+        "nDCG@20" not in done.stdout
+        and "REO@10[" not in done.stdout
+        and len(done.stdout.splitlines()) < 90
+    )
     results = {path.stem: weft.load_result(path) for path in (folder / "weft-demo").glob("*.json")}
     assert set(results) == {"popularity", "item_knn", "factors"}
     for result in results.values():
         assert result.counts["evaluated_users"] == 1000
         assert result.per_user is not None and len(result.per_user) == 1000
         assert result.entry("nDCG@10").ci_low < result["nDCG@10"] < result.entry("nDCG@10").ci_high
-        assert {value.k for value in result.values} == {None, 5, 10, 20} == {None, *result.exposure["k"], *result.popularity["k"]}
-        assert set(result.slices["slice"]) == {"gender", "activity"} and len(result.user_labels) == 1000
-        assert len({registry.find(name.partition("(")[0].partition("@")[0].partition("[")[0]).family for name in result}) == 7
+        assert (
+            {value.k for value in result.values}
+            == {None, 5, 10, 20}
+            == {None, *result.exposure["k"], *result.popularity["k"]}
+        )
+        assert (
+            set(result.slices["slice"]) == {"gender", "activity"}
+            and len(result.user_labels) == 1000
+        )
+        assert (
+            len(
+                {
+                    registry.find(name.partition("(")[0].partition("@")[0].partition("[")[0]).family
+                    for name in result
+                }
+            )
+            == 7
+        )
     assert results["item_knn"]["nDCG@10"] > 1.2 * results["popularity"]["nDCG@10"]
     assert any("equal scores" in note for note in results["popularity"].notes)
 
@@ -96,7 +136,10 @@ def test_demo_is_deterministic(demo, tmp_path, call):
     folder, _ = demo
     call("demo", "--out", "again", cwd=tmp_path)
     for name in ("popularity", "item_knn", "factors"):
-        first, second = (json.loads((where / f"{name}.json").read_text()) for where in (folder / "weft-demo", tmp_path / "again"))
+        first, second = (
+            json.loads((where / f"{name}.json").read_text())
+            for where in (folder / "weft-demo", tmp_path / "again")
+        )
         assert first == second
 
 
@@ -106,14 +149,19 @@ def test_the_next_two_commands_work(demo, call):
     commands = [line.split() for line in lines[lines.index("Next, try:") + 1 :]]
     assert [command[:2] for command in commands] == [["weft", "compare"], ["weft", "metrics"]]
     comparison, explanation = (call(*command[1:], cwd=folder).stdout for command in commands)
-    assert "item_knn against factors" in comparison and "nDCG@10" in comparison and "*" in comparison
+    assert (
+        "item_knn against factors" in comparison and "nDCG@10" in comparison and "*" in comparison
+    )
     assert "trec_eval" in explanation and "0.4258" in explanation and "0.5639" in explanation
 
 
 def test_tables_fit_80_columns(demo, call):
     folder, done = demo
     files = [f"weft-demo/{name}.json" for name in ("item_knn", "factors", "popularity")]
-    two, three = (call("compare", *some, "-t", "paired_t", "-t", "kruskal", cwd=folder).stdout for some in (files[:2], files))
+    two, three = (
+        call("compare", *some, "-t", "paired_t", "-t", "kruskal", cwd=folder).stdout
+        for some in (files[:2], files)
+    )
     for line in [*done.stdout.splitlines(), *two.splitlines(), *three.splitlines()]:
         assert len(line) <= 80 or line.startswith("Written"), line
 
@@ -121,12 +169,24 @@ def test_tables_fit_80_columns(demo, call):
 def test_compare_takes_metrics_tests_and_corrections(demo, call):
     folder, _ = demo
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
-    done = call("compare", *files, "-m", "ndcg@10", "-t", "wilcoxon", "--correction", "fdr", cwd=folder)
-    assert done.stdout.count("\nnDCG@10 ") == 4 and "Recall" not in done.stdout  # the means with letters, and three pairs
+    done = call(
+        "compare", *files, "-m", "ndcg@10", "-t", "wilcoxon", "--correction", "fdr", cwd=folder
+    )
+    assert (
+        done.stdout.count("\nnDCG@10 ") == 4 and "Recall" not in done.stdout
+    )  # the means with letters, and three pairs
     verdict = done.stdout.partition("\n\n")[0].replace("\n", " ")
-    assert verdict.startswith("nDCG@10: factors leads with 0.229 (95 % interval 0.219 to 0.239), 0.0486 (27 %) above item_knn; ")
-    assert verdict.endswith("(Wilcoxon's signed-rank test, p < 0.001 after Benjamini and Hochberg's correction).")
-    assert "wilcoxon, p adjusted by fdr, alpha 0.05; * best; models that share a letter" in done.stdout.replace("\n", " ")
+    assert verdict.startswith(
+        "nDCG@10: factors leads with 0.229 (95 % interval 0.219 to 0.239), 0.0486 (27 %) above "
+        "item_knn; "
+    )
+    assert verdict.endswith(
+        "(Wilcoxon's signed-rank test, p < 0.001 after Benjamini and Hochberg's correction)."
+    )
+    assert (
+        "wilcoxon, p adjusted by fdr, alpha 0.05; * best; models that share a letter"
+        in done.stdout.replace("\n", " ")
+    )
     more = [
         "-t",
         "sign",
@@ -141,31 +201,69 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
         "mrr@10,ndcg@10",
     ]
     done = call("compare", *files, *more, cwd=folder)
-    assert "sign, greater, p adjusted by holm per metric, alpha 0.1" in done.stdout and "against" not in done.stdout
-    done = call("compare", *files[:2], "-t", "randomization", "--resamples", "99", "--seed", "5", "-f", "json", cwd=folder)
+    assert (
+        "sign, greater, p adjusted by holm per metric, alpha 0.1" in done.stdout
+        and "against" not in done.stdout
+    )
+    done = call(
+        "compare",
+        *files[:2],
+        "-t",
+        "randomization",
+        "--resamples",
+        "99",
+        "--seed",
+        "5",
+        "-f",
+        "json",
+        cwd=folder,
+    )
     assert min(row["p_value"] for row in json.loads(done.stdout)["rows"]) == 1 / 100
 
 
 def test_compare_writes_what_it_prints(demo, call, tmp_path):
     folder, _ = demo
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
-    done = call("compare", *files, "-f", "latex", "--pairs", "--out", str(tmp_path / "new" / "c.tex"), cwd=folder)
+    done = call(
+        "compare",
+        *files,
+        "-f",
+        "latex",
+        "--pairs",
+        "--out",
+        str(tmp_path / "new" / "c.tex"),
+        cwd=folder,
+    )
     assert (tmp_path / "new" / "c.tex").read_text() == done.stdout and "Written" in done.stderr
     done = call("compare", *files, "--out", str(tmp_path / "c.json"), cwd=folder)
-    assert json.loads((tmp_path / "c.json").read_text())["models"] == ["popularity", "item_knn", "factors"]
+    assert json.loads((tmp_path / "c.json").read_text())["models"] == [
+        "popularity",
+        "item_knn",
+        "factors",
+    ]
     assert "Written" in done.stdout and "against" in done.stdout
 
 
 def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
     folder, _ = demo
     files = ["weft-demo/item_knn.json", "weft-demo/factors.json"]
-    printed = {form: call("compare", *files, "-f", form, cwd=folder) for form in ("json", "csv", "markdown", "latex")}
+    printed = {
+        form: call("compare", *files, "-f", form, cwd=folder)
+        for form in ("json", "csv", "markdown", "latex")
+    }
     rows = json.loads(printed["json"].stdout)["rows"]
     table = pl.read_csv(printed["csv"].stdout.encode())
-    assert table["difference"].to_list() == [row["difference"] for row in rows] and table.columns == list(rows[0])
-    assert printed["markdown"].stdout.count("\n| ") == len(rows) + 1 and printed["latex"].stdout.count("item\\_knn") == 1
+    assert table["difference"].to_list() == [
+        row["difference"] for row in rows
+    ] and table.columns == list(rows[0])
+    assert (
+        printed["markdown"].stdout.count("\n| ") == len(rows) + 1
+        and printed["latex"].stdout.count("item\\_knn") == 1
+    )
     for form, done in printed.items():
-        assert "not compared" in done.stderr and ("not compared" in done.stdout) == (form == "json")  # where notes have a place
+        assert "not compared" in done.stderr and ("not compared" in done.stdout) == (
+            form == "json"
+        )  # where notes have a place
 
 
 @pytest.mark.parametrize(
@@ -174,15 +272,30 @@ def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
         (["metrics", "nDGC"], "Did you mean 'nDCG'?"),
         (["compare", "a.json", "b.json"], "a.json: there is no such file"),
         (["compare", "weft-demo/factors.json"], "at least two results"),
-        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-m", "nDCG@7"], "not every result has it"),
-        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--correction", "hol"], "Did you mean 'holm'?"),
-        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "html"], "--format='html' is not known"),
+        (
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-m", "nDCG@7"],
+            "not every result has it",
+        ),
+        (
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--correction", "hol"],
+            "Did you mean 'holm'?",
+        ),
+        (
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "html"],
+            "--format='html' is not known",
+        ),
         (
             ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--out", "c.html"],
             "--out c.html: give a name that ends in",
         ),
-        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--family", "tests"], "Did you mean 'test'?"),
-        (["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"], "resamples=0; it must be"),
+        (
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--family", "tests"],
+            "Did you mean 'test'?",
+        ),
+        (
+            ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"],
+            "resamples=0; it must be",
+        ),
         (
             ["demo", "--out", "weft-demo/factors.json"],
             "--out weft-demo/factors.json: weft-demo/factors.json is a file; give a folder.",
@@ -196,7 +309,7 @@ def test_a_users_error_is_one_message_and_exit_code_2(demo, call, arguments, mes
     assert done.stderr.startswith("error: ") and done.stdout == ""
 
 
-# ------------------------------------------------------------------------------------------------------------ evaluate
+# --------------------------------------------------------------------------------------------------
 
 TRUTH = "user,item,rating\nann,tea,5\nann,rye,2\nbob,oat,4\ncat,tea,3\n"
 TRAIN = "user,item\nann,oat\nbob,tea\ncat,rye\n"
@@ -208,7 +321,12 @@ BRIEF = (*FLAGS, "-m", "nDCG,Recall", "-k", "1,2")
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, text in {"test.csv": TRUTH, "train.csv": TRAIN, "good.csv": GOOD, "poor.csv": POOR}.items():
+    for name, text in {
+        "test.csv": TRUTH,
+        "train.csv": TRAIN,
+        "good.csv": GOOD,
+        "poor.csv": POOR,
+    }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "items.csv").write_text("item\ntea\nrye\noat\nfig\n")
     return tmp_path
@@ -217,7 +335,9 @@ def folder(tmp_path):
 def in_python(folder, name, **settings):
     """What `weft.evaluate` says to the same files."""
     read = {file: pl.read_csv(folder / f"{file}.csv") for file in ("test", name)}
-    return weft.evaluate(read[name], read["test"], **{"metrics": ["nDCG", "Recall"], "top_k": [1, 2], **settings})
+    return weft.evaluate(
+        read[name], read["test"], **{"metrics": ["nDCG", "Recall"], "top_k": [1, 2], **settings}
+    )
 
 
 def printed_values(done):
@@ -225,32 +345,67 @@ def printed_values(done):
     values = {}
     for row in csv.DictReader(io.StringIO(done.stdout)):
         metric, labels = split_cell(row["metric"])
-        values[row["model"], metric + (f"@{row['k']}" if row["k"] else "") + print_cell(labels)] = float(row["value"])
+        values[row["model"], metric + (f"@{row['k']}" if row["k"] else "") + print_cell(labels)] = (
+            float(row["value"])
+        )
     return values
 
 
 def test_flags_only(folder, call):
     done = call(*BRIEF, cwd=folder)
-    assert "3 evaluated users, 3 items, 4 relevant interactions." in done.stdout and done.stderr == ""
+    assert (
+        "3 evaluated users, 3 items, 4 relevant interactions." in done.stdout and done.stderr == ""
+    )
     for name in ("good", "poor"):
         expected = in_python(folder, name)
         for value in expected.values:
-            number, margin = (f"{one:.4f}" if one else "0" for one in (value.value, 1.959964 * value.std_error))
+            number, margin = (
+                f"{one:.4f}" if one else "0" for one in (value.value, 1.959964 * value.std_error)
+            )
             assert re.search(rf"{number}[* ] ± {margin}", done.stdout), done.stdout
     assert "*" in done.stdout and "fewer than 2 recommended items" in done.stdout
 
 
 def test_every_setting_reaches_the_evaluation(folder, call):
-    flags = ["--train", "train.csv", "--items", "items.csv", "--mask-seen", "--relevance-threshold", "3", "--ties", "random"]
-    flags += ["--seed", "7", "--empty-users", "zero", "--missing-lists", "skip", "--batch-size", "2", "--device", "cpu"]
+    flags = [
+        "--train",
+        "train.csv",
+        "--items",
+        "items.csv",
+        "--mask-seen",
+        "--relevance-threshold",
+        "3",
+        "--ties",
+        "random",
+    ]
+    flags += [
+        "--seed",
+        "7",
+        "--empty-users",
+        "zero",
+        "--missing-lists",
+        "skip",
+        "--batch-size",
+        "2",
+        "--device",
+        "cpu",
+    ]
     done = call(*BRIEF, *flags, "--format", "json", cwd=folder)
     good, poor = json.loads(done.stdout)
     train, items = pl.read_csv(folder / "train.csv"), ["tea", "rye", "oat", "fig"]
-    how = {"relevance_threshold": 3, "ties": "random", "seed": 7, "empty_users": "zero", "missing_lists": "skip"}
+    how = {
+        "relevance_threshold": 3,
+        "ties": "random",
+        "seed": 7,
+        "empty_users": "zero",
+        "missing_lists": "skip",
+    }
     for got, name in ((good, "good"), (poor, "poor")):
         expected = in_python(folder, name, train=train, items=items, mask_seen=True, **how)
         assert got["values"] == expected.to_dict()["values"] and got["name"] == name
-        assert got["settings"] == expected.to_dict()["settings"] and got["counts"] == expected.counts
+        assert (
+            got["settings"] == expected.to_dict()["settings"] and got["counts"] == expected.counts
+        )
     kept = call(*BRIEF, "--train", "train.csv", "--keep-seen", "-f", "json", cwd=folder)
     assert [one["settings"]["mask_seen"] for one in json.loads(kept.stdout)] == [False, False]
 
@@ -259,8 +414,17 @@ def test_labels_and_features_are_read(folder, call):
     (folder / "groups.csv").write_text("user,group\nann,F\nbob,M\ncat,F\n")
     (folder / "clusters.csv").write_text("item,cluster\ntea,hot\nrye,bread\noat,bread\n")
     (folder / "features.csv").write_text("item,feature\ntea,leaf\ntea,hot\nrye,grain\noat,grain\n")
-    files = ["--user-groups", "groups.csv", "--item-clusters", "clusters.csv", "--item-features", "features.csv"]
-    done = call(*FLAGS, *files, "-m", "UserMADRanking,REO,SRecall", "-k", "2", "-f", "csv", cwd=folder)
+    files = [
+        "--user-groups",
+        "groups.csv",
+        "--item-clusters",
+        "clusters.csv",
+        "--item-features",
+        "features.csv",
+    ]
+    done = call(
+        *FLAGS, *files, "-m", "UserMADRanking,REO,SRecall", "-k", "2", "-f", "csv", cwd=folder
+    )
     got = printed_values(done)
     expected = in_python(
         folder,
@@ -271,7 +435,9 @@ def test_labels_and_features_are_read(folder, call):
         item_clusters={"tea": "hot", "rye": "bread", "oat": "bread"},
         item_features={"tea": ["leaf", "hot"], "rye": ["grain"], "oat": ["grain"]},
     )
-    assert {name: got["good", name] for name in expected} == pytest.approx({name: expected[name] for name in expected})
+    assert {name: got["good", name] for name in expected} == pytest.approx(
+        {name: expected[name] for name in expected}
+    )
 
 
 def test_a_yaml_file_and_flags_that_replace_it(folder, call):
@@ -283,7 +449,19 @@ def test_a_yaml_file_and_flags_that_replace_it(folder, call):
     )
     alone = printed_values(call("evaluate", "conf/run.yaml", "-f", "csv", cwd=folder))
     assert set(alone) == {("good", "Recall@1")}
-    changed = call("evaluate", "conf/run.yaml", "-m", "nDCG", "-k", "2", "--recs", "other=poor.csv", "--format", "json", cwd=folder)
+    changed = call(
+        "evaluate",
+        "conf/run.yaml",
+        "-m",
+        "nDCG",
+        "-k",
+        "2",
+        "--recs",
+        "other=poor.csv",
+        "--format",
+        "json",
+        cwd=folder,
+    )
     (only,) = json.loads(changed.stdout)
     assert only["name"] == "other" and [value["name"] for value in only["values"]] == ["nDCG@2"]
     assert only["settings"]["ties"] == "random"
@@ -291,9 +469,22 @@ def test_a_yaml_file_and_flags_that_replace_it(folder, call):
 
 def test_names_of_models_come_from_their_files(folder, call):
     for file in ("als.v2.csv", "knn.csv.gz"):
-        pl.read_csv(folder / "good.csv").write_csv(folder / file, **({"compression": "gzip"} if file.endswith("gz") else {}))
+        pl.read_csv(folder / "good.csv").write_csv(
+            folder / file, **({"compression": "gzip"} if file.endswith("gz") else {})
+        )
     done = call(
-        "evaluate", "--recs", "als.v2.csv", "--recs", "./knn.csv.gz", "--truth", "test.csv", "-m", "MRR@1", "-f", "csv", cwd=folder
+        "evaluate",
+        "--recs",
+        "als.v2.csv",
+        "--recs",
+        "./knn.csv.gz",
+        "--truth",
+        "test.csv",
+        "-m",
+        "MRR@1",
+        "-f",
+        "csv",
+        cwd=folder,
     )
     assert [model for model, _ in printed_values(done)] == ["als.v2", "knn"]
 
@@ -316,7 +507,20 @@ def test_a_model_is_named_or_takes_the_name_of_its_file(given, name, path):
 
 def test_metrics_are_split_outside_of_brackets(folder, call):
     names = "ndcg, F1(metric_name_1=Precision, beta=0.5),EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@2"
-    done = call(*FLAGS, "--metrics", names, "--metrics", "MRR", "--top-k", "2", "--top-k", "1", "-f", "json", cwd=folder)
+    done = call(
+        *FLAGS,
+        "--metrics",
+        names,
+        "--metrics",
+        "MRR",
+        "--top-k",
+        "2",
+        "--top-k",
+        "1",
+        "-f",
+        "json",
+        cwd=folder,
+    )
     assert [value["name"] for value in json.loads(done.stdout)[0]["values"]] == [
         *("nDCG@2", "nDCG@1", "F1(beta=0.5)@2", "F1(beta=0.5)@1"),
         *("EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@2", "MRR@2", "MRR@1"),
@@ -328,7 +532,9 @@ def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
     original = plan.run
 
     def watch(configuration, *rest, **more):
-        seen.update({name: getattr(configuration.data, name) for name in ("truth", "train", "user_groups")})
+        seen.update(
+            {name: getattr(configuration.data, name) for name in ("truth", "train", "user_groups")}
+        )
         seen.update(configuration.models)
         return original(configuration, *rest, **more)
 
@@ -338,9 +544,30 @@ def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
         (folder / f"{name}.csv").write_text(text)
     pl.read_csv(folder / "poor.csv").write_parquet(folder / "poor.parquet")
     (folder / "groups.csv").write_text("user;group\nann;F\nbob;M\n")
-    options = ["--separator", ";", "--ids", "string", "--column", "user=user", "--column", "truth.item=item", "--column", "score=2"]
+    options = [
+        "--separator",
+        ";",
+        "--ids",
+        "string",
+        "--column",
+        "user=user",
+        "--column",
+        "truth.item=item",
+        "--column",
+        "score=2",
+    ]
     call(
-        *("evaluate", "--recs", "good.csv", "--recs", "poor.parquet", "--truth", "test.csv", "--train", "train.csv"),
+        *(
+            "evaluate",
+            "--recs",
+            "good.csv",
+            "--recs",
+            "poor.parquet",
+            "--truth",
+            "test.csv",
+            "--train",
+            "train.csv",
+        ),
         *("--user-groups", "groups.csv", "-m", "MRR@1", *options),
         cwd=folder,
     )
@@ -348,9 +575,15 @@ def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
         **dict.fromkeys(("truth", "train", "user_groups", "good"), ";"),
         "poor": None,
     }
-    assert {file.ids for file in seen.values()} == {"string"} and {file.header for file in seen.values()} == {None}
-    assert dict(seen["truth"].columns) == {"user": "user", "item": "item"} and dict(seen["user_groups"].columns) == {"user": "user"}
-    assert dict(seen["good"].columns) == {"user": "user", "score": 2} and dict(seen["train"].columns) == {"user": "user"}
+    assert {file.ids for file in seen.values()} == {"string"} and {
+        file.header for file in seen.values()
+    } == {None}
+    assert dict(seen["truth"].columns) == {"user": "user", "item": "item"} and dict(
+        seen["user_groups"].columns
+    ) == {"user": "user"}
+    assert dict(seen["good"].columns) == {"user": "user", "score": 2} and dict(
+        seen["train"].columns
+    ) == {"user": "user"}
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "markdown", "latex"])
@@ -368,24 +601,39 @@ def test_a_format_is_alone_on_standard_output(folder, call, form):
 
 def test_out_writes_results_and_a_summary(folder, call):
     done = call(*BRIEF, "--out", "new/results", "--per-user", cwd=folder)
-    assert "Written: new/results/good.json, new/results/poor.json, new/results/summary.csv" in done.stdout
+    assert (
+        "Written: new/results/good.json, new/results/poor.json, new/results/summary.csv"
+        in done.stdout
+    )
     out = folder / "new" / "results"
     assert sorted(path.name for path in out.iterdir()) == sorted(
         ["good.json", "good.per_user.parquet", "poor.json", "poor.per_user.parquet", "summary.csv"]
     )
     for name in ("good", "poor"):
-        loaded, expected = weft.load_result(out / f"{name}.json"), in_python(folder, name, per_user=True)
-        assert {metric: loaded[metric] for metric in loaded} == {metric: expected[metric] for metric in expected}
+        loaded, expected = (
+            weft.load_result(out / f"{name}.json"),
+            in_python(folder, name, per_user=True),
+        )
+        assert {metric: loaded[metric] for metric in loaded} == {
+            metric: expected[metric] for metric in expected
+        }
         assert loaded.per_user.equals(expected.per_user)
     rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))
-    assert [(row["model"], row["metric"], row["k"]) for row in rows[:2]] == [("good", "nDCG", "1"), ("good", "nDCG", "2")]
+    assert [(row["model"], row["metric"], row["k"]) for row in rows[:2]] == [
+        ("good", "nDCG", "1"),
+        ("good", "nDCG", "2"),
+    ]
     compared = call("compare", "new/results/good.json", "new/results/poor.json", cwd=folder)
     assert "good against poor" in compared.stdout
 
 
 def test_without_per_user_no_parquet_is_written(folder, call):
     call(*BRIEF, "--out", "results", cwd=folder)
-    assert sorted(path.name for path in (folder / "results").iterdir()) == ["good.json", "poor.json", "summary.csv"]
+    assert sorted(path.name for path in (folder / "results").iterdir()) == [
+        "good.json",
+        "poor.json",
+        "summary.csv",
+    ]
 
 
 def test_a_name_makes_a_safe_file(folder, call):
@@ -403,7 +651,11 @@ def test_a_name_makes_a_safe_file(folder, call):
         "deep/out",
         cwd=folder,
     )
-    assert sorted(path.name for path in (folder / "deep" / "out").iterdir()) == ["_x-2.json", "_x.json", "summary.csv"]
+    assert sorted(path.name for path in (folder / "deep" / "out").iterdir()) == [
+        "_x-2.json",
+        "_x.json",
+        "summary.csv",
+    ]
     assert list((folder / "deep").iterdir()) == [folder / "deep" / "out"]
     assert weft.load_result(folder / "deep" / "out" / "_x.json").name == "..: x"
 
@@ -412,7 +664,11 @@ def test_if_the_second_model_fails_nothing_of_the_first_is_left(folder, call):
     (folder / "poor.csv").write_text("user,item,score\nann,tea,0.9\nann,tea,0.5\n")
     before = sorted(folder.iterdir())
     done = call(*BRIEF, "--out", "results/deep", cwd=folder, code=2)
-    assert done.stderr.startswith("error: ") and done.stdout == "" and sorted(folder.iterdir()) == before
+    assert (
+        done.stderr.startswith("error: ")
+        and done.stdout == ""
+        and sorted(folder.iterdir()) == before
+    )
 
 
 def parquet(**columns):
@@ -422,16 +678,42 @@ def parquet(**columns):
 
 
 BROKEN = {
-    "a truncated Parquet": ("poor.parquet", parquet(user=["ann"], item=["tea"], score=[0.5])[:-20], "poor.parquet"),
-    "bad UTF-8": ("poor.csv", b"user,item,score\nann,tea,0.9\nbob,caf\xe9,0.4\n", "poor.csv, line 3"),
-    "ragged rows": ("poor.csv", b"user,item,score\nann,tea,0.9\nbob,oat,0.1,7,8\n", "poor.csv, line 3"),
-    "text for a number": ("poor.csv", b"user,item,score\nann,tea,0.9\nbob,oat,high\n", "poor.csv, line 3: the score"),
+    "a truncated Parquet": (
+        "poor.parquet",
+        parquet(user=["ann"], item=["tea"], score=[0.5])[:-20],
+        "poor.parquet",
+    ),
+    "bad UTF-8": (
+        "poor.csv",
+        b"user,item,score\nann,tea,0.9\nbob,caf\xe9,0.4\n",
+        "poor.csv, line 3",
+    ),
+    "ragged rows": (
+        "poor.csv",
+        b"user,item,score\nann,tea,0.9\nbob,oat,0.1,7,8\n",
+        "poor.csv, line 3",
+    ),
+    "text for a number": (
+        "poor.csv",
+        b"user,item,score\nann,tea,0.9\nbob,oat,high\n",
+        "poor.csv, line 3: the score",
+    ),
     "an empty file": ("poor.csv", b"", "poor.csv"),
     "a header alone": ("poor.csv", b"user,item,score\n", "poor.csv"),
     "a missing column": ("poor.csv", b"user,colour,score\nann,red,0.9\n", "poor.csv"),
-    "a wrong separator": ("poor.csv", b"user;item;score\nann;tea;0.9\n", "poor.csv", "--separator", ","),
+    "a wrong separator": (
+        "poor.csv",
+        b"user;item;score\nann;tea;0.9\n",
+        "poor.csv",
+        "--separator",
+        ",",
+    ),
     "truncated gzip": ("poor.csv.gz", gzip.compress(GOOD.encode())[:-12], "poor.csv.gz"),
-    "JSON Lines that break off": ("poor.jsonl", b'{"user": "ann", "item": "tea"}\n{"user": "ann", "it', "poor.jsonl, line 2"),
+    "JSON Lines that break off": (
+        "poor.jsonl",
+        b'{"user": "ann", "item": "tea"}\n{"user": "ann", "it',
+        "poor.jsonl, line 2",
+    ),
     "an empty folder": ("poor", None, "poor"),
     "no file": ("nothing.csv", ..., "nothing.csv"),
 }
@@ -445,14 +727,29 @@ def test_a_broken_file_is_one_message_with_its_place_and_leaves_nothing_behind(f
     elif content is not ...:
         (folder / name).write_bytes(content)
     before = sorted(folder.rglob("*"))
-    models = ("--recs", "good.csv", "--recs", f"broken={name}", "--truth", "test.csv", "-m", "nDCG", "-k", "2")
+    models = (
+        "--recs",
+        "good.csv",
+        "--recs",
+        f"broken={name}",
+        "--truth",
+        "test.csv",
+        "-m",
+        "nDCG",
+        "-k",
+        "2",
+    )
     done = call("evaluate", *models, *more, "--out", "results", "--per-user", cwd=folder, code=2)
-    assert done.stdout == "" and done.stderr.startswith("error: ") and place in done.stderr, done.stderr
+    assert done.stdout == "" and done.stderr.startswith("error: ") and place in done.stderr, (
+        done.stderr
+    )
     assert "Traceback" not in done.stderr and "polars" not in done.stderr.lower()
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root"
+)
 def test_a_file_without_permission_is_one_message(folder, call):
     (folder / "poor.csv").chmod(0)
     assert "poor.csv" in call(*BRIEF, "--out", "results", cwd=folder, code=2).stderr
@@ -467,11 +764,15 @@ def test_results_of_an_earlier_run_survive_one_that_fails(folder, call):
     (folder / "results" / "poor.json").mkdir()
     done = call(*BRIEF, "--out", "results", cwd=folder, code=2)
     assert "poor.json: cannot be written" in done.stderr
-    after = {path.name: path.read_bytes() for path in (folder / "results").iterdir() if path.is_file()}
+    after = {
+        path.name: path.read_bytes() for path in (folder / "results").iterdir() if path.is_file()
+    }
     assert after == {name: text for name, text in before.items() if name != "poor.json"}
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is forbidden to root"
+)
 def test_a_folder_without_permission_is_refused_before_anything_is_computed(folder, call):
     (folder / "locked").mkdir(mode=0o500)
     done = call(*BRIEF, "--out", "locked/results", cwd=folder, code=2)
@@ -486,8 +787,14 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
     [
         (["evaluate"], "--recs and --truth must be given, or a configuration"),
         (["evaluate", "--recs", "good.csv"], "--truth must be given"),
-        (["evaluate", "good.csv", "--truth", "test.csv"], "good.csv: a configuration is YAML, and this is .csv."),
-        (["check", "good.Parquet.gz"], "Recommendation lists are given by name: weft check --recs good.Parquet.gz"),
+        (
+            ["evaluate", "good.csv", "--truth", "test.csv"],
+            "good.csv: a configuration is YAML, and this is .csv.",
+        ),
+        (
+            ["check", "good.Parquet.gz"],
+            "Recommendation lists are given by name: weft check --recs good.Parquet.gz",
+        ),
         (["evaluate", "--truth", "test.csv"], "--recs must be given"),
         (NO_METRICS, "--metrics"),
         (NO_CUTOFF, "--top-k"),
@@ -504,7 +811,10 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--batch-size", "0"], "--batch-size"),
         ([*BRIEF, "--device", "abacus"], "--device"),
         ([*BRIEF, "--mask-seen"], "--train"),
-        ([*BRIEF, "--recs", "other/good.csv"], "there is a model 'good' already, good.csv; give each its own name"),
+        (
+            [*BRIEF, "--recs", "other/good.csv"],
+            "there is a model 'good' already, good.csv; give each its own name",
+        ),
         ([*BRIEF, "--recs", "good="], "expected a path after '='"),
         ([*BRIEF, "--column", "usr=1"], "Did you mean 'user'?"),
         ([*BRIEF, "--column", "truht.user=1"], "Did you mean 'truth'?"),
@@ -517,10 +827,17 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--format", "yaml"], "--format='yaml' is not known"),
         (
             [*BRIEF, "--engine", "sparc"],
-            "--engine='sparc' is not known. Choose one of 'ray', 'spark', 'none'. Did you mean 'spark'?",
+            "--engine='sparc' is not known. Choose one of 'ray', 'spark', 'none'. Did you mean "
+            "'spark'?",
         ),
-        ([*BRIEF, "--engine", "ray", "--parts", "0"], "--parts=0; it must be a whole number from 1 up"),
-        ([*BRIEF, "--address", "ray://head:10001"], "no engine is named, but its address; add the name (--engine), ray or spark"),
+        (
+            [*BRIEF, "--engine", "ray", "--parts", "0"],
+            "--parts=0; it must be a whole number from 1 up",
+        ),
+        (
+            [*BRIEF, "--address", "ray://head:10001"],
+            "no engine is named, but its address; add the name (--engine), ray or spark",
+        ),
         ([*BRIEF, "--gate", "nDCG@10"], "has no operator"),
         ([*BRIEF, "--gate", "nDCG > 0.1"], "needs a cut-off"),
         ([*BRIEF, "--gate", "nDCG@1 > none.json"], "none.json: there is no such file"),
@@ -528,12 +845,15 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         (["evaluate", "none.yaml"], "none.yaml"),
     ],
 )
-def test_what_cannot_be_meant_is_said_in_the_words_of_the_command_line(folder, call, monkeypatch, arguments, message):
+def test_what_cannot_be_meant_is_said_in_the_words_of_the_command_line(
+    folder, call, monkeypatch, arguments, message
+):
     files = sorted(folder.iterdir())
     done = call(*arguments, cwd=folder, code=2)
     assert message in done.stderr and done.stderr.startswith("error: ") and done.stdout == ""
     assert not re.search(
-        r"Traceback|\b(top_k|mask_seen|batch_size|empty_users|ties)=|pydantic|(evaluation|data)\.[a-z]", done.stderr
+        r"Traceback|\b(top_k|mask_seen|batch_size|empty_users|ties)=|pydantic|(evaluation|data)\.[a-z]",
+        done.stderr,
     )
     assert sorted(folder.iterdir()) == files
 
@@ -557,9 +877,18 @@ def test_usage_errors_exit_with_2(folder, call):
         ("data.items.csv has no rows", "data.items.csv has no rows"),
         ("models.v1.2 (a.csv) holds", "--recs v1.2 (a.csv) holds"),
         ("separated by ';': separator=';'.", "separated by ';': --separator ';'."),
-        ("Say which: header=True with columns=; or header=False.", "Say which: --header with --column; or --no-header."),
-        ("such as columns={'user': 'visitor', 'item': 0}.", "such as --column user=visitor --column item=0."),
-        ("Read both as strings: weft.File(path, ids='string').", "Read both as strings: --ids string."),
+        (
+            "Say which: header=True with columns=; or header=False.",
+            "Say which: --header with --column; or --no-header.",
+        ),
+        (
+            "such as columns={'user': 'visitor', 'item': 0}.",
+            "such as --column user=visitor --column item=0.",
+        ),
+        (
+            "Read both as strings: weft.File(path, ids='string').",
+            "Read both as strings: --ids string.",
+        ),
         ("labels: weft.File(path, columns={'label': ...}).", "labels: --column label=NAME."),
         ("parts/train=1/a.csv: row 3", "parts/train=1/a.csv: row 3"),
         ("left out (missing_lists='skip')", "left out (--missing-lists skip)"),
@@ -573,7 +902,7 @@ def test_messages_in_the_words_of_the_command_line(message, expected):
     assert in_flags(message, {"device"}) == message  # of a file, whose own keys it names
 
 
-# -------------------------------------------------------------------------------------------------------------- engines
+# --------------------------------------------------------------------------------------------------
 
 
 class Table:
@@ -586,7 +915,9 @@ class Table:
         folder = Path(place.removeprefix("file://"))
         folder.mkdir()
         (folder / "_SUCCESS").touch()
-        for number, part in enumerate((self.frame.tail(-2), self.frame.head(0), self.frame.head(2))):
+        for number, part in enumerate(
+            (self.frame.tail(-2), self.frame.head(0), self.frame.head(2))
+        ):
             part.write_parquet(folder / f"part-{number:05}.snappy.parquet")
 
 
@@ -603,7 +934,9 @@ class Kept(Result):
 
 @pytest.fixture
 def engines(monkeypatch):
-    """Engines that evaluate here and take notes: (engine, address), then the arguments of each evaluation, then "stopped"."""
+    """Engines that evaluate here and take notes: (engine, address), then the arguments of each
+    evaluation, then "stopped".
+    """
     notes = []
 
     def engine(name, opening):
@@ -622,7 +955,12 @@ def engines(monkeypatch):
             yield
             notes.append("stopped")
 
-        monkeypatch.setattr(weft.engines, name, SimpleNamespace(**{"evaluate": evaluate, opening: opened}), raising=False)
+        monkeypatch.setattr(
+            weft.engines,
+            name,
+            SimpleNamespace(**{"evaluate": evaluate, opening: opened}),
+            raising=False,
+        )
 
     engine("ray", "cluster")
     engine("spark", "session")
@@ -632,14 +970,30 @@ def engines(monkeypatch):
 def test_an_engine_gets_the_files_and_gives_the_same_values(folder, call, engines):
     labels = "user,label\nann,a\nbob,b\ncat,a\n"
     (folder / "labels.csv").write_text(labels)
-    given = [*BRIEF, "--train", "train.csv", "--user-groups", "labels.csv", "--slice", "plan=labels.csv", "--format", "csv"]
+    given = [
+        *BRIEF,
+        "--train",
+        "train.csv",
+        "--user-groups",
+        "labels.csv",
+        "--slice",
+        "plan=labels.csv",
+        "--format",
+        "csv",
+    ]
     here = call(*given, cwd=folder)
-    there = call(*given, "--engine", "Ray", "--address", "ray://head:10001", "--parts", "7", cwd=folder)
+    there = call(
+        *given, "--engine", "Ray", "--address", "ray://head:10001", "--parts", "7", cwd=folder
+    )
     assert there.stdout == here.stdout and "nDCG" in there.stdout and there.stderr == here.stderr
-    assert engines[0] == ("ray", "ray://head:10001") and engines[-1] == "stopped" and len(engines) == 4
+    assert (
+        engines[0] == ("ray", "ray://head:10001") and engines[-1] == "stopped" and len(engines) == 4
+    )
     for notes, model in zip(engines[1:], ("good", "poor")):
         assert notes["parts"] == 7 and notes["name"] == model
-        files = {name: notes[name] for name in ("source", "truth", "train", "user_groups")} | notes["slices"]
+        files = {name: notes[name] for name in ("source", "truth", "train", "user_groups")} | notes[
+            "slices"
+        ]
         assert {name: file.path.name for name, file in files.items()} == {
             "source": f"{model}.csv",
             "truth": "test.csv",
@@ -651,7 +1005,9 @@ def test_an_engine_gets_the_files_and_gives_the_same_values(folder, call, engine
 
 def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
     start = "models: {good: good.csv}\ndata: {truth: {path: test.csv, ratings: false}}\nevaluation: {metrics: nDCG@2}\n"
-    (folder / "run.yaml").write_text(f"{start}engine: {{name: spark, address: 'local[2]', parts: 3}}\n")
+    (folder / "run.yaml").write_text(
+        f"{start}engine: {{name: spark, address: 'local[2]', parts: 3}}\n"
+    )
     for flags, expected in (
         ([], ("spark", "local[2]", 3)),
         (["--parts", "5"], ("spark", "local[2]", 5)),
@@ -667,7 +1023,8 @@ def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
     assert engines == []
     (folder / "run.yaml").write_text(f"{start}engine: sparc\n")
     assert (
-        "run.yaml:4:9: engine: got 'sparc', expected one of ray, spark." in call("evaluate", "run.yaml", cwd=folder, code=2).stderr
+        "run.yaml:4:9: engine: got 'sparc', expected one of ray, spark."
+        in call("evaluate", "run.yaml", cwd=folder, code=2).stderr
     )
     (folder / "run.yaml").write_text(f"{start}engine: Spark\n")
     call("evaluate", "run.yaml", cwd=folder)
@@ -677,19 +1034,38 @@ def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
 def test_spark_writes_its_values_per_user(folder, call, engines):
     call(*BRIEF, "--engine", "none", "--out", "here", "--per-user", cwd=folder)
     done = call(*BRIEF, "--engine", "spark", "--out", "there", "--per-user", cwd=folder)
-    assert "Written: there/good.json, there/poor.json, there/summary.csv (and values per user beside them)" in done.stdout
+    assert (
+        "Written: there/good.json, there/poor.json, there/summary.csv (and values per user beside "
+        "them)" in done.stdout
+    )
     assert (folder / "there" / "good.per_user.parquet" / "_SUCCESS").exists()
-    names = ["good.json", "good.per_user.parquet", "poor.json", "poor.per_user.parquet", "summary.csv"]
+    names = [
+        "good.json",
+        "good.per_user.parquet",
+        "poor.json",
+        "poor.per_user.parquet",
+        "summary.csv",
+    ]
     assert sorted(path.name for path in (folder / "there").iterdir()) == names
     for model in ("good", "poor"):
-        here, there = (weft.load_result(folder / where / f"{model}.json") for where in ("here", "there"))
-        assert there.per_user.equals(here.per_user.sort("user")) and there["nDCG@2"] == here["nDCG@2"]
-    assert "good against poor" in call("compare", "there/good.json", "there/poor.json", cwd=folder).stdout
+        here, there = (
+            weft.load_result(folder / where / f"{model}.json") for where in ("here", "there")
+        )
+        assert (
+            there.per_user.equals(here.per_user.sort("user")) and there["nDCG@2"] == here["nDCG@2"]
+        )
+    assert (
+        "good against poor"
+        in call("compare", "there/good.json", "there/poor.json", cwd=folder).stdout
+    )
     # Never over those of another run, unless that is wanted.
     engines.clear()
     again = [*BRIEF, "--engine", "spark", "--out", "there", "--per-user"]
     refused = call(*again, cwd=folder, code=2)
-    assert "there/good.per_user.parquet is there already; --overwrite replaces it" in refused.stderr and engines == []
+    assert (
+        "there/good.per_user.parquet is there already; --overwrite replaces it" in refused.stderr
+        and engines == []
+    )
     call(*again, "--overwrite", "-m", "Precision@2", cwd=folder)
     assert weft.load_result(folder / "there" / "good.json").per_user.columns[-1] == "Precision@2"
     assert sorted(path.name for path in (folder / "there").iterdir()) == names
@@ -711,11 +1087,18 @@ def test_what_spark_could_not_write_is_not_left_behind(folder, call, engines, mo
 
 def test_tests_bring_the_values_of_spark_here(folder, call, engines):
     text = "models: {good: good.csv, poor: poor.csv}\ndata: {truth: test.csv}\nengine: spark\nevaluation: {metrics: nDCG@2, %s}\n"
-    (folder / "run.yaml").write_text(text % "save_per_user: true, stat_significance: {paired_t_test: true}")
+    (folder / "run.yaml").write_text(
+        text % "save_per_user: true, stat_significance: {paired_t_test: true}"
+    )
     done = call("evaluate", "run.yaml", "--out", "there", cwd=folder)
-    assert "good against poor" in done.stdout and (folder / "there" / "good.per_user.parquet").is_file()
+    assert (
+        "good against poor" in done.stdout
+        and (folder / "there" / "good.per_user.parquet").is_file()
+    )
     (folder / "run.yaml").write_text(text % "save_per_user: true")
-    assert all(result.per_user is not None for result in plan.run(load(folder / "run.yaml")))  # the session is over
+    assert all(
+        result.per_user is not None for result in plan.run(load(folder / "run.yaml"))
+    )  # the session is over
 
 
 def test_an_engine_and_torchrun_are_one_too_many(folder, call, engines, monkeypatch):
@@ -725,7 +1108,7 @@ def test_an_engine_and_torchrun_are_one_too_many(folder, call, engines, monkeypa
     assert "--engine ray: torchrun shares the users out already" in done.stderr and engines == []
 
 
-# ---------------------------------------------------------------------------------------------------------------- gates
+# --------------------------------------------------------------------------------------------------
 
 
 def test_gates_decide_the_exit_code(folder, call):
@@ -746,17 +1129,28 @@ def test_a_gate_brings_its_metric(folder, call):
 def test_gates_against_a_baseline(folder, call):
     call(*BRIEF, "--out", "base", cwd=folder)
     good = ("evaluate", "--recs", "good.csv", "--truth", "test.csv", "-m", "nDCG@2")
-    call(*good, "--gate", "nDCG@2 > base/poor.json", "--gate", "nDCG@2 == base/good.json", cwd=folder)
+    call(
+        *good, "--gate", "nDCG@2 > base/poor.json", "--gate", "nDCG@2 == base/good.json", cwd=folder
+    )
     call(*good, "--gate", "nDCG@2 > base/good.json", cwd=folder, code=1)
-    assert "(base/good.json - 0.01)" in call(*good, "--gate", "nDCG@2 >= base/good.json - 0.01", cwd=folder).stdout
+    assert (
+        "(base/good.json - 0.01)"
+        in call(*good, "--gate", "nDCG@2 >= base/good.json - 0.01", cwd=folder).stdout
+    )
     (folder / "test.csv").write_text(TRUTH + "dan,oat,1\n")
-    assert "another truth" in call(*good, "--gate", "nDCG@2 > base/poor.json", "-f", "csv", cwd=folder).stderr
+    assert (
+        "another truth"
+        in call(*good, "--gate", "nDCG@2 > base/poor.json", "-f", "csv", cwd=folder).stderr
+    )
 
 
 def test_a_baseline_is_checked_before_anything_is_read(folder, call):
     (folder / "test.csv").write_text("nothing that can be read")
     (folder / "base.json").write_text("{}")
-    assert "not a Weft result" in call(*BRIEF, "--gate", "nDCG@2 > base.json", cwd=folder, code=2).stderr
+    assert (
+        "not a Weft result"
+        in call(*BRIEF, "--gate", "nDCG@2 > base.json", cwd=folder, code=2).stderr
+    )
 
 
 def test_gates_of_a_file_are_relative_to_it_and_stay(folder, call):
@@ -766,7 +1160,9 @@ def test_gates_of_a_file_are_relative_to_it_and_stay(folder, call):
         f"data: {{truth: {{path: {folder}/test.csv}}}}\n"
         f"models: {{good: {{path: {folder}/good.csv}}}}\n"
     )
-    done = call("evaluate", "conf/run.yaml", "--gate", "nDCG@2 > conf/base/good.json", cwd=folder, code=1)
+    done = call(
+        "evaluate", "conf/run.yaml", "--gate", "nDCG@2 > conf/base/good.json", cwd=folder, code=1
+    )
     assert done.stdout.count("gate passed") == 1 and done.stdout.count("gate FAILED") == 1
 
 
@@ -776,44 +1172,85 @@ def test_an_undefined_value_fails_the_gate(folder, call):
     assert "the value is undefined, which passes no gate" in done.stdout
 
 
-# -------------------------------------------------------------------------------------------------------- golden values
+# --------------------------------------------------------------------------------------------------
 
 PROFILES = [
-    ("trec_eval", "bin", "trec_eval_10.0-rc3", {"nDCG": "ndcg_cut_{k}", "MAP": "map_cut_{k}", "Precision": "P_{k}"}, 5e-5),
-    ("trec_eval", "rating", "pytrec_eval", {"nDCG": "ndcg_cut_{k}", "MAP": "map_cut_{k}", "Recall": "recall_{k}"}, 1e-9),
-    ("ranx", "rating", "ranx", {"nDCG": "ndcg@{k}", "MAP": "map@{k}", "MRR": "mrr@{k}", "F1": "f1@{k}"}, 1e-9),
-    ("rectools", "bin", "rectools", {"nDCG": "NDCG@{k}", "MAP": "MAP@{k}", "Recall": "Recall@{k}"}, 1e-9),
+    (
+        "trec_eval",
+        "bin",
+        "trec_eval_10.0-rc3",
+        {"nDCG": "ndcg_cut_{k}", "MAP": "map_cut_{k}", "Precision": "P_{k}"},
+        5e-5,
+    ),
+    (
+        "trec_eval",
+        "rating",
+        "pytrec_eval",
+        {"nDCG": "ndcg_cut_{k}", "MAP": "map_cut_{k}", "Recall": "recall_{k}"},
+        1e-9,
+    ),
+    (
+        "ranx",
+        "rating",
+        "ranx",
+        {"nDCG": "ndcg@{k}", "MAP": "map@{k}", "MRR": "mrr@{k}", "F1": "f1@{k}"},
+        1e-9,
+    ),
+    (
+        "rectools",
+        "bin",
+        "rectools",
+        {"nDCG": "NDCG@{k}", "MAP": "MAP@{k}", "Recall": "Recall@{k}"},
+        1e-9,
+    ),
 ]
 
 
 @needs_golden
 @pytest.mark.parametrize(("profile", "relevance", "tool", "names", "tolerance"), PROFILES)
-def test_movielens_under_another_tools_profile(tmp_path, call, profile, relevance, tool, names, tolerance):
-    """The files as they lie there; the stored values of the tools, none of which was computed with Weft."""
+def test_movielens_under_another_tools_profile(
+    tmp_path, call, profile, relevance, tool, names, tolerance
+):
+    """The files as they lie there; the stored values of the tools, none of which was computed with
+    Weft.
+    """
     cutoffs = (5, 10, 20)
     truth = DATA / "test.csv.gz"
     if relevance == "bin":  # every row counts 1
         pl.read_csv(truth).select("user", "item").write_csv(tmp_path / "truth.csv")
         truth = tmp_path / "truth.csv"
     done = call(
-        *("evaluate", "--recs", f"itemknn={DATA}/rec_itemknn.csv.gz", "--truth", truth, "--profile", profile),
+        *(
+            "evaluate",
+            "--recs",
+            f"itemknn={DATA}/rec_itemknn.csv.gz",
+            "--truth",
+            truth,
+            "--profile",
+            profile,
+        ),
         *("--metrics", ",".join(names), "--top-k", ",".join(map(str, cutoffs)), "--format", "csv"),
         cwd=tmp_path,
     )
     values = stored(f"ml100k_tlo/itemknn/{relevance}")[tool]
-    wanted = {(name, k): values[theirs.format(k=k)] for name, theirs in names.items() for k in cutoffs}
+    wanted = {
+        (name, k): values[theirs.format(k=k)] for name, theirs in names.items() for k in cutoffs
+    }
     rows = csv.DictReader(io.StringIO(done.stdout))
     got = {(re.match(r"\w+", row["metric"])[0], int(row["k"])): float(row["value"]) for row in rows}
     assert got == pytest.approx(wanted, rel=0, abs=tolerance)
 
 
-# ------------------------------------------------------------------------------------------------ schema, metrics, help
+# ------------------------------------------------------------------------------------------------ s
 
 
 def test_schema(tmp_path, call):
     schema = json.loads(call("schema", cwd=tmp_path).stdout)
     assert {"data", "models", "evaluation"} <= set(schema["properties"])
-    assert call("schema", "--out", "deep/weft.json", cwd=tmp_path).stdout == "Written: deep/weft.json\n"
+    assert (
+        call("schema", "--out", "deep/weft.json", cwd=tmp_path).stdout
+        == "Written: deep/weft.json\n"
+    )
     assert json.loads((tmp_path / "deep" / "weft.json").read_text()) == schema
 
 
@@ -821,21 +1258,34 @@ def test_version_help_and_list(tmp_path, call):
     assert call("--version", cwd=tmp_path).stdout.startswith("weft 0.")
     assert "weft demo" in call("--help", cwd=tmp_path).stdout
     listed = call("metrics", cwd=tmp_path).stdout
-    assert "nDCG@k" in listed and "GAUC" in listed and "higher" in listed and "closer to 1" in listed
+    assert (
+        "nDCG@k" in listed and "GAUC" in listed and "higher" in listed and "closer to 1" in listed
+    )
     assert "\naccuracy " in listed and "\nmulti-objective" in listed
 
 
 def is_tidy(text, width=80):
     """Lines that fit and end where they end, without colours; what names files may be longer."""
-    lines = [line for line in text.splitlines() if not line.startswith(("Written: ", "  weft compare "))]
-    return max(map(len, lines)) <= width and all(line == line.rstrip() for line in lines) and "\x1b" not in text
+    lines = [
+        line for line in text.splitlines() if not line.startswith(("Written: ", "  weft compare "))
+    ]
+    return (
+        max(map(len, lines)) <= width
+        and all(line == line.rstrip() for line in lines)
+        and "\x1b" not in text
+    )
 
 
 def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
     folder, shown = demo
     assert is_tidy(shown.stdout)
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
-    for command in (("compare", *files), ("compare", *files[:2], "-t", "kruskal"), ("metrics",), ("metrics", "MAP", "--profiles")):
+    for command in (
+        ("compare", *files),
+        ("compare", *files[:2], "-t", "kruskal"),
+        ("metrics",),
+        ("metrics", "MAP", "--profiles"),
+    ):
         assert is_tidy(call(*command, cwd=folder).stdout), command
     told = call("metrics", "nDCG", cwd=folder).stdout
     assert is_tidy(told) and "tensor(0.7098, dtype=torch.float64)" in told
@@ -868,10 +1318,19 @@ def test_help_teaches_by_example(tmp_path, call, command):
 def test_a_metric_is_explained(tmp_path, call):
     told = call("metrics", "ndcg", cwd=tmp_path).stdout
     assert (
-        "2^r - 1" in told and "Järvelin" in told and "parameter  gain = 'exponential'" in told and "scores and truth only" in told
+        "2^r - 1" in told
+        and "Järvelin" in told
+        and "parameter  gain = 'exponential'" in told
+        and "scores and truth only" in told
     )
-    assert "needs      train, user_groups, item_clusters" in call("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
-    assert "parameter  metric_names must be given" in call("metrics", "Hypervolume", cwd=tmp_path).stdout
+    assert (
+        "needs      train, user_groups, item_clusters"
+        in call("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
+    )
+    assert (
+        "parameter  metric_names must be given"
+        in call("metrics", "Hypervolume", cwd=tmp_path).stdout
+    )
 
 
 def test_a_metric_under_every_definition(tmp_path, call):
@@ -883,7 +1342,7 @@ def test_a_metric_under_every_definition(tmp_path, call):
     assert "rectools" in call("metrics", "--profiles", cwd=tmp_path).stdout
 
 
-# -------------------------------------------------------------------------------------------------------------- report
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -900,8 +1359,13 @@ def reported(monkeypatch):
 
 
 def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported):
-    done = call(*BRIEF, "--train", "train.csv", "--out", "results", "--report", "deep/page.html", cwd=folder)
-    assert done.stdout.splitlines()[-1].startswith("Written: results/good.json, ") and done.stderr == ""
+    done = call(
+        *BRIEF, "--train", "train.csv", "--out", "results", "--report", "deep/page.html", cwd=folder
+    )
+    assert (
+        done.stdout.splitlines()[-1].startswith("Written: results/good.json, ")
+        and done.stderr == ""
+    )
     assert done.stdout.splitlines()[-1].endswith("summary.csv, deep/page.html")
     assert (folder / "deep" / "page.html").read_text() == "<p>good, poor</p>"
     (subject,) = reported
@@ -910,7 +1374,11 @@ def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported)
         assert len(result.per_user) == 3 and result.user_labels["activity"].to_list() == [1, 1, 1]
         assert result.exposure["k"].unique().to_list() == [1, 2] and result.popularity is not None
     saved = weft.load_result(folder / "results" / "good.json")  # values per user were not asked for
-    assert saved.per_user is None and saved.user_labels is None and saved.notes == subject.results["good"].notes
+    assert (
+        saved.per_user is None
+        and saved.user_labels is None
+        and saved.notes == subject.results["good"].notes
+    )
     assert saved.exposure.equals(subject.results["good"].exposure)
     assert "report" not in saved.provenance["configuration"]
     call(*BRIEF, "--out", "kept", "--per-user", "--report", "page.htm", "-f", "csv", cwd=folder)
@@ -919,24 +1387,46 @@ def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported)
 
 def test_a_report_of_what_cannot_be_compared_says_why(folder, call, reported):
     done = call(*FLAGS, "-m", "ItemCoverage@2", "--report", "page.html", cwd=folder)
-    assert done.stderr.startswith("warning: report: the models are not compared in it: ") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith("warning: report: the models are not compared in it: ")
+        and done.stderr.count("\n") == 1
+    )
     assert done.stdout.splitlines()[-1] == "Written: page.html"
-    alone = call("evaluate", "--recs", "good.csv", "--truth", "test.csv", "-m", "MRR@2", "--report", "page.html", cwd=folder)
+    alone = call(
+        "evaluate",
+        "--recs",
+        "good.csv",
+        "--truth",
+        "test.csv",
+        "-m",
+        "MRR@2",
+        "--report",
+        "page.html",
+        cwd=folder,
+    )
     assert alone.stderr == ""
     assert [subject.comparison for subject in reported] == [None, None]
-    assert reported[0].warnings == (done.stderr.removeprefix("warning: ").strip(),) and reported[1].warnings == ()
+    assert (
+        reported[0].warnings == (done.stderr.removeprefix("warning: ").strip(),)
+        and reported[1].warnings == ()
+    )
 
 
 def test_a_file_says_where_the_report_goes_and_which_tests_it_has(folder, call, reported):
     (folder / "conf").mkdir()
     (folder / "conf" / "run.yaml").write_text(
-        "evaluation: {metrics: [Recall, GAUC], top_k: [1], stat_significance: {sign_test: true, corrections: {fdr: true}}}\n"
-        "data: {truth: ../test.csv}\nmodels: {good: ../good.csv, poor: ../poor.csv}\nreport: page.html\n"
+        "evaluation: {metrics: [Recall, GAUC], top_k: [1], stat_significance: {sign_test: true, "
+        "corrections: {fdr: true}}}\n"
+        "data: {truth: ../test.csv}\nmodels: {good: ../good.csv, poor: ../poor.csv}\nreport: "
+        "page.html\n"
     )
     config = folder / "conf" / "run.yaml"
     config.write_text(config.read_text().replace(", GAUC", ""))
     done = call("evaluate", "conf/run.yaml", cwd=folder)
-    assert done.stdout.splitlines()[-1] == "Written: conf/page.html" and (folder / "conf" / "page.html").exists()
+    assert (
+        done.stdout.splitlines()[-1] == "Written: conf/page.html"
+        and (folder / "conf" / "page.html").exists()
+    )
     assert reported[0].comparison.tests == ("sign",) and reported[0].comparison.correction == "fdr"
     call("evaluate", "conf/run.yaml", "--report", "here.html", cwd=folder)  # the flag wins
     assert (folder / "here.html").exists() and len(reported) == 2
@@ -945,8 +1435,13 @@ def test_a_file_says_where_the_report_goes_and_which_tests_it_has(folder, call, 
 def test_compare_writes_a_report(folder, call, reported):
     call(*BRIEF, "--out", "results", "--per-user", cwd=folder)
     files = ["results/good.json", "results/poor.json"]
-    done = call("compare", *files, "-t", "sign", "--report", "page.html", "--out", "c.csv", cwd=folder)
-    assert done.stdout.splitlines()[-1] == "Written: c.csv, page.html" and (folder / "page.html").exists()
+    done = call(
+        "compare", *files, "-t", "sign", "--report", "page.html", "--out", "c.csv", cwd=folder
+    )
+    assert (
+        done.stdout.splitlines()[-1] == "Written: c.csv, page.html"
+        and (folder / "page.html").exists()
+    )
     assert reported[0].comparison.tests == ("sign",) and reported[0].models == ["good", "poor"]
     quiet = call("compare", *files, "--report", "page.html", "-f", "json", cwd=folder)
     assert json.loads(quiet.stdout) and "Written: page.html" in quiet.stderr
@@ -962,7 +1457,9 @@ def test_compare_writes_a_report(folder, call, reported):
         ("test.csv/page.html", "--report test.csv/page.html: test.csv is a file; give a folder."),
     ],
 )
-def test_a_report_that_cannot_be_written_is_refused_at_once(folder, call, monkeypatch, command, name, message):
+def test_a_report_that_cannot_be_written_is_refused_at_once(
+    folder, call, monkeypatch, command, name, message
+):
     (folder / "dir.html").mkdir()
     monkeypatch.setattr(plan, "run", None)
     monkeypatch.setattr("weft.statistics.compare", None)
@@ -976,7 +1473,8 @@ def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, packag
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr(plan, "run", None)
     (folder / "run.yaml").write_text(
-        "evaluation: {metrics: MRR@1}\ndata: {truth: test.csv}\nmodels: {a: good.csv}\nreport: p.html\n"
+        "evaluation: {metrics: MRR@1}\ndata: {truth: test.csv}\nmodels: {a: good.csv}\nreport: "
+        "p.html\n"
     )
     for words in (
         (*BRIEF, "--report", "p.html"),
@@ -985,27 +1483,48 @@ def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, packag
     ):
         done = call(*words, cwd=folder, code=2)
         said = "a report needs Altair, Jinja and vl-convert; install them with: pip install 'weft[report]'"
-        assert done.stderr == f"error: {said}\n" and done.stdout == "" and not (folder / "p.html").exists()
+        assert (
+            done.stderr == f"error: {said}\n"
+            and done.stdout == ""
+            and not (folder / "p.html").exists()
+        )
 
 
 def test_the_demo_without_the_extra_says_how_to_get_its_report(demo, call, monkeypatch, tmp_path):
-    found = [weft.load_result(demo[0] / "weft-demo" / f"{name}.json") for name in ("popularity", "item_knn", "factors")]
+    found = [
+        weft.load_result(demo[0] / "weft-demo" / f"{name}.json")
+        for name in ("popularity", "item_knn", "factors")
+    ]
     monkeypatch.setattr("weft.cli.demo.demonstration.run", lambda step: found)
     monkeypatch.setitem(sys.modules, "altair", None)
     done = call("demo", cwd=tmp_path)
-    assert "Not written: report.html; a report needs Altair, Jinja and vl-convert; install them with: pip install" in done.stdout
+    assert (
+        "Not written: report.html; a report needs Altair, Jinja and vl-convert; install them with: "
+        "pip install" in done.stdout
+    )
     assert "report.html" not in done.stdout.partition("Written: ")[2].splitlines()[0]
-    assert not (tmp_path / "weft-demo" / "report.html").exists() and (tmp_path / "weft-demo" / "summary.csv").exists()
+    assert (
+        not (tmp_path / "weft-demo" / "report.html").exists()
+        and (tmp_path / "weft-demo" / "summary.csv").exists()
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------- completion
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_completion_offers_is_what_there_is():
-    assert tuple(profiles.PROFILES) == options.PROFILES and set(options.TIES) == set(TIE_RULES) and options.TESTS == TESTS
-    built_in = {metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")}
+    assert (
+        tuple(profiles.PROFILES) == options.PROFILES
+        and set(options.TIES) == set(TIE_RULES)
+        and options.TESTS == TESTS
+    )
+    built_in = {
+        metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")
+    }
     assert set(options.metric_names()) == built_in
-    assert options.offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and options.offer_metrics("MAP,mr") == ["MAP,MRR"]
+    assert options.offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and options.offer_metrics(
+        "MAP,mr"
+    ) == ["MAP,MRR"]
 
 
 @pytest.mark.parametrize(
@@ -1018,9 +1537,21 @@ def test_what_completion_offers_is_what_there_is():
     ],
 )
 def test_completion_answers_without_torch(tmp_path, words, offered):
-    code = "import sys, weft.cli\ntry: weft.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
-    how = {"_WEFT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **how}, capture_output=True, text=True, cwd=tmp_path)
+    code = (
+        "import sys, weft.cli\ntry: weft.cli.main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    how = {
+        "_WEFT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **how},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     assert set(done.stdout.split()) == offered, done.stderr
     assert not {"torch", "polars", "numpy"} & set(done.stderr.split())
 
@@ -1029,26 +1560,38 @@ def test_completion_can_be_installed(tmp_path):
     command = [sys.executable, "-m", "weft", "--show-completion", "bash"]
     # As said, rather than for the shell that runs the tests, if one does.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
     assert "_WEFT_COMPLETE=complete_bash" in done.stdout
 
 
-# ------------------------------------------------------------------------------------------------- errors and processes
+# -------------------------------------------------------------------------------------------------
 
 
 def test_debug_shows_the_traceback_before_or_behind_the_command(folder, call):
     for arguments in (["--debug", *BRIEF, "--ties", "x"], [*BRIEF, "--ties", "x", "--debug"]):
         told = call(*arguments, cwd=folder, code=2).stderr
-        assert ("Traceback" in told and told.splitlines()[-1].startswith("error: --ties x is not known")) or "--ties" in told
+        assert (
+            "Traceback" in told and told.splitlines()[-1].startswith("error: --ties x is not known")
+        ) or "--ties" in told
     assert "Traceback" not in call(*BRIEF, "--ties", "x", cwd=folder, code=2).stderr
 
 
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (KeyError("surprise"), 3, "error: KeyError: 'surprise'. This is a bug in Weft, not in your files: --debug shows"),
+        (
+            KeyError("surprise"),
+            3,
+            "error: KeyError: 'surprise'. This is a bug in Weft, not in your files: --debug shows",
+        ),
         (MemoryError(), 3, "error: there is not enough memory"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 3, "error: there is not enough memory"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
+            3,
+            "error: there is not enough memory",
+        ),
         (KeyboardInterrupt(), 130, "interrupted"),
         (InputError("this is wrong"), 2, "error: this is wrong"),
     ],
@@ -1066,14 +1609,26 @@ def test_whatever_happens_is_one_line(folder, call, monkeypatch, error, code, me
 
 def test_a_process_has_the_same_streams_and_exit_codes(folder):
     done = start(*BRIEF, "-f", "csv", "--gate", "nDCG@2 > 2", cwd=folder, check=False)
-    assert done.returncode == 1 and done.stdout.startswith("model,metric") and "gate FAILED" in done.stderr
+    assert (
+        done.returncode == 1
+        and done.stdout.startswith("model,metric")
+        and "gate FAILED" in done.stderr
+    )
     done = start(*BRIEF, "--ties", "x", cwd=folder, check=False)
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and done.stderr.startswith("error: ")
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_closed_pipe_is_silent(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "weft", "metrics"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "weft", "metrics"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     process.stdout.close()  # before anything is printed, as by `| true`
     with process.stderr:
@@ -1081,16 +1636,25 @@ def test_a_closed_pipe_is_silent(tmp_path):
     assert process.wait() == 141
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there")
+@pytest.mark.skipif(
+    not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there"
+)
 def test_ctrl_c_is_one_line(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import signal, time, weft.cli, weft.metrics.registry\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever runs these tests may ignore it
+        # whoever runs these tests may ignore it
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def wait(): print('ready', flush=True); time.sleep(60)\n"
         "weft.metrics.registry.all_metrics = wait\n"
         "import sys; sys.argv = ['weft', 'metrics']; weft.cli.main()\n"
     )
-    process = subprocess.Popen([sys.executable, "slow.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "slow.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -1102,7 +1666,13 @@ def watched(arguments, cwd):
     """What a process shows on a terminal, and its exit code."""
     pty = pytest.importorskip("pty")
     terminal, stderr = pty.openpty()
-    process = subprocess.Popen(arguments, cwd=cwd, stdout=subprocess.DEVNULL, stderr=stderr, env={**os.environ, "TERM": "xterm"})
+    process = subprocess.Popen(
+        arguments,
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        env={**os.environ, "TERM": "xterm"},
+    )
     os.close(stderr)
     shown = b""
     try:
@@ -1124,7 +1694,8 @@ def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_
         "def model(users):\n"
         "    time.sleep(0.4)\n"
         "    return torch.rand(len(users), 50)\n"
-        "weft.evaluate(model, {user: [1] for user in range(20)}, metrics='MRR@5', batch_size=4, progress=True)\n"
+        "weft.evaluate(model, {user: [1] for user in range(20)}, metrics='MRR@5', batch_size=4, "
+        "progress=True)\n"
     )
     shown, code = watched([sys.executable, "slow.py"], tmp_path)
     assert code == 0 and b"evaluating users" in shown

@@ -22,7 +22,15 @@ from weft.metrics import registry
 
 ROOT = Path(__file__).parents[1]
 SEEDS = ROOT.parent / "shared" / "seeds"
-LISTS = {"als": [("u1", "a", 0.9), ("u1", "b", 0.5), ("u2", "c", 0.8), ("u2", "a", 0.1), ("u3", "d", 0.7)]}
+LISTS = {
+    "als": [
+        ("u1", "a", 0.9),
+        ("u1", "b", 0.5),
+        ("u2", "c", 0.8),
+        ("u2", "a", 0.1),
+        ("u3", "d", 0.7),
+    ]
+}
 LISTS["pop"] = [("u1", "c", 3), ("u1", "a", 2), ("u2", "a", 3), ("u2", "c", 2), ("u3", "a", 1)]
 
 
@@ -34,11 +42,17 @@ def folder(tmp_path, monkeypatch):
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     for name, rows in LISTS.items():
-        pl.DataFrame(rows, schema=["user", "item", "score"], orient="row", strict=False).write_csv(home / f"{name}.csv")
+        pl.DataFrame(rows, schema=["user", "item", "score"], orient="row", strict=False).write_csv(
+            home / f"{name}.csv"
+        )
     truth = [("u1", "a", 5), ("u1", "d", 1), ("u2", "c", 4), ("u3", "b", 3)]
-    pl.DataFrame(truth, schema=["user", "item", "rating"], orient="row").write_csv(home / "truth.csv")
+    pl.DataFrame(truth, schema=["user", "item", "rating"], orient="row").write_csv(
+        home / "truth.csv"
+    )
     train = [("u1", "c", 1), ("u2", "a", 1), ("u2", "d", 1), ("u3", "a", 1)]
-    pl.DataFrame(train, schema=["user", "item", "rating"], orient="row").write_csv(home / "train.csv")
+    pl.DataFrame(train, schema=["user", "item", "rating"], orient="row").write_csv(
+        home / "train.csv"
+    )
     return home
 
 
@@ -66,7 +80,7 @@ def refused(folder, text):
     return [line.removeprefix(f"{folder / 'run.yaml'}:") for line in str(caught.value).split("\n")]
 
 
-# ------------------------------------------------------------------------------------------------------ what is loaded
+# --------------------------------------------------------------------------------------------------
 
 EXAMPLES = {
     "complex F1": """evaluation:
@@ -81,11 +95,14 @@ EXAMPLES = {
     "F1": "evaluation: {top_k: [10, 20, 50], metrics: [F1]}",
     "AUC": "evaluation: {metrics: [AUC]}",
     "GAUC": "evaluation: {metrics: [GAUC]}",
-    "accuracy": "evaluation: {top_k: [10,20,50], metrics: [LAUC, MAP, MAR, MRR, nDCG, nDCGRendle2020]}",
+    "accuracy": "evaluation: {top_k: [10,20,50], metrics: [LAUC, MAP, MAR, MRR, nDCG, "
+    "nDCGRendle2020]}",
     "one cut-off": "evaluation: {top_k: 10, metrics: [Precision, Recall, HitRate]}",
-    "EucDistance": "evaluation: {top_k: 10, complex_metrics: [{name: EucDistance, params: {metric_names: [Precision, nDCG],"
+    "EucDistance": "evaluation: {top_k: 10, complex_metrics: [{name: EucDistance, params: "
+    "{metric_names: [Precision, nDCG],"
     " utopia_points: [1, 1]}}]}",
-    "Hypervolume": "evaluation: {top_k: 10, complex_metrics: [{name: Hypervolume, params: {metric_names: [nDCG, ItemCoverage],"
+    "Hypervolume": "evaluation: {top_k: 10, complex_metrics: [{name: Hypervolume, params: "
+    "{metric_names: [nDCG, ItemCoverage],"
     " nadir_points: [0.0, 0], higher_is_better: [true, true]}}]}",
 }
 ASKED = {
@@ -96,7 +113,11 @@ ASKED = {
     "accuracy": (["LAUC", "MAP", "MAR", "MRR", "nDCG", "nDCGRendle2020"], [10, 20, 50]),
     "one cut-off": (["Precision", "Recall", "HitRate"], 10),
     "EucDistance": ("EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])", 10),
-    "Hypervolume": ("Hypervolume(metric_names=[nDCG, ItemCoverage], nadir_points=[0, 0], higher_is_better=[True, True])", 10),
+    "Hypervolume": (
+        "Hypervolume(metric_names=[nDCG, ItemCoverage], nadir_points=[0, 0], "
+        "higher_is_better=[True, True])",
+        10,
+    ),
 }
 
 
@@ -109,7 +130,9 @@ def test_the_examples_of_the_metrics_run_as_they_are(folder, name):
     metrics, top_k = ASKED[name]
     expected = weft.evaluate(scores, truth, metrics=metrics, top_k=top_k)
     got = weft.evaluate(scores, truth, **arguments)
-    assert {value.name: value.value for value in got.values} == {value.name: value.value for value in expected.values}
+    assert {value.name: value.value for value in got.values} == {
+        value.name: value.value for value in expected.values
+    }
     assert load(written(folder, EXAMPLES[name])).data is None
 
 
@@ -119,8 +142,12 @@ def test_the_examples_run_on_files_that_are_given_beside_them(folder, name):
     (result,) = plan.run(load(written(folder, EXAMPLES[name]), files))
     metrics, top_k = ASKED[name]
     truth = {"u1": {"a": 5, "d": 1}, "u2": {"c": 4}, "u3": {"b": 3}}
-    expected = weft.evaluate({"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}, truth, metrics=metrics, top_k=top_k)
-    assert {value.name: value.value for value in result.values} == {value.name: value.value for value in expected.values}
+    expected = weft.evaluate(
+        {"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}, truth, metrics=metrics, top_k=top_k
+    )
+    assert {value.name: value.value for value in result.values} == {
+        value.name: value.value for value in expected.values
+    }
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason=f"the texts are not here: {SEEDS}")
@@ -133,11 +160,16 @@ def test_the_blocks_of_the_shared_texts_load_or_say_what_is_wrong(folder):
         except weft.WeftError as error:
             broken.append(str(error))
     assert len(blocks) > 10 and len(broken) == 1
-    assert "bad indentation: 'params' starts in column 13, but 'name' in line 4 starts in column 11" in broken[0]
+    assert (
+        "bad indentation: 'params' starts in column 13, but 'name' in line 4 starts in column 11"
+        in broken[0]
+    )
 
 
 def yaml_blocks(path):
-    return re.findall(r"^```yaml\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"^```yaml\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
 
 
 def test_every_key_reaches_the_evaluation(folder):
@@ -186,7 +218,9 @@ evaluation:
         "bootstrap": 200,
         "slices": {"activity": "quantiles(2)"},
     }
-    corrected = "evaluation: {strategy: sampled, correction: Bias_Variance, gamma: 0.5, num_negatives: 7}"
+    corrected = (
+        "evaluation: {strategy: sampled, correction: Bias_Variance, gamma: 0.5, num_negatives: 7}"
+    )
     assert load(written(folder, corrected)).evaluation.settings() == {
         "metrics": [],
         "strategy": "sampled",
@@ -194,7 +228,11 @@ evaluation:
         "correction": "bias_variance",
         "gamma": 0.5,
     }
-    unread = load(written(folder, "evaluation: {num_negatives: 7, negative_sampling: uniform, neg_alpha: 0.5}"))
+    unread = load(
+        written(
+            folder, "evaluation: {num_negatives: 7, negative_sampling: uniform, neg_alpha: 0.5}"
+        )
+    )
     assert unread.evaluation.settings() == {"metrics": []}
     assert [warning.split(": ")[1] for warning in unread.warnings] == [
         "evaluation.num_negatives",
@@ -222,11 +260,22 @@ report: pages/all.htm
         os.environ.clear()
         os.environ.update(before)
     file = configuration.data.truth.file()
-    assert (file.path, file.format, file.separator, file.header) == (folder / "truth.csv", "csv", ",", True)
+    assert (file.path, file.format, file.separator, file.header) == (
+        folder / "truth.csv",
+        "csv",
+        ",",
+        True,
+    )
     assert file.columns == {"user": 0, "item": "sku"}
     assert configuration.data.train.path == folder / "nothing"
-    assert list(configuration.models) == ["1", "2020-01-01"] and configuration.models["2020-01-01"].separator == "\t"
-    assert configuration.output == folder / "results" and configuration.report == folder / "pages" / "all.htm"
+    assert (
+        list(configuration.models) == ["1", "2020-01-01"]
+        and configuration.models["2020-01-01"].separator == "\t"
+    )
+    assert (
+        configuration.output == folder / "results"
+        and configuration.report == folder / "pages" / "all.htm"
+    )
 
 
 def test_anchors_aliases_and_merged_keys(folder):
@@ -241,34 +290,56 @@ evaluation:
 data: {truth: &file truth.csv, train: *file}
 """
     configuration = load(written(folder, text))
-    assert configuration.evaluation.settings() == {"metrics": ["nDCG", "Recall"], "top_k": [3, 5], "ties": "random"}
+    assert configuration.evaluation.settings() == {
+        "metrics": ["nDCG", "Recall"],
+        "top_k": [3, 5],
+        "ties": "random",
+    }
     assert configuration.data.train == configuration.data.truth
     merged = text.replace("[3, 5]", "[3, five]")
-    assert refused(folder, merged) == ["3:14: evaluation.top_k[1]: got 'five', expected a whole number from 1 up."]
+    assert refused(folder, merged) == [
+        "3:14: evaluation.top_k[1]: got 'five', expected a whole number from 1 up."
+    ]
 
 
 def test_keys_with_nothing_behind_them_were_not_given(folder):
-    configuration = load(written(folder, "evaluation:\n  metrics: [nDCG@3]\n  top_k:\n  ties:\ndata:\nmodels:\n"))
-    assert configuration.evaluation.settings() == {"metrics": ["nDCG@3"]} and configuration.data is None
+    configuration = load(
+        written(folder, "evaluation:\n  metrics: [nDCG@3]\n  top_k:\n  ties:\ndata:\nmodels:\n")
+    )
+    assert (
+        configuration.evaluation.settings() == {"metrics": ["nDCG@3"]}
+        and configuration.data is None
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ what is refused
+# --------------------------------------------------------------------------------------------------
 
 DATA = "data: {truth: truth.csv}\n"
 MISTAKES = [
     (
         "evaluation:\n  metricz: [nDCG]",
-        "2:3: evaluation.metricz: unknown key 'metricz'. Did you mean 'metrics'? Keys here: metrics,",
+        "2:3: evaluation.metricz: unknown key 'metricz'. Did you mean 'metrics'? Keys here: "
+        "metrics,",
     ),
     (
         "evaluatoin: {}",
-        "1:1: evaluatoin: unknown key 'evaluatoin'. Did you mean 'evaluation'? Keys here: evaluation, data, models,",
+        "1:1: evaluatoin: unknown key 'evaluatoin'. Did you mean 'evaluation'? Keys here: "
+        "evaluation, data, models,",
     ),
-    ("evaluation:\n  top_k: [10, 0]", "2:15: evaluation.top_k[1]: got 0, expected a whole number from 1 up."),
+    (
+        "evaluation:\n  top_k: [10, 0]",
+        "2:15: evaluation.top_k[1]: got 0, expected a whole number from 1 up.",
+    ),
     ("evaluation: {top_k: 10.5}", "1:21: evaluation.top_k: got 10.5, expected a whole number"),
     ("evaluation: {top_k: true}", "1:21: evaluation.top_k: got true, expected a whole number"),
-    ("evaluation: {top_k: '10, 20'}", "1:21: evaluation.top_k: got '10, 20', expected a whole number from 1 up. Write [10, 20]"),
-    ("evaluation: {top_k: {a: 1}}", "1:21: evaluation.top_k: got a mapping, expected a whole number"),
+    (
+        "evaluation: {top_k: '10, 20'}",
+        "1:21: evaluation.top_k: got '10, 20', expected a whole number from 1 up. Write [10, 20]",
+    ),
+    (
+        "evaluation: {top_k: {a: 1}}",
+        "1:21: evaluation.top_k: got a mapping, expected a whole number",
+    ),
     (
         "evaluation:\n  metrics: [nDCG@5, nDGC@5]",
         "2:21: evaluation.metrics[1]: there is no metric named 'nDGC'. Did you mean 'nDCG'?",
@@ -277,49 +348,84 @@ MISTAKES = [
         "evaluation:\n  metrics:\n    - nDCG(gian=linear)@5",
         "3:7: evaluation.metrics[0]: nDCG has no parameter 'gian'. Did you mean",
     ),
-    ("evaluation: {metrics: [nDCG@]}", "1:24: evaluation.metrics[0]: cannot read the metric name 'nDCG@': expected a number"),
-    ("evaluation: {metrics: [5]}", "1:24: evaluation.metrics[0]: got 5, expected the name of a metric, such as nDCG"),
-    ("evaluation: {metrics: nDCG}", "1:23: evaluation.metrics: nDCG needs a cut-off; write 'nDCG@10', or add evaluation.top_k."),
+    (
+        "evaluation: {metrics: [nDCG@]}",
+        "1:24: evaluation.metrics[0]: cannot read the metric name 'nDCG@': expected a number",
+    ),
+    (
+        "evaluation: {metrics: [5]}",
+        "1:24: evaluation.metrics[0]: got 5, expected the name of a metric, such as nDCG",
+    ),
+    (
+        "evaluation: {metrics: nDCG}",
+        "1:23: evaluation.metrics: nDCG needs a cut-off; write 'nDCG@10', or add evaluation.top_k.",
+    ),
     (
         "evaluation: {metrics: 'nDCG, MAP'}",
         "1:23: evaluation.metrics: got 'nDCG, MAP', expected one name; write a list: [nDCG, MAP].",
     ),
-    ("evaluation: {metrics: [F1(beta=2]}", "1:24: evaluation.metrics[0]: got 'F1(beta=2', whose parentheses do not match;"),
-    ("evaluation: {metrics: [AUC@5]}", "1:24: evaluation.metrics[0]: AUC does not depend on a cut-off"),
     (
-        "evaluation:\n  top_k: 5\n  complex_metrics:\n    - name: F1\n      params: {metric_1: nDCG, betta: 2}",
-        "5:32: evaluation.complex_metrics[0].params.betta: F1 has no parameter 'betta'. Did you mean 'beta'?",
+        "evaluation: {metrics: [F1(beta=2]}",
+        "1:24: evaluation.metrics[0]: got 'F1(beta=2', whose parentheses do not match;",
     ),
     (
-        "evaluation:\n  top_k: 5\n  complex_metrics:\n    - name: F1\n      params:\n        metric_1: nDGC",
-        "6:19: evaluation.complex_metrics[0].params.metric_1: there is no metric named 'nDGC'. Did you mean 'nDCG'?",
+        "evaluation: {metrics: [AUC@5]}",
+        "1:24: evaluation.metrics[0]: AUC does not depend on a cut-off",
+    ),
+    (
+        "evaluation:\n  top_k: 5\n  complex_metrics:\n    - name: F1\n      params: {metric_1: "
+        "nDCG, betta: 2}",
+        "5:32: evaluation.complex_metrics[0].params.betta: F1 has no parameter 'betta'. Did you "
+        "mean 'beta'?",
+    ),
+    (
+        "evaluation:\n  top_k: 5\n  complex_metrics:\n    - name: F1\n      params:\n        "
+        "metric_1: nDGC",
+        "6:19: evaluation.complex_metrics[0].params.metric_1: there is no metric named 'nDGC'. Did "
+        "you mean 'nDCG'?",
     ),
     (
         "evaluation: {top_k: 5, complex_metrics: [{name: F1, params: {beta: -1}}]}",
-        "1:68: evaluation.complex_metrics[0].params.beta: F1 got beta=-1; it must be a number above 0.",
+        "1:68: evaluation.complex_metrics[0].params.beta: F1 got beta=-1; it must be a number "
+        "above 0.",
     ),
     (
-        "evaluation: {top_k: 5, complex_metrics: [{name: EucDistance, params: {metric_names: [nDCG, MAP], utopia_points: [1]}}]}",
-        "1:113: evaluation.complex_metrics[0].params.utopia_points: EucDistance got utopia_points=(1,); give one number for each",
+        "evaluation: {top_k: 5, complex_metrics: [{name: EucDistance, params: {metric_names: "
+        "[nDCG, MAP], utopia_points: [1]}}]}",
+        "1:113: evaluation.complex_metrics[0].params.utopia_points: EucDistance got "
+        "utopia_points=(1,); give one number for each",
     ),
     (
         "evaluation: {top_k: 5, complex_metrics: [{name: EucDistance}]}",
-        "1:42: evaluation.complex_metrics[0]: EucDistance@5 needs metric_names and utopia_points: write for example",
+        "1:42: evaluation.complex_metrics[0]: EucDistance@5 needs metric_names and utopia_points: "
+        "write for example",
     ),
-    ("evaluation: {complex_metrics: [{name: G1}]}", "1:39: evaluation.complex_metrics[0].name: there is no metric named 'G1'."),
-    ("evaluation: {complex_metrics: [{nam: F1}]}", "1:32: evaluation.complex_metrics[0]: the key 'name' is missing; add it."),
-    ("evaluation: {complex_metrics: [7]}", "1:32: evaluation.complex_metrics[0]: got 7, expected a mapping with name, params."),
+    (
+        "evaluation: {complex_metrics: [{name: G1}]}",
+        "1:39: evaluation.complex_metrics[0].name: there is no metric named 'G1'.",
+    ),
+    (
+        "evaluation: {complex_metrics: [{nam: F1}]}",
+        "1:32: evaluation.complex_metrics[0]: the key 'name' is missing; add it.",
+    ),
+    (
+        "evaluation: {complex_metrics: [7]}",
+        "1:32: evaluation.complex_metrics[0]: got 7, expected a mapping with name, params.",
+    ),
     (
         "evaluation: {complex_metrics: [{name: F1, params: 3}]}",
-        "1:51: evaluation.complex_metrics[0].params: got 3, expected a mapping of parameters, such as {beta: 0.5}.",
+        "1:51: evaluation.complex_metrics[0].params: got 3, expected a mapping of parameters, such "
+        "as {beta: 0.5}.",
     ),
     (
         "evaluation: {top_k: 5, complex_metrics: [{name: F1, params: {beta: {a: 1}}}]}",
-        "1:61: evaluation.complex_metrics[0].params: the parameter 'beta' is a mapping, expected a value or a list.",
+        "1:61: evaluation.complex_metrics[0].params: the parameter 'beta' is a mapping, expected a "
+        "value or a list.",
     ),
     (
         "evaluation: {strategy: fulll}",
-        "1:24: evaluation.strategy: got 'fulll', expected one of full, sampled. Did you mean 'full'?",
+        "1:24: evaluation.strategy: got 'fulll', expected one of full, sampled. Did you mean "
+        "'full'?",
     ),
     (
         "evaluation: {strategy: sampled, num_negatives: 0}",
@@ -327,16 +433,22 @@ MISTAKES = [
     ),
     (
         "evaluation: {strategy: sampled, negative_sampling: popular}",
-        "1:52: evaluation.negative_sampling: got 'popular', expected one of uniform, popularity. Did you mean 'popularity'?",
+        "1:52: evaluation.negative_sampling: got 'popular', expected one of uniform, popularity. "
+        "Did you mean 'popularity'?",
     ),
-    ("evaluation: {strategy: sampled, neg_alpha: -1}", "1:44: evaluation.neg_alpha: got -1, expected a number from 0 up."),
+    (
+        "evaluation: {strategy: sampled, neg_alpha: -1}",
+        "1:44: evaluation.neg_alpha: got -1, expected a number from 0 up.",
+    ),
     (
         "evaluation: {correction: rank_estimate}",
-        "1:26: evaluation.correction: corrects sampled evaluation; add 'strategy: sampled', or remove it.",
+        "1:26: evaluation.correction: corrects sampled evaluation; add 'strategy: sampled', or "
+        "remove it.",
     ),
     (
         "evaluation: {strategy: sampled, negative_sampling: popularity, correction: bias_variance}",
-        "1:76: evaluation.correction: is known for uniform sampling only; write 'negative_sampling: uniform'.",
+        "1:76: evaluation.correction: is known for uniform sampling only; write "
+        "'negative_sampling: uniform'.",
     ),
     (
         "evaluation: {strategy: sampled, correction: bias_variance, gamma: 0}",
@@ -348,7 +460,8 @@ MISTAKES = [
     ),
     (
         "evaluation: {candidates: negatives.csv}",
-        "1:26: evaluation.candidates: got 'negatives.csv', expected one of all, cold, warm, listed. The candidates of each",
+        "1:26: evaluation.candidates: got 'negatives.csv', expected one of all, cold, warm, "
+        "listed. The candidates of each",
     ),
     (
         "data: {truth: truth.csv}\nevaluation: {candidates: cold}",
@@ -356,62 +469,108 @@ MISTAKES = [
     ),
     (
         "data: {truth: truth.csv}\nevaluation: {strategy: sampled, negative_sampling: popularity}",
-        "2:52: evaluation.negative_sampling: popularity needs the train interactions; add data.train.",
+        "2:52: evaluation.negative_sampling: popularity needs the train interactions; add "
+        "data.train.",
     ),
     (
         "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {candidates: listed}",
-        "2:26: evaluation.candidates: data.candidates gives the candidates of each user; keep one of the two.",
+        "2:26: evaluation.candidates: data.candidates gives the candidates of each user; keep one "
+        "of the two.",
     ),
     (
-        "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {strategy: sampled, num_negatives: 9}",
-        "2:48: evaluation.num_negatives: is about drawn negatives, but data.candidates gives them; keep one of the two.",
+        "data: {truth: truth.csv, candidates: truth.csv}\nevaluation: {strategy: sampled, "
+        "num_negatives: 9}",
+        "2:48: evaluation.num_negatives: is about drawn negatives, but data.candidates gives them; "
+        "keep one of the two.",
     ),
-    ("evaluation: {bootstrap: yes please}", "1:25: evaluation.bootstrap: got 'yes please', expected a whole number from 1 up."),
+    (
+        "evaluation: {bootstrap: yes please}",
+        "1:25: evaluation.bootstrap: got 'yes please', expected a whole number from 1 up.",
+    ),
     (
         "evaluation: {slices: [gender]}",
-        "1:22: evaluation.slices: got a list, expected a mapping of slices, such as {activity: quantiles(4),",
+        "1:22: evaluation.slices: got a list, expected a mapping of slices, such as {activity: "
+        "quantiles(4),",
     ),
     (
         "evaluation: {slices: {gender: 4}}",
-        "1:31: evaluation.slices.gender: got 4, expected 'quantiles(4)', 'bins(5, 20)', the path of a file (user, label),",
+        "1:31: evaluation.slices.gender: got 4, expected 'quantiles(4)', 'bins(5, 20)', the path "
+        "of a file (user, label),",
     ),
-    ("evaluation: {slices: {gender: none.csv}}", "1:31: evaluation.slices.gender: there is no file or folder "),
+    (
+        "evaluation: {slices: {gender: none.csv}}",
+        "1:31: evaluation.slices.gender: there is no file or folder ",
+    ),
     (
         "data: {truth: truth.csv}\nevaluation: {slices: {activity: quantiles(4)}}",
         "2:33: evaluation.slices.activity: activity counts train interactions; add data.train.",
     ),
     (
         "evaluation: {slices: {activity: quantiles(1)}}",
-        "1:33: evaluation.slices.activity: slices['activity'] has 'quantiles(1)'; quantiles take one whole number from 2 up",
+        "1:33: evaluation.slices.activity: slices['activity'] has 'quantiles(1)'; quantiles take "
+        "one whole number from 2 up",
     ),
     (
         "evaluation: {slices: {activty: quantiles(4)}}",
-        "1:32: evaluation.slices.activty: slices['activty'] is 'quantiles(4)', but 'activty' is no number that is known of users.",
+        "1:32: evaluation.slices.activty: slices['activty'] is 'quantiles(4)', but 'activty' is no "
+        "number that is known of users.",
     ),
     (
         "evaluation: {slices: {age: {of: truth.csv, by: 'bins(3, 1)'}}}",
-        "1:48: evaluation.slices.age.by: age has 'bins(3, 1)'; bins take the numbers at which groups start, ascending,",
+        "1:48: evaluation.slices.age.by: age has 'bins(3, 1)'; bins take the numbers at which "
+        "groups start, ascending,",
     ),
     (
         "evaluation: {ties: indx}",
-        "1:20: evaluation.ties: got 'indx', expected one of index, random, expected, pessimistic, optimistic.",
+        "1:20: evaluation.ties: got 'indx', expected one of index, random, expected, pessimistic, "
+        "optimistic.",
     ),
-    ("evaluation: {profile: trec}", "1:23: evaluation.profile: got 'trec', expected one of warprec, elliot, trec_eval,"),
+    (
+        "evaluation: {profile: trec}",
+        "1:23: evaluation.profile: got 'trec', expected one of warprec, elliot, trec_eval,",
+    ),
     (
         "evaluation: {profile: trec_eval, metrics: Gini@5}",
         "1:43: evaluation.metrics: profile='trec_eval' does not cover Gini. It covers: F1,",
     ),
-    ("evaluation: {empty_users: none}", "1:27: evaluation.empty_users: got 'none', expected one of skip, zero."),
-    ("evaluation: {missing_lists: 5}", "1:29: evaluation.missing_lists: got 5, expected one of zero, skip."),
-    ("evaluation: {duplicates: keep}", "1:26: evaluation.duplicates: got 'keep', expected one of error, keep-best."),
-    ("evaluation: {mask_seen: maybe}", "1:25: evaluation.mask_seen: got 'maybe', expected true, false or auto."),
-    ("evaluation: {relevance_threshold: high}", "1:35: evaluation.relevance_threshold: got 'high', expected a number."),
-    ("evaluation: {relevance_threshold: .nan}", "1:35: evaluation.relevance_threshold: got nan, expected a number."),
+    (
+        "evaluation: {empty_users: none}",
+        "1:27: evaluation.empty_users: got 'none', expected one of skip, zero.",
+    ),
+    (
+        "evaluation: {missing_lists: 5}",
+        "1:29: evaluation.missing_lists: got 5, expected one of zero, skip.",
+    ),
+    (
+        "evaluation: {duplicates: keep}",
+        "1:26: evaluation.duplicates: got 'keep', expected one of error, keep-best.",
+    ),
+    (
+        "evaluation: {mask_seen: maybe}",
+        "1:25: evaluation.mask_seen: got 'maybe', expected true, false or auto.",
+    ),
+    (
+        "evaluation: {relevance_threshold: high}",
+        "1:35: evaluation.relevance_threshold: got 'high', expected a number.",
+    ),
+    (
+        "evaluation: {relevance_threshold: .nan}",
+        "1:35: evaluation.relevance_threshold: got nan, expected a number.",
+    ),
     ("evaluation: {seed: -1}", "1:20: evaluation.seed: got -1, expected a whole number from 0 up."),
-    ("evaluation: {batch_size: 0}", "1:26: evaluation.batch_size: got 0, expected a whole number from 1 up."),
-    ("evaluation: {save_per_user: 3}", "1:29: evaluation.save_per_user: got 3, expected true or false."),
+    (
+        "evaluation: {batch_size: 0}",
+        "1:26: evaluation.batch_size: got 0, expected a whole number from 1 up.",
+    ),
+    (
+        "evaluation: {save_per_user: 3}",
+        "1:29: evaluation.save_per_user: got 3, expected true or false.",
+    ),
     ("evaluation: {per_user: 3}", "1:24: evaluation.per_user: got 3, expected true or false."),
-    ("evaluation: {per_user: true, save_per_user: true}", "1:14: evaluation.per_user: is another name of save_per_user, which is"),
+    (
+        "evaluation: {per_user: true, save_per_user: true}",
+        "1:14: evaluation.per_user: is another name of save_per_user, which is",
+    ),
     ("evaluation: {gates: ['nDCG@10 ?? 3']}", "1:22: evaluation.gates[0]: "),
     (
         "evaluation: {stat_significance: true}",
@@ -419,11 +578,13 @@ MISTAKES = [
     ),
     (
         "evaluation:\n  stat_significance:\n    pared_t_test: true",
-        "3:5: evaluation.stat_significance.pared_t_test: unknown key 'pared_t_test'. Did you mean 'paired_t_test'?",
+        "3:5: evaluation.stat_significance.pared_t_test: unknown key 'pared_t_test'. Did you mean "
+        "'paired_t_test'?",
     ),
     (
         "evaluation: {stat_significance: {corrections: {alpha: 5}}}",
-        "1:55: evaluation.stat_significance.corrections.alpha: got 5, expected a number between 0 and 1.",
+        "1:55: evaluation.stat_significance.corrections.alpha: got 5, expected a number between 0 "
+        "and 1.",
     ),
     ("evaluation: 5", "1:13: evaluation: got 5, expected a mapping with metrics,"),
     ("data: {train: train.csv}", "1:7: data: the key 'truth' is missing; add it."),
@@ -431,10 +592,19 @@ MISTAKES = [
         "data:\n  truth: truth.csv\n  tran: train.csv",
         "3:3: data.tran: unknown key 'tran'. Did you mean 'train'? Keys here: truth, train,",
     ),
-    ("data: {truth: [truth.csv]}", "1:15: data.truth: got a list, expected a path, or a mapping with path,"),
+    (
+        "data: {truth: [truth.csv]}",
+        "1:15: data.truth: got a list, expected a path, or a mapping with path,",
+    ),
     ("data: {truth: {format: csv}}", "1:15: data.truth: the key 'path' is missing; add it."),
-    ("data:\n  truth: {path: truth.csv, fromat: csv}", "2:28: data.truth.fromat: unknown key 'fromat'. Did you mean 'format'?"),
-    ("data: {truth: {path: truth.csv, format: xls}}", "1:41: data.truth.format: got 'xls', expected one of csv, tsv, parquet,"),
+    (
+        "data:\n  truth: {path: truth.csv, fromat: csv}",
+        "2:28: data.truth.fromat: unknown key 'fromat'. Did you mean 'format'?",
+    ),
+    (
+        "data: {truth: {path: truth.csv, format: xls}}",
+        "1:41: data.truth.format: got 'xls', expected one of csv, tsv, parquet,",
+    ),
     (
         "data: {truth: {path: truth.csv, separator: ''}}",
         "1:44: data.truth.separator: got '', expected what stands between columns,",
@@ -448,9 +618,16 @@ MISTAKES = [
         "1:49: data.truth.columns.user: got -1, expected the name of a column,",
     ),
     ("data: {truth: truht.csv}", "1:15: data.truth: there is no file or folder "),
-    ("models: [als.csv]", "1:9: models: got a list, expected a name and a file for each model, such as {als: als.parquet}."),
+    (
+        "models: [als.csv]",
+        "1:9: models: got a list, expected a name and a file for each model, such as {als: "
+        "als.parquet}.",
+    ),
     ("models: {als: }", "1:14: models.als: got nothing, expected a path, or a mapping with path,"),
-    ("models: {a/b: als.csv}", "1:10: models.a/b: expected a name that a file can have, without '/'"),
+    (
+        "models: {a/b: als.csv}",
+        "1:10: models.a/b: expected a name that a file can have, without '/'",
+    ),
     ("models:\n  als:\n    pth: als.csv", "2:3: models.als: the key 'path' is missing; add it."),
     (
         "models: {als: als.csv}\nevaluation: {metrics: [AUC]}",
@@ -462,7 +639,8 @@ MISTAKES = [
     ),
     (
         DATA + "evaluation: {metrics: REO@5}",
-        "2:23: evaluation.metrics: REO needs item_clusters, a label per item; add data.item_clusters: FILE.",
+        "2:23: evaluation.metrics: REO needs item_clusters, a label per item; add "
+        "data.item_clusters: FILE.",
     ),
     (
         DATA + "evaluation: {mask_seen: true}",
@@ -471,8 +649,14 @@ MISTAKES = [
     ("data: {truth: ~nobody.csv}", "1:15: data.truth: there is no file or folder"),
     ("output: [a]", "1:9: output: got a list, expected the path of a folder."),
     ("report: 3", "1:9: report: got 3, expected the path of a file that ends in .html or .htm."),
-    ("report: a.pdf", "1:9: report: got 'a.pdf', expected the path of a file that ends in .html or .htm."),
-    ("evaluation: {seed: !secret 5}", "1:20: evaluation.seed: the tag !secret has no meaning here; remove it."),
+    (
+        "report: a.pdf",
+        "1:9: report: got 'a.pdf', expected the path of a file that ends in .html or .htm.",
+    ),
+    (
+        "evaluation: {seed: !secret 5}",
+        "1:20: evaluation.seed: the tag !secret has no meaning here; remove it.",
+    ),
 ]
 
 
@@ -486,7 +670,10 @@ def test_a_mistake_is_said_with_its_place(folder, text, expected):
 def test_the_mistakes_of_the_table_are_single(folder):
     """Only a misspelt key, which is also missing or also two names, makes two."""
     several = [text for text, _ in MISTAKES if len(refused(folder, text)) > 1]
-    assert several == ["evaluation: {complex_metrics: [{nam: F1}]}", "models:\n  als:\n    pth: als.csv"]
+    assert several == [
+        "evaluation: {complex_metrics: [{nam: F1}]}",
+        "models:\n  als:\n    pth: als.csv",
+    ]
 
 
 def test_all_mistakes_are_said_together_in_the_order_of_the_file(folder):
@@ -503,14 +690,29 @@ data:
   truth: truth.csv
 """,
     )
-    assert [line.partition(": ")[0] for line in lines] == ["2:8", "4:9", "5:13", "5:22", "5:29", "6:3", "8:3"]
-    assert "Did you mean 'als.csv'?" in lines[0] and "needs train" in lines[3] and "needs a cut-off" in lines[4]
+    assert [line.partition(": ")[0] for line in lines] == [
+        "2:8",
+        "4:9",
+        "5:13",
+        "5:22",
+        "5:29",
+        "6:3",
+        "8:3",
+    ]
+    assert (
+        "Did you mean 'als.csv'?" in lines[0]
+        and "needs train" in lines[3]
+        and "needs a cut-off" in lines[4]
+    )
 
 
 def test_a_file_that_lies_in_the_current_folder_instead(folder):
     Path("here.csv").write_text("user,item\n")
     (line,) = refused(folder, "data: {truth: here.csv}")
-    assert f"there is no file or folder '{folder / 'here.csv'}'. There is one in the current folder" in line
+    assert (
+        f"there is no file or folder '{folder / 'here.csv'}'. There is one in the current folder"
+        in line
+    )
     assert "write '../elsewhere/here.csv'" in line
     load(written(folder, "data: {truth: ../elsewhere/here.csv}"))
     load(written(folder, "data: {truth: '*.csv'}"))
@@ -518,15 +720,30 @@ def test_a_file_that_lies_in_the_current_folder_instead(folder):
 
 SYNTAX = [
     ("evaluation:\n\ttop_k: 5\n", "2:1: there is a tab here; YAML is indented with spaces only."),
-    ("evaluation:\n  a: 1\n   b: 2\n", "3:5: bad indentation: 'b' starts in column 4, but 'a' in line 2 starts in column 3."),
-    ("evaluation:\n    a: 1\n  b: 2\n", "3:3: bad indentation: 'b' starts in column 3, but 'a' in line 2 starts in column 5."),
+    (
+        "evaluation:\n  a: 1\n   b: 2\n",
+        "3:5: bad indentation: 'b' starts in column 4, but 'a' in line 2 starts in column 3.",
+    ),
+    (
+        "evaluation:\n    a: 1\n  b: 2\n",
+        "3:3: bad indentation: 'b' starts in column 3, but 'a' in line 2 starts in column 5.",
+    ),
     (
         "evaluation:\n  metrics: nDCG\n  top_k 3\n  seed: 4\n",
         "4:3: line 3 ('top_k 3') has no ':' behind its key; write 'key: value'.",
     ),
-    ("evaluation: metrics: nDCG", "1:20: there is a second ': ' in this line; put the value in quotes"),
-    ("evaluation: {seed: 1}\nevaluation: {seed: 2}", "2:1: the key 'evaluation' is given twice in one mapping; keep one."),
-    ("evaluation:\n  seed: 1\n  seed: 2", "3:3: the key 'seed' is given twice in one mapping; keep one."),
+    (
+        "evaluation: metrics: nDCG",
+        "1:20: there is a second ': ' in this line; put the value in quotes",
+    ),
+    (
+        "evaluation: {seed: 1}\nevaluation: {seed: 2}",
+        "2:1: the key 'evaluation' is given twice in one mapping; keep one.",
+    ),
+    (
+        "evaluation:\n  seed: 1\n  seed: 2",
+        "3:3: the key 'seed' is given twice in one mapping; keep one.",
+    ),
     ("evaluation: {metrics: [nDCG\n", "the '[' of line 1, column 23 is not closed; add ']'"),
     ("evaluation: {seed: 1\ndata: {}", "the '{' of line 1, column 13 is not closed; add '}'"),
     ("evaluation: *nothing", "1:13: *nothing refers to an anchor that is not defined above"),
@@ -551,11 +768,17 @@ def test_what_is_not_yaml_is_one_line_with_its_place(folder, text, expected):
     assert expected in line if not expected[0].isdigit() else line.startswith(expected), line
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_whatever_is_written_loads_or_is_refused_with_its_file(folder, data):
     """Characters that mean something to YAML, anywhere in texts that nearly load."""
-    text = data.draw(st.sampled_from([WARPREC, *EXAMPLES.values(), *(mistake for mistake, _ in (*MISTAKES, *SYNTAX))]))
+    text = data.draw(
+        st.sampled_from(
+            [WARPREC, *EXAMPLES.values(), *(mistake for mistake, _ in (*MISTAKES, *SYNTAX))]
+        )
+    )
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(text)))
         text = (
@@ -585,11 +808,15 @@ def test_files_that_cannot_be_read(folder):
         load_evaluation(written(folder, "data: {truth: gone.csv}"))
 
 
-# ------------------------------------------------------------------------------------------------- mappings, overrides
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_mapping_is_checked_like_a_file_and_left_as_it_is(folder):
-    given = {"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}, "evaluation": {"metrics": ["F1"], "top_k": 3, "beta": 2}}
+    given = {
+        "data": {"truth": "truth.csv"},
+        "models": {"als": "als.csv"},
+        "evaluation": {"metrics": ["F1"], "top_k": 3, "beta": 2},
+    }
     before = json.dumps(given)
     configuration = from_mapping(given, folder=folder)
     assert configuration.evaluation.all_metrics == ["F1(beta=2)"] and json.dumps(given) == before
@@ -598,8 +825,14 @@ def test_a_mapping_is_checked_like_a_file_and_left_as_it_is(folder):
     lines = str(caught.value).split("\n")
     assert lines[0] == "evaluation.top_k: got 0, expected a whole number from 1 up."
     assert lines[1] == "data.truth: there is no file or folder 'truth.csv'."
-    assert lines[2].startswith("evaluation.metrics[0]: there is no metric named 'x'.") and len(lines) == 3
-    assert from_mapping({"data": {"truth": Path("truth.csv")}}, folder=folder).data.truth.path == folder / "truth.csv"
+    assert (
+        lines[2].startswith("evaluation.metrics[0]: there is no metric named 'x'.")
+        and len(lines) == 3
+    )
+    assert (
+        from_mapping({"data": {"truth": Path("truth.csv")}}, folder=folder).data.truth.path
+        == folder / "truth.csv"
+    )
     with pytest.raises(weft.WeftError, match="a configuration is a mapping"):
         from_mapping(["nDCG"])
 
@@ -620,12 +853,27 @@ output: there
         "report": "here.html",
     }
     configuration = load(path, flags)
-    assert configuration.evaluation.settings() == {"metrics": ["nDCG"], "top_k": [5, 6], "ties": "random", "seed": 4}
-    assert configuration.data.truth.path == Path("../home/truth.csv") and configuration.data.train.path == folder / "train.csv"
+    assert configuration.evaluation.settings() == {
+        "metrics": ["nDCG"],
+        "top_k": [5, 6],
+        "ties": "random",
+        "seed": 4,
+    }
+    assert (
+        configuration.data.truth.path == Path("../home/truth.csv")
+        and configuration.data.train.path == folder / "train.csv"
+    )
     assert list(configuration.models) == ["als"] and configuration.output == Path("here")
     assert configuration.report == Path("here.html")
     with pytest.raises(weft.WeftError) as caught:
-        load(path, {"models": {"a": "../home/als.csv"}, "evaluation": {"top_k": [0]}, "data": {"truth": "gone.csv"}})
+        load(
+            path,
+            {
+                "models": {"a": "../home/als.csv"},
+                "evaluation": {"top_k": [0]},
+                "data": {"truth": "gone.csv"},
+            },
+        )
     assert "evaluation.top_k[0]: got 0" in str(caught.value) and "run.yaml" not in str(caught.value)
     assert "there is no file or folder 'gone.csv'" in str(caught.value)
     path.write_text("evaluation: {per_user: false}")
@@ -637,7 +885,7 @@ output: there
     assert list(load(path, flags | {"models": {"m": str(folder / "pop.csv")}}).models) == ["m"]
 
 
-# ------------------------------------------------------------------------------------------------------ what is carried out
+# --------------------------------------------------------------------------------------------------
 
 
 FILES = "data: {truth: truth.csv, train: train.csv}\nmodels: {als: als.csv, pop: pop.csv}\n"
@@ -651,7 +899,11 @@ def test_a_run_gives_the_results_of_evaluate(folder):
     told = []
     outcome = plan.run(run_file(folder), told.append)
     assert told == ["reading the data", "evaluating als", "evaluating pop"]
-    assert [result.name for result in outcome] == ["als", "pop"] and len(outcome) == 2 and outcome.comparisons == ()
+    assert (
+        [result.name for result in outcome] == ["als", "pop"]
+        and len(outcome) == 2
+        and outcome.comparisons == ()
+    )
     for result in outcome:
         expected = weft.evaluate(
             pl.read_csv(folder / f"{result.name}.csv"),
@@ -660,7 +912,9 @@ def test_a_run_gives_the_results_of_evaluate(folder):
             metrics=["nDCG", "Recall", "Gini", "EPC"],
             top_k=[1, 2],
         )
-        assert [(v.name, v.value) for v in result.values] == [(v.name, v.value) for v in expected.values]
+        assert [(v.name, v.value) for v in result.values] == [
+            (v.name, v.value) for v in expected.values
+        ]
         assert result.per_user is None
 
 
@@ -670,12 +924,17 @@ def test_results_come_one_by_one(folder):
 
 
 def test_a_result_can_be_run_again_from_what_it_says(folder, monkeypatch):
-    first = plan.run(run_file(folder, evaluation="top_k: 2, metrics: nDCG, relevance_threshold: 2, ties: random, seed: 3")).results[
-        1
-    ]
+    first = plan.run(
+        run_file(
+            folder,
+            evaluation="top_k: 2, metrics: nDCG, relevance_threshold: 2, ties: random, seed: 3",
+        )
+    ).results[1]
     first.save(folder / "pop.json")
     monkeypatch.chdir("/")
-    again = from_mapping(json.loads((folder / "pop.json").read_text())["provenance"]["configuration"])
+    again = from_mapping(
+        json.loads((folder / "pop.json").read_text())["provenance"]["configuration"]
+    )
     (second,) = plan.run(again)
     assert second.name == "pop" and second["nDCG@2"] == first["nDCG@2"]
     assert second.provenance == first.provenance
@@ -693,7 +952,12 @@ def test_ratings_can_be_left_unread(folder):
     (unrated,) = plan.run(load(written(folder, text)))
     (rated,) = plan.run(load(written(folder, text.replace("false", "true"))))
     lists = {"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}
-    assert unrated["nDCG@2"] == weft.evaluate(lists, {"u1": ["a", "d"], "u2": ["c"], "u3": ["b"]}, metrics="nDCG@2")["nDCG@2"]
+    assert (
+        unrated["nDCG@2"]
+        == weft.evaluate(lists, {"u1": ["a", "d"], "u2": ["c"], "u3": ["b"]}, metrics="nDCG@2")[
+            "nDCG@2"
+        ]
+    )
     assert rated["nDCG@2"] != unrated["nDCG@2"]
 
 
@@ -702,7 +966,10 @@ def test_ratings_can_be_left_unread(folder):
     [
         ({}, "no data; add 'data:' with 'truth: FILE'"),
         ({"data": {"truth": "truth.csv"}}, "no model to evaluate; add 'models:'"),
-        ({"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}}, "no metrics; add 'metrics:"),
+        (
+            {"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}},
+            "no metrics; add 'metrics:",
+        ),
     ],
 )
 def test_what_is_missing_is_said_when_it_is_run(folder, missing, message):
@@ -711,16 +978,17 @@ def test_what_is_missing_is_said_when_it_is_run(folder, missing, message):
 
 
 def test_significance_of_every_test_and_correction(folder):
-    wanted = (
-        "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true, randomization_test: true, sign_test: on"
-    )
+    wanted = "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true, randomization_test: true, sign_test: on"
     wanted += ", corrections: {bonferroni: true, fdr: true, alpha: 0.2}"
     evaluation = f"top_k: 2, metrics: [nDCG, Gini], stat_significance: {{{wanted}}}"
     told = []
     configuration = run_file(folder, evaluation=evaluation)
     outcome = plan.run(configuration, told.append)
     assert told[-1] == "comparing the models"
-    assert [(one.correction, one.alpha) for one in outcome.comparisons] == [("bonferroni", 0.2), ("fdr", 0.2)]
+    assert [(one.correction, one.alpha) for one in outcome.comparisons] == [
+        ("bonferroni", 0.2),
+        ("fdr", 0.2),
+    ]
     assert all(result.per_user is None for result in outcome)  # they were kept for the tests alone
     a, b = (result.per_user["nDCG@2"].to_numpy() for result in plan.results(configuration))
     expected = {
@@ -733,7 +1001,9 @@ def test_significance_of_every_test_and_correction(folder):
     }
     for row in outcome.comparisons[0].rows:
         assert row["metric"] == "nDCG"
-        assert (row["statistic"], row["p_value"]) == pytest.approx((expected[row["test"]].statistic, expected[row["test"]].pvalue))
+        assert (row["statistic"], row["p_value"]) == pytest.approx(
+            (expected[row["test"]].statistic, expected[row["test"]].pvalue)
+        )
     assert {row["test"] for row in outcome.comparisons[0].rows} == set(expected)
     assert any("independent samples" in note for note in outcome.comparisons[0].notes)
     assert outcome.warnings == ()
@@ -742,12 +1012,26 @@ def test_significance_of_every_test_and_correction(folder):
 def test_settings_of_significance(folder):
     wanted = "paired_t_test: true, randomization_test: true, family: Metric, alternative: greater, resamples: 7"
     (comparison,) = plan.run(
-        run_file(folder, evaluation=f"top_k: [1, 2], metrics: nDCG, seed: 3, stat_significance: {{{wanted}}}")
+        run_file(
+            folder,
+            evaluation=f"top_k: [1, 2], metrics: nDCG, seed: 3, stat_significance: {{{wanted}}}",
+        )
     ).comparisons
     assert (comparison.family, comparison.alternative) == ("metric", "greater")
-    results = list(plan.results(run_file(folder, evaluation=f"top_k: [1, 2], metrics: nDCG, stat_significance: {{{wanted}}}")))
+    results = list(
+        plan.results(
+            run_file(
+                folder, evaluation=f"top_k: [1, 2], metrics: nDCG, stat_significance: {{{wanted}}}"
+            )
+        )
+    )
     expected = weft.compare(
-        results, tests=["paired_t", "randomization"], family="metric", alternative="greater", resamples=7, seed=3
+        results,
+        tests=["paired_t", "randomization"],
+        family="metric",
+        alternative="greater",
+        resamples=7,
+        seed=3,
     )
     assert comparison.to_frame().equals(expected.to_frame())
 
@@ -770,12 +1054,15 @@ def test_settings_of_significance_that_cannot_be(folder, wanted, message):
 
 @pytest.mark.parametrize(
     ("corrections", "chosen"),
-    [("{}", ("holm",)), ("{alpha: 0.1}", ("holm",)), ("{fdr: true}", ("fdr",)), ("{bonferroni: false}", ("none",))],
+    [
+        ("{}", ("holm",)),
+        ("{alpha: 0.1}", ("holm",)),
+        ("{fdr: true}", ("fdr",)),
+        ("{bonferroni: false}", ("none",)),
+    ],
 )
 def test_which_corrections_are_meant(folder, corrections, chosen):
-    evaluation = (
-        f"top_k: 2, metrics: nDCG, save_per_user: true, stat_significance: {{paired_t_test: true, corrections: {corrections}}}"
-    )
+    evaluation = f"top_k: 2, metrics: nDCG, save_per_user: true, stat_significance: {{paired_t_test: true, corrections: {corrections}}}"
     outcome = plan.run(run_file(folder, evaluation=evaluation))
     assert tuple(comparison.correction for comparison in outcome.comparisons) == chosen
     assert all(result.per_user is not None for result in outcome)
@@ -784,17 +1071,23 @@ def test_which_corrections_are_meant(folder, corrections, chosen):
 def test_significance_that_cannot_be_had_is_a_warning(folder):
     one = {"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}}
     tests = {"stat_significance": {"wilcoxon_test": True}, "top_k": 2}
-    outcome = plan.run(from_mapping({**one, "evaluation": {"metrics": "nDCG", **tests}}, folder=folder))
+    outcome = plan.run(
+        from_mapping({**one, "evaluation": {"metrics": "nDCG", **tests}}, folder=folder)
+    )
     assert outcome.comparisons == () and "there is only one" in outcome.warnings[0]
     two = {**one, "models": {"als": "als.csv", "pop": "pop.csv"}}
-    outcome = plan.run(from_mapping({**two, "evaluation": {"metrics": "Gini", **tests}}, folder=folder))
+    outcome = plan.run(
+        from_mapping({**two, "evaluation": {"metrics": "Gini", **tests}}, folder=folder)
+    )
     assert len(outcome) == 2 and "share no metric with a value per user" in outcome.warnings[0]
     tests["stat_significance"]["wilcoxon_test"] = False
-    outcome = plan.run(from_mapping({**two, "evaluation": {"metrics": "nDCG", **tests}}, folder=folder))
+    outcome = plan.run(
+        from_mapping({**two, "evaluation": {"metrics": "nDCG", **tests}}, folder=folder)
+    )
     assert (outcome.comparisons, outcome.warnings) == ((), ())
 
 
-# -------------------------------------------------------------------------------------------------------- own metrics
+# --------------------------------------------------------------------------------------------------
 
 OWN = """import weft
 {more}
@@ -807,7 +1100,9 @@ class {name}(weft.UserAverageTopKMetric):
 """
 
 
-@pytest.mark.parametrize("named", ["own_metrics.py", "own_metrics", "./own_metrics.py", "parts.own_metrics"])
+@pytest.mark.parametrize(
+    "named", ["own_metrics.py", "own_metrics", "./own_metrics.py", "parts.own_metrics"]
+)
 def test_metrics_of_ones_own(folder, registered, named):
     home = folder / "parts" if named.startswith("parts") else folder
     home.mkdir(exist_ok=True)
@@ -822,7 +1117,9 @@ def test_metrics_of_ones_own(folder, registered, named):
 
 
 def test_an_installed_module_is_imported_by_name(folder):
-    assert load(written(folder, "evaluation: {custom_modules: [json, email.mime]}")).evaluation.custom_modules == [
+    assert load(
+        written(folder, "evaluation: {custom_modules: [json, email.mime]}")
+    ).evaluation.custom_modules == [
         "json",
         "email.mime",
     ]
@@ -834,7 +1131,9 @@ def test_modules_that_cannot_be_imported(folder, registered):
     (folder / "broken.py").write_text("def x(:\n")
     (folder / "taken.py").write_text(OWN.format(name="nDCG", more=""))
     lines = refused(
-        folder, "evaluation:\n  custom_modules: [nowhere, no.py, needs.py, fails.py, broken.py, taken.py, 5]\n  metrics: [Mine@3]"
+        folder,
+        "evaluation:\n  custom_modules: [nowhere, no.py, needs.py, fails.py, broken.py, taken.py, "
+        "5]\n  metrics: [Mine@3]",
     )
     expected = [
         "2:20: evaluation.custom_modules[0]: there is no module 'nowhere' beside the YAML file",
@@ -851,7 +1150,7 @@ def test_modules_that_cannot_be_imported(folder, registered):
         assert piece in line
 
 
-# ------------------------------------------------------------------------------------------------------------ WarpRec
+# --------------------------------------------------------------------------------------------------
 
 WARPREC = """
 reader:
@@ -925,7 +1224,10 @@ general: {device: cpu}
 @pytest.fixture
 def warprec(folder):
     (folder / "split").mkdir()
-    for name, rows in (("test", "1\t10\t5\n1\t11\t0\n2\t12\t1\n"), ("train", "1\t12\t5\n2\t10\t3\n2\t13\t1\n")):
+    for name, rows in (
+        ("test", "1\t10\t5\n1\t11\t0\n2\t12\t1\n"),
+        ("train", "1\t12\t5\n2\t10\t3\n2\t13\t1\n"),
+    ):
         (folder / "split" / f"{name}.tsv").write_text("user\titem\trating\n" + rows)
     lists = "user\titem\tscore\n1\t10\t0.5\n1\t13\t0.3\n2\t12\t-1\n2\t11\t-2\n"
     (folder / "one.tsv").write_text(lists)
@@ -937,7 +1239,9 @@ def warprec(folder):
 
 
 def test_a_warprec_file_runs(warprec):
-    text = WARPREC.replace("  labels: {user_id_label: uid, item_id_label: iid, rating_label: stars}\n", "")
+    text = WARPREC.replace(
+        "  labels: {user_id_label: uid, item_id_label: iid, rating_label: stars}\n", ""
+    )
     outcome = plan.run(load(written(warprec, text)))
     assert [result.name for result in outcome] == ["ProxyRecommender", "External_1", "External_2"]
     metrics = [
@@ -958,10 +1262,15 @@ def test_a_warprec_file_runs(warprec):
         top_k=2,
     )
     for result in outcome.results[:2]:
-        assert {value.name: value.value for value in result.values} == {value.name: value.value for value in expected.values}
+        assert {value.name: value.value for value in result.values} == {
+            value.name: value.value for value in expected.values
+        }
         assert result.per_user is not None
     assert [comparison.correction for comparison in outcome.comparisons] == ["bonferroni"]
-    said = [line.removeprefix(f"{warprec / 'run.yaml'}:").partition(": ")[2] for line in outcome.warnings]
+    said = [
+        line.removeprefix(f"{warprec / 'run.yaml'}:").partition(": ")[2]
+        for line in outcome.warnings
+    ]
     starts = [
         "metrics follow Weft's definitions",
         "reader.side: is not read",
@@ -990,7 +1299,12 @@ def test_a_warprec_file_runs(warprec):
 def test_where_the_data_of_a_warprec_file_are(warprec):
     configuration = load(written(warprec, WARPREC))
     truth = configuration.data.truth
-    assert (truth.path, truth.separator, truth.header, truth.ratings) == (warprec / "split" / "test.tsv", "\t", True, False)
+    assert (truth.path, truth.separator, truth.header, truth.ratings) == (
+        warprec / "split" / "test.tsv",
+        "\t",
+        True,
+        False,
+    )
     assert truth.columns == {"user": "uid", "item": "iid", "rating": "stars"}
     assert configuration.data.user_groups.path == warprec / "groups.tsv"
     assert configuration.data.item_clusters.separator == ","
@@ -999,7 +1313,10 @@ def test_where_the_data_of_a_warprec_file_are(warprec):
     configuration = load(written(warprec, explicit))
     assert configuration.data.truth.ratings and configuration.evaluation.mask_seen is True
     mixed = load(written(warprec, WARPREC + "data: {truth: two.csv}\n"))
-    assert mixed.data.truth.path == warprec / "two.csv" and mixed.data.train.path == warprec / "split" / "train.tsv"
+    assert (
+        mixed.data.truth.path == warprec / "two.csv"
+        and mixed.data.train.path == warprec / "split" / "train.tsv"
+    )
 
 
 def test_files_of_warprec_are_also_looked_for_in_the_current_folder(warprec, monkeypatch):
@@ -1026,10 +1343,12 @@ def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
     assert [line for line, start in zip(lines[1:], starts) if not line.startswith(start)] == []
     taken = "models: {A: {recommendation_file: [one.tsv, two.csv]}, A_2: {recommendation_file: one.tsv}}"
     assert refused(warprec, taken) == [
-        "1:13: models.A: has several files, but 'A_2', the name of one of them, is taken; rename that model."
+        "1:13: models.A: has several files, but 'A_2', the name of one of them, is taken; rename "
+        "that model."
     ]
     assert refused(warprec, "models: {ProxyRecommender: {separator: ','}}") == [
-        "1:28: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file with the lists."
+        "1:28: models.ProxyRecommender: ProxyRecommender needs 'recommendation_file', the file "
+        "with the lists."
     ]
 
 
@@ -1043,24 +1362,48 @@ evaluation: {top_k: 2, metrics: [nDCG]}
     assert "reader: is not read (loading_strategy: 'dataset')" in "".join(configuration.warnings)
     with pytest.raises(weft.WeftError, match="no data; add 'data:'"):
         plan.run(configuration)
-    (result,) = plan.run(load(written(warprec, text), {"data": {"truth": warprec / "split" / "test.tsv"}}))
+    (result,) = plan.run(
+        load(written(warprec, text), {"data": {"truth": warprec / "split" / "test.tsv"}})
+    )
     assert result.name == "A"
     assert load(written(warprec, "models: {BPR: {k: 5}}\nsplitter: {}")).models == {}
 
 
-# ------------------------------------------------------------------------------------------------------------- schema
+# --------------------------------------------------------------------------------------------------
 
 
 def fits(value, rule, root):
     """Whether a value is valid: the words of JSON Schema that the schema uses."""
-    known = {"title", "description", "default", "$defs", "$schema", "anyOf", "enum", "const", "type", "properties", "required"}
-    known |= {"additionalProperties", "patternProperties", "propertyNames", "items", "$ref", "minimum", "format"}
+    known = {
+        "title",
+        "description",
+        "default",
+        "$defs",
+        "$schema",
+        "anyOf",
+        "enum",
+        "const",
+        "type",
+        "properties",
+        "required",
+    }
+    known |= {
+        "additionalProperties",
+        "patternProperties",
+        "propertyNames",
+        "items",
+        "$ref",
+        "minimum",
+        "format",
+    }
     assert rule.keys() <= known, rule.keys() - known
     if "$ref" in rule and not fits(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root):
         return False
     if "anyOf" in rule and not any(fits(value, one, root) for one in rule["anyOf"]):
         return False
-    if ("enum" in rule and value not in rule["enum"]) or ("const" in rule and value != rule["const"]):
+    if ("enum" in rule and value not in rule["enum"]) or (
+        "const" in rule and value != rule["const"]
+    ):
         return False
     kinds = {
         "string": str,
@@ -1073,19 +1416,27 @@ def fits(value, rule, root):
     }
     if "type" in rule and not isinstance(value, kinds[rule["type"]]):
         return False
-    if rule.get("type") in ("integer", "number") and (isinstance(value, bool) or value < rule.get("minimum", value)):
+    if rule.get("type") in ("integer", "number") and (
+        isinstance(value, bool) or value < rule.get("minimum", value)
+    ):
         return False
     if isinstance(value, list) and "items" in rule:
         return all(fits(one, rule["items"], root) for one in value)
     if isinstance(value, dict) and ("properties" in rule or "additionalProperties" in rule):
         named, others = rule.get("properties", {}), rule.get("additionalProperties", True)
         free = tuple(rule.get("patternProperties", ()))
-        value = {key: one for key, one in value.items() if not any(re.match(pattern, key) for pattern in free)}
+        value = {
+            key: one
+            for key, one in value.items()
+            if not any(re.match(pattern, key) for pattern in free)
+        }
         return (
             set(rule.get("required", ())) <= value.keys()
             and all(fits(key, rule.get("propertyNames", {}), root) for key in value)
             and all(
-                fits(one, named[key], root) if key in named else others is True or (others is not False and fits(one, others, root))
+                fits(one, named[key], root)
+                if key in named
+                else others is True or (others is not False and fits(one, others, root))
                 for key, one in value.items()
             )
         )
@@ -1100,17 +1451,24 @@ def plain(text):
 
 def test_the_schema_takes_what_loads_and_refuses_what_does_not():
     made = schema()
-    assert made["$schema"].startswith("https://json-schema.org/") and json.loads(json.dumps(made)) == made
+    assert (
+        made["$schema"].startswith("https://json-schema.org/")
+        and json.loads(json.dumps(made)) == made
+    )
     for text in (*EXAMPLES.values(), (ROOT / "examples" / "evaluate.yaml").read_text()):
         assert fits(plain(text), made, made), text
     for text in (
         "x-common: &it {a: 1}\nevaluation: {metrics: nDCG, top_k: 3, profile: ranx, ties: null}",
         "evaluation: {gates: 'nDCG@3 > 1', mask_seen: auto, per_user: true}",
-        "evaluation: {strategy: sampled, num_negatives: 9, negative_sampling: popularity, neg_alpha: 0.5, candidates: warm}",
+        "evaluation: {strategy: sampled, num_negatives: 9, negative_sampling: popularity, "
+        "neg_alpha: 0.5, candidates: warm}",
         "evaluation: {strategy: sampled, correction: bias_variance, gamma: 0.01, bootstrap: 1000}",
-        "evaluation: {slices: {activity: quantiles(4), a: {path: b.csv, header: true}, age: {of: c.csv, by: 'bins(18, 65)'}}}",
-        "data: {truth: a.csv, train: {path: b.csv, columns: {user: 0, item: sku}, format: tsv}}\nmodels: {a: x, b: {path: y}}",
-        "evaluation: {stat_significance: {paired_t_test: true, corrections: {fdr: true}}, custom_modules: mine, mask_seen: false}",
+        "evaluation: {slices: {activity: quantiles(4), a: {path: b.csv, header: true}, age: {of: "
+        "c.csv, by: 'bins(18, 65)'}}}",
+        "data: {truth: a.csv, train: {path: b.csv, columns: {user: 0, item: sku}, format: "
+        "tsv}}\nmodels: {a: x, b: {path: y}}",
+        "evaluation: {stat_significance: {paired_t_test: true, corrections: {fdr: true}}, "
+        "custom_modules: mine, mask_seen: false}",
     ):
         assert fits(plain(text), made, made), text
     for text in (
@@ -1138,12 +1496,24 @@ def test_the_schema_describes_every_key_and_names_every_choice():
     made = schema()
     sections = [made, *made["$defs"].values()]
     sections += [one for section in sections for one in section.get("anyOf", ())]
-    properties = [(key, rule) for section in sections for key, rule in section.get("properties", {}).items()]
+    properties = [
+        (key, rule) for section in sections for key, rule in section.get("properties", {}).items()
+    ]
     assert len(properties) > 45
     for key, rule in properties:
-        assert rule["description"].rstrip(").").strip() and rule.get("title", rule.get("$ref", rule.get("anyOf"))), key
+        assert rule["description"].rstrip(").").strip() and rule.get(
+            "title", rule.get("$ref", rule.get("anyOf"))
+        ), key
     text = json.dumps(made)
-    for name in ("nDCGRendle2020", "Hypervolume", "trec_eval", "pessimistic", "keep-best", "recbole", "EucDistance"):
+    for name in (
+        "nDCGRendle2020",
+        "Hypervolume",
+        "trec_eval",
+        "pessimistic",
+        "keep-best",
+        "recbole",
+        "EucDistance",
+    ):
         assert f'"{name}"' in text
     assert set(made["properties"]) == set(Configuration.model_fields)
     assert "HitsOfMine" not in text
@@ -1151,24 +1521,46 @@ def test_the_schema_describes_every_key_and_names_every_choice():
 
 def test_importing_configurations_does_not_wait_for_torch():
     code = "import weft.config, sys; print(*({'torch', 'polars', 'scipy'} & sys.modules.keys()))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == ""
+    )
 
 
 def test_the_example_runs():
     outcome = plan.run(load(ROOT / "examples" / "evaluate.yaml"))
     popular, taste = outcome
     assert popular["nDCG@10"] < taste["nDCG@10"] and popular["Gini@10"] > taste["Gini@10"]
-    assert outcome.comparisons[0].to_frame().filter(metric="nDCG", k=10)["significant"].to_list() == [True]
+    assert outcome.comparisons[0].to_frame().filter(metric="nDCG", k=10)[
+        "significant"
+    ].to_list() == [True]
     assert outcome.warnings == ()
 
 
-# ------------------------------------------------------------------------------------------------- other tools' numbers
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason=f"the golden values are not here: {GOLDEN}")
 def test_a_warprec_file_gives_the_numbers_of_warprec(folder):
-    """Stored values of WarpRec 2.2.8 on MovieLens 100K, which it computed in float32; see test_golden.py."""
-    names = {"nDCG", "Recall", "MRR", "MAP", "HitRate", "Precision", "EPC", "EFD", "ARP", "Gini", "ItemCoverage", "ShannonEntropy"}
+    """Stored values of WarpRec 2.2.8 on MovieLens 100K, which it computed in float32; see
+    test_golden.py.
+    """
+    names = {
+        "nDCG",
+        "Recall",
+        "MRR",
+        "MAP",
+        "HitRate",
+        "Precision",
+        "EPC",
+        "EFD",
+        "ARP",
+        "Gini",
+        "ItemCoverage",
+        "ShannonEntropy",
+    }
     text = f"""
 reader:
   loading_strategy: split
@@ -1197,7 +1589,16 @@ evaluation:
 @pytest.mark.parametrize(
     ("tool", "profile", "names"),
     [
-        ("pytrec_eval", "trec_eval", {"ndcg_cut_{}": "nDCG", "map_cut_{}": "MAP", "P_{}": "Precision", "recall_{}": "Recall"}),
+        (
+            "pytrec_eval",
+            "trec_eval",
+            {
+                "ndcg_cut_{}": "nDCG",
+                "map_cut_{}": "MAP",
+                "P_{}": "Precision",
+                "recall_{}": "Recall",
+            },
+        ),
         ("ranx", "ranx", {"ndcg@{}": "nDCG", "map@{}": "MAP", "mrr@{}": "MRR", "f1@{}": "F1"}),
     ],
 )
@@ -1206,7 +1607,11 @@ def test_a_configuration_gives_the_numbers_of_other_tools(tool, profile, names):
         {
             "data": {"truth": "test.csv.gz"},
             "models": {model: f"rec_{model}.csv.gz" for model in ("itemknn", "pop")},
-            "evaluation": {"metrics": list(names.values()), "top_k": [5, 10, 100], "profile": profile},
+            "evaluation": {
+                "metrics": list(names.values()),
+                "top_k": [5, 10, 100],
+                "profile": profile,
+            },
         },
         folder=GOLDEN / "ml100k_tlo",
     )

@@ -1,4 +1,6 @@
-"""The conformance checks of weft.testing over the whole registry, and proof that each of them can fail."""
+"""The conformance checks of weft.testing over the whole registry, and proof that each of them can
+fail.
+"""
 
 import pytest
 import torch
@@ -22,14 +24,21 @@ FAMILIES = {
     "novelty": "EFD EPC",
     "diversity": "Gini ShannonEntropy SRecall",
     "bias": "ACLT APLT ARP PopREO PopRSP",
-    "fairness": "BiasDisparityBD BiasDisparityBR BiasDisparityBS ItemMADRanking ItemMADRating REO RSP UserMADRanking UserMADRating",
+    "fairness": "BiasDisparityBD BiasDisparityBR BiasDisparityBS ItemMADRanking ItemMADRating REO "
+    "RSP UserMADRanking UserMADRating",
     "multi-objective": "EucDistance Hypervolume",
 }
 
 
 def test_the_forty_are_there():
-    found = [(metric.family, metric.__name__) for metric in all_metrics() if metric.__module__.startswith("weft.")]
-    assert sorted(found) == sorted((family, name) for family, names in FAMILIES.items() for name in names.split())
+    found = [
+        (metric.family, metric.__name__)
+        for metric in all_metrics()
+        if metric.__module__.startswith("weft.")
+    ]
+    assert sorted(found) == sorted(
+        (family, name) for family, names in FAMILIES.items() for name in names.split()
+    )
     assert len(found) == 40
 
 
@@ -38,7 +47,9 @@ def test_every_built_in_metric_is_documented():
         if metric.__module__.startswith("weft."):
             assert ">>> " in (metric.__doc__ or ""), f"{metric.__name__} has no example"
             assert metric.reference, f"{metric.__name__} has no reference"
-            assert metric.higher_is_better is not None or metric.target is not None, f"{metric.__name__} has no direction"
+            assert metric.higher_is_better is not None or metric.target is not None, (
+                f"{metric.__name__} has no direction"
+            )
             assert metric.bounds != (None, None)
 
 
@@ -130,7 +141,10 @@ class _OfScores(weft.TopKMetric):
 
     def update(self, preds, **kwargs):
         offered = torch.where(preds > -torch.inf, preds, torch.inf)
-        self.best, self.worst = torch.maximum(self.best, preds.max()), torch.minimum(self.worst, offered.min())
+        self.best, self.worst = (
+            torch.maximum(self.best, preds.max()),
+            torch.minimum(self.worst, offered.min()),
+        )
 
     def compute(self):
         return self.best - self.worst
@@ -228,7 +242,9 @@ def test_every_check_is_shown_to_fail():
 
 def test_what_is_no_sum_minimum_maximum_or_list_cannot_be_merged():
     run_check("merges_shards", "Extremes")
-    with pytest.raises(weft.errors.SettingError, match=r"'worst' is no sum.*'sum', 'min', 'max' or 'cat'"):
+    with pytest.raises(
+        weft.errors.SettingError, match=r"'worst' is no sum.*'sum', 'min', 'max' or 'cat'"
+    ):
         run_check("merges_shards", "ShapeOfAMean")
 
 

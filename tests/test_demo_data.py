@@ -1,4 +1,6 @@
-"""The embedded demo data set and its recommenders: they are what the docs say, and no number moves unnoticed."""
+"""The embedded demo data set and its recommenders: they are what the docs say, and no number moves
+unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from scipy.sparse import csr_matrix
 
 from weft.cli.demo import dataset, recommenders
 
-# Ids, integers and strings only, so the digest does not depend on a platform's floats. A new digest changes the demo's
-# numbers: say so in the changelog.
+# Ids, integers and strings only, so the digest does not depend on a platform's floats. A new digest
+# changes the demo's numbers: say so in the changelog.
 DIGEST = "d68a11dcf8b74f03178f1960fb41a84d70f181024b96dae9bfc762eacd9d7510"
 NUM_USERS, NUM_ITEMS = 1_000, 1_700
 
@@ -31,8 +33,12 @@ def interactions(data: dataset.DemoData) -> pl.DataFrame:
 
 def to_matrix(frame: pl.DataFrame) -> csr_matrix:
     """Binary `[users, items]`; ids count from 1."""
-    rows, columns = (frame[name].str.slice(1).cast(pl.Int64).to_numpy() - 1 for name in ("user", "item"))
-    return csr_matrix((np.ones(len(frame), np.float32), (rows, columns)), shape=(NUM_USERS, NUM_ITEMS))
+    rows, columns = (
+        frame[name].str.slice(1).cast(pl.Int64).to_numpy() - 1 for name in ("user", "item")
+    )
+    return csr_matrix(
+        (np.ones(len(frame), np.float32), (rows, columns)), shape=(NUM_USERS, NUM_ITEMS)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +53,18 @@ def test_columns_and_sizes(data: dataset.DemoData, interactions: pl.DataFrame) -
     assert dict(data.items.schema) == {
         "item": pl.String, "title": pl.String, "genres": pl.List(pl.String), "year": pl.Int64,
     }  # fmt: skip
-    assert len(data.users) == data.users["user"].n_unique() == interactions["user"].n_unique() == NUM_USERS
-    assert len(data.items) == data.items["item"].n_unique() == data.items["title"].n_unique() == NUM_ITEMS
+    assert (
+        len(data.users)
+        == data.users["user"].n_unique()
+        == interactions["user"].n_unique()
+        == NUM_USERS
+    )
+    assert (
+        len(data.items)
+        == data.items["item"].n_unique()
+        == data.items["title"].n_unique()
+        == NUM_ITEMS
+    )
     assert 95_000 < len(interactions) < 105_000
     assert interactions["item"].is_in(data.items["item"].implode()).all()
 
@@ -75,7 +91,9 @@ def test_skew_of_items_and_users(data: dataset.DemoData, interactions: pl.DataFr
     assert 20 <= per_user.min() <= 30
     assert 300 <= per_user.max() <= 500
     assert per_user.median() < 0.8 * per_user.mean()
-    cold = data.test.filter(~pl.col("item").is_in(data.train["item"].unique().implode()))["item"].n_unique()
+    cold = data.test.filter(~pl.col("item").is_in(data.train["item"].unique().implode()))[
+        "item"
+    ].n_unique()
     assert 10 <= cold <= 60
 
 
@@ -88,18 +106,24 @@ def test_ratings_and_attributes(data: dataset.DemoData, interactions: pl.DataFra
     assert set(data.users["age_group"]) == set(dataset.AGE_GROUPS)
 
 
-def test_the_last_fifth_of_each_user_by_time_is_test(data: dataset.DemoData, interactions: pl.DataFrame) -> None:
+def test_the_last_fifth_of_each_user_by_time_is_test(
+    data: dataset.DemoData, interactions: pl.DataFrame
+) -> None:
     per_user = (
         data.train.group_by("user")
         .agg(pl.len().alias("train"), pl.col("timestamp").max().alias("last_train"))
         .join(
-            data.test.group_by("user").agg(pl.len().alias("test"), pl.col("timestamp").min().alias("first_test")),
+            data.test.group_by("user").agg(
+                pl.len().alias("test"), pl.col("timestamp").min().alias("first_test")
+            ),
             on="user",
             how="full",
         )
     )
     assert len(per_user) == NUM_USERS
-    assert per_user.null_count().sum_horizontal().item() == 0  # every user has train rows and test rows
+    assert (
+        per_user.null_count().sum_horizontal().item() == 0
+    )  # every user has train rows and test rows
     assert (per_user["last_train"] < per_user["first_test"]).all()
     assert (per_user["test"] == (per_user["train"] + per_user["test"]) // 5).all()
     assert interactions["timestamp"].max() - interactions["timestamp"].min() <= 730 * 86_400
@@ -114,7 +138,9 @@ def hit_rate_at_10(scores: np.ndarray, train: csr_matrix, test: csr_matrix) -> f
 def test_personal_recommenders_beat_popularity(data: dataset.DemoData, train: csr_matrix) -> None:
     test = to_matrix(data.test)
     users, items = recommenders.factor_model(train)
-    popular = hit_rate_at_10(recommenders.popularity(train)(np.arange(NUM_USERS)).numpy(), train, test)
+    popular = hit_rate_at_10(
+        recommenders.popularity(train)(np.arange(NUM_USERS)).numpy(), train, test
+    )
     assert 0.5 < popular < 0.8
     assert hit_rate_at_10(recommenders.item_knn(train).numpy(), train, test) > popular + 0.05
     assert hit_rate_at_10((users @ items.T).numpy(), train, test) > popular + 0.05
@@ -130,7 +156,8 @@ def test_popularity_counts_rows_and_has_ties(train: csr_matrix) -> None:
 
 
 def test_item_knn_on_a_hand_checkable_matrix() -> None:
-    # Items 0 and 1 share one of their users: cosine 1 / (sqrt(1) * sqrt(2)). Item 2 shares none with either.
+    # Items 0 and 1 share one of their users: cosine 1 / (sqrt(1) * sqrt(2)). Item 2 shares none
+    # with either.
     train = csr_matrix(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], dtype=np.float32))
     half = 0.5**0.5
     expected = torch.tensor([[half, half, 0], [half, 0, 0], [0, 0, 0]])
@@ -138,7 +165,8 @@ def test_item_knn_on_a_hand_checkable_matrix() -> None:
 
 
 def test_factor_model_solves_the_least_squares_of_the_paper() -> None:
-    # The last half-sweep solves for the items: they must fulfil the normal equations of the returned users.
+    # The last half-sweep solves for the items: they must fulfil the normal equations of the
+    # returned users.
     generator = np.random.default_rng(0)
     ratings = generator.integers(0, 6, (20, 15)) * (generator.random((20, 15)) < 0.4)
     calls: list[tuple[int, int]] = []
@@ -155,7 +183,9 @@ def test_factor_model_solves_the_least_squares_of_the_paper() -> None:
         weights = torch.diag(1 + 2.0 * torch.from_numpy(ratings[:, item]).double())
         liked = torch.from_numpy(ratings[:, item] > 0).double()
         x = users.double()
-        expected = torch.linalg.solve(x.T @ weights @ x + 0.5 * torch.eye(4).double(), x.T @ weights @ liked)
+        expected = torch.linalg.solve(
+            x.T @ weights @ x + 0.5 * torch.eye(4).double(), x.T @ weights @ liked
+        )
         torch.testing.assert_close(embedding, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -1,4 +1,6 @@
-"""Any device: `update` never mixes devices and never makes the host wait, and gives there what it gives on the CPU."""
+"""Any device: `update` never mixes devices and never makes the host wait, and gives there what it
+gives on the CPU.
+"""
 
 import json
 import os
@@ -34,7 +36,7 @@ HERE = Path(__file__).parent
 USERS, ITEMS = 12, 61
 
 
-# --------------------------------------------------------------------------------------- fake tensors of another device
+# --------------------------------------------------------------------------------------- fake tenso
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,13 @@ def on_fakegpu():
     """What went wrong in each case, None where nothing did; from a process of its own."""
     paths = os.pathsep.join([str(HERE), *sys.path])
     command = [sys.executable, "-W", "ignore", str(HERE / "on_fakegpu.py")]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, timeout=500)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        timeout=500,
+    )
     assert done.returncode == 0, done.stderr
     return dict(map(json.loads, done.stdout.splitlines()))
 
@@ -68,7 +76,7 @@ def test_the_guard_notices_on_the_cpu_too(waiting):
         waiting(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
 
 
-# --------------------------------------------------------------------- the same way on the CPU, where values can be seen
+# --------------------------------------------------------------------- the same way on the CPU, whe
 
 
 @contextmanager
@@ -79,14 +87,18 @@ def elsewhere():
 
 
 def problem(seed, dtype, *, density=0.06):
-    """Scores with ties, items that are not offered, users with everything and with nothing; ratings from 0 to 5; train."""
+    """Scores with ties, items that are not offered, users with everything and with nothing; ratings
+    from 0 to 5; train.
+    """
     draw = torch.Generator().manual_seed(seed)
     shape = (USERS, ITEMS)
     scores = (torch.randint(-6, 6, shape, generator=draw) / 4).to(dtype)
     scores[torch.rand(shape, generator=draw) < 0.1] = -torch.inf
     scores[3], scores[4, 2:], scores[5] = -torch.inf, -torch.inf, 0.5
     scores[6, ::2] = -0.0
-    truth = torch.where(torch.rand(shape, generator=draw) < 0.2, torch.randint(0, 6, shape, generator=draw), 0).double()
+    truth = torch.where(
+        torch.rand(shape, generator=draw) < 0.2, torch.randint(0, 6, shape, generator=draw), 0
+    ).double()
     truth[1], truth[2] = 0, 1 + torch.arange(ITEMS) % 5
     return scores, truth, torch.rand(shape, generator=draw) < density
 
@@ -148,7 +160,11 @@ def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
             **about(USERS, ITEMS),
         )
         for rows in (slice(0, 7), slice(7, 8), slice(8, 12), slice(0, 0)):
-            target, users, given = forms(truth[rows])[form], torch.arange(USERS)[rows], scores[rows].clone()
+            target, users, given = (
+                forms(truth[rows])[form],
+                torch.arange(USERS)[rows],
+                scores[rows].clone(),
+            )
             with guard():
                 made.update(given, target, users)
             assert torch.equal(given, scores[rows])
@@ -172,14 +188,24 @@ def test_a_metric_alone_gives_the_same_without_waiting(name):
                 metric.update(scores.clone(), target, torch.arange(USERS))
                 metric.update(scores.clone(), target, torch.arange(USERS))
             value = metric.compute()
-            found.append([float(one) for one in (value.values() if isinstance(value, dict) else [value])])
+            found.append(
+                [float(one) for one in (value.values() if isinstance(value, dict) else [value])]
+            )
         assert close(*found), form
 
 
-@pytest.mark.parametrize(("rule", "target"), [*zip(TIE_RULES, ("of the candidates", "csr", "csr", "of the candidates", "csr"))])
+@pytest.mark.parametrize(
+    ("rule", "target"),
+    [*zip(TIE_RULES, ("of the candidates", "csr", "csr", "of the candidates", "csr"))],
+)
 def test_candidates_give_the_same_without_waiting(rule, target):
     scores, truth, train = problem(3, torch.float32)
-    items = torch.stack([torch.randperm(ITEMS, generator=torch.Generator().manual_seed(user))[:20] for user in range(USERS)])
+    items = torch.stack(
+        [
+            torch.randperm(ITEMS, generator=torch.Generator().manual_seed(user))[:20]
+            for user in range(USERS)
+        ]
+    )
     items[torch.rand(items.shape, generator=torch.Generator().manual_seed(1)) < 0.3] = -1
     items[3], items[4] = -1, torch.arange(20) + ITEMS - 20
     given = torch.where(items >= 0, scores.gather(1, items.clamp(min=0)), 0)
@@ -216,10 +242,22 @@ def read_labels():
 RANKING = [name for name in BUILT_IN if name not in ("AUC", "GAUC")]
 EVALUATIONS = {
     "lists without seen items": ("lists", RANKING, {"mask_seen": True, "ties": "random"}),
-    "lists of warm items": ("lists", RANKING, {"mask_seen": True, "candidates": "warm", "ties": "expected"}),
+    "lists of warm items": (
+        "lists",
+        RANKING,
+        {"mask_seen": True, "candidates": "warm", "ties": "expected"},
+    ),
     "warm items": ("scores", BUILT_IN, {"candidates": "warm", "ties": "optimistic"}),
-    "complete lists": ("lists", BUILT_IN, {"candidates": "listed", "mask_seen": True, "ties": "expected"}),
-    "sampled negatives": ("scores", BUILT_IN, {"strategy": "sampled", "num_negatives": 9, "correction": "rank_estimate"}),
+    "complete lists": (
+        "lists",
+        BUILT_IN,
+        {"candidates": "listed", "mask_seen": True, "ties": "expected"},
+    ),
+    "sampled negatives": (
+        "scores",
+        BUILT_IN,
+        {"strategy": "sampled", "num_negatives": 9, "correction": "rank_estimate"},
+    ),
     "resampled users": ("scores", ["nDCG", "Gini", "PopRSP"], {"bootstrap": 20}),
 }
 
@@ -232,7 +270,10 @@ def test_evaluate_gives_the_same_with_fixed_shapes(name):
     users, items = list(range(USERS)), list(range(ITEMS))
     of_users = [[item for item in items if row[item]] for row in (scores > 0.2).tolist()]
     lists = {user: {item: float(scores[user, item]) for item in of_users[user]} for user in users}
-    truth = {user: {item: value for item, value in enumerate(row) if value} for user, row in enumerate(dense.tolist())}
+    truth = {
+        user: {item: value for item, value in enumerate(row) if value}
+        for user, row in enumerate(dense.tolist())
+    }
     labels = {name: dict(enumerate(labels)) for name, labels in about(USERS, ITEMS).items()}
     about_scores = {"users": users} if source == "scores" else {}
 
@@ -255,7 +296,9 @@ def test_evaluate_gives_the_same_with_fixed_shapes(name):
         other = run()
     assert usual.counts == other.counts
     for one, also in zip(usual.values, other.values):
-        assert close([one.value, one.std_error, one.boot_low], [also.value, also.std_error, also.boot_low]), one.name
+        assert close(
+            [one.value, one.std_error, one.boot_low], [also.value, also.std_error, also.boot_low]
+        ), one.name
 
 
 def test_blocks_for_authors_do_not_wait():
@@ -269,7 +312,9 @@ def test_blocks_for_authors_do_not_wait():
         def update(self, preds, **blocks):
             found = [blocks[which.keyword(self.k)] for which in weft.MetricBlock]
             offered = [torch.where(torch.isinf(block), 0, block).double() for block in found]
-            self.total = self.total + torch.stack([(block * torch.arange(block.shape[-1])).sum() for block in offered])
+            self.total = self.total + torch.stack(
+                [(block * torch.arange(block.shape[-1])).sum() for block in offered]
+            )
 
         def compute(self):
             return self.total
@@ -284,14 +329,18 @@ def test_blocks_for_authors_do_not_wait():
         assert close(*found)
 
 
-# ------------------------------------------------------------------------------------------------ cells that do not count
+# ------------------------------------------------------------------------------------------------ c
 
 
 @st.composite
 def cells(draw):
     rows, items = draw(st.integers(1, 4)), draw(st.integers(1, 6))
     values = draw(
-        st.lists(st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.5]), min_size=items, max_size=items), min_size=rows, max_size=rows)
+        st.lists(
+            st.lists(st.sampled_from([0.0, 0.0, 1.0, 2.5]), min_size=items, max_size=items),
+            min_size=rows,
+            max_size=rows,
+        )
     )
     return torch.tensor(values, dtype=torch.float64), draw(st.integers(0, 3))
 
@@ -305,9 +354,16 @@ def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
     for row in range(rows):
         liked = dense[row].nonzero().flatten()
         ids[row, width : width + len(liked)] = liked.flip(0)
-    compact = rows_of_target([row[row >= 0].tolist() for row in ids], rows, items, torch.device("cpu"))
+    compact = rows_of_target(
+        [row[row >= 0].tolist() for row in ids], rows, items, torch.device("cpu")
+    )
     with elsewhere():
-        fixed = rows_of_target(ids if width else torch.cat([ids, torch.full((rows, 1), -1)], 1), rows, items, torch.device("cpu"))
+        fixed = rows_of_target(
+            ids if width else torch.cat([ids, torch.full((rows, 1), -1)], 1),
+            rows,
+            items,
+            torch.device("cpu"),
+        )
     everything = torch.arange(items).expand(rows, -1)
     keys = torch.arange(rows * items)
     for kept in (None, 2):
@@ -336,7 +392,10 @@ def test_what_is_on_the_host_is_sent_without_waiting():
     with NoWaiting("meta", may_send=True):
         for target in (lists, as_ids(dense), dense, forms(dense)["csr"], csr_matrix(dense.numpy())):
             rows = rows_of_target(target, 3, ITEMS, nowhere)
-            assert {part.device for part in (rows.offsets, rows.items, rows.values, rows.rows, rows.keys)} == {nowhere}
+            assert {
+                part.device
+                for part in (rows.offsets, rows.items, rows.values, rows.rows, rows.keys)
+            } == {nowhere}
             assert len(rows.items) == 3
         seen = evaluator._seen(train, [2, 0], nowhere)
         assert (len(seen.items), seen.items.device) == (2 * ITEMS, nowhere)
@@ -355,14 +414,16 @@ def test_sending_waits_for_nothing_and_receiving_does():
     assert send(here, torch.device("cpu")) is here
 
 
-# --------------------------------------------------------------------------------------- what is wrong is counted, and refused
+# --------------------------------------------------------------------------------------- what is wr
 
 
 def _unchecked(item):
     """A CSR target with this item, about which torch was not asked whether it is a column."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor([0, 1, 2, 2], [2, item], torch.ones(2), size=(3, ITEMS), check_invariants=False)
+        return torch.sparse_csr_tensor(
+            [0, 1, 2, 2], [2, item], torch.ones(2), size=(3, ITEMS), check_invariants=False
+        )
 
 
 def faulty():
@@ -371,7 +432,12 @@ def faulty():
     ids, ones = torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.ones(3)
 
     def cells(rows, items, values):
-        return torch.sparse_coo_tensor(torch.tensor([rows, items]), torch.tensor(values), size=(3, ITEMS), check_invariants=True)
+        return torch.sparse_coo_tensor(
+            torch.tensor([rows, items]),
+            torch.tensor(values),
+            size=(3, ITEMS),
+            check_invariants=True,
+        )
 
     def with_score(value, *place):
         changed = scores.clone()
@@ -385,21 +451,51 @@ def faulty():
         "+inf": ((with_score(torch.inf, 1, 4), ids, users), "bad_scores"),
         "a masked NaN": ((with_score(torch.nan, 1, 0), ids, users), "bad_scores"),
         "a large integer": ((torch.full((3, ITEMS), 2**60), ids, users), "bad_scores"),
-        "an item behind the last": ((scores, torch.tensor([[1, 2], [3, ITEMS], [-1, -1]]), users), "bad_targets"),
-        "an item below -1": ((scores, torch.tensor([[1, 2], [3, -2], [-1, -1]]), users), "bad_targets"),
-        "an item twice": ((scores, torch.tensor([[2, 2], [3, -1], [-1, -1]]), users), "bad_targets"),
-        "a cell twice": ((scores, cells([0, 0, 1], [2, 2, 3], [1.0, 1.0, 1.0]), users), "bad_targets"),
+        "an item behind the last": (
+            (scores, torch.tensor([[1, 2], [3, ITEMS], [-1, -1]]), users),
+            "bad_targets",
+        ),
+        "an item below -1": (
+            (scores, torch.tensor([[1, 2], [3, -2], [-1, -1]]), users),
+            "bad_targets",
+        ),
+        "an item twice": (
+            (scores, torch.tensor([[2, 2], [3, -1], [-1, -1]]), users),
+            "bad_targets",
+        ),
+        "a cell twice": (
+            (scores, cells([0, 0, 1], [2, 2, 3], [1.0, 1.0, 1.0]), users),
+            "bad_targets",
+        ),
         "no column": ((scores, _unchecked(ITEMS), users), "bad_targets"),
-        "a rating of NaN": ((scores, cells([0, 1], [2, 3], [1.0, torch.nan]), users), "bad_ratings"),
-        "a rating of inf": ((scores, cells([0, 1], [2, 3], [1.0, torch.inf]), users), "bad_ratings"),
+        "a rating of NaN": (
+            (scores, cells([0, 1], [2, 3], [1.0, torch.nan]), users),
+            "bad_ratings",
+        ),
+        "a rating of inf": (
+            (scores, cells([0, 1], [2, 3], [1.0, torch.inf]), users),
+            "bad_ratings",
+        ),
         "a negative rating": ((scores, cells([0, 1], [2, 3], [1.0, -1.0]), users), "bad_ratings"),
         "a user behind the last": ((scores, ids, torch.tensor([0, 1, 3])), "bad_users"),
         "a negative user": ((scores, ids, torch.tensor([0, 1, -1])), "bad_users"),
-        "no candidate": ((good, ids[:, :1], users, torch.tensor([[4, 5], [6, ITEMS], [7, 8]])), "bad_candidates"),
-        "a candidate below -1": ((good, ids[:, :1], users, torch.tensor([[4, 5], [6, -2], [7, 8]])), "bad_candidates"),
-        "a candidate twice": ((good, ids[:, :1], users, torch.tensor([[4, 4], [6, -1], [7, 8]])), "bad_candidates"),
+        "no candidate": (
+            (good, ids[:, :1], users, torch.tensor([[4, 5], [6, ITEMS], [7, 8]])),
+            "bad_candidates",
+        ),
+        "a candidate below -1": (
+            (good, ids[:, :1], users, torch.tensor([[4, 5], [6, -2], [7, 8]])),
+            "bad_candidates",
+        ),
+        "a candidate twice": (
+            (good, ids[:, :1], users, torch.tensor([[4, 4], [6, -1], [7, 8]])),
+            "bad_candidates",
+        ),
         "a rating of no candidate": ((good, torch.ones(3, 2), users, few), "bad_candidates"),
-        "a candidate of NaN": ((torch.stack([ones, ones * torch.nan], 1), ids[:, :1], users, few + 10), "bad_scores"),
+        "a candidate of NaN": (
+            (torch.stack([ones, ones * torch.nan], 1), ids[:, :1], users, few + 10),
+            "bad_scores",
+        ),
     }
 
 
@@ -422,17 +518,27 @@ def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
     assert str(refused.value) == FAULTS[fault]
     evaluator.reset()
     with elsewhere():
-        evaluator.update(torch.rand(3, ITEMS), torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.arange(3))
+        evaluator.update(
+            torch.rand(3, ITEMS), torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.arange(3)
+        )
     assert evaluator.compute().counts["users"] == 3
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, (arguments, fault) in faulty().items() if len(arguments) == 3 and "masked" not in name]
+    "name",
+    [
+        name
+        for name, (arguments, fault) in faulty().items()
+        if len(arguments) == 3 and "masked" not in name
+    ],
 )
 def test_a_metric_alone_refuses_it_too(name):
     arguments, fault = faulty()[name]
     groups = labels_by_number(["F", "M", "F"], "user_groups", "user", 3)
-    for made in (lambda: weft.metrics.UserMADRanking(k=3, user_groups=groups), lambda: weft.metrics.AUC(scope="pooled")):
+    for made in (
+        lambda: weft.metrics.UserMADRanking(k=3, user_groups=groups),
+        lambda: weft.metrics.AUC(scope="pooled"),
+    ):
         if fault == "bad_users" and "user_groups" not in made().own_inputs():
             continue
         with pytest.raises(InputError):
@@ -445,7 +551,9 @@ def test_a_metric_alone_refuses_it_too(name):
         assert str(refused.value) == FAULTS[fault]
         metric.reset()
         with elsewhere():
-            metric.update(torch.rand(3, ITEMS), torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.arange(3))
+            metric.update(
+                torch.rand(3, ITEMS), torch.tensor([[1, 2], [3, -1], [-1, -1]]), torch.arange(3)
+            )
         metric.compute()
 
 
@@ -462,16 +570,33 @@ def test_long_train_rows_are_looked_up_on_the_host():
     assert evaluator.compute()["nDCG@3"] == usual.compute()["nDCG@3"]
 
 
-# ------------------------------------------------------------------------------------------------------- 16-bit scores
+# --------------------------------------------------------------------------------------------------
 
 
 def narrow_scores(dtype):
-    """Scores that the type rounds together, its smallest numbers, and both zeros; as they come out of the type."""
+    """Scores that the type rounds together, its smallest numbers, and both zeros; as they come out
+    of the type.
+    """
     tiny = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps  # the smallest that is not 0
-    apart = [1 + step * torch.finfo(dtype).eps / 8 for step in range(8)]  # distinct in float32, two values here
-    values = [0.0, -0.0, tiny, -tiny, 2 * tiny, *apart, -1.0, 5e4, -torch.inf, *(-value for value in apart)]
+    apart = [
+        1 + step * torch.finfo(dtype).eps / 8 for step in range(8)
+    ]  # distinct in float32, two values here
+    values = [
+        0.0,
+        -0.0,
+        tiny,
+        -tiny,
+        2 * tiny,
+        *apart,
+        -1.0,
+        5e4,
+        -torch.inf,
+        *(-value for value in apart),
+    ]
     draw = torch.Generator().manual_seed(5)
-    scores = torch.stack([torch.tensor(values)[torch.randperm(len(values), generator=draw)] for _ in range(40)]).to(dtype)
+    scores = torch.stack(
+        [torch.tensor(values)[torch.randperm(len(values), generator=draw)] for _ in range(40)]
+    ).to(dtype)
     assert scores.float().unique().numel() == 10  # of 24 that were given
     return scores
 
@@ -482,7 +607,13 @@ def test_16_bit_scores_are_ranked_as_given(guard, dtype):
     scores = narrow_scores(dtype)
     users, items = scores.shape
     exact = scores.double().tolist()  # which holds every 16-bit number
-    ranked = [sorted((item for item in range(items) if row[item] > -np.inf), key=lambda item: (-row[item], item)) for row in exact]
+    ranked = [
+        sorted(
+            (item for item in range(items) if row[item] > -np.inf),
+            key=lambda item: (-row[item], item),
+        )
+        for row in exact
+    ]
     target = torch.arange(users) % items
     k = 12
     expected = [
@@ -501,7 +632,7 @@ def test_16_bit_scores_are_ranked_as_given(guard, dtype):
     assert 0 < np.mean([rank <= k for rank in expected]) < 1
 
 
-# ------------------------------------------------------------------------------------------------------------- moving
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_device_without_float64_sums_in_float32(monkeypatch):
@@ -511,7 +642,11 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
     class NoFloat64(NoWaiting):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             found = super().__torch_dispatch__(func, types, args, kwargs)
-            assert not any(part.dtype == torch.float64 for part in tree_leaves(found) if isinstance(part, torch.Tensor)), func
+            assert not any(
+                part.dtype == torch.float64
+                for part in tree_leaves(found)
+                if isinstance(part, torch.Tensor)
+            ), func
             return found
 
     def narrowed(values):
@@ -521,12 +656,22 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
         labels = read_labels()
         slices = {"half": ["first", "second", None] * 4}
         return weft.Evaluator(
-            [*BUILT_IN, *VARIANTS], [3], train=Train.read(train), num_users=USERS, per_user=True, slices=slices, **labels
+            [*BUILT_IN, *VARIANTS],
+            [3],
+            train=Train.read(train),
+            num_users=USERS,
+            per_user=True,
+            slices=slices,
+            **labels,
         )
 
     usual, narrow, batch = made(), made(), (scores, as_ids(truth), torch.arange(USERS))
     usual.update(*batch)
-    for module in [module for name, module in sys.modules.items() if name.startswith("weft") and hasattr(module, "float_type")]:
+    for module in [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("weft") and hasattr(module, "float_type")
+    ]:
         monkeypatch.setattr(module, "float_type", lambda device: torch.float32)
     monkeypatch.setattr(Column, "on", lambda column, device: narrowed(column.values))
     narrow.to("cpu")
@@ -544,7 +689,9 @@ def test_moving_takes_the_per_user_table_along():
     evaluator = weft.Evaluator("Recall", 1, per_user=True)
     evaluator.update(torch.rand(2, 3), torch.tensor([[0], [1]]))
     evaluator.to("meta")
-    assert {part.device.type for part in (evaluator.sums, evaluator.tallies, *evaluator._table[0])} == {"meta"}
+    assert {
+        part.device.type for part in (evaluator.sums, evaluator.tallies, *evaluator._table[0])
+    } == {"meta"}
 
 
 def test_only_the_cpu_is_seen_by_the_host():

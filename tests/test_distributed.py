@@ -1,4 +1,6 @@
-"""Several processes equal one: evaluators in a loop, evaluate shared out, the command under torchrun; over gloo."""
+"""Several processes equal one: evaluators in a loop, evaluate shared out, the command under
+torchrun; over gloo.
+"""
 
 import json
 import os
@@ -25,23 +27,56 @@ from weft.errors import SettingError, WeftError
 
 KEPT = {"per_user": True, "bootstrap": 8, "slices": SLICES, "seed": 3}
 TRUTH = {row: dict(zip(range(ITEMS), ratings)) for row, ratings in enumerate(TARGET.tolist())}
-LISTS = {row: TARGET[row].argsort(descending=True)[: row % 6].tolist() for row in range(USERS) if row % 5}
+LISTS = {
+    row: TARGET[row].argsort(descending=True)[: row % 6].tolist() for row in range(USERS) if row % 5
+}
 HOW = {
     "scores": (SCORES, {"metrics": METRICS, "per_user": True, "batch_size": 3}),
     "one batch": (SCORES, {"metrics": ["nDCG", "AUC"]}),
-    "a model": (lambda users: SCORES[torch.as_tensor(users)], {"metrics": ["nDCG", "Gini"], "batch_size": 2}),
-    "lists": (LISTS, {"metrics": ["nDCG", "ItemCoverage"], "per_user": True, "bootstrap": 6, "batch_size": 4}),
-    "sampled": (SCORES, {"metrics": ["nDCG", "ARP"], "strategy": "sampled", "num_negatives": 5, "batch_size": 4}),
-    "candidates": (LISTS, {"metrics": ["nDCG"], "candidates": {row: [1, 2, 5] for row in range(0, USERS, 2)}, "batch_size": 5}),
-    "random ties": (SCORES, {"metrics": ["nDCG"], "ties": "random", "seed": 5, "mask_seen": False, "batch_size": 2}),
+    "a model": (
+        lambda users: SCORES[torch.as_tensor(users)],
+        {"metrics": ["nDCG", "Gini"], "batch_size": 2},
+    ),
+    "lists": (
+        LISTS,
+        {"metrics": ["nDCG", "ItemCoverage"], "per_user": True, "bootstrap": 6, "batch_size": 4},
+    ),
+    "sampled": (
+        SCORES,
+        {"metrics": ["nDCG", "ARP"], "strategy": "sampled", "num_negatives": 5, "batch_size": 4},
+    ),
+    "candidates": (
+        LISTS,
+        {
+            "metrics": ["nDCG"],
+            "candidates": {row: [1, 2, 5] for row in range(0, USERS, 2)},
+            "batch_size": 5,
+        },
+    ),
+    "random ties": (
+        SCORES,
+        {"metrics": ["nDCG"], "ties": "random", "seed": 5, "mask_seen": False, "batch_size": 2},
+    ),
 }
 
 
 def evaluated(how, evaluate):
     source, settings = HOW[how]
-    truth = {row: {item: rating for item, rating in ratings.items() if rating} for row, ratings in TRUTH.items()}
+    truth = {
+        row: {item: rating for item, rating in ratings.items() if rating}
+        for row, ratings in TRUTH.items()
+    }
     labels = about(USERS, ITEMS) if how == "scores" else {}
-    return evaluate(source, truth, train=TRAIN, items=range(ITEMS), users=_ids(source), top_k=[1, 3], **labels, **settings)
+    return evaluate(
+        source,
+        truth,
+        train=TRAIN,
+        items=range(ITEMS),
+        users=_ids(source),
+        top_k=[1, 3],
+        **labels,
+        **settings,
+    )
 
 
 def _ids(source):
@@ -72,7 +107,10 @@ class Collectives:
 
 def shares(number):
     """Uneven, in batches of different sizes; the last process has none."""
-    cuts = {2: [list(EVERYONE.split(5)), []], 4: [[EVERYONE[:1]], list(EVERYONE[1:14].split(3)), [EVERYONE[14:]], []]}
+    cuts = {
+        2: [list(EVERYONE.split(5)), []],
+        4: [[EVERYONE[:1]], list(EVERYONE[1:14].split(3)), [EVERYONE[14:]], []],
+    }
     return cuts[number]
 
 
@@ -97,10 +135,16 @@ def work(rank, number):
     for how in HOW:
         found[how] = evaluated(how, distributed.evaluate)
     different = {
-        "settings": lambda: fed([EVERYONE], metrics=["Recall"], ties="index" if rank else "random").compute(),
-        "train": lambda: fed([EVERYONE], metrics=["Recall"], train=TRAIN if rank else 1 - TRAIN).compute(),
+        "settings": lambda: fed(
+            [EVERYONE], metrics=["Recall"], ties="index" if rank else "random"
+        ).compute(),
+        "train": lambda: fed(
+            [EVERYONE], metrics=["Recall"], train=TRAIN if rank else 1 - TRAIN
+        ).compute(),
         "scores": lambda: distributed.evaluate(SCORES + (rank == 1), TRUTH, metrics="Recall@1"),
-        "one stops": lambda: distributed.evaluate(_stops if rank == 1 else _scores, TRUTH, users=range(USERS), metrics="Recall@1"),
+        "one stops": lambda: distributed.evaluate(
+            _stops if rank == 1 else _scores, TRUTH, users=range(USERS), metrics="Recall@1"
+        ),
     }
     for name, evaluate in different.items():
         try:
@@ -134,7 +178,11 @@ def test_a_loop_in_every_process(together):
         alike(found["loop"], expected)
         alike(found["again"], expected)
         assert found["loop"].provenance["processes"] == len(together)
-        assert found["collectives"] == found["collectives of one metric"] == ["all_gather_object", "all_reduce"]
+        assert (
+            found["collectives"]
+            == found["collectives of one metric"]
+            == ["all_gather_object", "all_reduce"]
+        )
     assert sum(found["alone"] for found in together) == USERS
 
 
@@ -184,12 +232,28 @@ def test_the_command_under_torchrun(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     example = str(Path(__file__).parents[1] / "examples" / "evaluate.yaml")
     one, two = (
-        ["evaluate", example, "--out", str(tmp_path / name), "--report", str(tmp_path / name / "report.html")]
+        [
+            "evaluate",
+            example,
+            "--out",
+            str(tmp_path / name),
+            "--report",
+            str(tmp_path / name / "report.html"),
+        ]
         for name in ("one", "two")
     )
     alone = CliRunner().invoke(cli.app, one, prog_name="weft")
     shared = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "weft", *two],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node",
+            "2",
+            "-m",
+            "weft",
+            *two,
+        ],
         capture_output=True,
         text=True,
         timeout=240,
@@ -199,17 +263,21 @@ def test_the_command_under_torchrun(tmp_path, monkeypatch):
     assert shared.stdout.replace("/two/", "/one/") == alone.stdout  # once, and the same
     assert all((tmp_path / name / "report.html").stat().st_size for name in ("one", "two"))
     for path in (tmp_path / "one").glob("*.json"):
-        one, two = (json.loads((tmp_path / name / path.name).read_text()) for name in ("one", "two"))
+        one, two = (
+            json.loads((tmp_path / name / path.name).read_text()) for name in ("one", "two")
+        )
         assert two["provenance"].pop("processes") == 2
         assert (one["counts"], one["notes"], one["provenance"]["fingerprint"]) == (
             two["counts"],
             two["notes"],
             two["provenance"]["fingerprint"],
         )
-        assert [value["value"] for value in one["values"]] == pytest.approx([value["value"] for value in two["values"]], abs=1e-12)
+        assert [value["value"] for value in one["values"]] == pytest.approx(
+            [value["value"] for value in two["values"]], abs=1e-12
+        )
 
 
-# --------------------------------------------------------------------------------------------------------- one process
+# --------------------------------------------------------------------------------------------------
 
 
 def test_alone_it_is_evaluate():
@@ -224,7 +292,9 @@ def test_unknown_arguments_are_refused():
 @pytest.mark.parametrize("number", [1, 2, 3, 7])
 @pytest.mark.parametrize("rows", [0, 1, 5, 12])
 def test_every_row_is_on_one_process(rows, number):
-    samplers = [distributed.ShareSampler(range(rows), rank=rank, number=number) for rank in range(number)]
+    samplers = [
+        distributed.ShareSampler(range(rows), rank=rank, number=number) for rank in range(number)
+    ]
     assert sorted(row for sampler in samplers for row in sampler) == list(range(rows))
     assert [len(sampler) for sampler in samplers] == [len(list(sampler)) for sampler in samplers]
 

@@ -1,4 +1,6 @@
-"""The generated pages are what the registry says today, YAML blocks load, and links between documents lead somewhere."""
+"""The generated pages are what the registry says today, YAML blocks load, and links between
+documents lead somewhere.
+"""
 
 import re
 from pathlib import Path
@@ -19,7 +21,11 @@ PAGES = pages()
 
 @pytest.mark.parametrize("place", PAGES)
 def test_a_page_is_up_to_date(place):
-    written = (ROOT / "docs" / place).read_text(encoding="utf-8") if (ROOT / "docs" / place).exists() else ""
+    written = (
+        (ROOT / "docs" / place).read_text(encoding="utf-8")
+        if (ROOT / "docs" / place).exists()
+        else ""
+    )
     assert written == PAGES[place], "write the pages again: python -m weft.report.metric_pages docs"
 
 
@@ -33,24 +39,38 @@ def test_no_page_is_left_of_a_metric_that_is_gone():
 @pytest.mark.parametrize("metric", built_in(), ids=lambda metric: metric.__name__)
 def test_a_metric_says_everything_that_a_page_shows(metric):
     told = words(metric)
-    assert told.summary.endswith(".") and told.edge_cases.endswith(".") and told.example and ">>> metric.update(" in told.code
+    assert (
+        told.summary.endswith(".")
+        and told.edge_cases.endswith(".")
+        and told.example
+        and ">>> metric.update(" in told.code
+    )
     assert re.search(r"doi 10\.\d{4,9}/\S+$", metric.reference), metric.reference
-    assert {"family", "better", "range", "needs", "reference"} <= {what for what, _ in facts(metric)}
+    assert {"family", "better", "range", "needs", "reference"} <= {
+        what for what, _ in facts(metric)
+    }
 
 
 def test_links_lead_somewhere():
     documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     assert len(documents) > 45
     for document in documents:
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+        for target in re.findall(
+            r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")
+        ):
             if not target.startswith("http"):
-                assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
+                assert (document.parent / target).exists(), (
+                    f"{document.relative_to(ROOT)} links to {target}"
+                )
 
 
 YAML_BLOCKS = [
     pytest.param(block, id=f"{document.name}-{number}")
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-    for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", document.read_text(encoding="utf-8"), re.M | re.S), start=1)
+    for number, block in enumerate(
+        re.findall(r"^```yaml\n(.*?)^```", document.read_text(encoding="utf-8"), re.M | re.S),
+        start=1,
+    )
     if "runs-on:" not in block  # a workflow of a CI server
 ]
 
@@ -62,7 +82,8 @@ def test_a_yaml_block_loads(block, tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
     (tmp_path / "my_metrics.py").write_text(
-        "import weft\n@weft.register\nclass FirstHalf(weft.UserAverageTopKMetric):\n    higher_is_better = True\n"
+        "import weft\n@weft.register\nclass FirstHalf(weft.UserAverageTopKMetric):\n    "
+        "higher_is_better = True\n"
     )
     (tmp_path / "block.yaml").write_text(block, encoding="utf-8")
     before = dict(registry._classes)
@@ -78,13 +99,19 @@ def test_a_yaml_block_loads(block, tmp_path):
 def paths_in(document):
     for section in ("data", "models"):
         for file in document.get(section, {}).values():
-            yield file.get("path", file.get("recommendation_file")) if isinstance(file, dict) else file
+            yield (
+                file.get("path", file.get("recommendation_file"))
+                if isinstance(file, dict)
+                else file
+            )
     for groups in document.get("evaluation", {}).get("slices", {}).values():
         file = groups.get("of", groups.get("path")) if isinstance(groups, dict) else groups
         if file.endswith(".csv"):
             yield file
     if "reader" in document:
-        yield from (f"{document['reader']['split']['local_path']}/{part}.tsv" for part in ("train", "test"))
+        yield from (
+            f"{document['reader']['split']['local_path']}/{part}.tsv" for part in ("train", "test")
+        )
 
 
 def test_there_are_yaml_blocks():
@@ -92,9 +119,18 @@ def test_there_are_yaml_blocks():
 
 
 def test_the_definitions_differ_where_tools_differ():
-    """The four lists of the docs under each tool's definition; worked out by hand in the README and in test_pitfalls."""
-    by_tool = {row.tool: row for row in side_by_side(next(metric for metric in all_metrics() if metric.__name__ == "MAP"))}
-    assert {tool: by_tool[tool].binary for tool in ("weft", "trec_eval", "torchmetrics", "rectools")} == {
+    """The four lists of the docs under each tool's definition; worked out by hand in the README and
+    in test_pitfalls.
+    """
+    by_tool = {
+        row.tool: row
+        for row in side_by_side(
+            next(metric for metric in all_metrics() if metric.__name__ == "MAP")
+        )
+    }
+    assert {
+        tool: by_tool[tool].binary for tool in ("weft", "trec_eval", "torchmetrics", "rectools")
+    } == {
         "weft": "0.4258",
         "trec_eval": "0.3833",
         "torchmetrics": "0.5639",

@@ -1,4 +1,5 @@
-"""What cannot be meant is refused in one clear sentence: what was got, what was expected, how to fix it.
+"""What cannot be meant is refused in one clear sentence: what was got, what was expected, how to
+fix it.
 
 Never an exception of torch, NumPy, polars or pandas, nor a KeyError or AttributeError from inside.
 """
@@ -15,7 +16,14 @@ import scipy.sparse as sp
 import torch
 
 import weft
-from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter, WeftError
+from weft.errors import (
+    InputError,
+    MissingInput,
+    SettingError,
+    UnknownMetric,
+    UnknownParameter,
+    WeftError,
+)
 from weft.metrics.names import Spec
 from weft.metrics.registry import all_metrics
 
@@ -55,8 +63,12 @@ def sparse_csr():
 
 
 def refuses(table):
-    """Each row of the table: what is wrong, the call, the error, and what its message must say, in this order."""
-    return pytest.mark.parametrize(("call", "error", "says"), [row[1:] for row in table], ids=[row[0] for row in table])
+    """Each row of the table: what is wrong, the call, the error, and what its message must say, in
+    this order.
+    """
+    return pytest.mark.parametrize(
+        ("call", "error", "says"), [row[1:] for row in table], ids=[row[0] for row in table]
+    )
 
 
 def check(call, error, says):
@@ -67,8 +79,18 @@ def check(call, error, says):
 
 
 SCORE_ERRORS = [
-    ("NaN", lambda: evaluate(scores(math.nan)), InputError, ["NaN", "row 1, column 1", "1 of the 2 rows", "finite"]),
-    ("NaN float16", lambda: evaluate(scores(math.nan, torch.float16)), InputError, ["NaN", "row 1, column 1"]),
+    (
+        "NaN",
+        lambda: evaluate(scores(math.nan)),
+        InputError,
+        ["NaN", "row 1, column 1", "1 of the 2 rows", "finite"],
+    ),
+    (
+        "NaN float16",
+        lambda: evaluate(scores(math.nan, torch.float16)),
+        InputError,
+        ["NaN", "row 1, column 1"],
+    ),
     ("NaN in numpy", lambda: evaluate(scores(math.nan).numpy()), InputError, ["NaN"]),
     (
         "NaN beside -inf",
@@ -76,9 +98,24 @@ SCORE_ERRORS = [
         InputError,
         ["NaN", "row 0, column 1"],
     ),
-    ("+inf", lambda: evaluate(scores(math.inf)), InputError, [r"\+inf", "row 1, column 1", "-inf for items that are not offered"]),
-    ("NaN in a later batch", lambda: evaluate(scores(math.nan), batch_size=1), InputError, ["NaN", "row 1, column 1"]),
-    ("NaN from a model", lambda: evaluate(lambda users: scores(math.nan)), InputError, ["NaN", "row 1"]),
+    (
+        "+inf",
+        lambda: evaluate(scores(math.inf)),
+        InputError,
+        [r"\+inf", "row 1, column 1", "-inf for items that are not offered"],
+    ),
+    (
+        "NaN in a later batch",
+        lambda: evaluate(scores(math.nan), batch_size=1),
+        InputError,
+        ["NaN", "row 1, column 1"],
+    ),
+    (
+        "NaN from a model",
+        lambda: evaluate(lambda users: scores(math.nan)),
+        InputError,
+        ["NaN", "row 1"],
+    ),
     (
         "overflowing factors",
         lambda: evaluate(weft.Factors(torch.full((2, 1), 1e30), torch.full((3, 1), 1e30))),
@@ -86,9 +123,19 @@ SCORE_ERRORS = [
         [r"\+inf"],
     ),
     ("NaN in update", lambda: update(scores(math.nan)), InputError, ["NaN", "row 1, column 1"]),
-    ("NaN in a metric", lambda: weft.metrics.AUC().update(scores(math.nan), [[0], [1]]), InputError, ["NaN"]),
+    (
+        "NaN in a metric",
+        lambda: weft.metrics.AUC().update(scores(math.nan), [[0], [1]]),
+        InputError,
+        ["NaN"],
+    ),
     ("a vector", lambda: evaluate(SCORES[0]), InputError, [r"shape \[3\]", r"\[users, items\]"]),
-    ("a cube", lambda: evaluate(SCORES[None].numpy()), InputError, [r"shape \[1, 2, 3\]", r"\[users, items\]"]),
+    (
+        "a cube",
+        lambda: evaluate(SCORES[None].numpy()),
+        InputError,
+        [r"shape \[1, 2, 3\]", r"\[users, items\]"],
+    ),
     ("a list", lambda: evaluate([[0.1, 0.2]]), InputError, ["list", "tensor or array"]),
     ("nothing", lambda: evaluate(None), InputError, ["NoneType", "expected scores"]),
     (
@@ -101,14 +148,49 @@ SCORE_ERRORS = [
     ("objects", lambda: evaluate(np.array([[None]])), InputError, ["object", "must be numbers"]),
     ("complex", lambda: evaluate(SCORES + 0j), InputError, ["complex64", "real numbers"]),
     ("sparse", lambda: evaluate(SCORES.to_sparse()), InputError, ["sparse_coo", "dense"]),
-    ("long double", lambda: evaluate(SCORES.numpy().astype(np.longdouble)), InputError, ["score matrix", "(long|float128)"]),
-    ("float8", lambda: evaluate(SCORES.to(torch.float8_e4m3fn)), InputError, ["score matrix", "float8"]),
+    (
+        "long double",
+        lambda: evaluate(SCORES.numpy().astype(np.longdouble)),
+        InputError,
+        ["score matrix", "(long|float128)"],
+    ),
+    (
+        "float8",
+        lambda: evaluate(SCORES.to(torch.float8_e4m3fn)),
+        InputError,
+        ["score matrix", "float8"],
+    ),
     ("meta tensor", lambda: evaluate(SCORES.to("meta")), InputError, ["score matrix", "meta"]),
-    ("integers beyond float64", lambda: evaluate(torch.full((2, 3), 2**60)), InputError, [r"2\*\*53", "rescale"]),
-    ("most negative integer", lambda: evaluate(torch.full((2, 3), -(2**63))), InputError, [r"2\*\*53", "rescale"]),
-    ("no answer", lambda: evaluate(lambda users: None), InputError, ["model's answer is a NoneType", "tensor"]),
-    ("too few rows", lambda: evaluate(lambda users: SCORES[:1]), InputError, ["2 users", r"shape \[1, 3\]", r"\[2, items\]"]),
-    ("a vector from a model", lambda: evaluate(lambda users: SCORES[0]), InputError, ["2 users", r"shape \[3\]", r"\[2, items\]"]),
+    (
+        "integers beyond float64",
+        lambda: evaluate(torch.full((2, 3), 2**60)),
+        InputError,
+        [r"2\*\*53", "rescale"],
+    ),
+    (
+        "most negative integer",
+        lambda: evaluate(torch.full((2, 3), -(2**63))),
+        InputError,
+        [r"2\*\*53", "rescale"],
+    ),
+    (
+        "no answer",
+        lambda: evaluate(lambda users: None),
+        InputError,
+        ["model's answer is a NoneType", "tensor"],
+    ),
+    (
+        "too few rows",
+        lambda: evaluate(lambda users: SCORES[:1]),
+        InputError,
+        ["2 users", r"shape \[1, 3\]", r"\[2, items\]"],
+    ),
+    (
+        "a vector from a model",
+        lambda: evaluate(lambda users: SCORES[0]),
+        InputError,
+        ["2 users", r"shape \[3\]", r"\[2, items\]"],
+    ),
     (
         "other columns than the truth",
         lambda: evaluate(lambda users: torch.ones(2, 4), torch.ones(2, 3)),
@@ -133,7 +215,12 @@ SCORE_ERRORS = [
         InputError,
         [r"\[2, 3\]", r"\[4, 2\]", "same d"],
     ),
-    ("factors from lists", lambda: weft.Factors([[1.0]], [[1.0]]), InputError, ["user_embeddings is a list", "tensor"]),
+    (
+        "factors from lists",
+        lambda: weft.Factors([[1.0]], [[1.0]]),
+        InputError,
+        ["user_embeddings is a list", "tensor"],
+    ),
     (
         "too few biases",
         lambda: weft.Factors(torch.ones(2, 3), torch.ones(4, 3), item_biases=torch.ones(3)),
@@ -160,22 +247,67 @@ def two(truth, **settings):
 
 FORTY = pl.DataFrame({"user": [0, 1] * 20, "item": [0, 2] * 20})
 TRUTH_ERRORS = [
-    ("negative rating", two({0: {1: -2.0}}), InputError, ["negative", "user 0, item 1, rating -2", "relevance_threshold="]),
-    ("negative in a matrix", two(np.array([[0, -1, 0], [1, 0, 0]])), InputError, ["negative", "item 1", "relevance_threshold="]),
-    ("NaN rating", two({0: {1: math.nan}}), InputError, ["not finite", "user 0, item 1, rating nan", "Remove"]),
-    ("null rating", two(frame(rating=[1, None])), InputError, ["not finite", "row 1: user 1, item 2", "Remove"]),
-    ("infinite rating", two(sp.csr_matrix([[math.inf, 0, 0], [0, 0, 0]])), InputError, ["not finite", "item 0"]),
-    ("NaN in a dense truth", two(torch.tensor([[math.nan, 0, 0], [0, 0, 0]])), InputError, ["not finite", "user 0, item 0"]),
+    (
+        "negative rating",
+        two({0: {1: -2.0}}),
+        InputError,
+        ["negative", "user 0, item 1, rating -2", "relevance_threshold="],
+    ),
+    (
+        "negative in a matrix",
+        two(np.array([[0, -1, 0], [1, 0, 0]])),
+        InputError,
+        ["negative", "item 1", "relevance_threshold="],
+    ),
+    (
+        "NaN rating",
+        two({0: {1: math.nan}}),
+        InputError,
+        ["not finite", "user 0, item 1, rating nan", "Remove"],
+    ),
+    (
+        "null rating",
+        two(frame(rating=[1, None])),
+        InputError,
+        ["not finite", "row 1: user 1, item 2", "Remove"],
+    ),
+    (
+        "infinite rating",
+        two(sp.csr_matrix([[math.inf, 0, 0], [0, 0, 0]])),
+        InputError,
+        ["not finite", "item 0"],
+    ),
+    (
+        "NaN in a dense truth",
+        two(torch.tensor([[math.nan, 0, 0], [0, 0, 0]])),
+        InputError,
+        ["not finite", "user 0, item 0"],
+    ),
     (
         "matrix of another shape",
         two(torch.ones(2, 4)),
         InputError,
         [r"\[2, 4\]", "2 users and 3 items", r"expected shape \[2, 3\]"],
     ),
-    ("csr of another shape", two(sp.csr_matrix((3, 3))), InputError, [r"\[3, 3\]", r"expected shape \[2, 3\]"]),
+    (
+        "csr of another shape",
+        two(sp.csr_matrix((3, 3))),
+        InputError,
+        [r"\[3, 3\]", r"expected shape \[2, 3\]"],
+    ),
     ("a vector", two(torch.ones(3)), InputError, [r"shape \[3\]", r"\[users, items\]"]),
-    ("repeated rows", two(frame().vstack(frame())), InputError, ["truth has 2 repeated", "row 2: user 0, item 0", "row 3", "drop"]),
-    ("many repeated rows", two(FORTY), InputError, ["truth has 38 repeated", "row 2", "row 6", "38 rows in all"]),
+    (
+        "repeated rows",
+        two(frame().vstack(frame())),
+        InputError,
+        ["truth has 2 repeated", "row 2: user 0, item 0", "row 3", "drop"],
+    ),
+    (
+        "many repeated rows",
+        two(FORTY),
+        InputError,
+        ["truth has 38 repeated", "row 2", "row 6", "38 rows in all"],
+    ),
     (
         "repeated cells of a csr",
         two(sp.csr_matrix((np.ones(2), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 3))),
@@ -188,7 +320,12 @@ TRUTH_ERRORS = [
         InputError,
         ["1 repeated", "item 1"],
     ),
-    ("repeated cells of a coo_array", two(sp.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(2, 3))), InputError, ["1 repeated"]),
+    (
+        "repeated cells of a coo_array",
+        two(sp.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(2, 3))),
+        InputError,
+        ["1 repeated"],
+    ),
     (
         "repeated cells of torch",
         two(torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 1.0], (2, 3), check_invariants=True)),
@@ -202,14 +339,49 @@ TRUTH_ERRORS = [
         InputError,
         ["not in the catalogue of 3", "user 'ann', item 'q'", r"items=\["],
     ),
-    ("column out of range", two({0: [3]}), InputError, ["column numbers 0 to 2", "user 0, item 3", r"items=\["]),
+    (
+        "column out of range",
+        two({0: [3]}),
+        InputError,
+        ["column numbers 0 to 2", "user 0, item 3", r"items=\["],
+    ),
     ("negative column", two({0: [-1]}), InputError, ["column numbers 0 to 2", "item -1"]),
-    ("row out of range", two({2: [0]}), InputError, ["not rows of the scores", "0 to 1", "user 2", r"users=\["]),
-    ("strings for rows", two({"ann": [0]}), InputError, ["strings", "'ann'", "row numbers", r"users=\["]),
-    ("strings for columns", two({0: ["x"]}), InputError, ["strings", "'x'", "column numbers", r"items=\["]),
-    ("integers for strings", two({1: ["x"]}, **NAMES), InputError, ["integers", "strings", "'1' are different"]),
-    ("strings for integers", two({"1": ["x"]}, users=[1, 2], items=NAMES["items"]), InputError, ["strings", "integers", "Convert"]),
-    ("mixed ids", two({0: [0, "x"]}), InputError, ["truth mixes item ids of types int, str", "all integers or all strings"]),
+    (
+        "row out of range",
+        two({2: [0]}),
+        InputError,
+        ["not rows of the scores", "0 to 1", "user 2", r"users=\["],
+    ),
+    (
+        "strings for rows",
+        two({"ann": [0]}),
+        InputError,
+        ["strings", "'ann'", "row numbers", r"users=\["],
+    ),
+    (
+        "strings for columns",
+        two({0: ["x"]}),
+        InputError,
+        ["strings", "'x'", "column numbers", r"items=\["],
+    ),
+    (
+        "integers for strings",
+        two({1: ["x"]}, **NAMES),
+        InputError,
+        ["integers", "strings", "'1' are different"],
+    ),
+    (
+        "strings for integers",
+        two({"1": ["x"]}, users=[1, 2], items=NAMES["items"]),
+        InputError,
+        ["strings", "integers", "Convert"],
+    ),
+    (
+        "mixed ids",
+        two({0: [0, "x"]}),
+        InputError,
+        ["truth mixes item ids of types int, str", "all integers or all strings"],
+    ),
     (
         "mixed ids of pandas",
         two(pd.DataFrame({"user": [0, "a"], "item": [0, 1]}), users=["0", "a"]),
@@ -217,12 +389,27 @@ TRUTH_ERRORS = [
         ["mixes", "int, str"],
     ),
     ("float ids", two({0.5: [0]}), InputError, ["user ids of type float", "integers or strings"]),
-    ("float ids in a frame", two(frame(user=[0.0, 1.0])), InputError, ["Float64", "integers or strings"]),
+    (
+        "float ids in a frame",
+        two(frame(user=[0.0, 1.0])),
+        InputError,
+        ["Float64", "integers or strings"],
+    ),
     ("boolean ids", two({True: [0]}), InputError, ["bool", "integers or strings"]),
     ("tuples as ids", two({(0, 1): [0]}), InputError, ["tuple", "integers or strings"]),
     ("no id", two(frame(user=[0, None])), InputError, ["no user id in row 1"]),
-    ("no id in pandas", two(pd.DataFrame({"user": ["a", None], "item": [0, 1]})), InputError, ["no user id in row 1"]),
-    ("pandas NA", two(pd.DataFrame({"user": pd.array([0, None], "Int64"), "item": [0, 1]})), InputError, ["no user id in row 1"]),
+    (
+        "no id in pandas",
+        two(pd.DataFrame({"user": ["a", None], "item": [0, 1]})),
+        InputError,
+        ["no user id in row 1"],
+    ),
+    (
+        "pandas NA",
+        two(pd.DataFrame({"user": pd.array([0, None], "Int64"), "item": [0, 1]})),
+        InputError,
+        ["no user id in row 1"],
+    ),
     (
         "pandas NA string",
         two(pd.DataFrame({"user": [0, 1], "item": pd.array(["x", None], "string")})),
@@ -236,25 +423,55 @@ TRUTH_ERRORS = [
         ["not finite", "row 1"],
     ),
     ("ids beyond 64 bits", two({2**70: [0]}), InputError, ["truth", "user"]),
-    ("unsigned ids beyond 63 bits", two(frame(user=pl.Series([0, 2**63], dtype=pl.UInt64))), InputError, ["truth", "user"]),
+    (
+        "unsigned ids beyond 63 bits",
+        two(frame(user=pl.Series([0, 2**63], dtype=pl.UInt64))),
+        InputError,
+        ["truth", "user"],
+    ),
     (
         "no user column",
         two(frame().rename({"user": "usr"})),
         InputError,
         ["'usr', 'item'", "'user'", "Did you mean 'user'", "Rename"],
     ),
-    ("no item column", two(pd.DataFrame({"user": [0], "thing": [0]})), InputError, ["'thing'", "'item'", "Rename"]),
+    (
+        "no item column",
+        two(pd.DataFrame({"user": [0], "thing": [0]})),
+        InputError,
+        ["'thing'", "'item'", "Rename"],
+    ),
     (
         "a column twice",
         two(pd.DataFrame([[0, 0, 1]], columns=["user", "user", "item"])),
         InputError,
         ["'user'", "twice|2 times|repeat"],
     ),
-    ("ratings of text", two(frame(rating=["good", "bad"])), InputError, ["'rating' holds String", "must be numbers"]),
-    ("ratings of text in a dict", two({0: {1: "good"}}), InputError, [r"truth\[0\]", "good", "must be numbers"]),
-    ("a rating for no item", two({0: 5}), InputError, [r"truth\[0\] is 5", "{item: rating} or a list"]),
+    (
+        "ratings of text",
+        two(frame(rating=["good", "bad"])),
+        InputError,
+        ["'rating' holds String", "must be numbers"],
+    ),
+    (
+        "ratings of text in a dict",
+        two({0: {1: "good"}}),
+        InputError,
+        [r"truth\[0\]", "good", "must be numbers"],
+    ),
+    (
+        "a rating for no item",
+        two({0: 5}),
+        InputError,
+        [r"truth\[0\] is 5", "{item: rating} or a list"],
+    ),
     ("a word for items", two({0: "x"}), InputError, [r"truth\[0\] is 'x'", "a list of items"]),
-    ("a user without items beyond the rows", two({0: [1], 9: []}), InputError, ["user 9", "users="]),
+    (
+        "a user without items beyond the rows",
+        two({0: [1], 9: []}),
+        InputError,
+        ["user 9", "users="],
+    ),
     ("a path", two("test.csv"), InputError, ["truth .test.csv.: there is no such file"]),
     ("a list", two([[0], [2]]), InputError, ["truth is a list", "{user: {item: rating}}"]),
     ("nothing", two(None), InputError, ["truth is a NoneType", "frame"]),
@@ -263,16 +480,36 @@ TRUTH_ERRORS = [
     ("an expression", two(pl.col("a")), InputError, ["truth is a(n)? Expr", "frame"]),
     ("a module", two(torch.nn.Linear(1, 1)), InputError, ["truth is a Linear", "frame"]),
     ("text in an array", two(np.array([["a"] * 3] * 2)), InputError, ["truth", "<U1", "numbers"]),
-    ("objects in an array", two(np.array([["a", 1, 0], [0, 0, 1]], dtype=object)), InputError, ["truth", "object", "numbers"]),
+    (
+        "objects in an array",
+        two(np.array([["a", 1, 0], [0, 0, 1]], dtype=object)),
+        InputError,
+        ["truth", "object", "numbers"],
+    ),
     ("complex array", two(np.ones((2, 3)) * 1j), InputError, ["truth", "complex", "numbers"]),
     ("complex tensor", two(torch.ones(2, 3) * 1j), InputError, ["truth", "complex", "numbers"]),
-    ("complex csr", two(sp.csr_matrix(np.ones((2, 3)) * 1j)), InputError, ["truth", "complex", "numbers"]),
-    ("sparse vector", two(sp.coo_array(np.ones(3))), InputError, ["truth", r"\[3\]", r"\[users, items\]|matrix"]),
+    (
+        "complex csr",
+        two(sp.csr_matrix(np.ones((2, 3)) * 1j)),
+        InputError,
+        ["truth", "complex", "numbers"],
+    ),
+    (
+        "sparse vector",
+        two(sp.coo_array(np.ones(3))),
+        InputError,
+        ["truth", r"\[3\]", r"\[users, items\]|matrix"],
+    ),
     ("sparse cube", two(torch.ones(2, 3, 2).to_sparse()), InputError, ["truth", r"\[2, 3, 2\]"]),
     ("hybrid sparse", two(torch.ones(2, 3, 2).to_sparse(2)), InputError, ["truth", r"\[2, 3, 2\]"]),
     ("batched csr", two(sparse_csr()), InputError, ["truth", r"\[2, 2, 3\]"]),
     ("torch csc", two(torch.ones(2, 3).to_sparse_csc()), InputError, ["sparse_csc", "sparse CSR"]),
-    ("rating too large for its gain", two({0: {0: 5000.0}}), InputError, ["5000", r"2\^r", "overflow", 'gain="linear"']),
+    (
+        "rating too large for its gain",
+        two({0: {0: 5000.0}}),
+        InputError,
+        ["5000", r"2\^r", "overflow", 'gain="linear"'],
+    ),
     (
         "shifted gain too large",
         two({0: {0: 1023.5}}, metrics="nDCG(gain=exponential_shifted)"),
@@ -288,12 +525,37 @@ def test_truth(call, error, says):
 
 
 TRAIN_ERRORS = [
-    ("another shape", two(TRUTH, train=torch.ones(2, 4)), InputError, ["train", r"\[2, 4\]", r"\[2, 3\]"]),
-    ("unknown item", two({"ann": ["x"]}, train={"ann": ["q"]}, **NAMES), InputError, ["train has items", "item 'q'"]),
+    (
+        "another shape",
+        two(TRUTH, train=torch.ones(2, 4)),
+        InputError,
+        ["train", r"\[2, 4\]", r"\[2, 3\]"],
+    ),
+    (
+        "unknown item",
+        two({"ann": ["x"]}, train={"ann": ["q"]}, **NAMES),
+        InputError,
+        ["train has items", "item 'q'"],
+    ),
     ("row out of range", two(TRUTH, train={5: [0]}), InputError, ["train has users", "user 5"]),
-    ("integers for strings", two({"ann": ["x"]}, train={1: ["x"]}, **NAMES), InputError, ["train", "integers", "strings"]),
-    ("no columns", two(TRUTH, train=pl.DataFrame({"a": [1]})), InputError, ["train has the columns", "'user'"]),
-    ("a path", two(TRUTH, train="train.csv"), InputError, ["train .train.csv.: there is no such file"]),
+    (
+        "integers for strings",
+        two({"ann": ["x"]}, train={1: ["x"]}, **NAMES),
+        InputError,
+        ["train", "integers", "strings"],
+    ),
+    (
+        "no columns",
+        two(TRUTH, train=pl.DataFrame({"a": [1]})),
+        InputError,
+        ["train has the columns", "'user'"],
+    ),
+    (
+        "a path",
+        two(TRUTH, train="train.csv"),
+        InputError,
+        ["train .train.csv.: there is no such file"],
+    ),
     ("NaN", two(TRUTH, train={0: {0: math.nan}}), InputError, ["train", "not finite"]),
     (
         "pandas NA",
@@ -301,11 +563,36 @@ TRAIN_ERRORS = [
         InputError,
         ["train", "row 1"],
     ),
-    ("mask without train", two(TRUTH, mask_seen=True), MissingInput, ["mask_seen=True needs train="]),
-    ("unknown masking", two(TRUTH, train=TRUTH, mask_seen="yes"), SettingError, ["mask_seen='yes'", "True, False or 'auto'"]),
-    ("masking 0", two(TRUTH, train=TRUTH, mask_seen=0), SettingError, ["mask_seen=0", "True, False or 'auto'"]),
-    ("masking 1", two(TRUTH, train=TRUTH, mask_seen=1), SettingError, ["mask_seen=1", "True, False or 'auto'"]),
-    ("masking array", two(TRUTH, train=TRUTH, mask_seen=np.ones(2)), SettingError, ["mask_seen=", "True, False or 'auto'"]),
+    (
+        "mask without train",
+        two(TRUTH, mask_seen=True),
+        MissingInput,
+        ["mask_seen=True needs train="],
+    ),
+    (
+        "unknown masking",
+        two(TRUTH, train=TRUTH, mask_seen="yes"),
+        SettingError,
+        ["mask_seen='yes'", "True, False or 'auto'"],
+    ),
+    (
+        "masking 0",
+        two(TRUTH, train=TRUTH, mask_seen=0),
+        SettingError,
+        ["mask_seen=0", "True, False or 'auto'"],
+    ),
+    (
+        "masking 1",
+        two(TRUTH, train=TRUTH, mask_seen=1),
+        SettingError,
+        ["mask_seen=1", "True, False or 'auto'"],
+    ),
+    (
+        "masking array",
+        two(TRUTH, train=TRUTH, mask_seen=np.ones(2)),
+        SettingError,
+        ["mask_seen=", "True, False or 'auto'"],
+    ),
 ]
 
 
@@ -315,16 +602,46 @@ def test_train(call, error, says):
 
 
 ID_ERRORS = [
-    ("too few users", two(TRUTH, users=[1]), InputError, ["users= has 1 ids", "2 rows", "one id for each"]),
-    ("too many items", two(TRUTH, items=list("abcd")), InputError, ["items= has 4 ids", "3 columns", "one id for each"]),
-    ("a user twice", two(TRUTH, users=["a", "a"]), InputError, ["users= holds the id 'a' 2 times", "once"]),
+    (
+        "too few users",
+        two(TRUTH, users=[1]),
+        InputError,
+        ["users= has 1 ids", "2 rows", "one id for each"],
+    ),
+    (
+        "too many items",
+        two(TRUTH, items=list("abcd")),
+        InputError,
+        ["items= has 4 ids", "3 columns", "one id for each"],
+    ),
+    (
+        "a user twice",
+        two(TRUTH, users=["a", "a"]),
+        InputError,
+        ["users= holds the id 'a' 2 times", "once"],
+    ),
     ("a set", two(TRUTH, items={"a", "b", "c"}), InputError, ["set", "no order", "list"]),
     ("mixed", two(TRUTH, users=[1, "a"]), InputError, ["users= mixes user ids of types int, str"]),
-    ("floats", two(TRUTH, users=np.array([1.0, 2.0])), InputError, ["users=", "Float64", "integers or strings"]),
-    ("a missing one", two(TRUTH, users=["a", None]), InputError, ["users= has no user id in row 1"]),
+    (
+        "floats",
+        two(TRUTH, users=np.array([1.0, 2.0])),
+        InputError,
+        ["users=", "Float64", "integers or strings"],
+    ),
+    (
+        "a missing one",
+        two(TRUTH, users=["a", None]),
+        InputError,
+        ["users= has no user id in row 1"],
+    ),
     ("a number", two(TRUTH, users=2), InputError, ["users=", "list"]),
     ("a word", two({"a": [0]}, users="ab"), InputError, ["users .ab.: there is no such file"]),
-    ("a matrix", two(TRUTH, users=np.zeros((2, 2), int)), InputError, ["users=", "integers or strings"]),
+    (
+        "a matrix",
+        two(TRUTH, users=np.zeros((2, 2), int)),
+        InputError,
+        ["users=", "integers or strings"],
+    ),
     ("a frame", two(TRUTH, users=pl.DataFrame({"u": [1, 2]})), InputError, ["users="]),
     ("beyond 64 bits", two(TRUTH, users=[1, 2**70]), InputError, ["users="]),
 ]
@@ -340,16 +657,38 @@ def named(name, error, *says):
 
 
 SETTING_ERRORS = [
-    named("nDGC@10", UnknownMetric, "'nDGC'", "Did you mean 'nDCG'", "Known metrics", "@weft.register"),
+    named(
+        "nDGC@10", UnknownMetric, "'nDGC'", "Did you mean 'nDCG'", "Known metrics", "@weft.register"
+    ),
     named("Novelty@10", UnknownMetric, "'Novelty'", "Known metrics: AUC, F1"),
-    named("nDCG(gian=linear)@10", UnknownParameter, "nDCG has no parameter 'gian'", "Did you mean 'gain'", "gain, ideal"),
-    named("HitRate(beta=1)@10", UnknownParameter, "HitRate has no parameter 'beta'", "no parameters"),
+    named(
+        "nDCG(gian=linear)@10",
+        UnknownParameter,
+        "nDCG has no parameter 'gian'",
+        "Did you mean 'gain'",
+        "gain, ideal",
+    ),
+    named(
+        "HitRate(beta=1)@10", UnknownParameter, "HitRate has no parameter 'beta'", "no parameters"
+    ),
     named("nDCG(k=5)", UnknownParameter, "no parameter 'k'"),
-    named("nDCG(gain=linaer)@10", SettingError, "gain='linaer'", "'exponential', 'linear'", "Did you mean 'linear'"),
+    named(
+        "nDCG(gain=linaer)@10",
+        SettingError,
+        "gain='linaer'",
+        "'exponential', 'linear'",
+        "Did you mean 'linear'",
+    ),
     named("GAUC(weight=3)", SettingError, "weight=3", "'uniform', 'positives'"),
     named("nDCG(gain=linear, GAIN=binary)@3", SettingError, "'gain' twice", "keep one"),
     named("F1(metric_1=MAP, metric_name_1=MAP)@2", SettingError, "'metric_name_1' twice"),
-    named("F1(metric_name_1=AUC)@10", SettingError, "F1 cannot combine AUC", "no value per user", "mean over users"),
+    named(
+        "F1(metric_name_1=AUC)@10",
+        SettingError,
+        "F1 cannot combine AUC",
+        "no value per user",
+        "mean over users",
+    ),
     named("F1(metric_name_1=nDCG@5)@10", SettingError, "own cut-off", "'nDCG' without '@5'"),
     named("F1(metric_name_1=nDGC)@10", UnknownMetric, "Did you mean 'nDCG'"),
     named("F1(metric_name_1=3)@10", SettingError, "by their names", "got 3"),
@@ -357,7 +696,12 @@ SETTING_ERRORS = [
     named("F1(beta=high)@10", SettingError, "beta='high'", "above 0"),
     named("AUC@10", SettingError, "AUC does not depend on a cut-off", "'AUC' without '@10'"),
     named("nDCG@0", SettingError, "whole number from 1 up", "character 6"),
-    ("no cut-off", two(TRUTH, top_k=()), SettingError, ["nDCG needs a cut-off", "'nDCG@10'", r"top_k=\[10, 20\]"]),
+    (
+        "no cut-off",
+        two(TRUTH, top_k=()),
+        SettingError,
+        ["nDCG needs a cut-off", "'nDCG@10'", r"top_k=\[10, 20\]"],
+    ),
     ("k = 0", two(TRUTH, top_k=0), SettingError, ["top_k holds 0", "whole numbers from 1 up"]),
     ("k = -1", two(TRUTH, top_k=[5, -1]), SettingError, ["top_k holds -1", "whole numbers"]),
     ("k = 2.5", two(TRUTH, top_k=[2.5]), SettingError, ["top_k holds 2.5", "whole numbers"]),
@@ -368,25 +712,80 @@ SETTING_ERRORS = [
     ("no metrics", two(TRUTH, metrics=[]), SettingError, ["no metrics", "metrics="]),
     ("metrics=None", two(TRUTH, metrics=None), SettingError, ["metrics", "None"]),
     ("metrics=5", two(TRUTH, metrics=5), SettingError, ["metrics?", "5"]),
-    ("another kind of metric", two(TRUTH, metrics=[torch.nn.Linear]), SettingError, ["not a metric", "'nDCG@10'"]),
-    ("threshold 0", two(TRUTH, relevance_threshold=0), SettingError, ["relevance_threshold=0", "above 0"]),
-    ("threshold -1", two(TRUTH, relevance_threshold=-1), SettingError, ["relevance_threshold=-1", "above 0"]),
-    ("threshold NaN", two(TRUTH, relevance_threshold=math.nan), SettingError, ["relevance_threshold=nan", "above 0"]),
-    ("threshold inf", two(TRUTH, relevance_threshold=math.inf), SettingError, ["relevance_threshold=inf"]),
-    ("threshold a word", two(TRUTH, relevance_threshold="4"), SettingError, ["relevance_threshold='4'", "number"]),
+    (
+        "another kind of metric",
+        two(TRUTH, metrics=[torch.nn.Linear]),
+        SettingError,
+        ["not a metric", "'nDCG@10'"],
+    ),
+    (
+        "threshold 0",
+        two(TRUTH, relevance_threshold=0),
+        SettingError,
+        ["relevance_threshold=0", "above 0"],
+    ),
+    (
+        "threshold -1",
+        two(TRUTH, relevance_threshold=-1),
+        SettingError,
+        ["relevance_threshold=-1", "above 0"],
+    ),
+    (
+        "threshold NaN",
+        two(TRUTH, relevance_threshold=math.nan),
+        SettingError,
+        ["relevance_threshold=nan", "above 0"],
+    ),
+    (
+        "threshold inf",
+        two(TRUTH, relevance_threshold=math.inf),
+        SettingError,
+        ["relevance_threshold=inf"],
+    ),
+    (
+        "threshold a word",
+        two(TRUTH, relevance_threshold="4"),
+        SettingError,
+        ["relevance_threshold='4'", "number"],
+    ),
     ("batch_size 0", two(TRUTH, batch_size=0), SettingError, ["batch_size=0", "from 1 up"]),
     ("batch_size 1.5", two(TRUTH, batch_size=1.5), SettingError, ["batch_size=1.5", "from 1 up"]),
     ("ties", two(TRUTH, ties="worst"), SettingError, ["ties='worst'", "'pessimistic'"]),
     ("ties misspelt", two(TRUTH, ties="randon"), SettingError, ["Did you mean 'random'"]),
-    ("empty_users", two(TRUTH, empty_users="drop"), SettingError, ["empty_users='drop'", "'skip', 'zero'"]),
-    ("missing_lists", two(TRUTH, missing_lists=0), SettingError, ["missing_lists=0", "'zero', 'skip'"]),
+    (
+        "empty_users",
+        two(TRUTH, empty_users="drop"),
+        SettingError,
+        ["empty_users='drop'", "'skip', 'zero'"],
+    ),
+    (
+        "missing_lists",
+        two(TRUTH, missing_lists=0),
+        SettingError,
+        ["missing_lists=0", "'zero', 'skip'"],
+    ),
     ("seed a word", two(TRUTH, seed="x", ties="random"), SettingError, ["seed='x'"]),
     ("seed a fraction", two(TRUTH, seed=1.5), SettingError, ["seed=1.5"]),
     ("seed too large", two(TRUTH, seed=2**70, ties="random"), SettingError, ["seed="]),
     ("no such device", two(TRUTH, device="gpu"), SettingError, ["device='gpu'"]),
-    ("keyword of a metric", lambda: weft.metrics.nDCG(k=2, gian="linear"), UnknownParameter, ["'gian'", "Did you mean 'gain'"]),
-    ("k of a metric", lambda: weft.metrics.Recall(k=0), SettingError, ["Recall got the cut-off k=0", "from 1 up"]),
-    ("threshold of a metric", lambda: weft.metrics.Recall(k=2, relevance_threshold=0), SettingError, ["relevance_threshold=0"]),
+    (
+        "keyword of a metric",
+        lambda: weft.metrics.nDCG(k=2, gian="linear"),
+        UnknownParameter,
+        ["'gian'", "Did you mean 'gain'"],
+    ),
+    (
+        "k of a metric",
+        lambda: weft.metrics.Recall(k=0),
+        SettingError,
+        ["Recall got the cut-off k=0", "from 1 up"],
+    ),
+    (
+        "threshold of a metric",
+        lambda: weft.metrics.Recall(k=2, relevance_threshold=0),
+        SettingError,
+        ["relevance_threshold=0"],
+    ),
     ("ties of a metric", lambda: weft.metrics.Recall(k=2, ties="x"), SettingError, ["ties='x'"]),
     (
         "both names of a part",
@@ -394,7 +793,12 @@ SETTING_ERRORS = [
         SettingError,
         ["metric_name_1", "twice|both"],
     ),
-    ("registering what is no metric", lambda: weft.register(dict), SettingError, ["dict", "metric"]),
+    (
+        "registering what is no metric",
+        lambda: weft.register(dict),
+        SettingError,
+        ["dict", "metric"],
+    ),
 ]
 
 
@@ -416,13 +820,20 @@ def test_a_device_that_is_not_there():
 
 def test_numbers_of_numpy_are_numbers():
     expected = evaluate(ties="random", seed=3, relevance_threshold=0.5, batch_size=1)
-    given = {"top_k": np.int64(2), "seed": np.int64(3), "relevance_threshold": np.float32(0.5), "batch_size": np.int32(1)}
+    given = {
+        "top_k": np.int64(2),
+        "seed": np.int64(3),
+        "relevance_threshold": np.float32(0.5),
+        "batch_size": np.int32(1),
+    }
     assert evaluate(ties="random", **given)["nDCG@2"] == expected["nDCG@2"]
     assert weft.metrics.nDCG(k=np.int64(2)).k == 2
 
 
 @pytest.mark.parametrize(
-    "metrics", [weft.metrics.nDCG(k=2), weft.metrics.nDCG, Spec("nDCG", (), 2)], ids=["object", "class", "spec"]
+    "metrics",
+    [weft.metrics.nDCG(k=2), weft.metrics.nDCG, Spec("nDCG", (), 2)],
+    ids=["object", "class", "spec"],
 )
 def test_one_metric_needs_no_list(metrics):
     assert evaluate(metrics=metrics)["nDCG@2"] == evaluate()["nDCG@2"]
@@ -448,11 +859,26 @@ UPDATE_ERRORS = [
     ("preds a cube", up(SCORES[None]), InputError, [r"\[1, 2, 3\]", r"\[batch, items\]"]),
     ("preds sparse", up(SCORES.to_sparse()), InputError, ["preds", "sparse"]),
     ("preds complex", up(SCORES + 0j), InputError, ["preds", "complex"]),
-    ("target of another shape", up(target=torch.ones(2, 4)), InputError, [r"\[2, 4\]", "2 rows and 3 items", r"\[2, 3\]"]),
-    ("sparse target of another shape", up(target=sp.csr_matrix((3, 3))), InputError, [r"\[3, 3\]", r"\[2, 3\]"]),
+    (
+        "target of another shape",
+        up(target=torch.ones(2, 4)),
+        InputError,
+        [r"\[2, 4\]", "2 rows and 3 items", r"\[2, 3\]"],
+    ),
+    (
+        "sparse target of another shape",
+        up(target=sp.csr_matrix((3, 3))),
+        InputError,
+        [r"\[3, 3\]", r"\[2, 3\]"],
+    ),
     ("too few lists", up(target=((0,),)), InputError, ["target has", "2 rows", "list of lists"]),
     ("no target", up(target=None), InputError, ["target is a NoneType", "(lists?|items) of"]),
-    ("target by ids", up(target={0: [1]}), InputError, ["target names users and items by ids", "items of each row"]),
+    (
+        "target by ids",
+        up(target={0: [1]}),
+        InputError,
+        ["target names users and items by ids", "items of each row"],
+    ),
     ("target a frame", up(target=frame()), InputError, ["target names users and items by ids"]),
     ("target item out of range", up(target=((0,), (3,))), InputError, ["item 3", "0 to 2"]),
     ("target item negative", up(target=((0,), (-2,))), InputError, ["item -2", "0 to 2"]),
@@ -470,7 +896,12 @@ UPDATE_ERRORS = [
     ("target complex", up(target=torch.ones(2, 3) * 1j), InputError, ["target", "complex"]),
     ("target of text", up(target=np.array([["a"] * 3] * 2)), InputError, ["target", "<U1"]),
     ("target NaN", up(target=torch.full((2, 3), math.nan)), InputError, ["not finite"]),
-    ("target negative", up(target=-torch.ones(2, 3)), InputError, ["negative rating -1", "relevance_threshold="]),
+    (
+        "target negative",
+        up(target=-torch.ones(2, 3)),
+        InputError,
+        ["negative rating -1", "relevance_threshold="],
+    ),
     (
         "target -1 among columns",
         up(target=torch.tensor([[0, -1, -1], [1, -1, -1]])),
@@ -484,20 +915,70 @@ UPDATE_ERRORS = [
         [r"user_indices has shape \[3\]", "2 rows", "one per row"],
     ),
     ("user_indices a list too long", up(users=[0, 1, 2]), InputError, ["user_indices"]),
-    ("user_indices fractions", up(users=torch.tensor([0.5, 1.0]), **TRAINED), InputError, ["user_indices"]),
-    ("user_indices out of range", up(users=torch.tensor([0, 7]), **TRAINED), InputError, ["user_indices holds 7", "0 to 1"]),
-    ("user_indices negative", up(users=torch.tensor([-3, 1]), **TRAINED), InputError, ["user_indices holds -3", "0 to 1"]),
-    ("train without user_indices", up(**TRAINED), InputError, ["needs user_indices", "mask_seen=False"]),
+    (
+        "user_indices fractions",
+        up(users=torch.tensor([0.5, 1.0]), **TRAINED),
+        InputError,
+        ["user_indices"],
+    ),
+    (
+        "user_indices out of range",
+        up(users=torch.tensor([0, 7]), **TRAINED),
+        InputError,
+        ["user_indices holds 7", "0 to 1"],
+    ),
+    (
+        "user_indices negative",
+        up(users=torch.tensor([-3, 1]), **TRAINED),
+        InputError,
+        ["user_indices holds -3", "0 to 1"],
+    ),
+    (
+        "train without user_indices",
+        up(**TRAINED),
+        InputError,
+        ["needs user_indices", "mask_seen=False"],
+    ),
     ("train of unknown size", up(train={0: [1]}), SettingError, ["num_users= and num_items="]),
-    ("train of another size", up(train=torch.ones(3, 3), num_users=2, num_items=3), InputError, [r"\[3, 3\]", r"\[2, 3\]"]),
+    (
+        "train of another size",
+        up(train=torch.ones(3, 3), num_users=2, num_items=3),
+        InputError,
+        [r"\[3, 3\]", r"\[2, 3\]"],
+    ),
     ("num_items", up(num_items=4), InputError, ["3 items", "num_items=4"]),
-    ("num_users a word", up(train={0: [1]}, num_users="2", num_items=3), SettingError, ["num_users='2'"]),
+    (
+        "num_users a word",
+        up(train={0: [1]}, num_users="2", num_items=3),
+        SettingError,
+        ["num_users='2'"],
+    ),
     ("metric without target", alone(SCORES), InputError, [r"nDCG.update\(\) needs a target"]),
-    ("metric with a block", alone(SCORES, [[0], [1]], valid_users=1), InputError, ["'valid_users' beside a target"]),
+    (
+        "metric with a block",
+        alone(SCORES, [[0], [1]], valid_users=1),
+        InputError,
+        ["'valid_users' beside a target"],
+    ),
     ("metric with numpy", alone(SCORES.numpy(), [[0], [1]]), InputError, ["preds is a ndarray"]),
-    ("metric with a list of users too long", alone(SCORES, [[0], [1]], [0, 1, 2]), InputError, ["user_indices"]),
-    ("metric with a target too wide", alone(SCORES, torch.ones(2, 4)), InputError, [r"\[2, 4\]", r"\[2, 3\]"]),
-    ("merging what is no evaluator", lambda: weft.Evaluator("AUC").merge(5), SettingError, ["merge", "int"]),
+    (
+        "metric with a list of users too long",
+        alone(SCORES, [[0], [1]], [0, 1, 2]),
+        InputError,
+        ["user_indices"],
+    ),
+    (
+        "metric with a target too wide",
+        alone(SCORES, torch.ones(2, 4)),
+        InputError,
+        [r"\[2, 4\]", r"\[2, 3\]"],
+    ),
+    (
+        "merging what is no evaluator",
+        lambda: weft.Evaluator("AUC").merge(5),
+        SettingError,
+        ["merge", "int"],
+    ),
 ]
 
 
@@ -507,7 +988,13 @@ def test_updates(call, error, says):
 
 
 @pytest.mark.parametrize(
-    "target", [torch.empty(0, dtype=torch.int64), torch.empty((0, 2), dtype=torch.int64), [], torch.empty(0, 3)]
+    "target",
+    [
+        torch.empty(0, dtype=torch.int64),
+        torch.empty((0, 2), dtype=torch.int64),
+        [],
+        torch.empty(0, 3),
+    ],
 )
 def test_an_empty_batch_is_fine(target):
     assert update(SCORES[:0], target).counts["users"] == 0
@@ -517,11 +1004,17 @@ def test_an_error_leaves_the_sums_alone():
     evaluator = weft.Evaluator(["nDCG", "AUC"], top_k=2)
     evaluator.update(SCORES, [[0], [1]])
     before = evaluator.compute()
-    for preds, target in ((scores(math.nan), [[0], [1]]), (SCORES, [[0], [7]]), (SCORES, torch.full((2, 3), 2000.0))):
+    for preds, target in (
+        (scores(math.nan), [[0], [1]]),
+        (SCORES, [[0], [7]]),
+        (SCORES, torch.full((2, 3), 2000.0)),
+    ):
         with pytest.raises(InputError):
             evaluator.update(preds, target)
     after = evaluator.compute()
-    assert [after[name] for name in after] == [before[name] for name in before] and after.counts == before.counts
+    assert [after[name] for name in after] == [
+        before[name] for name in before
+    ] and after.counts == before.counts
 
 
 def test_all_errors_are_one_family():

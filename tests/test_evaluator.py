@@ -21,16 +21,31 @@ USERS, ITEMS = 23, 14
 GENERATOR = torch.Generator().manual_seed(11)
 SCORES = torch.randint(0, 9, (USERS, ITEMS), generator=GENERATOR).float()
 SCORES[torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.1] = -torch.inf
-TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.25)
+TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (
+    torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.25
+)
 TARGET[torch.arange(USERS), torch.arange(USERS) % ITEMS] = 3
 TARGET[4] = 0  # the only user without a relevant item
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
-METRICS = [*BUILT_IN, "AUC(scope=pooled)", "GAUC(weight=positives)", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)"]
+METRICS = [
+    *BUILT_IN,
+    "AUC(scope=pooled)",
+    "GAUC(weight=positives)",
+    "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)",
+]
 EVERYONE = torch.arange(USERS)
 
 
 def evaluator(**settings):
-    return weft.Evaluator(**{"metrics": METRICS, "top_k": [1, 3, 20], "train": TRAIN, **about(USERS, ITEMS), **settings})
+    return weft.Evaluator(
+        **{
+            "metrics": METRICS,
+            "top_k": [1, 3, 20],
+            "train": TRAIN,
+            **about(USERS, ITEMS),
+            **settings,
+        }
+    )
 
 
 PROTOTYPE = evaluator(per_user=True)  # building the metrics costs more than a batch
@@ -44,10 +59,16 @@ def fed(batches, scores=SCORES, target=TARGET, **settings):
 
 
 def same(result, expected, tolerance=1e-9):
-    assert list(result) == list(expected) and result.counts == expected.counts and result.notes == expected.notes
+    assert (
+        list(result) == list(expected)
+        and result.counts == expected.counts
+        and result.notes == expected.notes
+    )
     for value, wanted in zip(result.values, expected.values):
         got = (value.value, value.std_error)
-        assert got == pytest.approx((wanted.value, wanted.std_error), rel=tolerance, abs=tolerance, nan_ok=True), value.name
+        assert got == pytest.approx(
+            (wanted.value, wanted.std_error), rel=tolerance, abs=tolerance, nan_ok=True
+        ), value.name
         assert value.users == wanted.users
 
 
@@ -106,7 +127,10 @@ def test_forms_of_target(form):
     same(got.compute(), fed([EVERYONE], target=target, **settings).compute())
     alone = weft.metrics.nDCG(k=3)
     alone.update(SCORES, (RATED | UNRATED)[form](target))
-    assert float(alone.compute()) == fed([EVERYONE], target=target, **settings, mask_seen=False).compute()["nDCG@3"]
+    assert (
+        float(alone.compute())
+        == fed([EVERYONE], target=target, **settings, mask_seen=False).compute()["nDCG@3"]
+    )
 
 
 def test_one_item_per_row():
@@ -116,12 +140,19 @@ def test_one_item_per_row():
         got.update(SCORES, target)
         assert (
             got.compute()["MRR@5"]
-            == fed([EVERYONE], target=torch.nn.functional.one_hot(last, ITEMS), metrics="MRR@5", train=None).compute()["MRR@5"]
+            == fed(
+                [EVERYONE],
+                target=torch.nn.functional.one_hot(last, ITEMS),
+                metrics="MRR@5",
+                train=None,
+            ).compute()["MRR@5"]
         )
 
 
 @pytest.mark.parametrize(
-    "preds", [SCORES.double(), SCORES.half(), SCORES.bfloat16(), SCORES.clone().requires_grad_()], ids=lambda t: str(t.dtype)
+    "preds",
+    [SCORES.double(), SCORES.half(), SCORES.bfloat16(), SCORES.clone().requires_grad_()],
+    ids=lambda t: str(t.dtype),
 )
 def test_forms_of_preds(preds, whole):
     same(fed([EVERYONE], scores=preds).compute(), whole)
@@ -150,13 +181,21 @@ def test_any_split_under_every_tie_rule(ties):
 
 
 def test_evaluate_is_the_same_line(whole):
-    settings = {"metrics": METRICS, "top_k": [1, 3, 20], "per_user": True, "batch_size": 6, **about(USERS, ITEMS)}
+    settings = {
+        "metrics": METRICS,
+        "top_k": [1, 3, 20],
+        "per_user": True,
+        "batch_size": 6,
+        **about(USERS, ITEMS),
+    }
     same_values = weft.evaluate(SCORES, TARGET, train=TRAIN, **settings)
-    assert [same_values[name] for name in whole] == pytest.approx([whole[name] for name in whole], rel=1e-9, nan_ok=True)
+    assert [same_values[name] for name in whole] == pytest.approx(
+        [whole[name] for name in whole], rel=1e-9, nan_ok=True
+    )
     assert same_values.per_user.select(whole.per_user.columns).equals(whole.per_user)
 
 
-# ---------------------------------------------------------------------------------------------------- reset and merge
+# --------------------------------------------------------------------------------------------------
 
 
 def test_reset_forgets_everything():
@@ -166,9 +205,15 @@ def test_reset_forgets_everything():
         used.reset()
         nothing = used.compute()
         counted = {"ItemCoverage", "UserCoverage", "UserCoverageAtN"}
-        assert all(value.value == 0 if value.metric in counted else math.isnan(value.value) for value in nothing.values if value.k)
+        assert all(
+            value.value == 0 if value.metric in counted else math.isnan(value.value)
+            for value in nothing.values
+            if value.k
+        )
         assert {
-            name: count for name, count in nothing.counts.items() if not name.startswith(("items", "train_interactions")) and count
+            name: count
+            for name, count in nothing.counts.items()
+            if not name.startswith(("items", "train_interactions")) and count
         } == {}
         used.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
         fresh = fed([EVERYONE[9:]], **settings) if settings else fed([EVERYONE[9:]])
@@ -213,19 +258,29 @@ def test_merged_shards_equal_the_whole(shards, whole):
         ({"per_user": True}, {}, "per_user"),
         (
             {},
-            {"num_items": ITEMS + 1, "train": None, "mask_seen": False, "item_clusters": None, "item_features": None},
+            {
+                "num_items": ITEMS + 1,
+                "train": None,
+                "mask_seen": False,
+                "item_clusters": None,
+                "item_features": None,
+            },
             "mask_seen|num_items",
         ),
     ],
 )
 def test_only_like_is_merged_with_like(mine, theirs, differs):
-    one, other = (evaluator(**{"metrics": ["nDCG"], "top_k": [5], **settings}) for settings in (mine, theirs))
+    one, other = (
+        evaluator(**{"metrics": ["nDCG"], "top_k": [5], **settings}) for settings in (mine, theirs)
+    )
     for first, second in ((one, other), (other, one)):
-        with pytest.raises(SettingError, match=f"cannot merge evaluators that differ in ({differs})"):
+        with pytest.raises(
+            SettingError, match=f"cannot merge evaluators that differ in ({differs})"
+        ):
             first.merge(second)
 
 
-# ------------------------------------------------------------------------------------------------------------- masking
+# --------------------------------------------------------------------------------------------------
 
 
 def test_users_are_masked_by_their_number():
@@ -234,19 +289,32 @@ def test_users_are_masked_by_their_number():
     got.update(SCORES[rows], TARGET[rows], rows)
     by_hand = evaluator(metrics=["Recall", "AUC"], train=None)
     by_hand.update(SCORES[rows].masked_fill(TRAIN[rows] > 0, -torch.inf), TARGET[rows], rows)
-    assert [got.compute()[name] for name in got.compute()] == [by_hand.compute()[name] for name in by_hand.compute()]
+    assert [got.compute()[name] for name in got.compute()] == [
+        by_hand.compute()[name] for name in by_hand.compute()
+    ]
     unmasked = evaluator(metrics=["Recall", "AUC"], mask_seen=False)
     unmasked.update(SCORES[rows], TARGET[rows], rows)
     assert unmasked.compute()["AUC"] != got.compute()["AUC"]
-    assert got.compute().settings["mask_seen"] is True and unmasked.compute().settings["mask_seen"] is False
-    assert got.compute().counts["relevant_seen"] == int(((TARGET > 0) & (TRAIN > 0))[rows].sum()) > 0
+    assert (
+        got.compute().settings["mask_seen"] is True
+        and unmasked.compute().settings["mask_seen"] is False
+    )
+    assert (
+        got.compute().counts["relevant_seen"] == int(((TARGET > 0) & (TRAIN > 0))[rows].sum()) > 0
+    )
 
 
 def test_train_in_other_forms():
     pairs = TRAIN.nonzero().tolist()
-    forms = [sp.csr_matrix(TRAIN.numpy()), TRAIN.bool().numpy(), {u: [i for v, i in pairs if v == u] for u in range(USERS)}]
+    forms = [
+        sp.csr_matrix(TRAIN.numpy()),
+        TRAIN.bool().numpy(),
+        {u: [i for v, i in pairs if v == u] for u in range(USERS)},
+    ]
     for train in forms:
-        got = fed([EVERYONE], metrics=["Recall"], train=train, num_users=USERS, num_items=ITEMS).compute()
+        got = fed(
+            [EVERYONE], metrics=["Recall"], train=train, num_users=USERS, num_items=ITEMS
+        ).compute()
         same(got, fed([EVERYONE], metrics=["Recall"], num_users=USERS, num_items=ITEMS).compute())
 
 
@@ -259,12 +327,16 @@ def test_a_repeated_user_in_a_batch_is_masked_in_every_row():
     assert got.compute()["Recall@3"] == once.compute()["Recall@3"]
 
 
-@pytest.mark.parametrize("form", [torch.tensor, np.array, list, tuple, lambda users: torch.tensor(users).int()])
+@pytest.mark.parametrize(
+    "form", [torch.tensor, np.array, list, tuple, lambda users: torch.tensor(users).int()]
+)
 def test_user_indices_are_read_or_refused(form):
     got = evaluator(metrics=["Recall"], per_user=True)
     with contextlib.suppress(weft.WeftError):
         got.update(SCORES[[3, 5]], TARGET[[3, 5]], form([3, 5]))
-        same(got.compute(), fed([torch.tensor([3, 5])], metrics=["Recall"], per_user=True).compute())
+        same(
+            got.compute(), fed([torch.tensor([3, 5])], metrics=["Recall"], per_user=True).compute()
+        )
         assert got.compute().per_user["user"].to_list() == [3, 5]
 
 
@@ -277,7 +349,7 @@ def test_updates_in_inference_mode(whole):
     made.reset()
 
 
-# ------------------------------------------------------------------------------------------------------------ per user
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_table_per_user(whole):
@@ -291,10 +363,14 @@ def test_the_table_per_user(whole):
             assert entry.users is None and values.sum() == entry.value
             continue
         assert len(values) == entry.users
-        assert (4 in table.filter(table[name].is_not_nan())["user"]) == (entry.metric in ("ACLT", "APLT", "ARP", "NumRetrieved"))
+        assert (4 in table.filter(table[name].is_not_nan())["user"]) == (
+            entry.metric in ("ACLT", "APLT", "ARP", "NumRetrieved")
+        )
         if "weight" not in name:
             assert values.mean() == pytest.approx(entry.value, abs=1e-12)
-            assert values.std() / math.sqrt(len(values)) == pytest.approx(entry.std_error, abs=1e-12)
+            assert values.std() / math.sqrt(len(values)) == pytest.approx(
+                entry.std_error, abs=1e-12
+            )
 
 
 def test_users_without_relevant_items_count_zero_on_request():
@@ -326,7 +402,10 @@ def test_rows_without_numbers_are_counted_on():
     scores, target = torch.zeros(40, 12), torch.nn.functional.one_hot(torch.arange(40) % 12, 12)
     values = []
     for size in (1, 7, 40):
-        made, alone = weft.Evaluator(["MRR@3"], ties="random", seed=3), weft.metrics.MRR(k=3, ties="random", seed=3)
+        made, alone = (
+            weft.Evaluator(["MRR@3"], ties="random", seed=3),
+            weft.metrics.MRR(k=3, ties="random", seed=3),
+        )
         for rows in torch.arange(40).split(size):
             made.update(scores[rows], target[rows])
             alone.update(scores[rows], target[rows])

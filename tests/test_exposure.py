@@ -1,4 +1,6 @@
-"""How recommendations are spread over items, and what is known of each user: counted once, whichever way the users come."""
+"""How recommendations are spread over items, and what is known of each user: counted once,
+whichever way the users come.
+"""
 
 import itertools
 import json
@@ -25,7 +27,7 @@ CUTOFFS = [1, 3, 20]
 EVERY_PERCENT = [Fraction(percent, 100) for percent in range(101)]
 
 
-# ---------------------------------------------------------------------------------------- oracles, written from the words
+# ---------------------------------------------------------------------------------------- oracles,
 
 
 def top(scores, train, k):
@@ -42,7 +44,10 @@ def times_listed(lists, num_items):
 def corners(counts):
     """The exact Lorenz curve, as far as it bends."""
     counts, total = sorted(counts), sum(counts)
-    return [(Fraction(number, len(counts)), Fraction(sum(counts[:number]), total)) for number in range(len(counts) + 1)]
+    return [
+        (Fraction(number, len(counts)), Fraction(sum(counts[:number]), total))
+        for number in range(len(counts) + 1)
+    ]
 
 
 def height(curve, x):
@@ -62,9 +67,14 @@ def reached(curve, y):
 
 
 def points(counts):
-    """The rows of `exposure`, exactly: at each percent of the items, and where each percent of the recommendations is reached."""
+    """The rows of `exposure`, exactly: at each percent of the items, and where each percent of the
+    recommendations is reached.
+    """
     curve = corners(counts)
-    return sorted({(x, height(curve, x)) for x in EVERY_PERCENT} | {(reached(curve, y), y) for y in EVERY_PERCENT})
+    return sorted(
+        {(x, height(curve, x)) for x in EVERY_PERCENT}
+        | {(reached(curve, y), y) for y in EVERY_PERCENT}
+    )
 
 
 def bins(counts, interactions):
@@ -72,28 +82,59 @@ def bins(counts, interactions):
     low, high, rows = 0, 0, []
     while low <= max(interactions):
         members = [item for item, number in enumerate(interactions) if low <= number <= high]
-        rows.append((low, high, len(members), sum(interactions[item] for item in members), sum(counts[item] for item in members)))
+        rows.append(
+            (
+                low,
+                high,
+                len(members),
+                sum(interactions[item] for item in members),
+                sum(counts[item] for item in members),
+            )
+        )
         low, high = high + 1, 2 * (high + 1) - 1 if high else 1
     return rows
 
 
 def check(result, counts_at, interactions=None):
     """Both frames against the oracles; `counts_at`: how often each item is recommended, by cut-off."""
-    assert result.exposure.schema == {"k": pl.Int64, "items": pl.Float64, "recommendations": pl.Float64}
-    assert result.exposure["k"].unique(maintain_order=True).to_list() == [k for k, counts in counts_at.items() if any(counts)]
+    assert result.exposure.schema == {
+        "k": pl.Int64,
+        "items": pl.Float64,
+        "recommendations": pl.Float64,
+    }
+    assert result.exposure["k"].unique(maintain_order=True).to_list() == [
+        k for k, counts in counts_at.items() if any(counts)
+    ]
     for k, counts in counts_at.items():
         rows = result.exposure.filter(pl.col("k") == k).drop("k").rows()
         if not any(counts):
             continue
         expected = points(counts)
         assert rows[0] == (0, 0) and rows[-1] == (1, 1) and len(rows) <= 202
-        assert all(x0 <= x1 and y0 <= y1 and (x0, y0) != (x1, y1) for (x0, y0), (x1, y1) in itertools.pairwise(rows))
-        assert distinct(rows) == [pytest.approx((float(x), float(y)), abs=1e-12) for x, y in distinct(expected)]
+        assert all(
+            x0 <= x1 and y0 <= y1 and (x0, y0) != (x1, y1)
+            for (x0, y0), (x1, y1) in itertools.pairwise(rows)
+        )
+        assert distinct(rows) == [
+            pytest.approx((float(x), float(y)), abs=1e-12) for x, y in distinct(expected)
+        ]
     if interactions is None:
         assert result.popularity is None
         return
-    wanted = [(k, *row) for k, counts in counts_at.items() if any(counts) for row in bins(counts, interactions)]
-    assert result.popularity.columns == ["k", "low", "high", "items", "interactions", "recommendations"]
+    wanted = [
+        (k, *row)
+        for k, counts in counts_at.items()
+        if any(counts)
+        for row in bins(counts, interactions)
+    ]
+    assert result.popularity.columns == [
+        "k",
+        "low",
+        "high",
+        "items",
+        "interactions",
+        "recommendations",
+    ]
     assert set(result.popularity.dtypes) == {pl.Int64} and result.popularity.rows() == wanted
 
 
@@ -101,7 +142,11 @@ def distinct(rows):
     """Without those that rounding alone tells apart."""
     kept = rows[:1]
     for row in rows[1:]:
-        kept += [row] if max(abs(float(one - other)) for one, other in zip(row, kept[-1])) > 1e-11 else []
+        kept += (
+            [row]
+            if max(abs(float(one - other)) for one, other in zip(row, kept[-1])) > 1e-11
+            else []
+        )
     return kept
 
 
@@ -111,7 +156,7 @@ def gini_of(frame, k):
     return 1 - sum((x1 - x0) * (y0 + y1) for (x0, y0), (x1, y1) in itertools.pairwise(rows))
 
 
-# ----------------------------------------------------------------------------------------------------------- what is told
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +168,9 @@ POPULARITY = TRAIN.sum(0).tolist()
 
 
 @pytest.mark.parametrize("batch", [1, 5, USERS])
-@pytest.mark.parametrize("metrics", [["nDCG"], ["nDCG", "Gini"], ["nDCG@20", "ItemCoverage@1", "MRR@3"]])
+@pytest.mark.parametrize(
+    "metrics", [["nDCG"], ["nDCG", "Gini"], ["nDCG@20", "ItemCoverage@1", "MRR@3"]]
+)
 def test_both_frames_equal_the_oracles(expected, metrics, batch):
     made = evaluator(metrics=metrics, top_k=CUTOFFS if "nDCG" in metrics else None, exposure=True)
     for rows in EVERYONE.split(batch):
@@ -132,7 +179,9 @@ def test_both_frames_equal_the_oracles(expected, metrics, batch):
 
 
 def test_a_metric_that_counts_anyway_fills_them_at_its_cutoffs(expected):
-    made = evaluator(metrics=["nDCG", "Gini@3", "ShannonEntropy@1", "Gini(users=evaluated)@20"], top_k=[5])
+    made = evaluator(
+        metrics=["nDCG", "Gini@3", "ShannonEntropy@1", "Gini(users=evaluated)@20"], top_k=[5]
+    )
     made.update(SCORES, TARGET, EVERYONE)
     check(made.compute(), {k: expected[k] for k in (1, 3)}, POPULARITY)
     for metrics in (["nDCG@3"], ["Gini(users=evaluated)@3"], ["GAUC"]):
@@ -143,10 +192,17 @@ def test_a_metric_that_counts_anyway_fills_them_at_its_cutoffs(expected):
 
 def test_nothing_is_counted_twice():
     counting = ["nDCG", "ItemCoverage", "Gini"]
-    assert evaluator(metrics=counting, exposure=True).sums.numel() == evaluator(metrics=counting).sums.numel()
-    assert evaluator(metrics=["nDCG"], exposure=True).sums.numel() == evaluator(metrics=["nDCG"]).sums.numel() + 3 * ITEMS
     assert (
-        evaluator(metrics=["GAUC"], top_k=None, exposure=True).sums.numel() == evaluator(metrics=["GAUC"], top_k=None).sums.numel()
+        evaluator(metrics=counting, exposure=True).sums.numel()
+        == evaluator(metrics=counting).sums.numel()
+    )
+    assert (
+        evaluator(metrics=["nDCG"], exposure=True).sums.numel()
+        == evaluator(metrics=["nDCG"]).sums.numel() + 3 * ITEMS
+    )
+    assert (
+        evaluator(metrics=["GAUC"], top_k=None, exposure=True).sums.numel()
+        == evaluator(metrics=["GAUC"], top_k=None).sums.numel()
     )
 
 
@@ -154,7 +210,10 @@ def test_without_train_there_is_no_popularity():
     made = weft.Evaluator(metrics=["nDCG"], top_k=[2], num_items=ITEMS, exposure=True)
     made.update(SCORES, TARGET)
     check(made.compute(), {2: times_listed(list(top(SCORES, torch.zeros_like(TRAIN), 2)), ITEMS)})
-    with pytest.raises(MissingInput, match="exposure=True counts the recommendations of each item and needs num_items="):
+    with pytest.raises(
+        MissingInput,
+        match="exposure=True counts the recommendations of each item and needs num_items=",
+    ):
         weft.Evaluator(metrics=["nDCG"], top_k=[2], exposure=True)
     with pytest.raises(SettingError, match="exposure='yes'; it must be True or False"):
         weft.Evaluator(metrics=["nDCG"], top_k=[2], num_items=3, exposure="yes")
@@ -181,10 +240,21 @@ def test_short_lists_count_as_far_as_they_go(form, batch_size):
     lists = {"ann": ["tea", "rye", "oat"], "bob": ["tea"], "dan": ["fig"]}
     source = lists
     if form == "frame":
-        rows = [(user, item, -place) for user, items in lists.items() for place, item in enumerate(items)]
+        rows = [
+            (user, item, -place)
+            for user, items in lists.items()
+            for place, item in enumerate(items)
+        ]
         source = pl.DataFrame(rows, schema=["user", "item", "score"], orient="row")
     truth = {"ann": ["rye"], "bob": ["oat"], "cat": ["tea"]}
-    train = [("bob", "rye"), ("cat", "rye"), ("ann", "rye"), ("eve", "oat"), ("eve", "oat"), ("eve", "nut")]
+    train = [
+        ("bob", "rye"),
+        ("cat", "rye"),
+        ("ann", "rye"),
+        ("eve", "oat"),
+        ("eve", "oat"),
+        ("eve", "nut"),
+    ]
     result = weft.evaluate(
         source,
         truth,
@@ -194,7 +264,8 @@ def test_short_lists_count_as_far_as_they_go(form, batch_size):
         exposure=True,
         batch_size=batch_size,
     )
-    # tea, rye, oat, fig, nut; repeated train rows count once, those of users who are not evaluated, too.
+    # tea, rye, oat, fig, nut; repeated train rows count once, those of users who are not evaluated,
+    # too.
     check(result, {1: [2, 0, 0, 1, 0], 2: [2, 1, 0, 1, 0], 5: [2, 1, 1, 1, 0]}, [0, 3, 1, 0, 1])
     assert result.counts["train_interactions"] == 5
 
@@ -204,19 +275,29 @@ def test_short_lists_count_as_far_as_they_go(form, batch_size):
 def test_the_curve_is_the_true_one(counts, unlisted):
     x, y = lorenz(np.array(counts), len(counts) + unlisted)
     expected = [(float(x), float(y)) for x, y in distinct(points(counts + [0] * unlisted))]
-    assert distinct(list(zip(x.tolist(), y.tolist()))) == [pytest.approx(point, abs=1e-12) for point in expected]
+    assert distinct(list(zip(x.tolist(), y.tolist()))) == [
+        pytest.approx(point, abs=1e-12) for point in expected
+    ]
     assert len(x) <= 202 and (np.diff(x) >= 0).all() and (np.diff(y) >= 0).all()
 
 
 @pytest.mark.parametrize("num_items", [2, 30, 3000])
 def test_the_area_under_the_curve_is_that_of_gini(num_items):
-    scores = torch.rand(200, num_items, generator=torch.Generator().manual_seed(5)) ** (1 + torch.arange(num_items) / num_items)
-    made = weft.Evaluator(metrics=["Gini", "Gini(denominator=N)"], top_k=[1, 20], num_items=num_items)
+    scores = torch.rand(200, num_items, generator=torch.Generator().manual_seed(5)) ** (
+        1 + torch.arange(num_items) / num_items
+    )
+    made = weft.Evaluator(
+        metrics=["Gini", "Gini(denominator=N)"], top_k=[1, 20], num_items=num_items
+    )
     made.update(scores, [[0]] * 200)
     result = made.compute()
     for k in (1, 20):
-        assert gini_of(result.exposure, k) == pytest.approx(result[f"Gini(denominator=N)@{k}"], abs=2e-4)
-        assert gini_of(result.exposure, k) * num_items / (num_items - 1) == pytest.approx(result[f"Gini@{k}"], abs=4e-4)
+        assert gini_of(result.exposure, k) == pytest.approx(
+            result[f"Gini(denominator=N)@{k}"], abs=2e-4
+        )
+        assert gini_of(result.exposure, k) * num_items / (num_items - 1) == pytest.approx(
+            result[f"Gini@{k}"], abs=4e-4
+        )
 
 
 def test_a_large_catalogue_is_looked_at_where_something_is():
@@ -224,17 +305,27 @@ def test_a_large_catalogue_is_looked_at_where_something_is():
     num_items = 200_000
     train = {0: [7, 199_999], 1: [7]}
     lists = {0: [3, 199_999], 1: [3], 2: [5, 6]}
-    result = weft.evaluate(lists, {0: [3]}, train=train, items=range(num_items), metrics=["nDCG"], top_k=[1, 2], exposure=True)
+    result = weft.evaluate(
+        lists,
+        {0: [3]},
+        train=train,
+        items=range(num_items),
+        metrics=["nDCG"],
+        top_k=[1, 2],
+        exposure=True,
+    )
     rows = result.popularity.filter(pl.col("k") == 2).drop("k").rows()
     assert rows == [(0, 0, num_items - 2, 0, 4), (1, 1, 1, 1, 1), (2, 3, 1, 2, 0)]
     at_one = result.exposure.filter(pl.col("k") == 1)
     unlisted = (num_items - 2) / num_items
-    assert at_one.filter(pl.col("recommendations") == 0)["items"].max() == pytest.approx(unlisted, abs=1e-15)
+    assert at_one.filter(pl.col("recommendations") == 0)["items"].max() == pytest.approx(
+        unlisted, abs=1e-15
+    )
     half = at_one.filter((pl.col("recommendations") - 1 / 3).abs() < 0.004)["items"].to_list()
     assert half and all(unlisted < place < unlisted + 1.1 / num_items for place in half)
 
 
-# ----------------------------------------------------------------------------------------------- whichever way users come
+# ----------------------------------------------------------------------------------------------- wh
 
 KEPT = {
     "metrics": ["nDCG", "Recall"],
@@ -260,7 +351,10 @@ def fed(batches, **settings):
 def test_parts_are_put_together(whole, expected, tmp_path):
     check(whole, expected, POPULARITY)
     first, second = fed([EVERYONE[:9]], **KEPT), fed([EVERYONE[9:]], **KEPT)
-    paths = [weft.save_state(one, tmp_path / f"{number}.state") for number, one in enumerate((first, second))]
+    paths = [
+        weft.save_state(one, tmp_path / f"{number}.state")
+        for number, one in enumerate((first, second))
+    ]
     alike(weft.merge_states(paths), whole)
     alike(weft.load_state(paths[0]).clone().compute(), first.compute())
     first.merge(second)
@@ -271,9 +365,16 @@ def test_parts_are_put_together(whole, expected, tmp_path):
 
 def test_no_other_number_moves():
     how = {"metrics": ["nDCG", "UserMADRanking", "GAUC", "ARP"], "top_k": CUTOFFS, "bootstrap": 20}
-    without, counted = (fed([EVERYONE[:9], EVERYONE[9:]], **how, exposure=exposure).compute() for exposure in (False, True))
+    without, counted = (
+        fed([EVERYONE[:9], EVERYONE[9:]], **how, exposure=exposure).compute()
+        for exposure in (False, True)
+    )
     assert without.exposure is None and counted.exposure is not None
-    assert (counted.notes, counted.counts, counted.settings) == (without.notes, without.counts, without.settings)
+    assert (counted.notes, counted.counts, counted.settings) == (
+        without.notes,
+        without.counts,
+        without.settings,
+    )
     assert repr(counted.values) == repr(without.values)  # as text, NaN equals NaN
 
 
@@ -282,14 +383,22 @@ def test_users_who_come_again_count_once(whole):
     for name in ("exposure", "popularity"):
         assert getattr(twice, name).equals(getattr(whole, name))
     assert twice.user_labels.sort("user").equals(whole.user_labels)
-    assert not fed([EVERYONE[:9], EVERYONE[4:]], **KEPT).compute().popularity.equals(whole.popularity)
+    assert (
+        not fed([EVERYONE[:9], EVERYONE[4:]], **KEPT).compute().popularity.equals(whole.popularity)
+    )
 
 
 def evaluated(evaluate, **more):
     """By ids, in another order than that of the rows' names."""
-    users, items = [f"u{row:02}" for row in reversed(range(USERS))], [f"i{item}" for item in range(ITEMS)]
+    users, items = (
+        [f"u{row:02}" for row in reversed(range(USERS))],
+        [f"i{item}" for item in range(ITEMS)],
+    )
     matrix = {
-        users[row]: {items[item]: float(TARGET[row, item]) for item in TARGET[row].nonzero().flatten()} for row in range(USERS)
+        users[row]: {
+            items[item]: float(TARGET[row, item]) for item in TARGET[row].nonzero().flatten()
+        }
+        for row in range(USERS)
     }
     seen = [(users[row], items[item]) for row, item in TRAIN.nonzero().tolist()]
     return evaluate(
@@ -331,24 +440,43 @@ def test_a_checkpoint_is_gone_on_from(monkeypatch, tmp_path, expected):
             raise RuntimeError("out of power")
         return SCORES[torch.as_tensor(users)]
 
-    how = {"train": TRAIN, "users": range(USERS), "items": range(ITEMS), "batch_size": 5, "checkpoint": tmp_path / "run.state"}
+    how = {
+        "train": TRAIN,
+        "users": range(USERS),
+        "items": range(ITEMS),
+        "batch_size": 5,
+        "checkpoint": tmp_path / "run.state",
+    }
     truth = {row: TARGET[row].nonzero().flatten().tolist() for row in range(USERS)}
     with pytest.raises(RuntimeError, match="out of power"):
         weft.evaluate(model, truth, metrics=["nDCG"], top_k=CUTOFFS, exposure=True, **how)
-    check(weft.evaluate(model, truth, metrics=["nDCG"], top_k=CUTOFFS, exposure=True, **how), expected, POPULARITY)
+    check(
+        weft.evaluate(model, truth, metrics=["nDCG"], top_k=CUTOFFS, exposure=True, **how),
+        expected,
+        POPULARITY,
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ labels of users
+# --------------------------------------------------------------------------------------------------
 
 
 def test_labels_stand_beside_the_values_per_user():
     groups = about(USERS, ITEMS)["user_groups"]
     slices = {
-        name: [("x", "y", None)[row % 3] for row in range(USERS)] for name in ("user", "activity", "user_groups", "slices[user]")
+        name: [("x", "y", None)[row % 3] for row in range(USERS)]
+        for name in ("user", "activity", "user_groups", "slices[user]")
     }
     result = fed([EVERYONE[12:], EVERYONE[:12]], **{**KEPT, "slices": slices}).compute()
-    assert result.user_labels["user"].equals(result.per_user["user"]) and result.user_labels["user"][0] == 12
-    assert result.user_labels.columns == ["user", "activity", "user_groups", *map(slice_column, slices)]
+    assert (
+        result.user_labels["user"].equals(result.per_user["user"])
+        and result.user_labels["user"][0] == 12
+    )
+    assert result.user_labels.columns == [
+        "user",
+        "activity",
+        "user_groups",
+        *map(slice_column, slices),
+    ]
     for row in result.user_labels.iter_rows(named=True):
         user = row["user"]
         assert (row["activity"], row["user_groups"]) == (int(TRAIN[user].sum()), groups[user])
@@ -362,9 +490,16 @@ def test_labels_have_the_ids_of_the_caller():
     for row in result.user_labels.iter_rows(named=True):
         number = USERS - 1 - int(row["user"][1:])
         activity = int(TRAIN[number].sum())
-        assert row["activity"] == activity and row["user_groups"] == about(USERS, ITEMS)["user_groups"][number]
+        assert (
+            row["activity"] == activity
+            and row["user_groups"] == about(USERS, ITEMS)["user_groups"][number]
+        )
         label = row[slice_column("activity")]
-        assert (activity <= int(label.split()[-1])) if label.startswith("up to") else activity >= int(label.split()[0])
+        assert (
+            (activity <= int(label.split()[-1]))
+            if label.startswith("up to")
+            else activity >= int(label.split()[0])
+        )
     assert evaluated(weft.evaluate, per_user=False).user_labels is None
 
 
@@ -373,26 +508,40 @@ def test_labels_are_only_what_is_known():
     plain.update(SCORES, TARGET, EVERYONE)
     assert plain.compute().user_labels is None
     # Rows that nobody named are nobody's.
-    unnamed = weft.Evaluator(metrics=["nDCG"], top_k=[2], train=TRAIN, mask_seen=False, per_user=True)
+    unnamed = weft.Evaluator(
+        metrics=["nDCG"], top_k=[2], train=TRAIN, mask_seen=False, per_user=True
+    )
     unnamed.update(SCORES, TARGET)
     assert unnamed.compute().per_user is not None and unnamed.compute().user_labels is None
     # Where nothing is masked, users may be no rows of train.
-    made = weft.Evaluator(metrics=["nDCG"], top_k=[2], train=TRAIN[:20], mask_seen=False, per_user=True)
+    made = weft.Evaluator(
+        metrics=["nDCG"], top_k=[2], train=TRAIN[:20], mask_seen=False, per_user=True
+    )
     made.update(SCORES, TARGET, EVERYONE)
     found = dict(made.compute().user_labels.rows())
-    assert found == {user: int(TRAIN[user].sum()) if user < 20 else None for user in made.compute().per_user["user"]}
+    assert found == {
+        user: int(TRAIN[user].sum()) if user < 20 else None
+        for user in made.compute().per_user["user"]
+    }
 
 
-# ---------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 
 def test_everything_is_saved_and_read_again(whole, tmp_path):
     path = whole.save(tmp_path / "a.json")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.json", "a.per_user.parquet", "a.user_labels.parquet"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "a.json",
+        "a.per_user.parquet",
+        "a.user_labels.parquet",
+    ]
     again = weft.load_result(path)
     for name in ("exposure", "popularity", "user_labels", "per_user", "slices"):
         assert getattr(again, name).equals(getattr(whole, name)), name
-    assert again.exposure.schema == whole.exposure.schema and again.popularity.schema == whole.popularity.schema
+    assert (
+        again.exposure.schema == whole.exposure.schema
+        and again.popularity.schema == whole.popularity.schema
+    )
     assert again.to_dict() == whole.to_dict()
     json.dumps(whole.to_dict(), allow_nan=False)
     whole.save(tmp_path / "plain")
@@ -405,13 +554,20 @@ def test_older_files_and_missing_tables(whole, tmp_path):
     (tmp_path / "a.user_labels.parquet").unlink()
     lacking = weft.load_result(path)
     assert lacking.user_labels is None and lacking.per_user is not None
-    assert "the labels of the users were saved as a.user_labels.parquet, which is not beside a.json" in lacking.notes
+    assert (
+        "the labels of the users were saved as a.user_labels.parquet, which is not beside a.json"
+        in lacking.notes
+    )
     document = json.loads(path.read_text())
     for key in ("exposure", "popularity", "user_labels"):
         del document[key]
     path.write_text(json.dumps(document))
     older = weft.load_result(path)
-    assert (older.exposure, older.popularity, older.user_labels) == (None, None, None) and older.notes == whole.notes
+    assert (older.exposure, older.popularity, older.user_labels) == (
+        None,
+        None,
+        None,
+    ) and older.notes == whole.notes
 
 
 @pytest.mark.parametrize(
@@ -419,8 +575,16 @@ def test_older_files_and_missing_tables(whole, tmp_path):
     [
         ("exposure", [{"k": 1}], "KeyError: 'items'"),
         ("exposure", 3, "TypeError"),
-        ("popularity", [{"k": 1, "low": "x", "high": 1, "items": 1, "interactions": 1, "recommendations": 1}], "popularity: "),
-        ("user_labels", "../b.parquet", "user_labels is '../b.parquet', not the name of a file in the same folder"),
+        (
+            "popularity",
+            [{"k": 1, "low": "x", "high": 1, "items": 1, "interactions": 1, "recommendations": 1}],
+            "popularity: ",
+        ),
+        (
+            "user_labels",
+            "../b.parquet",
+            "user_labels is '../b.parquet', not the name of a file in the same folder",
+        ),
     ],
 )
 def test_changed_files_are_refused(whole, tmp_path, key, value, message):

@@ -1,4 +1,6 @@
-"""The extension interface: both styles of the guide, the seven blocks, registration, and life inside TorchMetrics."""
+"""The extension interface: both styles of the guide, the seven blocks, registration, and life
+inside TorchMetrics.
+"""
 
 import contextlib
 import copy
@@ -31,7 +33,9 @@ SCORES = torch.rand(USERS, ITEMS, generator=GENERATOR)
 SCORES[:, 3] = SCORES[:, 5]  # ties
 SCORES[torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.15] = -torch.inf
 SCORES[1] = -torch.inf  # nothing is offered
-TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.3)
+TARGET = torch.randint(1, 6, (USERS, ITEMS), generator=GENERATOR) * (
+    torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.3
+)
 TARGET[2] = 0  # nothing is relevant
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
 
@@ -39,14 +43,20 @@ TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
 class ByScores(weft.UserAverageTopKMetric):
     """The guide's first style, word for word."""
 
-    def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
+    def compute_scores(
+        self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
+    ) -> Tensor:
         return top_k_rel.sum(dim=1).float() / self.k
 
 
 class ByBlocks(weft.TopKMetric):
     """The guide's second style: declared blocks, a slot per user, the number of users from the run."""
 
-    _REQUIRED_COMPONENTS: ClassVar[set[B]] = {B.BINARY_RELEVANCE, B.VALID_USERS, B.TOP_K_BINARY_RELEVANCE}
+    _REQUIRED_COMPONENTS: ClassVar[set[B]] = {
+        B.BINARY_RELEVANCE,
+        B.VALID_USERS,
+        B.TOP_K_BINARY_RELEVANCE,
+    }
 
     def __init__(self, k: int, num_users: int, **kwargs: Any):
         super().__init__(k, **kwargs)
@@ -75,8 +85,12 @@ class ByDefaults(ByBlocks):
     def update(self, preds: Tensor, **kwargs: Any):
         target: Tensor = kwargs.get("binary_relevance", torch.zeros_like(preds))
         users = kwargs.get("valid_users", self.valid_users(target))
-        top_k_rel: Tensor = kwargs.get(f"top_{self.k}_binary_relevance", self.top_k_relevance(preds, target, self.k))
-        self.hits.index_add_(0, kwargs["user_indices"], self.scale * top_k_rel.sum(dim=1) / self.k * users)
+        top_k_rel: Tensor = kwargs.get(
+            f"top_{self.k}_binary_relevance", self.top_k_relevance(preds, target, self.k)
+        )
+        self.hits.index_add_(
+            0, kwargs["user_indices"], self.scale * top_k_rel.sum(dim=1) / self.k * users
+        )
         self.users.index_add_(0, kwargs["user_indices"], users)
 
 
@@ -91,7 +105,9 @@ class Scaled(weft.UserAverageTopKMetric):
 
     _REQUIRED_COMPONENTS: ClassVar[set[B]] = set()
 
-    def __init__(self, k: int, *, factor: float = 1.0, of: Any = "hits", weights: Any = (1, 2), **kwargs: Any):
+    def __init__(
+        self, k: int, *, factor: float = 1.0, of: Any = "hits", weights: Any = (1, 2), **kwargs: Any
+    ):
         super().__init__(k, **kwargs)
         self.factor, self.of, self.weights = factor, of, weights
 
@@ -99,7 +115,12 @@ class Scaled(weft.UserAverageTopKMetric):
         return self.factor * top_k_rel.mean(dim=1)
 
 
-STYLES = {"compute_scores": ByScores, "blocks": ByBlocks, "kwargs.get": ByDefaults, "helpers": OnlyDense}
+STYLES = {
+    "compute_scores": ByScores,
+    "blocks": ByBlocks,
+    "kwargs.get": ByDefaults,
+    "helpers": OnlyDense,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +162,7 @@ def batches_of(monkeypatch):
     return made
 
 
-# ------------------------------------------------------------------------------------- the two styles equal Precision
+# ------------------------------------------------------------------------------------- the two styl
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
@@ -159,7 +180,9 @@ def test_forward_gives_the_batch_and_adds_to_the_whole(style):
     metric = make(style)
     rows = [slice(0, 8), slice(8, USERS)]
     for part in rows:
-        assert float(metric(SCORES[part], TARGET[part])) == close(value(Precision(K), SCORES[part], TARGET[part]), rel=1e-6)
+        assert float(metric(SCORES[part], TARGET[part])) == close(
+            value(Precision(K), SCORES[part], TARGET[part]), rel=1e-6
+        )
     assert float(metric.compute()) == expected()
 
 
@@ -171,12 +194,18 @@ def test_blocks_may_be_given_ready_made():
 
 
 @pytest.mark.parametrize("style", [ByScores, ByBlocks, ByDefaults])
-@pytest.mark.parametrize("form", ["object", "registered object", "registered class", "registered name"])
+@pytest.mark.parametrize(
+    "form", ["object", "registered object", "registered class", "registered name"]
+)
 def test_a_metric_in_an_evaluator(style, form):
     if form.startswith("registered"):
         weft.register(style)
-    metric = {"registered class": style, "registered name": style.__name__.upper()}.get(form) or make(style)
-    evaluator = weft.Evaluator([metric, "Precision", "AUC"], top_k=K, train=TRAIN, num_users=USERS, num_items=ITEMS)
+    metric = {"registered class": style, "registered name": style.__name__.upper()}.get(
+        form
+    ) or make(style)
+    evaluator = weft.Evaluator(
+        [metric, "Precision", "AUC"], top_k=K, train=TRAIN, num_users=USERS, num_items=ITEMS
+    )
     for rows in torch.arange(USERS).split(7):
         evaluator.update(SCORES[rows], TARGET[rows], rows)
     result = evaluator.compute()
@@ -184,14 +213,25 @@ def test_a_metric_in_an_evaluator(style, form):
     evaluator.reset()
     evaluator.update(SCORES[:5], TARGET[:5], torch.arange(5))
     again = evaluator.compute()
-    assert again[f"{style.__name__}@{K}"] == close(again[f"Precision@{K}"], rel=1e-6) != result[f"Precision@{K}"]
+    assert (
+        again[f"{style.__name__}@{K}"]
+        == close(again[f"Precision@{K}"], rel=1e-6)
+        != result[f"Precision@{K}"]
+    )
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 def test_a_metric_in_evaluate_also_where_users_have_no_scores(style):
     weft.register(style)
-    truth = {f"u{row}": {int(i): float(TARGET[row, i]) for i in TARGET[row].nonzero()} for row in range(USERS)}
-    settings = {"metrics": [style.__name__, "Precision"], "top_k": [2, K], "users": [f"u{n}" for n in range(USERS)]}
+    truth = {
+        f"u{row}": {int(i): float(TARGET[row, i]) for i in TARGET[row].nonzero()}
+        for row in range(USERS)
+    }
+    settings = {
+        "metrics": [style.__name__, "Precision"],
+        "top_k": [2, K],
+        "users": [f"u{n}" for n in range(USERS)],
+    }
     for more in ({}, {"gone": {0: 1.0}, "away": {1: 1.0}}):
         result = weft.evaluate(SCORES, truth | more, batch_size=6, **settings)
         assert result[f"{style.__name__}@2"] == close(result["Precision@2"], rel=1e-6)
@@ -200,39 +240,55 @@ def test_a_metric_in_evaluate_also_where_users_have_no_scores(style):
 
 def test_a_metric_of_ones_own_is_never_taken_for_a_built_in_one():
     own = type(
-        "Recall", (weft.UserAverageTopKMetric,), {"compute_scores": lambda self, preds, target, rel, **_: rel[:, 0] * 0 + 0.125}
+        "Recall",
+        (weft.UserAverageTopKMetric,),
+        {"compute_scores": lambda self, preds, target, rel, **_: rel[:, 0] * 0 + 0.125},
     )
-    with pytest.raises(SettingError, match="has the name of the registered metric Recall; rename it"):
+    with pytest.raises(
+        SettingError, match="has the name of the registered metric Recall; rename it"
+    ):
         weft.Evaluator([own(k=K)])
 
 
 def test_overriding_compute_scores_of_a_built_in_metric_counts_or_is_refused():
     with contextlib.suppress(SettingError):
-        constant = type("Constant", (Precision,), {"compute_scores": lambda self, preds, target, rel, **_: rel[:, 0] * 0 + 0.125})
+        constant = type(
+            "Constant",
+            (Precision,),
+            {"compute_scores": lambda self, preds, target, rel, **_: rel[:, 0] * 0 + 0.125},
+        )
         assert value(constant(K)) == 0.125
 
 
 def test_f1_combines_a_registered_metric():
     weft.register(ByScores)
-    result = weft.evaluate(SCORES, TARGET, metrics=["F1(metric_name_1=byscores)", "F1"], top_k=[2, K])
+    result = weft.evaluate(
+        SCORES, TARGET, metrics=["F1(metric_name_1=byscores)", "F1"], top_k=[2, K]
+    )
     for k in (2, K):
         assert result[f"F1(metric_name_1=ByScores)@{k}"] == close(result[f"F1@{k}"], rel=1e-6)
 
 
 def test_the_guides_constructor_with_args_is_accepted():
     class Guide(weft.TopKMetric):
-        def __init__(self, k: int, num_users: int, *args: Any, dist_sync_on_step: bool = False, **kwargs: Any):
+        def __init__(
+            self, k: int, num_users: int, *args: Any, dist_sync_on_step: bool = False, **kwargs: Any
+        ):
             super().__init__(k, dist_sync_on_step=dist_sync_on_step, **kwargs)
 
     assert str(Guide(3, 10).spec) == "Guide@3"
 
 
-# ------------------------------------------------------------------------------------------------- inside TorchMetrics
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("own", [ByScores, ByDefaults])
 def test_a_collection_never_takes_one_metric_for_another(own):
-    metrics = {f"{metric.__name__}{k}": metric(k) for metric in (own, Precision, HitRate, MRR) for k in (1, 3)}
+    metrics = {
+        f"{metric.__name__}{k}": metric(k)
+        for metric in (own, Precision, HitRate, MRR)
+        for k in (1, 3)
+    }
     collection = MetricCollection(metrics)  # compute_groups=True is the default
     scores = torch.arange(9.0, 0, -1).expand(4, 9)
     miss, hit = torch.zeros(4, 9), torch.zeros(4, 9)
@@ -257,12 +313,18 @@ def test_a_collection_never_takes_one_metric_for_another(own):
 
 def test_a_collection_keeps_settings_apart():
     collection = MetricCollection(
-        {"all": Precision(2), "liked": Precision(2, relevance_threshold=4), "zero": Precision(2, empty_users="zero")}
+        {
+            "all": Precision(2),
+            "liked": Precision(2, relevance_threshold=4),
+            "zero": Precision(2, empty_users="zero"),
+        }
     )
     scores = torch.tensor([[0.9, 0.8, 0.1, 0.0]])
     for target in ([[0, 0, 5, 0]], [[3, 5, 5, 0]], [[0, 0, 0, 0]]):
         collection.update(scores, torch.tensor(target))
-    assert {name: float(value) for name, value in collection.compute().items()} == close({"all": 0.5, "liked": 0.25, "zero": 1 / 3})
+    assert {name: float(value) for name, value in collection.compute().items()} == close(
+        {"all": 0.5, "liked": 0.25, "zero": 1 / 3}
+    )
 
 
 def test_a_collection_keeps_two_classes_of_one_name_apart():
@@ -280,10 +342,17 @@ def test_a_collection_keeps_two_classes_of_one_name_apart():
     scores = torch.tensor([[0.9, 0.8]])
     for target in ([[0, 1]], [[1, 0]]):
         collection.update(scores, torch.tensor(target))
-    assert {name: float(value) for name, value in collection.compute().items()} == {"one": 0.5, "two": 1.0}
+    assert {name: float(value) for name, value in collection.compute().items()} == {
+        "one": 0.5,
+        "two": 1.0,
+    }
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "clone",
+    [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))],
+    ids=["deepcopy", "pickle"],
+)
 @pytest.mark.parametrize("style", [ByScores, ByDefaults])
 def test_metrics_and_evaluators_can_be_copied(style, clone):
     weft.register(style)
@@ -295,7 +364,11 @@ def test_metrics_and_evaluators_can_be_copied(style, clone):
     metric.reset()
     assert float(other.compute()) == expected()
     evaluator = weft.Evaluator(
-        [style.__name__, "nDCG", "AUC(scope=pooled)"], top_k=K, num_users=USERS, num_items=ITEMS, per_user=True
+        [style.__name__, "nDCG", "AUC(scope=pooled)"],
+        top_k=K,
+        num_users=USERS,
+        num_items=ITEMS,
+        per_user=True,
     )
     whole = copy.deepcopy(evaluator)
     evaluator.update(SCORES[:9], TARGET[:9], torch.arange(9))
@@ -307,7 +380,7 @@ def test_metrics_and_evaluators_can_be_copied(style, clone):
     assert got.per_user.equals(wanted.per_user) and evaluator.compute().counts["users"] == 9
 
 
-# ----------------------------------------------------------------------------------------------- the other interfaces
+# ----------------------------------------------------------------------------------------------- th
 
 
 class Offered(weft.BaseMetric):
@@ -333,10 +406,17 @@ def test_a_metric_without_cut_off_gets_the_run_inputs_and_every_block():
     evaluator.update(SCORES, TARGET, torch.arange(USERS))
     (metric,) = evaluator.own_metrics
     assert metric.sizes == (USERS, ITEMS)
-    assert metric.handed[0].keys() == {"binary_relevance", "discounted_relevance", "valid_users", "user_indices"}
+    assert metric.handed[0].keys() == {
+        "binary_relevance",
+        "discounted_relevance",
+        "valid_users",
+        "user_indices",
+    }
     shown = SCORES.masked_fill(TRAIN > 0, -torch.inf)
     assert evaluator.compute()["offered"] == close(float((shown > -torch.inf).float().mean()))
-    assert weft.evaluate(SCORES, TARGET, metrics="Offered")["Offered"] > evaluator.compute()["Offered"]
+    assert (
+        weft.evaluate(SCORES, TARGET, metrics="Offered")["Offered"] > evaluator.compute()["Offered"]
+    )
     with pytest.raises(SettingError, match=r"without '@5'"):
         weft.Evaluator("Offered@5")
 
@@ -359,10 +439,14 @@ class Absolute(weft.RatingMetric):
 
 def test_a_rating_metric_sees_every_rated_cell_before_masking():
     weft.register(Absolute)
-    result = weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=["Absolute"], relevance_threshold=4, batch_size=7)
+    result = weft.evaluate(
+        SCORES, TARGET, train=TRAIN, metrics=["Absolute"], relevance_threshold=4, batch_size=7
+    )
     cells = (TARGET > 0) & SCORES.isfinite()
     assert result["Absolute"] == close(float((SCORES.double() - TARGET)[cells].abs().mean()))
-    assert result.counts["ratings_without_score"] == int(((TARGET > 0) & ~SCORES.isfinite()).sum()) > 0
+    assert (
+        result.counts["ratings_without_score"] == int(((TARGET > 0) & ~SCORES.isfinite()).sum()) > 0
+    )
     assert value(Absolute(), batch=3) == close(result["Absolute"])
     assert result.entry("Absolute").higher_is_better is False
 
@@ -387,7 +471,7 @@ def test_users_are_handed_over_by_number():
     assert seen == [[9, 4], [8, 3]]
 
 
-# --------------------------------------------------------------------------------------------------------- the blocks
+# --------------------------------------------------------------------------------------------------
 
 
 def blocks_of(required, k, scores=SCORES, target=TARGET):
@@ -408,11 +492,16 @@ def blocks_of(required, k, scores=SCORES, target=TARGET):
 
 
 def test_undeclared_blocks_are_all_offered_declared_ones_alone():
-    assert blocks_of(None, 3).keys() == {block.keyword(3) for block in B} | {"user_indices"} and len(B) == 7
+    assert (
+        blocks_of(None, 3).keys() == {block.keyword(3) for block in B} | {"user_indices"}
+        and len(B) == 7
+    )
     for block in B:
         assert blocks_of({block}, 3).keys() == {block.keyword(3), "user_indices"}
     assert blocks_of(set(), 3).keys() == {"user_indices"}
-    assert B.TOP_K_VALUES.keyword(10) == "top_10_values" and B.VALID_USERS.keyword(10) == "valid_users"
+    assert (
+        B.TOP_K_VALUES.keyword(10) == "top_10_values" and B.VALID_USERS.keyword(10) == "valid_users"
+    )
 
 
 @pytest.mark.parametrize("k", [1, K, ITEMS, 3 * ITEMS])
@@ -421,7 +510,10 @@ def test_the_meaning_of_the_seven_blocks(k):
     relevance, gains = (TARGET > 0).double(), torch.where(TARGET > 0, 2.0 ** TARGET.double() - 1, 0)
     assert torch.equal(given["binary_relevance"].double(), relevance)
     assert torch.equal(given["discounted_relevance"].double(), gains)
-    assert torch.equal(given["valid_users"].double(), relevance.amax(1)) and given["valid_users"].sum() == USERS - 1
+    assert (
+        torch.equal(given["valid_users"].double(), relevance.amax(1))
+        and given["valid_users"].sum() == USERS - 1
+    )
     names = ("indices", "values", "binary_relevance", "discounted_relevance")
     indices, values, rel, gain = (given[f"top_{k}_{name}"] for name in names)
     assert all(tuple(block.shape) == (USERS, k) for block in (indices, values, rel, gain))
@@ -439,8 +531,13 @@ def test_the_meaning_of_the_seven_blocks(k):
 def test_the_helpers_agree_with_the_blocks(k):
     given, metric = blocks_of(None, k), ByScores(k)
     relevance = given["binary_relevance"]
-    assert torch.equal(metric.top_k_relevance(SCORES, relevance, k), given[f"top_{k}_binary_relevance"])
-    assert torch.equal(metric.top_k_relevance(SCORES.T.contiguous().T, TARGET, k) > 0, given[f"top_{k}_binary_relevance"] > 0)
+    assert torch.equal(
+        metric.top_k_relevance(SCORES, relevance, k), given[f"top_{k}_binary_relevance"]
+    )
+    assert torch.equal(
+        metric.top_k_relevance(SCORES.T.contiguous().T, TARGET, k) > 0,
+        given[f"top_{k}_binary_relevance"] > 0,
+    )
     assert torch.equal(metric.valid_users(TARGET), given["valid_users"])
 
 
@@ -454,7 +551,14 @@ def test_blocks_respect_the_threshold_and_the_mask():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"binary_relevence"}, {"BINARY_RELEVANCE", B.VALID_USERS}, {"top_k_indices"}, B.VALID_USERS, "valid_users"]
+    "wrong",
+    [
+        {"binary_relevence"},
+        {"BINARY_RELEVANCE", B.VALID_USERS},
+        {"top_k_indices"},
+        B.VALID_USERS,
+        "valid_users",
+    ],
 )
 def test_a_misspelt_block_is_refused_where_it_is_written(wrong):
     with pytest.raises(SettingError, match=r"Misspelt declares.*MetricBlock.*VALID_USERS"):
@@ -465,7 +569,9 @@ def test_a_misspelt_block_is_refused_where_it_is_written(wrong):
 
 def test_a_block_with_a_cut_off_needs_one():
     with pytest.raises(SettingError, match="TOP_K_INDICES"):
-        type("NoCut", (Offered,), {"_REQUIRED_COMPONENTS": {B.TOP_K_INDICES}})().update(SCORES, TARGET)
+        type("NoCut", (Offered,), {"_REQUIRED_COMPONENTS": {B.TOP_K_INDICES}})().update(
+            SCORES, TARGET
+        )
 
 
 @pytest.mark.parametrize("ties", ["index", "expected", "optimistic"])
@@ -503,13 +609,24 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
     weft.evaluate(SCORES, TARGET, train=TRAIN, metrics=metrics, **settings)
     assert len(made) == 2
     for batch in made:
-        assert {B.BINARY_RELEVANCE, B.TOP_K_BINARY_RELEVANCE, "ranking", "wins"} <= set(batch.computed)
+        assert {B.BINARY_RELEVANCE, B.TOP_K_BINARY_RELEVANCE, "ranking", "wins"} <= set(
+            batch.computed
+        )
         assert set(batch.computed.values()) == {1}
-        assert len([key for key in batch.computed if isinstance(key, tuple) and key[0] == "hits"]) == 1
+        assert (
+            len([key for key in batch.computed if isinstance(key, tuple) and key[0] == "hits"]) == 1
+        )
     per_batch = {name: number / len(made) for name, number in calls.items()}
     ranks = 2 if ties == "expected" else 1  # ties with the last item of a list are counted too
-    # Two dense blocks: ByScores declares nothing and is offered everything. Gains: exponential, linear, binary.
-    assert per_batch == {"rank": 1, "find_in_lists": 1, "dense": 2, "gain_of": 3, "double_ranks": ranks}
+    # Two dense blocks: ByScores declares nothing and is offered everything. Gains: exponential,
+    # linear, binary.
+    assert per_batch == {
+        "rank": 1,
+        "find_in_lists": 1,
+        "dense": 2,
+        "gain_of": 3,
+        "double_ranks": ranks,
+    }
 
 
 @pytest.mark.parametrize(
@@ -525,7 +642,9 @@ def test_nothing_is_computed_that_nobody_asked_for(metrics, absent, monkeypatch)
     weft.register(Scaled)
     made = batches_of(monkeypatch)
     weft.evaluate(SCORES, TARGET, metrics=metrics)
-    assert made and not made[0].computed.keys() & (absent | {B.BINARY_RELEVANCE, B.DISCOUNTED_RELEVANCE})
+    assert made and not made[0].computed.keys() & (
+        absent | {B.BINARY_RELEVANCE, B.DISCOUNTED_RELEVANCE}
+    )
 
 
 def test_a_shared_block_cannot_be_spoilt_by_a_metric():
@@ -540,7 +659,7 @@ def test_a_shared_block_cannot_be_spoilt_by_a_metric():
     assert result[f"Precision@{K}"] == expected()
 
 
-# ------------------------------------------------------------------------------------------------- names and registry
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -564,7 +683,8 @@ def test_parameters_in_names(written, printed):
 
 
 @pytest.mark.parametrize(
-    ("given", "printed"), [({"weights": [3, 4]}, "weights=[3, 4]"), ({"factor": np.float64(2.0)}, "factor=2.0")]
+    ("given", "printed"),
+    [({"weights": [3, 4]}, "weights=[3, 4]"), ({"factor": np.float64(2.0)}, "factor=2.0")],
 )
 def test_a_metric_object_is_named_as_it_would_be_written(given, printed):
     weft.register(Scaled)
@@ -578,12 +698,18 @@ def test_a_metric_object_is_named_as_it_would_be_written(given, printed):
 
 def test_misspelt_parameters_are_refused():
     weft.register(Scaled)
-    with pytest.raises(UnknownParameter, match=r"Scaled has no parameter 'facter'.*Did you mean 'factor'"):
+    with pytest.raises(
+        UnknownParameter, match=r"Scaled has no parameter 'facter'.*Did you mean 'factor'"
+    ):
         weft.Evaluator("Scaled(facter=2)@3")
     with pytest.raises(UnknownParameter, match=r"'facter'.*Did you mean 'factor'"):
         Scaled(3, facter=2)
     with pytest.raises(SettingError, match=r"Forgetful must keep its parameter as self.size"):
-        type("Forgetful", (weft.TopKMetric,), {"__init__": lambda self, k, size=3: weft.TopKMetric.__init__(self, k)})(3)
+        type(
+            "Forgetful",
+            (weft.TopKMetric,),
+            {"__init__": lambda self, k, size=3: weft.TopKMetric.__init__(self, k)},
+        )(3)
 
 
 def test_registering():
@@ -592,18 +718,27 @@ def test_registering():
     assert weft.register(ByScores) is ByScores
     assert weft.register(ByScores) is ByScores  # again, as when a cell of a notebook is run twice
     assert ByScores in all_metrics()
-    with pytest.raises(SettingError, match=r"'nDCG' is registered already, by weft.metrics.accuracy; choose another"):
+    with pytest.raises(
+        SettingError,
+        match=r"'nDCG' is registered already, by weft.metrics.accuracy; choose another",
+    ):
         weft.register(type("NDCG", (ByScores,), {}))
     assert weft.metrics.registry.find("ndcg") is weft.metrics.nDCG
 
 
 def test_a_class_defined_again_is_the_one_that_counts():
     for worth in (0.25, 0.5):
-        weft.register(type("Again", (ByScores,), {"compute_scores": lambda self, p, t, rel, w=worth, **_: rel[:, 0] * 0 + w}))
+        weft.register(
+            type(
+                "Again",
+                (ByScores,),
+                {"compute_scores": lambda self, p, t, rel, w=worth, **_: rel[:, 0] * 0 + w},
+            )
+        )
         assert weft.evaluate(SCORES, TARGET, metrics="Again@2")["again@2"] == worth
-        assert weft.evaluate(SCORES, TARGET, metrics="F1(metric_name_1=Again, metric_name_2=Again)@2")[
-            "F1(metric_name_1=Again, metric_name_2=Again)@2"
-        ] == close(worth)
+        assert weft.evaluate(
+            SCORES, TARGET, metrics="F1(metric_name_1=Again, metric_name_2=Again)@2"
+        )["F1(metric_name_1=Again, metric_name_2=Again)@2"] == close(worth)
 
 
 PLUGIN = """
@@ -637,8 +772,12 @@ def with_plugin(tmp_path_factory):
     info = folder / "far-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: far\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[weft.metrics]\nwhole = far_metrics\nplain = far_metrics:Plain\n")
-    done = subprocess.run([sys.executable, "-c", USE, str(folder)], capture_output=True, text=True, check=False)
+    (info / "entry_points.txt").write_text(
+        "[weft.metrics]\nwhole = far_metrics\nplain = far_metrics:Plain\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", USE, str(folder)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -652,13 +791,15 @@ def test_a_class_that_is_announced_needs_no_decorator(with_plugin):
 
 
 def test_a_broken_package_is_named(monkeypatch):
-    broken = importlib.metadata.EntryPoint("far", "a_package_that_is_not_there:Metric", "weft.metrics")
+    broken = importlib.metadata.EntryPoint(
+        "far", "a_package_that_is_not_there:Metric", "weft.metrics"
+    )
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [broken])
     with pytest.raises(weft.WeftError, match=r"far.*a_package_that_is_not_there"):
         weft.metrics.registry._load.__wrapped__()
 
 
-# --------------------------------------------------------------------------------------------------- authors' mistakes
+# --------------------------------------------------------------------------------------------------
 
 
 def author(**body):
@@ -670,17 +811,30 @@ MISTAKES = {
         lambda: author(compute_scores=lambda s, p, t, rel, **_: rel),
         r"Mistaken.compute_scores gave \[20, 4\]; expected.*\[20\]",
     ),
-    "no tensor": (lambda: author(compute_scores=lambda s, p, t, rel, **_: 0.5), "gave float; expected a tensor"),
+    "no tensor": (
+        lambda: author(compute_scores=lambda s, p, t, rel, **_: 0.5),
+        "gave float; expected a tensor",
+    ),
     "no method": (author, "Mistaken must define compute_scores"),
-    "no update": (lambda: author(base=weft.TopKMetric), r"Mistaken must define update\(self, preds, \*\*kwargs\)"),
+    "no update": (
+        lambda: author(base=weft.TopKMetric),
+        r"Mistaken must define update\(self, preds, \*\*kwargs\)",
+    ),
     "no errors": (lambda: author(base=weft.RatingMetric), "Mistaken must define compute_errors"),
-    "no compute": (lambda: author(base=weft.TopKMetric, update=lambda s, preds, **_: None), "Mistaken must define compute"),
+    "no compute": (
+        lambda: author(base=weft.TopKMetric, update=lambda s, preds, **_: None),
+        "Mistaken must define compute",
+    ),
     "no keywords": (
-        lambda: author(base=weft.TopKMetric, update=lambda s, preds: None, compute=lambda s: torch.tensor(0.0)),
+        lambda: author(
+            base=weft.TopKMetric, update=lambda s, preds: None, compute=lambda s: torch.tensor(0.0)
+        ),
         r"Mistaken.*update\(self, preds, \*\*kwargs\)",
     ),
     "several values": (
-        lambda: author(base=weft.TopKMetric, update=lambda s, preds, **_: None, compute=lambda s: torch.ones(2)),
+        lambda: author(
+            base=weft.TopKMetric, update=lambda s, preds, **_: None, compute=lambda s: torch.ones(2)
+        ),
         r"Mistaken.* shape \[2\]; expected one number",
     ),
 }
@@ -690,7 +844,11 @@ MISTAKES = {
 def test_an_authors_mistakes_are_named(define, says):
     with pytest.raises(SettingError, match=says):  # noqa: PT012 - some mistakes are seen in the definition, some in use
         metric = define()
-        weft.evaluate(SCORES, TARGET, metrics="Mistaken" if metric.__base__ is weft.RatingMetric else f"Mistaken@{K}")
+        weft.evaluate(
+            SCORES,
+            TARGET,
+            metrics="Mistaken" if metric.__base__ is weft.RatingMetric else f"Mistaken@{K}",
+        )
 
 
 def test_infinity_is_refused_where_the_value_is_read():
@@ -741,7 +899,10 @@ def test_merging_wants_what_adds_up(how):
         a.merge(b)
         assert a.compute()[f"Top@{K}"] == whole.compute()[f"Top@{K}"] > 0
     else:
-        with pytest.raises(SettingError, match=r"Top@4 cannot be merged: its state 'top' is no sum, minimum, maximum or list"):
+        with pytest.raises(
+            SettingError,
+            match=r"Top@4 cannot be merged: its state 'top' is no sum, minimum, maximum or list",
+        ):
             a.merge(b)
 
 

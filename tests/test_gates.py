@@ -18,11 +18,18 @@ def result(name="als", profile=None, fingerprint="a", **values):
     """A result with values by a word that stands for the metric at 10."""
     found = tuple(MetricValue(metric, 10, value, 0.01, 5, True) for metric, value in values.items())
     settings = {"profile": profile, "ties": "index"}
-    return Result(found, name, settings=settings, provenance={"fingerprint": {"truth": fingerprint}})
+    return Result(
+        found, name, settings=settings, provenance={"fingerprint": {"truth": fingerprint}}
+    )
 
 
 def outcomes(text, *results, models=None, folder=Path(), profile=None):
-    gates = ready([parse(text)], models=models or [one.name for one in results], profile=profile, folder=folder)
+    gates = ready(
+        [parse(text)],
+        models=models or [one.name for one in results],
+        profile=profile,
+        folder=folder,
+    )
     return judge(gates, results)
 
 
@@ -36,20 +43,58 @@ def outcomes(text, *results, models=None, folder=Path(), profile=None):
         ("nDCG@10 == 0.5", None, "nDCG@10", "==", 0.5, None, None),
         ("Recall@20 > baseline.json", None, "Recall@20", ">", None, "baseline.json", None),
         ("Recall@20 > base-1.json", None, "Recall@20", ">", None, "base-1.json", None),
-        ("Recall@20 >= baseline.json - 0.005", None, "Recall@20", ">=", None, "baseline.json", ("-", 0.005)),
-        ("Recall@20>=baseline.json*0.98", None, "Recall@20", ">=", None, "baseline.json", ("*", 0.98)),
+        (
+            "Recall@20 >= baseline.json - 0.005",
+            None,
+            "Recall@20",
+            ">=",
+            None,
+            "baseline.json",
+            ("-", 0.005),
+        ),
+        (
+            "Recall@20>=baseline.json*0.98",
+            None,
+            "Recall@20",
+            ">=",
+            None,
+            "baseline.json",
+            ("*", 0.98),
+        ),
         ("Recall@20 <= a b/last + 1e-2", None, "Recall@20", "<=", None, "a b/last", ("+", 0.01)),
         ("als: nDCG@10 >= 0.31", "als", "nDCG@10", ">=", 0.31, None, None),
         ("v1:als: nDCG@10 >= 0.31", "v1:als", "nDCG@10", ">=", 0.31, None, None),
         ("bob's: nDCG@10 >= 0.31", "bob's", "nDCG@10", ">=", 0.31, None, None),
         ("'a > b': nDCG@10 >= 0.31", "a > b", "nDCG@10", ">=", 0.31, None, None),
-        ("F1(metric_name_1=nDCG, beta=0.5)@5 > 0", None, "F1(metric_name_1=nDCG, beta=0.5)@5", ">", 0.0, None, None),
-        ("x: BiasDisparityBR@10['<25: F', Drama] < 2", "x", "BiasDisparityBR@10['<25: F', Drama]", "<", 2.0, None, None),
+        (
+            "F1(metric_name_1=nDCG, beta=0.5)@5 > 0",
+            None,
+            "F1(metric_name_1=nDCG, beta=0.5)@5",
+            ">",
+            0.0,
+            None,
+            None,
+        ),
+        (
+            "x: BiasDisparityBR@10['<25: F', Drama] < 2",
+            "x",
+            "BiasDisparityBR@10['<25: F', Drama]",
+            "<",
+            2.0,
+            None,
+            None,
+        ),
     ],
 )
 def test_gates_are_read(text, model, metric, sign, number, file, tolerance):
     gate = parse(text)
-    assert (gate.model, gate.metric, gate.sign, gate.number, gate.tolerance) == (model, metric, sign, number, tolerance)
+    assert (gate.model, gate.metric, gate.sign, gate.number, gate.tolerance) == (
+        model,
+        metric,
+        sign,
+        number,
+        tolerance,
+    )
     assert gate.file == (None if file is None else Path(file))
     assert str(gate) == text
 
@@ -76,10 +121,13 @@ def test_what_is_no_gate_is_refused(text, message):
 
 
 @pytest.mark.parametrize(
-    ("sign", "passed"), [(">=", (False, True, True)), (">", (False, False, True)), ("<=", (True, True, False))]
+    ("sign", "passed"),
+    [(">=", (False, True, True)), (">", (False, False, True)), ("<=", (True, True, False))],
 )
 def test_operators(sign, passed):
-    found, _ = outcomes(f"nDCG@10 {sign} 0.3", *(result(str(value), nDCG=value) for value in (0.2, 0.3, 0.4)))
+    found, _ = outcomes(
+        f"nDCG@10 {sign} 0.3", *(result(str(value), nDCG=value) for value in (0.2, 0.3, 0.4))
+    )
     assert tuple(one.passed for one in found) == passed
     assert found[0].difference == pytest.approx(-0.1)
 
@@ -93,9 +141,17 @@ def test_equal_means_equal_up_to_rounding():
 
 def test_one_model_or_every_model():
     models = result("als", nDCG=0.4), result("pop", nDCG=0.2)
-    assert [(one.model, one.passed) for one in outcomes("nDCG@10 > 0.3", *models)[0]] == [("als", True), ("pop", False)]
-    assert [(one.model, one.passed) for one in outcomes("als: ndcg@10 > 0.3", *models)[0]] == [("als", True)]
-    with pytest.raises(SettingError, match=r"'asl', which is not evaluated. Did you mean 'als'\? Evaluated: als, pop"):
+    assert [(one.model, one.passed) for one in outcomes("nDCG@10 > 0.3", *models)[0]] == [
+        ("als", True),
+        ("pop", False),
+    ]
+    assert [(one.model, one.passed) for one in outcomes("als: ndcg@10 > 0.3", *models)[0]] == [
+        ("als", True)
+    ]
+    with pytest.raises(
+        SettingError,
+        match=r"'asl', which is not evaluated. Did you mean 'als'\? Evaluated: als, pop",
+    ):
         outcomes("asl: nDCG@10 > 0.3", *models)
 
 
@@ -108,7 +164,13 @@ def test_undefined_passes_no_gate(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bound", "number"), [("base.json", 0.5), ("base.json - 0.1", 0.4), ("base.json + 0.1", 0.6), ("base.json * 0.9", 0.45)]
+    ("bound", "number"),
+    [
+        ("base.json", 0.5),
+        ("base.json - 0.1", 0.4),
+        ("base.json + 0.1", 0.6),
+        ("base.json * 0.9", 0.45),
+    ],
 )
 def test_a_file_stands_for_its_value_of_the_same_metric(tmp_path, bound, number):
     result(nDCG=0.5, Recall=0.9).save(tmp_path / "base.json")
@@ -119,35 +181,52 @@ def test_a_file_stands_for_its_value_of_the_same_metric(tmp_path, bound, number)
 
 def test_files_are_checked_before_anything_is_evaluated(tmp_path):
     gate = parse("nDCG@10 >= base.json")
-    with pytest.raises(SettingError, match=r"the gate 'nDCG@10 >= base.json': .*there is no such file"):
+    with pytest.raises(
+        SettingError, match=r"the gate 'nDCG@10 >= base.json': .*there is no such file"
+    ):
         ready([gate], models=["als"], folder=tmp_path)
     (tmp_path / "base.json").write_text("{}")
     with pytest.raises(SettingError, match="not a Weft result"):
         ready([gate], models=["als"], folder=tmp_path)
     result(Recall=0.5).save(tmp_path / "base.json")
-    with pytest.raises(SettingError, match=r"compares nDCG@10, which .*base.json does not have. It has: Recall@10\.$"):
+    with pytest.raises(
+        SettingError,
+        match=r"compares nDCG@10, which .*base.json does not have. It has: Recall@10\.$",
+    ):
         ready([gate], models=["als"], folder=tmp_path)
 
 
 def test_another_definition_is_not_the_same_metric(tmp_path):
     """Under a profile the name means the profile's metric, in the file as in the run."""
     result(nDCG=0.5).save(tmp_path / "base.json")
-    with pytest.raises(SettingError, match=r"compares nDCG\(gain=linear\)@10, .* Other parameters make another metric"):
+    with pytest.raises(
+        SettingError,
+        match=r"compares nDCG\(gain=linear\)@10, .* Other parameters make another metric",
+    ):
         ready([parse("nDCG@10 > base.json")], models=["als"], profile="trec_eval", folder=tmp_path)
     theirs = Result((MetricValue("nDCG(gain=linear)", 10, 0.5),), settings={"profile": "trec_eval"})
     theirs.save(tmp_path / "trec.json")
     with pytest.raises(SettingError, match=r"compares nDCG@10, which"):
         ready([parse("nDCG@10 > trec.json")], models=["als"], folder=tmp_path)
     (found,), _ = outcomes(
-        "ndcg@10 >= trec.json", replace(theirs, name="als"), models=["als"], profile="trec_eval", folder=tmp_path
+        "ndcg@10 >= trec.json",
+        replace(theirs, name="als"),
+        models=["als"],
+        profile="trec_eval",
+        folder=tmp_path,
     )
     assert found.passed and found.name == "nDCG(gain=linear)@10"
 
 
 def test_another_truth_or_setting_is_said(tmp_path):
     result(nDCG=0.5, fingerprint="b").save(tmp_path / "base.json")
-    _, notes = outcomes("nDCG@10 > base.json", result(nDCG=0.6), result("pop", nDCG=0.6), folder=tmp_path)
-    assert notes == ["base.json was evaluated on another truth: the numbers are not about the same users and items"]
+    _, notes = outcomes(
+        "nDCG@10 > base.json", result(nDCG=0.6), result("pop", nDCG=0.6), folder=tmp_path
+    )
+    assert notes == [
+        "base.json was evaluated on another truth: the numbers are not about the same users and "
+        "items"
+    ]
     other = replace(result(nDCG=0.5), settings={"profile": None, "ties": "random"})
     other.save(tmp_path / "base.json")
     _, notes = outcomes("nDCG@10 > base.json", result(nDCG=0.6), folder=tmp_path)
@@ -157,20 +236,40 @@ def test_another_truth_or_setting_is_said(tmp_path):
 def test_another_sample_is_said(tmp_path):
     scores, truth = torch.rand(20, 30), {user: [user] for user in range(20)}
     sampled = {"strategy": "sampled", "num_negatives": 5, "ties": "index", "metrics": "nDCG@10"}
-    full, drawn = weft.evaluate(scores, truth, metrics="nDCG@10"), weft.evaluate(scores, truth, **sampled)
-    again = weft.evaluate(scores, truth, **{**sampled, "num_negatives": 6}, correction="rank_estimate")
+    full, drawn = (
+        weft.evaluate(scores, truth, metrics="nDCG@10"),
+        weft.evaluate(scores, truth, **sampled),
+    )
+    again = weft.evaluate(
+        scores, truth, **{**sampled, "num_negatives": 6}, correction="rank_estimate"
+    )
     for baseline, result_of_run, expected in (
         (full, drawn, ["strategy='full', this run with strategy='sampled'"]),
         (drawn, drawn, []),
-        (drawn, again, ["other candidates", "num_negatives=5", "correction=None, this run with correction='rank_estimate'"]),
+        (
+            drawn,
+            again,
+            [
+                "other candidates",
+                "num_negatives=5",
+                "correction=None, this run with correction='rank_estimate'",
+            ],
+        ),
     ):
         baseline.save(tmp_path / "base.json")
-        _, notes = outcomes("nDCG@10 > base.json", replace(result_of_run, name="als"), folder=tmp_path)
-        assert len(notes) == len(expected) and all(part in note for part, note in zip(expected, notes)), notes
+        _, notes = outcomes(
+            "nDCG@10 > base.json", replace(result_of_run, name="als"), folder=tmp_path
+        )
+        assert len(notes) == len(expected) and all(
+            part in note for part, note in zip(expected, notes)
+        ), notes
 
 
 def test_names_that_cannot_be_meant():
-    with pytest.raises(UnknownMetric, match=r"the gate 'nDGC@10 > 0': there is no metric named 'nDGC'. Did you mean 'nDCG'"):
+    with pytest.raises(
+        UnknownMetric,
+        match=r"the gate 'nDGC@10 > 0': there is no metric named 'nDGC'. Did you mean 'nDCG'",
+    ):
         ready([parse("nDGC@10 > 0")], models=["als"])
     with pytest.raises(SettingError, match="nDCG needs a cut-off: write 'nDCG@10'"):
         ready([parse("nDCG > 0")], models=["als"])
@@ -182,9 +281,18 @@ def test_one_of_several_values_by_its_label():
     lists, truth = {1: ["a", "b"], 2: ["b", "c"]}, {1: ["a"], 2: ["c"]}
     groups, clusters = {1: "F", 2: "M"}, {"a": "x", "b": "x", "c": "<y>"}
     evaluated = weft.evaluate(
-        lists, truth, train={1: ["c"], 2: ["a"]}, user_groups=groups, item_clusters=clusters, metrics="BiasDisparityBR@2"
+        lists,
+        truth,
+        train={1: ["c"], 2: ["a"]},
+        user_groups=groups,
+        item_clusters=clusters,
+        metrics="BiasDisparityBR@2",
     )
-    cell = next(value for value in evaluated.values if value.cell == ("F", "x") and not math.isnan(value.value))
+    cell = next(
+        value
+        for value in evaluated.values
+        if value.cell == ("F", "x") and not math.isnan(value.value)
+    )
     (found,), _ = outcomes(f"biasdisparitybr@2[F, x] == {cell.value!r}", evaluated)
     assert found.passed and found.name == "BiasDisparityBR@2[F, x]"
     assert parse("BiasDisparityBR@2[F, x] > 0").plain_metric == "BiasDisparityBR@2"
@@ -194,9 +302,13 @@ def test_one_of_several_values_by_its_label():
 
 def test_a_baseline_is_any_saved_result(tmp_path):
     """As written by Result.save, not only by the command line."""
-    saved = weft.evaluate({1: ["a"], 2: ["b"]}, {1: ["a"], 2: ["c"]}, metrics="MRR@1", per_user=True).save(tmp_path / "base.json")
+    saved = weft.evaluate(
+        {1: ["a"], 2: ["b"]}, {1: ["a"], 2: ["c"]}, metrics="MRR@1", per_user=True
+    ).save(tmp_path / "base.json")
     assert json.loads(saved.read_text())["values"][0]["value"] == 0.5
-    better = weft.evaluate({1: ["a"], 2: ["c"]}, {1: ["a"], 2: ["c"]}, metrics="MRR@1", name="better")
+    better = weft.evaluate(
+        {1: ["a"], 2: ["c"]}, {1: ["a"], 2: ["c"]}, metrics="MRR@1", name="better"
+    )
     (found,), notes = outcomes("MRR@1 > base.json", better, folder=tmp_path)
     assert found.passed and found.difference == 0.5 and notes == []
     for other in ({1: ["c"], 2: ["a"]}, {1: ["a"], 2: {"c": 2}}, {1: ["a"], 3: ["c"]}):

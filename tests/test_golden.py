@@ -1,8 +1,8 @@
 """Accuracy metrics against stored values of other tools on MovieLens 100K.
 
-The values lie outside the repository, because the data may not be passed on: `shared/golden`, whose README tells each tool, its
-version and its choices. None was computed with Weft. The lists are those that every tool was given: by score, then by item id.
-"""
+The values lie outside the repository, because the data may not be passed on: `shared/golden`, whose
+README tells each tool, its version and its choices. None was computed with Weft. The lists are
+those that every tool was given: by score, then by item id."""
 
 import gzip
 import json
@@ -17,15 +17,24 @@ import weft
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
 DATA = GOLDEN / "ml100k_tlo"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the golden values are not here: {GOLDEN}")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason=f"the golden values are not here: {GOLDEN}"
+)
 
 CUTOFFS = (1, 5, 10, 20, 50, 100)
-# Tools that compute in float32, print four or five digits, or (ir_measures' exponential gain) call one that does.
-TOLERANCES = {"torchmetrics": 1e-6, "warprec": 1e-6, "trec_eval_10.0-rc3": 5e-5, "ir_measures": 1e-5}
+# Tools that compute in float32, print four or five digits, or (ir_measures' exponential gain) call
+# one that does.
+TOLERANCES = {
+    "torchmetrics": 1e-6,
+    "warprec": 1e-6,
+    "trec_eval_10.0-rc3": 5e-5,
+    "ir_measures": 1e-5,
+}
 BINARY, GRADED = ("bin", "thr4"), ("rating", "rm1")
 EVERY = BINARY + GRADED
 
-# Relevances, tool, its name of the metric, Weft's name, and how Weft is to run where that is not as by default.
+# Relevances, tool, its name of the metric, Weft's name, and how Weft is to run where that is not as
+# by default.
 CONSENSUS = [
     (("bin",), "consensus", "ndcg@{k}", "nDCG@{k}"),
     (("bin",), "consensus", "ndcg@{k}", "nDCGRendle2020@{k}"),
@@ -73,8 +82,18 @@ TOOLS = [
     (EVERY, "warprec", "nDCGRendle2020@{k}", "nDCGRendle2020@{k}"),
     (EVERY, "warprec", "MAP@{k}", "MAP@{k}"),
     (EVERY, "warprec", "MAR@{k}", "MAR@{k}"),
-    (EVERY, "warprec", "F1[Precision, MAP]@{k}", "F1(metric_name_2=MAP, beta=2)@{k}"),  # WarpRec's name does not tell beta
-    (EVERY, "warprec", "F1[nDCG, Recall]@{k}", "F1(metric_name_1=nDCG(gain=exponential_shifted))@{k}"),
+    (
+        EVERY,
+        "warprec",
+        "F1[Precision, MAP]@{k}",
+        "F1(metric_name_2=MAP, beta=2)@{k}",
+    ),  # WarpRec's name does not tell beta
+    (
+        EVERY,
+        "warprec",
+        "F1[nDCG, Recall]@{k}",
+        "F1(metric_name_1=nDCG(gain=exponential_shifted))@{k}",
+    ),
     (("rating",), "elliot", "nDCG@{k}|threshold=0", "nDCG(gain=exponential_shifted)@{k}"),
     (("rating",), "elliot", "nDCG@{k}", "nDCG@{k}"),
     # AUC over the whole ranking
@@ -82,7 +101,8 @@ TOOLS = [
     (BINARY, "recometrics", "ROC_AUC", "GAUC"),
     (BINARY, "recbole", "gauc", "AUC"),
     (BINARY, "recbole", "gauc", "GAUC(weight=positives)"),
-    # WarpRec and Elliot count one negative more than there are: an item that is offered, below all others.
+    # WarpRec and Elliot count one negative more than there are: an item that is offered, below all
+    # others.
     (BINARY, "warprec", "GAUC@10", "GAUC", {"view": "one more item"}),
     (BINARY, "warprec", "AUC@10", "AUC", {"view": "one more item"}),
     (BINARY, "warprec", "LAUC@{k}", "LAUC(completion=none)@{k}", {"view": "one more item"}),
@@ -92,10 +112,34 @@ TOOLS = [
     (BINARY, "implicit", "auc@{k}", "LAUC@{k}", {"view": "seen items last"}),
     # Scores with ties
     (BINARY, "sklearn", "roc_auc_score|raw", "GAUC", {"view": "raw"}),
-    (("bin",), "sklearn", "roc_auc_score(all pairs pooled)|raw", "AUC(scope=pooled)", {"view": "raw"}),
-    (EVERY, "sklearn", "ndcg_score@{k}|raw", "nDCG(gain=linear)@{k}", {"view": "raw", "ties": "expected", **ZERO}),
-    (("thr4",), "sklearn", "ndcg_score@{k}|raw|users with relevant", "nDCG@{k}", {"view": "raw", "ties": "expected"}),
-    (EVERY, "torchmetrics", "NDCG@{k}|raw", "nDCG(gain=linear)@{k}", {"view": "raw", "ties": "expected", **ZERO}),
+    (
+        ("bin",),
+        "sklearn",
+        "roc_auc_score(all pairs pooled)|raw",
+        "AUC(scope=pooled)",
+        {"view": "raw"},
+    ),
+    (
+        EVERY,
+        "sklearn",
+        "ndcg_score@{k}|raw",
+        "nDCG(gain=linear)@{k}",
+        {"view": "raw", "ties": "expected", **ZERO},
+    ),
+    (
+        ("thr4",),
+        "sklearn",
+        "ndcg_score@{k}|raw|users with relevant",
+        "nDCG@{k}",
+        {"view": "raw", "ties": "expected"},
+    ),
+    (
+        EVERY,
+        "torchmetrics",
+        "NDCG@{k}|raw",
+        "nDCG(gain=linear)@{k}",
+        {"view": "raw", "ties": "expected", **ZERO},
+    ),
 ]
 ROWS = [(*row, {})[:5] for row in CONSENSUS + TOOLS]
 CASES = [(relevance, *row[1:]) for row in ROWS for relevance in row[0]]
@@ -109,13 +153,21 @@ def read(name):
 def stored(case):
     """The values of each tool for a case, the consensus of all among them."""
     agreed = read("consensus.json.gz")["cases"].get(case, {})
-    return {**read("golden.json.gz")[case], "consensus": {name: entry["value"] for name, entry in agreed.items()}}
+    return {
+        **read("golden.json.gz")[case],
+        "consensus": {name: entry["value"] for name, entry in agreed.items()},
+    }
 
 
 @cache
 def truth(relevance):
     rating = pl.col("rating")
-    values = {"bin": pl.lit(1), "rating": rating, "rm1": rating - 1, "thr4": (rating >= 4).cast(int)}
+    values = {
+        "bin": pl.lit(1),
+        "rating": rating,
+        "rm1": rating - 1,
+        "thr4": (rating >= 4).cast(int),
+    }
     return pl.read_csv(DATA / "test.csv.gz").select("user", "item", rating=values[relevance])
 
 
@@ -132,7 +184,10 @@ def scores(model, view):
         seen = np.isneginf(raw)
     else:
         train = pl.read_csv(DATA / "train.csv.gz")
-        rows, columns = train["user"].to_numpy() - 1, train["item"].to_numpy() - 1  # ids are 1, 2, 3, ...
+        rows, columns = (
+            train["user"].to_numpy() - 1,
+            train["item"].to_numpy() - 1,
+        )  # ids are 1, 2, 3, ...
         seen = np.zeros((len(ids("users")), len(ids("items"))), dtype=bool)
         seen[rows, columns] = True
         raw = np.where(seen, -np.inf, np.bincount(columns, minlength=seen.shape[1]))
@@ -146,20 +201,37 @@ def scores(model, view):
 @cache
 def run(model, relevance, settings):
     """One run for everything that is compared under these settings, which are a tuple of items."""
-    names = [name for of, _, _, name, how in CASES if of == relevance and tuple(how.items()) == settings]
+    names = [
+        name for of, _, _, name, how in CASES if of == relevance and tuple(how.items()) == settings
+    ]
     how = dict(settings)
     view = how.pop("view", "gold")
     items = ids("items") + [-1] * (view == "one more item")
     metrics = [name.format(k=k) for name in names for k in CUTOFFS]
-    return weft.evaluate(scores(model, view), truth(relevance), metrics=metrics, users=ids("users"), items=items, **how)
+    return weft.evaluate(
+        scores(model, view),
+        truth(relevance),
+        metrics=metrics,
+        users=ids("users"),
+        items=items,
+        **how,
+    )
 
 
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
-@pytest.mark.parametrize(("relevance", "tool", "theirs", "ours", "how"), CASES, ids=[" ".join(case[:4]) for case in CASES])
+@pytest.mark.parametrize(
+    ("relevance", "tool", "theirs", "ours", "how"),
+    CASES,
+    ids=[" ".join(case[:4]) for case in CASES],
+)
 def test_other_tools_agree(model, relevance, tool, theirs, ours, how):
     values = stored(f"ml100k_tlo/{model}/{relevance}")[tool]
     result = run(model, relevance, tuple(how.items()))
-    compared = {ours.format(k=k): values[theirs.format(k=k)] for k in CUTOFFS if theirs.format(k=k) in values}
+    compared = {
+        ours.format(k=k): values[theirs.format(k=k)]
+        for k in CUTOFFS
+        if theirs.format(k=k) in values
+    }
     assert compared
     found = {name: result[name] for name in compared}
     assert found == pytest.approx(compared, rel=0, abs=TOLERANCES.get(tool, 1e-9))
@@ -176,15 +248,32 @@ def test_users_are_counted_as_other_tools_do(model):
 
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
 def test_lists_train_and_threshold_give_the_same(model):
-    """The stored lists for the order, train for what is masked, a threshold on the ratings for what is relevant."""
+    """The stored lists for the order, train for what is masked, a threshold on the ratings for what
+    is relevant.
+    """
     recommended = pl.read_csv(DATA / f"rec_{model}.csv.gz")
     listed = np.full((len(ids("users")), len(ids("items"))), -np.inf)
-    listed[recommended["user"].to_numpy() - 1, recommended["item"].to_numpy() - 1] = 1000 - recommended["rank"].to_numpy()
+    listed[recommended["user"].to_numpy() - 1, recommended["item"].to_numpy() - 1] = (
+        1000 - recommended["rank"].to_numpy()
+    )
     train = pl.read_csv(DATA / "train.csv.gz")
-    names = {"nDCG(gain=binary)": "NDCG(divide_by_achievable)", "Recall": "Recall", "MRR": "MRR", "MAP(normalizer=relevant)": "MAP"}
-    how = {"metrics": names, "top_k": CUTOFFS, "users": ids("users"), "items": ids("items"), "relevance_threshold": 4}
+    names = {
+        "nDCG(gain=binary)": "NDCG(divide_by_achievable)",
+        "Recall": "Recall",
+        "MRR": "MRR",
+        "MAP(normalizer=relevant)": "MAP",
+    }
+    how = {
+        "metrics": names,
+        "top_k": CUTOFFS,
+        "users": ids("users"),
+        "items": ids("items"),
+        "relevance_threshold": 4,
+    }
     values = stored(f"ml100k_tlo/{model}/thr4")["rectools"]
-    wanted = {f"{name}@{k}": values[f"{theirs}@{k}"] for name, theirs in names.items() for k in CUTOFFS}
+    wanted = {
+        f"{name}@{k}": values[f"{theirs}@{k}"] for name, theirs in names.items() for k in CUTOFFS
+    }
     for source, masked in ((listed, None), (scores(model, "seen items last"), train)):
         result = weft.evaluate(source, truth("rating"), train=masked, **how)
         assert {name: result[name] for name in wanted} == pytest.approx(wanted, rel=0, abs=1e-9)
@@ -194,7 +283,9 @@ def test_lists_train_and_threshold_give_the_same(model):
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
 @pytest.mark.parametrize("columns", [("rank",), ("score",), ()], ids=["ranks", "scores", "rows"])
 def test_the_stored_lists_are_a_source(model, relevance, columns):
-    """The lists that every tool was given, as they lie there; where scores rank them, equal ones go by item."""
+    """The lists that every tool was given, as they lie there; where scores rank them, equal ones go
+    by item.
+    """
     lists = pl.read_csv(DATA / f"rec_{model}.csv.gz").select("user", "item", *columns)
     cases = [
         (tool, theirs, ours, how)
@@ -204,10 +295,19 @@ def test_the_stored_lists_are_a_source(model, relevance, columns):
     for settings in ({}, ZERO):
         chosen = [case[:3] for case in cases if case[3] == settings]
         names = [ours.format(k=k) for _, _, ours in chosen for k in CUTOFFS]
-        result = weft.evaluate(lists, truth(relevance), metrics=names, items=ids("items"), **settings)
+        result = weft.evaluate(
+            lists, truth(relevance), metrics=names, items=ids("items"), **settings
+        )
         for tool, theirs, ours in chosen:
             values = stored(f"ml100k_tlo/{model}/{relevance}")[tool]
-            compared = {ours.format(k=k): values[theirs.format(k=k)] for k in CUTOFFS if theirs.format(k=k) in values}
+            compared = {
+                ours.format(k=k): values[theirs.format(k=k)]
+                for k in CUTOFFS
+                if theirs.format(k=k) in values
+            }
             assert compared
             found = {name: result[name] for name in compared}
-            assert found == pytest.approx(compared, rel=0, abs=TOLERANCES.get(tool, 1e-9)), (tool, theirs)
+            assert found == pytest.approx(compared, rel=0, abs=TOLERANCES.get(tool, 1e-9)), (
+                tool,
+                theirs,
+            )

@@ -1,4 +1,6 @@
-"""Every accepted form of scores, truth and train gives the same Result, nothing given is changed, and memory stays small."""
+"""Every accepted form of scores, truth and train gives the same Result, nothing given is changed,
+and memory stays small.
+"""
 
 import math
 import tracemalloc
@@ -22,7 +24,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in 
 
 USERS, ITEMS = 12, 15
 RNG = np.random.default_rng(7)
-SCORES = torch.tensor(RNG.permuted(np.tile(np.arange(ITEMS) // 2, (USERS, 1)), axis=1)).float()  # exact in every type, with ties
+SCORES = torch.tensor(
+    RNG.permuted(np.tile(np.arange(ITEMS) // 2, (USERS, 1)), axis=1)
+).float()  # exact in every type, with ties
 TRUTH = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.3)
 TRUTH[np.arange(USERS), np.arange(USERS)] = 3  # nobody without a relevant item
 TRAIN = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.2)
@@ -30,7 +34,9 @@ U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
 
 
 def evaluate(source, truth=TRUTH, **settings):
-    return weft.evaluate(source, truth, **{"metrics": ["nDCG", "GAUC"], "top_k": [4, 20], "train": TRAIN, **settings})
+    return weft.evaluate(
+        source, truth, **{"metrics": ["nDCG", "GAUC"], "top_k": [4, 20], "train": TRAIN, **settings}
+    )
 
 
 def numbers(result):
@@ -52,7 +58,10 @@ def cells(matrix):
 
 
 def as_dict(matrix):
-    return {user: {int(item): float(row[item]) for item in np.flatnonzero(row)} for user, row in enumerate(matrix)}
+    return {
+        user: {int(item): float(row[item]) for item in np.flatnonzero(row)}
+        for user, row in enumerate(matrix)
+    }
 
 
 def torch_csr(matrix):
@@ -64,12 +73,20 @@ def torch_csr(matrix):
 RATED = {
     "polars": lambda m: pl.DataFrame(cells(m)),
     "polars shuffled": lambda m: pl.DataFrame(cells(m)).sample(fraction=1.0, shuffle=True, seed=1),
-    "polars small types": lambda m: pl.DataFrame(cells(m)).cast({"user": pl.UInt16, "item": pl.Int8, "rating": pl.Float32}),
+    "polars small types": lambda m: pl.DataFrame(cells(m)).cast(
+        {"user": pl.UInt16, "item": pl.Int8, "rating": pl.Float32}
+    ),
     "lazy": lambda m: pl.LazyFrame(cells(m)),
-    "other column names": lambda m: pl.DataFrame(cells(m)).rename({"user": "User_ID", "item": "itemid", "rating": "value"}),
+    "other column names": lambda m: pl.DataFrame(cells(m)).rename(
+        {"user": "User_ID", "item": "itemid", "rating": "value"}
+    ),
     "pandas": lambda m: pd.DataFrame(cells(m)),
-    "pandas nullable": lambda m: pd.DataFrame(cells(m)).astype({"user": "Int64", "rating": "Float64"}),
-    "pandas odd index": lambda m: pd.DataFrame(cells(m), index=np.arange(np.count_nonzero(m))[::-1]).sample(frac=1, random_state=1),
+    "pandas nullable": lambda m: pd.DataFrame(cells(m)).astype(
+        {"user": "Int64", "rating": "Float64"}
+    ),
+    "pandas odd index": lambda m: pd.DataFrame(
+        cells(m), index=np.arange(np.count_nonzero(m))[::-1]
+    ).sample(frac=1, random_state=1),
     "csr_matrix": sp.csr_matrix,
     "csr_array": sp.csr_array,
     "coo_matrix": sp.coo_matrix,
@@ -106,14 +123,22 @@ IDS = [name for name, _, _ in FORMS]
 
 @pytest.fixture(scope="module")
 def expected():
-    return {rated: evaluate(SCORES, TRUTH if rated else (TRUTH > 0).astype(float)) for rated in (True, False)}
+    return {
+        rated: evaluate(SCORES, TRUTH if rated else (TRUTH > 0).astype(float))
+        for rated in (True, False)
+    }
 
 
 def test_the_expected_result_is_right(expected):
     scores = np.where(TRAIN > 0, -math.inf, SCORES.numpy())
-    people = [Case(tuple(row), {int(i): float(t[i]) for i in np.flatnonzero(t)}) for row, t in zip(scores, TRUTH)]
+    people = [
+        Case(tuple(row), {int(i): float(t[i]) for i in np.flatnonzero(t)})
+        for row, t in zip(scores, TRUTH)
+    ]
     for value in evaluate(SCORES, metrics=ACCURACY).values:
-        assert value.value == pytest.approx(summary(value.metric, people, value.k).value, abs=1e-12), value.name
+        assert value.value == pytest.approx(
+            summary(value.metric, people, value.k).value, abs=1e-12
+        ), value.name
     assert expected[True].counts["relevant_seen"] == ((TRUTH > 0) & (TRAIN > 0)).sum() > 0
 
 
@@ -121,7 +146,10 @@ def test_the_expected_result_is_right(expected):
 def test_forms_of_truth(form, rated, expected):
     result = evaluate(SCORES, form(TRUTH), batch_size=5)
     same(result, expected[rated])
-    assert result.provenance["fingerprint"]["truth"] == expected[rated].provenance["fingerprint"]["truth"]
+    assert (
+        result.provenance["fingerprint"]["truth"]
+        == expected[rated].provenance["fingerprint"]["truth"]
+    )
 
 
 @pytest.mark.parametrize("form", [form[1] for form in FORMS], ids=IDS)
@@ -143,13 +171,21 @@ EYE = torch.eye(USERS, dtype=torch.float64)
 SHIFT = torch.linspace(-2, 2, USERS)
 HALVES = SCORES.double() - SHIFT[:, None].double() - 0.25
 SOURCES = {
-    **{str(dtype): SCORES.to(dtype) for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8)},
-    **{f"numpy {kind}": SCORES.numpy().astype(kind) for kind in ("float64", "float32", "float16", "int32", "uint8")},
+    **{
+        str(dtype): SCORES.to(dtype)
+        for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.uint8)
+    },
+    **{
+        f"numpy {kind}": SCORES.numpy().astype(kind)
+        for kind in ("float64", "float32", "float16", "int32", "uint8")
+    },
     "callable": by_number,
     "object with score": WithScore(),
     "numpy answers": lambda users: SCORES[users].numpy(),
     "factors": weft.Factors(EYE, SCORES.T.double()),
-    "factors with biases": weft.Factors(EYE, HALVES.T, user_biases=SHIFT, item_biases=np.full(ITEMS, 0.25)),
+    "factors with biases": weft.Factors(
+        EYE, HALVES.T, user_biases=SHIFT, item_biases=np.full(ITEMS, 0.25)
+    ),
     "integer factors": weft.Factors(np.eye(USERS, dtype=np.int8), SCORES.T.long()),
 }
 
@@ -161,7 +197,9 @@ def test_forms_of_scores(source, batch_size, expected):
 
 
 def test_a_factor_pair_of_two_types_takes_the_wider_one():
-    pair = weft.Factors(torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64))
+    pair = weft.Factors(
+        torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64)
+    )
     assert weft.evaluate(pair, {0: [1]}, metrics="MRR@2")["MRR@2"] == 1.0
 
 
@@ -189,7 +227,9 @@ def test_string_ids_reach_a_model_as_they_are():
     assert sorted(asked) == ["u11", "u2", "u3"] == sorted(result.per_user["user"])
     rows = torch.zeros(USERS, ITEMS)
     rows[[3, 11, 2], [1, 2, 3]] = 1
-    assert numbers(result)[0] == [pytest.approx(row, nan_ok=True) for row in numbers(evaluate(SCORES, rows, train=None))[0]]
+    assert numbers(result)[0] == [
+        pytest.approx(row, nan_ok=True) for row in numbers(evaluate(SCORES, rows, train=None))[0]
+    ]
 
 
 class Network(torch.nn.Module):
@@ -229,7 +269,9 @@ ID_FORMS = {
     "numpy": np.array,
     "numpy objects": lambda ids: np.array(ids, dtype=object),
     "polars": pl.Series,
-    "categorical": lambda ids: pl.Series(ids).cast(pl.Categorical) if isinstance(ids[0], str) else pl.Series(ids),
+    "categorical": lambda ids: (
+        pl.Series(ids).cast(pl.Categorical) if isinstance(ids[0], str) else pl.Series(ids)
+    ),
     "pandas": pd.Series,
     "tensor": lambda ids: torch.tensor(ids) if isinstance(ids[0], int) else tuple(ids),
 }
@@ -239,14 +281,23 @@ ID_FORMS = {
 @pytest.mark.parametrize("form", ID_FORMS.values(), ids=ID_FORMS)
 def test_ids_of_rows_and_columns(form, kind, expected):
     users, items = (
-        (U_IDS, I_IDS) if kind == "strings" else ([n * n - 50 for n in range(USERS)], [1000 - 7 * n for n in range(ITEMS)])
+        (U_IDS, I_IDS)
+        if kind == "strings"
+        else ([n * n - 50 for n in range(USERS)], [1000 - 7 * n for n in range(ITEMS)])
     )
-    rows, columns = RNG.permutation(USERS), np.arange(ITEMS)  # columns stay: equal scores rank by column
+    rows, columns = (
+        RNG.permutation(USERS),
+        np.arange(ITEMS),
+    )  # columns stay: equal scores rank by column
 
     def named(matrix):
         frame = cells(matrix)
         return pl.DataFrame(
-            {"user": [users[u] for u in frame["user"]], "item": [items[i] for i in frame["item"]], "rating": frame["rating"]}
+            {
+                "user": [users[u] for u in frame["user"]],
+                "item": [items[i] for i in frame["item"]],
+                "rating": frame["rating"],
+            }
         )
 
     given = {"users": form([users[n] for n in rows]), "items": form([items[n] for n in columns])}
@@ -259,7 +310,9 @@ def test_columns_in_another_order():
     scores = torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(1))
     order = np.arange(ITEMS)[::-1]
     truth = {f"u{u}": {f"i{i}": r for i, r in row.items()} for u, row in as_dict(TRUTH).items()}
-    shuffled = evaluate(scores[:, order.copy()], truth, train=None, users=U_IDS, items=[I_IDS[n] for n in order])
+    shuffled = evaluate(
+        scores[:, order.copy()], truth, train=None, users=U_IDS, items=[I_IDS[n] for n in order]
+    )
     same(shuffled, evaluate(scores, truth, train=None, users=U_IDS, items=I_IDS))
     same(shuffled, evaluate(scores, train=None))
 
@@ -267,9 +320,18 @@ def test_columns_in_another_order():
 def test_users_without_scores_count_zero_or_not_at_all():
     truth = {"u1": {"i0": 1}, "gone": {"i1": 1}, "away": {"i2": 1}}
     ids = pl.Series(U_IDS)
-    settings = {"metrics": ["HitRate@15", "AUC", "GAUC", "LAUC@15"], "users": ids, "items": I_IDS, "train": None, "per_user": True}
+    settings = {
+        "metrics": ["HitRate@15", "AUC", "GAUC", "LAUC@15"],
+        "users": ids,
+        "items": I_IDS,
+        "train": None,
+        "per_user": True,
+    }
     zero = evaluate(SCORES, truth, **settings)
-    assert zero["HitRate@15"] == pytest.approx(1 / 3) and zero.entry("GAUC").users == 1 == zero.entry("LAUC@15").users
+    assert (
+        zero["HitRate@15"] == pytest.approx(1 / 3)
+        and zero.entry("GAUC").users == 1 == zero.entry("LAUC@15").users
+    )
     assert zero.counts["missing_users"] == 2 and "2 users of the truth have no scores" in repr(zero)
     assert set(zero.per_user["user"]) == {"u1", "gone", "away"}
     skip = evaluate(SCORES, truth, missing_lists="skip", **settings)
@@ -277,7 +339,9 @@ def test_users_without_scores_count_zero_or_not_at_all():
     assert ids.to_list() == U_IDS
 
 
-@pytest.mark.parametrize("setting", [{"missing_lists": "Zero"}, {"empty_users": "SKIP"}, {"ties": "Index"}])
+@pytest.mark.parametrize(
+    "setting", [{"missing_lists": "Zero"}, {"empty_users": "SKIP"}, {"ties": "Index"}]
+)
 def test_settings_are_read_in_any_case(setting):
     truth = {"u1": {"i0": 1}, "gone": {"i1": 1}}
     ids = {"users": U_IDS, "items": I_IDS, "train": None}
@@ -286,7 +350,11 @@ def test_settings_are_read_in_any_case(setting):
 
 def test_zero_means_absent_in_a_matrix_and_a_rating_in_cells():
     stored = sp.csr_matrix(([0.0, 1.0], ([0, 0], [1, 2])), shape=(USERS, ITEMS))
-    for truth in (stored, {0: {1: 0, 2: 1}}, pl.DataFrame({"user": [0, 0], "item": [1, 2], "rating": [0, 1]})):
+    for truth in (
+        stored,
+        {0: {1: 0, 2: 1}},
+        pl.DataFrame({"user": [0, 0], "item": [1, 2], "rating": [0, 1]}),
+    ):
         assert evaluate(SCORES, truth).counts["relevant_items"] == 1
 
 
@@ -317,13 +385,19 @@ def test_nothing_is_a_truth_and_a_train(empty, named):
 def test_tiny_catalogues(users, items, ties):
     truth = {user: [0] for user in range(users)} if items else {}
     result = weft.evaluate(
-        torch.zeros(users, items), truth, metrics=BUILT_IN, top_k=[1, 3], ties=ties, train={}, **about(users, items)
+        torch.zeros(users, items),
+        truth,
+        metrics=BUILT_IN,
+        top_k=[1, 3],
+        ties=ties,
+        train={},
+        **about(users, items),
     )
     assert result["Recall@3"] == pytest.approx(1.0 if users and items else math.nan, nan_ok=True)
     assert math.isnan(result["AUC"]) and math.isnan(result["LAUC@1"])  # nobody has a negative
 
 
-# ------------------------------------------------------------------------------------------------- nothing is changed
+# -------------------------------------------------------------------------------------------------
 
 
 def read_only():
@@ -360,7 +434,10 @@ HOLDERS = {
 }
 
 
-@pytest.mark.parametrize(("ties", "batch_size"), [("index", 1), ("index", None), ("expected", None), ("optimistic", None)])
+@pytest.mark.parametrize(
+    ("ties", "batch_size"),
+    [("index", 1), ("index", None), ("expected", None), ("optimistic", None)],
+)
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 def test_scores_are_read_and_left_alone(holder, ties, batch_size):
     scores = holder()
@@ -373,7 +450,9 @@ def test_scores_are_read_and_left_alone(holder, ties, batch_size):
         evaluator = weft.Evaluator(["nDCG", "GAUC"], top_k=[4, 20], train=TRAIN, ties=ties)
         evaluator.update(scores, torch.tensor(TRUTH), torch.arange(USERS))
         assert np.array_equal(values_of(scores), before)
-        assert numbers(evaluator.compute())[0] == [pytest.approx(row, nan_ok=True) for row in numbers(result)[0]]
+        assert numbers(evaluator.compute())[0] == [
+            pytest.approx(row, nan_ok=True) for row in numbers(result)[0]
+        ]
 
 
 @pytest.fixture
@@ -397,13 +476,20 @@ def test_scores_come_back_after_an_exception_in_a_metric(ties, own_metrics):
 
 
 def test_truth_and_train_are_left_alone():
-    frame, train = pl.DataFrame(cells(TRUTH)).sample(fraction=1.0, shuffle=True, seed=3), sp.csr_matrix(TRAIN)[:, ::-1]
+    frame, train = (
+        pl.DataFrame(cells(TRUTH)).sample(fraction=1.0, shuffle=True, seed=3),
+        sp.csr_matrix(TRAIN)[:, ::-1],
+    )
     kept, data = frame.clone(), train.copy()
     evaluate(SCORES, frame, train=train)
-    assert frame.equals(kept) and (train != data).nnz == 0 and np.array_equal(train.indices, data.indices)
+    assert (
+        frame.equals(kept)
+        and (train != data).nnz == 0
+        and np.array_equal(train.indices, data.indices)
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------- memory
+# --------------------------------------------------------------------------------------------------
 
 
 class Largest(TorchDispatchMode):
@@ -411,13 +497,19 @@ class Largest(TorchDispatchMode):
 
     def __init__(self, given):
         super().__init__()
-        self.given = {part.data_ptr() if isinstance(part, torch.Tensor) else part.ctypes.data for part in given}
+        self.given = {
+            part.data_ptr() if isinstance(part, torch.Tensor) else part.ctypes.data
+            for part in given
+        }
         self.elements, self.by = 0, ""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor) and leaf.untyped_storage().data_ptr() not in self.given:
+            if (
+                isinstance(leaf, torch.Tensor)
+                and leaf.untyped_storage().data_ptr() not in self.given
+            ):
                 elements = leaf.untyped_storage().nbytes() // leaf.element_size()
                 if elements > self.elements:
                     self.elements, self.by = elements, str(func)
@@ -426,9 +518,13 @@ class Largest(TorchDispatchMode):
 
 @pytest.fixture(scope="module")
 def watch():
-    """Watches work: the largest new tensor (elements, by what) and the peak of NumPy's memory (bytes)."""
+    """Watches work: the largest new tensor (elements, by what) and the peak of NumPy's memory
+    (bytes).
+    """
     with Largest([]):  # what is imported on first use does not count
-        weft.evaluate(torch.rand(2, 3), {0: [1]}, metrics=BUILT_IN, top_k=1, train={0: [1]}, **about(2, 3))
+        weft.evaluate(
+            torch.rand(2, 3), {0: [1]}, metrics=BUILT_IN, top_k=1, train={0: [1]}, **about(2, 3)
+        )
 
     def watched(work, *given):
         tracemalloc.start()
@@ -448,19 +544,34 @@ BATCH, WIDE = 96, 40_000
 @pytest.fixture(scope="module")
 def wide():
     rng = np.random.default_rng(3)
-    scores = torch.tensor(rng.integers(0, 500, (BATCH, WIDE)), dtype=torch.float32)  # ties everywhere
+    scores = torch.tensor(
+        rng.integers(0, 500, (BATCH, WIDE)), dtype=torch.float32
+    )  # ties everywhere
     truth, train = (sp.random(BATCH, WIDE, density=2e-4, rng=rng, format="csr") for _ in range(2))
     return scores, truth, train
 
 
 @pytest.mark.parametrize(
-    ("ties", "kind"), [*((ties, torch.float32) for ties in TIE_RULES), ("index", torch.float64), ("expected", torch.bfloat16)]
+    ("ties", "kind"),
+    [
+        *((ties, torch.float32) for ties in TIE_RULES),
+        ("index", torch.float64),
+        ("expected", torch.bfloat16),
+    ],
 )
 def test_nothing_as_large_as_the_scores_is_made(wide, watch, ties, kind):
     scores, truth, train = wide
     scores = scores.to(kind)
-    settings = {"metrics": BUILT_IN, "top_k": [5, 20], "ties": ties, "batch_size": BATCH, **about(BATCH, WIDE)}
-    elements, by, peak = watch(lambda: weft.evaluate(scores, truth, train=train, **settings), scores)
+    settings = {
+        "metrics": BUILT_IN,
+        "top_k": [5, 20],
+        "ties": ties,
+        "batch_size": BATCH,
+        **about(BATCH, WIDE),
+    }
+    elements, by, peak = watch(
+        lambda: weft.evaluate(scores, truth, train=train, **settings), scores
+    )
     assert elements < BATCH * WIDE // 2, by
     assert peak < BATCH * WIDE * 4
 
@@ -487,7 +598,9 @@ def test_nor_from_any_form_of_target(wide, watch, form):
     assert peak < BATCH * WIDE * 4
 
 
-@pytest.mark.parametrize("block", ["BINARY_RELEVANCE", "DISCOUNTED_RELEVANCE", "TOP_K_BINARY_RELEVANCE"])
+@pytest.mark.parametrize(
+    "block", ["BINARY_RELEVANCE", "DISCOUNTED_RELEVANCE", "TOP_K_BINARY_RELEVANCE"]
+)
 def test_dense_blocks_are_made_for_who_asks(wide, watch, block, own_metrics):
     @weft.register
     class Asking(weft.UserAverageTopKMetric):
@@ -507,6 +620,8 @@ def test_a_large_matrix_is_never_copied_whole(watch, kind):
     matrix = np.zeros((1500, 1000), dtype="int8" if kind == "int8" else "float32")
     matrix.flags.writeable = kind != "read-only"
     truth = {user: [user % 1000] for user in range(1500)}
-    elements, by, peak = watch(lambda: weft.evaluate(matrix, truth, metrics="MRR@5", batch_size=100), matrix)
+    elements, by, peak = watch(
+        lambda: weft.evaluate(matrix, truth, metrics="MRR@5", batch_size=100), matrix
+    )
     assert elements < matrix.size / 4, by
     assert peak < matrix.size

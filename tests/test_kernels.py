@@ -15,7 +15,11 @@ from weft.ranking.kernels import native_cpu as native
 from weft.ranking.kernels import numpy_cpu as cpu
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-KERNELS = [cpu, anywhere, *([native] if is_built() else [])]  # without a compiler there is no native one to test
+KERNELS = [
+    cpu,
+    anywhere,
+    *([native] if is_built() else []),
+]  # without a compiler there is no native one to test
 ROWS = 9
 
 
@@ -25,7 +29,12 @@ def zeros_but_few(rng, shape):
 
 def mixed(rng, shape):
     """Rows of every kind beside each other: rows with and without many ties take different ways."""
-    rows = [make(rng, shape)[row] for row, make in enumerate([make for name, make in KINDS.items() if name != "mixed"][: shape[0]])]
+    rows = [
+        make(rng, shape)[row]
+        for row, make in enumerate(
+            [make for name, make in KINDS.items() if name != "mixed"][: shape[0]]
+        )
+    ]
     return np.stack(rows + [np.zeros(shape[1])] * (shape[0] - len(rows)))
 
 
@@ -36,12 +45,20 @@ KINDS = {
     "zeros but few": zeros_but_few,
     "ascending": lambda rng, shape: np.tile(np.arange(shape[1]) / 4, (shape[0], 1)),
     "descending": lambda rng, shape: np.tile(-np.arange(shape[1]) / 4, (shape[0], 1)),
-    "signed zeros": lambda rng, shape: rng.choice([0.0, -0.0, 1e-45, -1e-45], shape, p=[0.49, 0.49, 0.01, 0.01]),
-    "half not offered": lambda rng, shape: np.where(rng.random(shape) < 0.5, -np.inf, rng.normal(size=shape)),
-    "few offered": lambda rng, shape: np.where(rng.random(shape) < 0.98, -np.inf, rng.integers(0, 2, shape)),
+    "signed zeros": lambda rng, shape: rng.choice(
+        [0.0, -0.0, 1e-45, -1e-45], shape, p=[0.49, 0.49, 0.01, 0.01]
+    ),
+    "half not offered": lambda rng, shape: np.where(
+        rng.random(shape) < 0.5, -np.inf, rng.normal(size=shape)
+    ),
+    "few offered": lambda rng, shape: np.where(
+        rng.random(shape) < 0.98, -np.inf, rng.integers(0, 2, shape)
+    ),
     "nothing offered": lambda rng, shape: np.full(shape, -np.inf),
     "close together": lambda rng, shape: 1 + rng.integers(0, 5, shape) * 2.0**-50,
-    "huge and tiny": lambda rng, shape: rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.integers(-300, 300, shape),
+    "huge and tiny": lambda rng, shape: (
+        rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.integers(-300, 300, shape)
+    ),
     "mixed": mixed,
 }
 
@@ -59,21 +76,35 @@ def stable_sort(scores, k):
 
 
 def sizes_around_block_borders():
-    """(items, k): blocks hold isqrt(items / k) items, so that items = k size², or a full last block, are the borders."""
-    borders = {(k * size**2 + more, k) for k in (1, 3, 10) for size in (1, 2, 3, 7, 10) for more in (-1, 0, 1)}
-    return sorted({(items, k) for items, k in borders if items >= k} | {(1, 1), (500, 100), (500, 499), (500, 500), (9000, 1)})
+    """(items, k): blocks hold isqrt(items / k) items, so that items = k size², or a full last
+    block, are the borders.
+    """
+    borders = {
+        (k * size**2 + more, k)
+        for k in (1, 3, 10)
+        for size in (1, 2, 3, 7, 10)
+        for more in (-1, 0, 1)
+    }
+    return sorted(
+        {(items, k) for items, k in borders if items >= k}
+        | {(1, 1), (500, 100), (500, 499), (500, 500), (9000, 1)}
+    )
 
 
 @pytest.mark.parametrize("short_row", [0, 1 << 16])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_ways_equal_a_stable_sort(monkeypatch, dtype, kind, short_row):
-    monkeypatch.setattr(cpu, "_SHORT_ROW", short_row)  # 0: every row is looked into by blocks, as long ones are
+    monkeypatch.setattr(
+        cpu, "_SHORT_ROW", short_row
+    )  # 0: every row is looked into by blocks, as long ones are
     for items, k in sizes_around_block_borders():
         scores = draw(kind, (ROWS, items), dtype)
         wanted = stable_sort(scores, k)
         for kernel in KERNELS:
-            assert torch.equal(kernel.best(scores, k)[1], wanted), f"{kernel.__name__}, {items} items, k = {k}"
+            assert torch.equal(kernel.best(scores, k)[1], wanted), (
+                f"{kernel.__name__}, {items} items, k = {k}"
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,7 +128,11 @@ def test_top_k_joins_tiles_and_gives_values(monkeypatch, dtype, kind, kernel):
             values, items = top_k(scores, k)
         wanted = stable_sort(scores, k)
         assert torch.equal(items, wanted) and torch.equal(values, scores.gather(1, wanted))
-        assert values.dtype == dtype and items.dtype == torch.int64 and items.shape == (ROWS, min(k, 333))
+        assert (
+            values.dtype == dtype
+            and items.dtype == torch.int64
+            and items.shape == (ROWS, min(k, 333))
+        )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -113,7 +148,9 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
 
 def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
     there, elsewhere = torch.device("cpu"), torch.device("meta")
-    assert kernel_for(there) is (native if is_built() else cpu) and kernel_for(elsewhere) is anywhere
+    assert (
+        kernel_for(there) is (native if is_built() else cpu) and kernel_for(elsewhere) is anywhere
+    )
     with using(anywhere):
         assert kernel_for(there) is anywhere
     assert kernel_for(there) is not anywhere
@@ -123,10 +160,15 @@ def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
 def test_top_k_of_nothing(shape, dtype):
     values, items = top_k(torch.empty(shape, dtype=dtype), 4)
-    assert values.shape == items.shape == (shape[0], min(4, shape[1])) and items.dtype == torch.int64
+    assert (
+        values.shape == items.shape == (shape[0], min(4, shape[1])) and items.dtype == torch.int64
+    )
 
 
-@pytest.mark.parametrize("transform", [lambda scores: scores.t().contiguous().t(), lambda scores: scores.repeat(1, 2)[:, :200]])
+@pytest.mark.parametrize(
+    "transform",
+    [lambda scores: scores.t().contiguous().t(), lambda scores: scores.repeat(1, 2)[:, :200]],
+)
 def test_top_k_of_any_layout(transform):
     scores = transform(draw("integers", (ROWS, 200), torch.float32))
     assert not scores.is_contiguous()
@@ -146,7 +188,10 @@ def cells_of(rows, items, num_items):
 def test_cells_are_hidden_and_shown_again(dtype, kind, kernel):
     scores = draw(kind, (ROWS, 50), dtype)
     before = scores.clone()
-    rows, items = torch.tensor([0, 0, 0, 2, 3, 3, 3, 8]), torch.tensor([0, 7, 49, 3, 5, 5, 6, 49])  # one comes twice
+    rows, items = (
+        torch.tensor([0, 0, 0, 2, 3, 3, 3, 8]),
+        torch.tensor([0, 7, 49, 3, 5, 5, 6, 49]),
+    )  # one comes twice
     cells = cells_of(rows, items, 50)
     hidden = kernel.hide(scores, cells)
     expected = before.clone()
@@ -168,7 +213,9 @@ def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
     monkeypatch.setattr(cpu, "_SPAN", span)
     monkeypatch.setattr(cpu, "_AT_ONCE", 2 if span == 7 else 32)
     scores = draw(kind, (ROWS, 101), dtype)
-    cells = cells_of(torch.tensor([0, 0, 0, 2, 3, 3, 5, 8]), torch.tensor([0, 1, 100, 7, 7, 8, 50, 99]), 101)
+    cells = cells_of(
+        torch.tensor([0, 0, 0, 2, 3, 3, 5, 8]), torch.tensor([0, 1, 100, 7, 7, 8, 50, 99]), 101
+    )
     own = scores[cells.rows, cells.items]
     for values in (own, -own.clamp(min=-1), torch.full_like(own, -torch.inf)):
         ranks, offered = kernel.double_ranks(scores, cells, values)
@@ -191,7 +238,9 @@ def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("items", [13, 2_100])
 def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
-    """Values that differ and values that do not, among the scores and between them, in rows of all kinds of lengths."""
+    """Values that differ and values that do not, among the scores and between them, in rows of all
+    kinds of lengths.
+    """
     scores = draw(kind, (ROWS, items), dtype)
     numbers = [0, 1, 4, 5, 6, 9, 10, 13, 2]
     rows = torch.arange(len(numbers)).repeat_interleave(torch.tensor(numbers))
@@ -199,8 +248,13 @@ def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
     own = scores[cells.rows, cells.items]
     halves = torch.where(own > -torch.inf, own / 2, own)
     for values in (own, halves, torch.cat([own[::2], halves[1::2]])):
-        above = [(scores[row] > value).sum() + (scores[row] >= value).sum() for row, value in zip(rows, values)]
-        naive = torch.zeros(ROWS, dtype=torch.int64).index_add_(0, rows, torch.stack(above).masked_fill(values == -torch.inf, 0))
+        above = [
+            (scores[row] > value).sum() + (scores[row] >= value).sum()
+            for row, value in zip(rows, values)
+        ]
+        naive = torch.zeros(ROWS, dtype=torch.int64).index_add_(
+            0, rows, torch.stack(above).masked_fill(values == -torch.inf, 0)
+        )
         assert kernel.double_ranks(scores, cells, values)[0].tolist() == naive.tolist()
 
 
@@ -208,21 +262,31 @@ def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_of_what_is_offered(dtype, kernel):
     scores = draw("mixed", (ROWS + 5, 101), dtype)
-    assert kernel.count_offered(scores).tolist() == [sum(x != -np.inf for x in row) for row in scores.tolist()]
+    assert kernel.count_offered(scores).tolist() == [
+        sum(x != -np.inf for x in row) for row in scores.tolist()
+    ]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("shape", [(0, 3), (0, 0), (2, 0)])
 def test_counts_in_no_scores(kernel, shape):
-    cells = SparseRows(torch.zeros(shape[0] + 1, dtype=torch.int64), *(torch.empty(0, dtype=torch.int64),) * 2, shape[1])
+    cells = SparseRows(
+        torch.zeros(shape[0] + 1, dtype=torch.int64),
+        *(torch.empty(0, dtype=torch.int64),) * 2,
+        shape[1],
+    )
     assert kernel.count_offered(torch.empty(shape)).tolist() == [0] * shape[0]
-    assert [counts.tolist() for counts in kernel.double_ranks(torch.empty(shape), cells, torch.empty(0))] == [[0] * shape[0]] * 2
+    assert [
+        counts.tolist() for counts in kernel.double_ranks(torch.empty(shape), cells, torch.empty(0))
+    ] == [[0] * shape[0]] * 2
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_counts_of_no_values(kernel):
     none = torch.empty(0, dtype=torch.int64)
-    ranks, offered = kernel.double_ranks(torch.zeros(ROWS, 3), cells_of(none, none, 3), torch.empty(0))
+    ranks, offered = kernel.double_ranks(
+        torch.zeros(ROWS, 3), cells_of(none, none, 3), torch.empty(0)
+    )
     assert ranks.tolist() == [0] * ROWS and offered.tolist() == [3] * ROWS
 
 
@@ -244,12 +308,18 @@ def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel, table):
     ranked = torch.nn.functional.pad(ranked, (0, depth - ranked.shape[1]), value=-1)
     ranked = torch.where(values > -torch.inf, ranked, -1)
     lists = ranked.tolist()
-    naive = [lists[row].index(item) if item in lists[row] else depth for row, item in zip(rows.tolist(), items.tolist())]
+    naive = [
+        lists[row].index(item) if item in lists[row] else depth
+        for row, item in zip(rows.tolist(), items.tolist())
+    ]
     assert kernel.find_in_lists(ranked, values, cells, own).tolist() == naive
     if kernel is anywhere:  # which may be given cells that do not count
         counted = torch.from_numpy(rng.random(len(items)) < 0.5)
         some = [position if counts else depth for position, counts in zip(naive, counted.tolist())]
-        assert kernel.find_in_lists(ranked, values, replace(cells, counted=counted), own).tolist() == some
+        assert (
+            kernel.find_in_lists(ranked, values, replace(cells, counted=counted), own).tolist()
+            == some
+        )
 
 
 @pytest.mark.parametrize("table", [0, 1 << 23])
@@ -257,15 +327,25 @@ def test_no_hits_in_nothing(monkeypatch, table):
     monkeypatch.setattr(anywhere, "_TABLE", table)
     none = torch.empty(0, dtype=torch.int64)
     for items in (torch.full((ROWS, 4), -1), torch.empty((ROWS, 0), dtype=torch.int64)):
-        for cells in (cells_of(none, none, 3), cells_of(torch.tensor([1, 8]), torch.tensor([2, 0]), 3)):
+        for cells in (
+            cells_of(none, none, 3),
+            cells_of(torch.tensor([1, 8]), torch.tensor([2, 0]), 3),
+        ):
             scores = torch.zeros(len(cells.items))
-            found = [kernel.find_in_lists(items, items.float(), cells, scores).tolist() for kernel in KERNELS]
+            found = [
+                kernel.find_in_lists(items, items.float(), cells, scores).tolist()
+                for kernel in KERNELS
+            ]
             assert found == [[items.shape[1]] * len(cells.items)] * len(KERNELS)
 
 
 def test_many_values_and_a_long_row():
     scores = torch.ones(1, 70_001)
-    cells = SparseRows(torch.tensor([0, 300]), torch.arange(300), torch.ones(300, dtype=torch.float64), 70_001)
+    cells = SparseRows(
+        torch.tensor([0, 300]), torch.arange(300), torch.ones(300, dtype=torch.float64), 70_001
+    )
     for kernel in KERNELS:
-        ranks, offered = kernel.double_ranks(scores, cells, torch.zeros(300))  # every score is above every value
+        ranks, offered = kernel.double_ranks(
+            scores, cells, torch.zeros(300)
+        )  # every score is above every value
         assert ranks.tolist() == [300 * 2 * 70_001] and offered.tolist() == [70_001]

@@ -1,7 +1,8 @@
-"""Groups, clusters, features and train as inputs: every form, every kind of id and label, and what is said of the missing ones.
+"""Groups, clusters, features and train as inputs: every form, every kind of id and label, and what
+is said of the missing ones.
 
-Then what the metrics that read them must say: cell names, notes, directions, and which parameters they refuse.
-"""
+Then what the metrics that read them must say: cell names, notes, directions, and which parameters
+they refuse."""
 
 import io
 import itertools
@@ -29,26 +30,34 @@ from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import all_metrics, canonical, takes_k
 from weft.report.terminal import comparison_tables, results_tables
 
-# ------------------------------------------------------------------------------------------- popularity, and features as they lie
+# ------------------------------------------------------------------------------------------- popula
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.floats(1e-12, 1) | st.sampled_from([0.2, 0.5, 0.8, 1.0]))
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=30),
+    st.floats(1e-12, 1) | st.sampled_from([0.2, 0.5, 0.8, 1.0]),
+)
 def test_head_and_tail_of_any_counts(counts, pop_ratio):
     """Against a walk through the items in order; as many users as an item has interactions."""
     train = Train(Interactions.from_codes(*_cells(counts), max(counts, default=0), len(counts)))
     order = sorted(range(len(counts)), key=lambda item: (-counts[item], item))
     reached = list(itertools.accumulate(counts[item] for item in order))
     wanted = (pop_ratio - 1e-9) * sum(counts)
-    size = next(place for place, sum_ in enumerate(reached, 1) if sum_ >= wanted) if sum(counts) else 0
-    assert train.tail(pop_ratio).values.tolist() == [0.0 if item in order[:size] else 1.0 for item in range(len(counts))]
+    size = (
+        next(place for place, sum_ in enumerate(reached, 1) if sum_ >= wanted) if sum(counts) else 0
+    )
+    assert train.tail(pop_ratio).values.tolist() == [
+        0.0 if item in order[:size] else 1.0 for item in range(len(counts))
+    ]
     assert train.cold_items == counts.count(0)
     bins = [count.bit_length() for count in counts]
     found = train.by_popularity
     assert found.bins.values.tolist() == bins
     assert found.items.tolist() == [bins.count(number) for number in range(max(bins) + 1)]
     assert found.interactions.tolist() == [
-        sum(count for count, bin_ in zip(counts, bins) if bin_ == number) for number in range(max(bins) + 1)
+        sum(count for count, bin_ in zip(counts, bins) if bin_ == number)
+        for number in range(max(bins) + 1)
     ]
 
 
@@ -66,7 +75,12 @@ def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
     found = features_by_number(matrix, 3)
     first = [column for column, value in zip(columns, [stored, 1, 1]) if value]
     names = sorted({*first, 3})
-    assert found.names == tuple(names) and found.offsets.values.tolist() == [0, len(first), len(first), len(first) + 1]
+    assert found.names == tuple(names) and found.offsets.values.tolist() == [
+        0,
+        len(first),
+        len(first),
+        len(first) + 1,
+    ]
     assert found.codes.values.tolist() == [*sorted(map(names.index, first)), names.index(3)]
     assert found.unlabelled == 1
     twice = sp.csr_matrix(([1.0, 1.0], [2, 2], [0, 2, 2, 2]), shape=(3, 6))
@@ -75,7 +89,7 @@ def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
         features_by_number(sp.csr_matrix(([np.nan], [2], [0, 1, 1, 1]), shape=(3, 6)), 3)
 
 
-# ------------------------------------------------------------------------------------------------- one world, by hand
+# -------------------------------------------------------------------------------------------------
 
 NAMES = {
     "strings": (["ann", "bob", "cid", "dee"], ["i0", "i1", "i2", "i3", "i4"]),
@@ -83,7 +97,9 @@ NAMES = {
     "numbers": ([0, 1, 2, 3], [0, 1, 2, 3, 4]),  # of rows and columns, where no ids are given
 }
 # Lists at 2: 0 1, 1 3, 2 4, 0 3
-SCORES = torch.tensor([[5, 4, 3, 2, 1], [1, 7, 2, 4, 3], [3, 1, 5, 2, 4], [5, 3, 1, 4, 2]], dtype=torch.float64)
+SCORES = torch.tensor(
+    [[5, 4, 3, 2, 1], [1, 7, 2, 4, 3], [3, 1, 5, 2, 4], [5, 3, 1, 4, 2]], dtype=torch.float64
+)
 RELEVANT = [[0, 2], [4], [4], [0]]  # hits: 0 at position 1; none; 4 at 2; 0 at 1
 SEEN = [[1], [0, 4], [], []]
 GROUPS = ["F", "M", None, "F"]
@@ -91,7 +107,8 @@ CLUSTERS = ["Drama", "Noir", None, "Drama", "Noir"]
 FEATURES = [["a", "b"], ["b"], [], ["c"], ["a"]]
 SECOND = 1 / math.log2(3)  # the discount of position 2
 EXPECTED = {
-    # Labelled slots of F: 0 1 0 3, three of Drama; of M: 1 3. Each cluster is half of the labelled items.
+    # Labelled slots of F: 0 1 0 3, three of Drama; of M: 1 3. Each cluster is half of the labelled
+    # items.
     "BiasDisparityBR@2[F, Drama]": (3 / 4) / (1 / 2),
     "BiasDisparityBR@2[F, Noir]": (1 / 4) / (1 / 2),
     "BiasDisparityBR@2[M, Drama]": 1,
@@ -174,8 +191,13 @@ def check(result, renamed=None):
     """The values by hand of the metrics that were evaluated, under the labels of `renamed`."""
     new = {old: str(label) for old, label in (renamed or {}).items()}
     evaluated = {parse(name).name for name in result.settings["metrics"]}
-    wanted = {name: value for name, value in EXPECTED.items() if re.match(r"\w+", name)[0] in evaluated}
-    names = {re.sub(r"[A-Z]\w*(?=[],])", lambda found: new.get(found[0], found[0]), name): name for name in wanted}
+    wanted = {
+        name: value for name, value in EXPECTED.items() if re.match(r"\w+", name)[0] in evaluated
+    }
+    names = {
+        re.sub(r"[A-Z]\w*(?=[],])", lambda found: new.get(found[0], found[0]), name): name
+        for name in wanted
+    }
     assert sorted(result) == sorted(names) != []
     for name, old in names.items():
         assert result[name] == pytest.approx(wanted[old], rel=1e-12, abs=1e-12, nan_ok=True), name
@@ -202,10 +224,12 @@ def test_the_world(kind):
 
 def test_what_no_metric_looks_at_is_not_counted():
     result = run(metrics=["nDCG", "Gini"])
-    assert not any(name.startswith("items_without") for name in result.counts) and not any("label" in one for one in result.notes)
+    assert not any(name.startswith("items_without") for name in result.counts) and not any(
+        "label" in one for one in result.notes
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- labels
+# --------------------------------------------------------------------------------------------------
 
 KINDS = {
     "strings": {"F": "F", "M": "M", "Drama": "Drama", "Noir": "Noir"},
@@ -217,7 +241,9 @@ KINDS = {
 
 
 def printed(kind):
-    """What the labels of a kind are called: whole floats are integers, which pandas makes floats of."""
+    """What the labels of a kind are called: whole floats are integers, which pandas makes floats
+    of.
+    """
     return {old: int(new) if kind == "whole floats" else new for old, new in KINDS[kind].items()}
 
 
@@ -245,17 +271,23 @@ def holes(labels, hole):
 LABEL_FORMS = {
     "dict": by_id,
     "dict backwards": lambda ids, labels: by_id(ids[::-1], labels[::-1]),
-    "dict without the missing": lambda ids, labels: {i: label for i, label in zip(ids, labels) if label is not None},
+    "dict without the missing": lambda ids, labels: {
+        i: label for i, label in zip(ids, labels) if label is not None
+    },
     "dict with NaN": lambda ids, labels: by_id(ids, holes(labels, math.nan)),
     "dict with pandas.NA": lambda ids, labels: by_id(ids, holes(labels, pd.NA)),
     "dict with pandas.NaT": lambda ids, labels: by_id(ids, holes(labels, pd.NaT)),
-    "dict of NumPy scalars": lambda ids, labels: {np.array(i)[()]: np.array(x)[()] for i, x in zip(ids, labels) if x is not None},
+    "dict of NumPy scalars": lambda ids, labels: {
+        np.array(i)[()]: np.array(x)[()] for i, x in zip(ids, labels) if x is not None
+    },
     "dict of NumPy NaN": lambda ids, labels: by_id(ids, holes(labels, np.float32("nan"))),
     "list": lambda ids, labels: list(labels),
     "tuple": lambda ids, labels: tuple(labels),
     "list with NaN": lambda ids, labels: holes(labels, math.nan),
     "list with pandas.NA": lambda ids, labels: holes(labels, pd.NA),
-    "list of NumPy scalars": lambda ids, labels: [None if label is None else np.array(label)[()] for label in labels],
+    "list of NumPy scalars": lambda ids, labels: [
+        None if label is None else np.array(label)[()] for label in labels
+    ],
     "NumPy objects": lambda ids, labels: np.array(labels, dtype=object),
     "NumPy objects with NaN": lambda ids, labels: np.array(holes(labels, math.nan), dtype=object),
     "polars series": lambda ids, labels: pl.Series(labels),
@@ -263,17 +295,21 @@ LABEL_FORMS = {
     "polars shuffled": lambda ids, labels, key: shuffled(polars(ids, labels, key)),
     "polars without the missing": lambda ids, labels, key: polars(ids, labels, key).drop_nulls(),
     "polars, another name": lambda ids, labels, key: polars(ids, labels, key, "whatever"),
-    "polars, ids by another name": lambda ids, labels, key: polars(ids, labels, f"{key.upper()}_ID"),
-    "polars, ids last": lambda ids, labels, key: polars(ids, labels, key).select("label", key),
-    "polars, further columns": lambda ids, labels, key: polars(ids, labels, key, "Cluster").with_columns(
-        age=pl.lit(3), more=pl.lit("x")
+    "polars, ids by another name": lambda ids, labels, key: polars(
+        ids, labels, f"{key.upper()}_ID"
     ),
+    "polars, ids last": lambda ids, labels, key: polars(ids, labels, key).select("label", key),
+    "polars, further columns": lambda ids, labels, key: polars(
+        ids, labels, key, "Cluster"
+    ).with_columns(age=pl.lit(3), more=pl.lit("x")),
     "polars, every row twice": lambda ids, labels, key: pl.concat([polars(ids, labels, key)] * 2),
     "lazy": lambda ids, labels, key: polars(ids, labels, key).lazy(),
     "pandas": pandas,
     "pandas objects": lambda ids, labels, key: pandas(ids, labels, key, dtype=object),
     "pandas nullable": lambda ids, labels, key: pd.DataFrame({key: ids, "label": nullable(labels)}),
-    "pandas categorical": lambda ids, labels, key: pd.DataFrame({key: ids, "label": pd.Categorical(labels)}),
+    "pandas categorical": lambda ids, labels, key: pd.DataFrame(
+        {key: ids, "label": pd.Categorical(labels)}
+    ),
     "pandas, odd index": lambda ids, labels, key: (
         pandas(ids, labels, key, dtype=object).set_axis(list(range(len(ids)))[::-1]).iloc[::-1]
     ),
@@ -283,17 +319,27 @@ ONLY_NUMBERS = {
     "NumPy with NaN": lambda ids, labels: np.array(holes(labels, math.nan), dtype=np.float64),
     "NumPy float32": lambda ids, labels: np.array(holes(labels, math.nan), dtype=np.float32),
     "tensor": lambda ids, labels: torch.tensor(holes(labels, math.nan), dtype=torch.float64),
-    "dict of tensors": lambda ids, labels: {i: torch.tensor(x, dtype=torch.float64) for i, x in zip(ids, labels) if x is not None},
+    "dict of tensors": lambda ids, labels: {
+        i: torch.tensor(x, dtype=torch.float64) for i, x in zip(ids, labels) if x is not None
+    },
 }
 ONLY_STRINGS = {
-    "polars categorical": lambda ids, labels, key: polars(ids, labels, key).cast({"label": pl.Categorical}),
-    "polars enum": lambda ids, labels, key: polars(ids, labels, key).cast({"label": pl.Enum(sorted({x for x in labels if x}))}),
+    "polars categorical": lambda ids, labels, key: polars(ids, labels, key).cast(
+        {"label": pl.Categorical}
+    ),
+    "polars enum": lambda ids, labels, key: polars(ids, labels, key).cast(
+        {"label": pl.Enum(sorted({x for x in labels if x}))}
+    ),
     "NumPy of text": lambda ids, labels: np.array(holes(labels, None), dtype=object),
 }
 NUMERIC = ("integers", "whole floats", "fractions")
 FORMED = [
     *itertools.product(LABEL_FORMS, KINDS),
-    *((form, kind) for form, kind in itertools.product(ONLY_NUMBERS, NUMERIC) if (form, kind) != ("NumPy float32", "fractions")),
+    *(
+        (form, kind)
+        for form, kind in itertools.product(ONLY_NUMBERS, NUMERIC)
+        if (form, kind) != ("NumPy float32", "fractions")
+    ),
     *((form, "strings") for form in ONLY_STRINGS),
 ]
 
@@ -322,9 +368,20 @@ def test_forms_of_labels(form, kind, ids):
 @pytest.mark.parametrize("form", LABEL_FORMS)
 def test_forms_of_labels_by_number(form):
     users, items = NAMES["numbers"]
-    labels = {"user_groups": formed(form, users, GROUPS, "user"), "item_clusters": formed(form, items, CLUSTERS, "item")}
+    labels = {
+        "user_groups": formed(form, users, GROUPS, "user"),
+        "item_clusters": formed(form, items, CLUSTERS, "item"),
+    }
     check(run("numbers", **labels))
-    evaluator = weft.Evaluator(METRICS, 2, train=dense(SEEN), mask_seen=False, num_users=4, item_features=FEATURES, **labels)
+    evaluator = weft.Evaluator(
+        METRICS,
+        2,
+        train=dense(SEEN),
+        mask_seen=False,
+        num_users=4,
+        item_features=FEATURES,
+        **labels,
+    )
     evaluator.update(SCORES, RELEVANT, users)
     check(evaluator.compute())
 
@@ -332,7 +389,9 @@ def test_forms_of_labels_by_number(form):
 def test_labels_in_arrays_of_one_type_where_none_is_missing():
     groups, clusters = ["F", "M", "F", "M"], [3, 1, 3, 1, 1]
     expected = run(user_groups=groups, item_clusters=clusters)
-    for words, numbers in itertools.product((np.array, pd.array, pl.Series), (np.array, torch.tensor, pl.Series, pd.array)):
+    for words, numbers in itertools.product(
+        (np.array, pd.array, pl.Series), (np.array, torch.tensor, pl.Series, pd.array)
+    ):
         other = run(user_groups=words(groups), item_clusters=numbers(clusters))
         assert repr(other.values) == repr(expected.values)
     small = run(user_groups=groups, item_clusters=torch.tensor(clusters, dtype=torch.int8))
@@ -345,7 +404,10 @@ def test_labels_are_ordered_numbers_before_words():
 
 
 def test_what_was_given_is_not_changed():
-    groups, features = polars(NAMES["strings"][0], GROUPS), {item: list(row) for item, row in zip(NAMES["strings"][1], FEATURES)}
+    groups, features = (
+        polars(NAMES["strings"][0], GROUPS),
+        {item: list(row) for item, row in zip(NAMES["strings"][1], FEATURES)},
+    )
     clusters = pandas(NAMES["strings"][1], CLUSTERS, "item")
     kept = groups.clone(), clusters.copy(), {item: list(row) for item, row in features.items()}
     run(user_groups=groups, item_clusters=clusters, item_features=features)
@@ -361,22 +423,38 @@ def test_a_pandas_column_without_a_name():
 
 def test_a_pandas_series_is_read_by_its_index():
     users, items = NAMES["strings"]
-    groups, features = pd.Series(by_id(users[::-1], GROUPS[::-1])), pd.Series(by_id(items[::-1], FEATURES[::-1]))
+    groups, features = (
+        pd.Series(by_id(users[::-1], GROUPS[::-1])),
+        pd.Series(by_id(items[::-1], FEATURES[::-1])),
+    )
     clusters = pd.Series(CLUSTERS, index=items).sample(frac=1, random_state=1)
     check(run(user_groups=groups, item_clusters=clusters, item_features=features))
-    refused(["user_groups has integers", "strings"], user_groups=pd.Series(GROUPS))  # its index are numbers
+    refused(
+        ["user_groups has integers", "strings"], user_groups=pd.Series(GROUPS)
+    )  # its index are numbers
 
 
 def test_a_pandas_series_with_an_id_twice():
-    refused(["more than one label to the same user", "'ann'"], user_groups=pd.Series(["F", "M"], index=["ann", "ann"]))
+    refused(
+        ["more than one label to the same user", "'ann'"],
+        user_groups=pd.Series(["F", "M"], index=["ann", "ann"]),
+    )
 
 
 def test_a_pandas_series_with_a_row_per_feature():
-    check(run(metrics=OF_FEATURES, item_features=pd.Series(FEATURES, index=NAMES["strings"][1]).explode()))
+    check(
+        run(
+            metrics=OF_FEATURES,
+            item_features=pd.Series(FEATURES, index=NAMES["strings"][1]).explode(),
+        )
+    )
 
 
 def test_a_pandas_series_with_a_missing_id():
-    refused(["user_groups has no user id in row 1"], user_groups=pd.Series(["F", "M"], index=["ann", None]))
+    refused(
+        ["user_groups has no user id in row 1"],
+        user_groups=pd.Series(["F", "M"], index=["ann", None]),
+    )
 
 
 def test_a_list_of_labels_needs_an_order_that_the_caller_knows():
@@ -404,7 +482,7 @@ def test_true_and_1_are_two_labels():
         run(item_clusters=[True, 1, 2, 2, None])
 
 
-# ----------------------------------------------------------------------------------------------------------- features
+# --------------------------------------------------------------------------------------------------
 
 
 def dense(rows, width=5):
@@ -428,25 +506,41 @@ FEATURE_FORMS = {
     "dict of frozensets": lambda ids, rows: by_id(ids, map(frozenset, rows)),
     "dict of arrays": lambda ids, rows: by_id(ids, map(np.array, rows)),
     "dict without the empty": lambda ids, rows: {item: row for item, row in zip(ids, rows) if row},
-    "dict with missing ones": lambda ids, rows: by_id(ids, [[*row, None, math.nan, pd.NA] if row else None for row in rows]),
+    "dict with missing ones": lambda ids, rows: by_id(
+        ids, [[*row, None, math.nan, pd.NA] if row else None for row in rows]
+    ),
     "dict with repetitions": lambda ids, rows: by_id(ids, [row * 2 for row in rows]),
-    "dict to a word or a list": lambda ids, rows: by_id(ids, [row[0] if len(row) == 1 else row for row in rows]),
+    "dict to a word or a list": lambda ids, rows: by_id(
+        ids, [row[0] if len(row) == 1 else row for row in rows]
+    ),
     "list of lists": lambda ids, rows: rows,
     "list of sets": lambda ids, rows: [set(row) for row in rows],
     "list with None": lambda ids, rows: [row or None for row in rows],
     "NumPy objects": lambda ids, rows: np.array(rows, dtype=object),
     "polars series": lambda ids, rows: pl.Series(rows),
     "polars, a list column": lambda ids, rows: pl.DataFrame({"item": ids, "genres": rows}),
-    "polars, a list column with null": lambda ids, rows: pl.DataFrame({"item": ids, "genres": [row or None for row in rows]}),
-    "polars, a row per feature": lambda ids, rows: pl.DataFrame(long(rows, ids), schema=["item", "feature"], orient="row"),
+    "polars, a list column with null": lambda ids, rows: pl.DataFrame(
+        {"item": ids, "genres": [row or None for row in rows]}
+    ),
+    "polars, a row per feature": lambda ids, rows: pl.DataFrame(
+        long(rows, ids), schema=["item", "feature"], orient="row"
+    ),
     "polars, shuffled rows twice": lambda ids, rows: shuffled(
         pl.DataFrame(long(rows, ids) * 2, schema=["item_id", "feature"], orient="row")
     ),
-    "lazy": lambda ids, rows: pl.LazyFrame(long(rows, ids), schema=["item", "feature"], orient="row"),
+    "lazy": lambda ids, rows: pl.LazyFrame(
+        long(rows, ids), schema=["item", "feature"], orient="row"
+    ),
     "pandas, a list column": lambda ids, rows: pd.DataFrame({"item": ids, "genres": rows}),
-    "pandas, a column of arrays": lambda ids, rows: pd.DataFrame({"item": ids, "genres": list(map(np.array, rows))}),
-    "pandas, a row per feature": lambda ids, rows: pd.DataFrame(long(rows, ids), columns=["item", "feature"]),
-    "pandas exploded": lambda ids, rows: pd.DataFrame({"item": ids, "genre": rows}).explode("genre"),
+    "pandas, a column of arrays": lambda ids, rows: pd.DataFrame(
+        {"item": ids, "genres": list(map(np.array, rows))}
+    ),
+    "pandas, a row per feature": lambda ids, rows: pd.DataFrame(
+        long(rows, ids), columns=["item", "feature"]
+    ),
+    "pandas exploded": lambda ids, rows: pd.DataFrame({"item": ids, "genre": rows}).explode(
+        "genre"
+    ),
     "matrix": lambda ids, rows: letters(rows),
     "matrix of bool": lambda ids, rows: letters(rows) > 0,
     "matrix of weights": lambda ids, rows: letters(rows) * 0.25,
@@ -465,11 +559,19 @@ def test_forms_of_features(form, ids):
 
 def test_one_feature_each():
     """Relevant: 0 2, of whose features one of two is hit; 4, not hit; 4 and 0, both hit."""
-    for features in ("xyzzy", ["x", "y", "z", "z", "y"], np.array([1, 2, 3, 3, 2]), torch.tensor([1, 2, 3, 3, 2])):
+    for features in (
+        "xyzzy",
+        ["x", "y", "z", "z", "y"],
+        np.array([1, 2, 3, 3, 2]),
+        torch.tensor([1, 2, 3, 3, 2]),
+    ):
         given = by_id(NAMES["strings"][1], features) if isinstance(features, str) else features
         assert run(metrics=["SRecall"], item_features=given)["SRecall@2"] == (1 / 2 + 0 + 1 + 1) / 4
     number = {"i0": 7, "i4": 7.0}
-    assert run(metrics=["SRecall(denominator=catalogue)"], item_features=number).values[0].value == 3 / 4  # one feature
+    assert (
+        run(metrics=["SRecall(denominator=catalogue)"], item_features=number).values[0].value
+        == 3 / 4
+    )  # one feature
 
 
 def test_a_list_of_arrays_of_features():
@@ -483,7 +585,7 @@ def test_a_stored_0_is_no_feature():
     check(run(metrics=OF_FEATURES, item_features=matrix))
 
 
-# -------------------------------------------------------------------------------------------------------------- train
+# --------------------------------------------------------------------------------------------------
 
 
 def cells(rows, ids):
@@ -493,12 +595,20 @@ def cells(rows, ids):
 
 TRAIN_FORMS = {
     "dict": lambda ids: {user: [ids[1][n] for n in row] for user, row in zip(ids[0], SEEN)},
-    "dict without the empty": lambda ids: {user: [ids[1][n] for n in row] for user, row in zip(ids[0], SEEN) if row},
-    "ratings": lambda ids: {user: {ids[1][n]: 0.5 + n for n in row} for user, row in zip(ids[0], SEEN)},
-    "ratings of 0": lambda ids: {user: {ids[1][n]: 0.0 for n in row} for user, row in zip(ids[0], SEEN)},
+    "dict without the empty": lambda ids: {
+        user: [ids[1][n] for n in row] for user, row in zip(ids[0], SEEN) if row
+    },
+    "ratings": lambda ids: {
+        user: {ids[1][n]: 0.5 + n for n in row} for user, row in zip(ids[0], SEEN)
+    },
+    "ratings of 0": lambda ids: {
+        user: {ids[1][n]: 0.0 for n in row} for user, row in zip(ids[0], SEEN)
+    },
     "polars": lambda ids: pl.DataFrame(cells(SEEN, ids), schema=["user", "item"], orient="row"),
     "lazy": lambda ids: pl.LazyFrame(cells(SEEN, ids), schema=["user", "item"], orient="row"),
-    "pandas": lambda ids: pd.DataFrame(cells(SEEN, ids), columns=["user_id", "item_id"]).assign(rating=3),
+    "pandas": lambda ids: pd.DataFrame(cells(SEEN, ids), columns=["user_id", "item_id"]).assign(
+        rating=3
+    ),
     "csr": lambda ids: sp.csr_matrix(dense(SEEN)),
     "dense": lambda ids: dense(SEEN),
     "tensor": lambda ids: torch.tensor(dense(SEEN)),
@@ -516,7 +626,9 @@ def test_repetitions_in_train_count_once():
     again = pl.DataFrame(cells(SEEN, NAMES["strings"]) * 3, schema=["user", "item"], orient="row")
     result = run(train=again)
     check(result)
-    assert result.counts["train_repetitions"] == 6 and note(result, "train repeats 6 (user, item) rows; each counts once")
+    assert result.counts["train_repetitions"] == 6 and note(
+        result, "train repeats 6 (user, item) rows; each counts once"
+    )
 
 
 def test_users_who_are_only_in_train():
@@ -524,20 +636,31 @@ def test_users_who_are_only_in_train():
     train = inputs()["train"] | {"eve": ["i0", "i4", "i4"], "fay": ["i2"], "gus": ["i0"]}
     groups = inputs()["user_groups"] | {"eve": "M", "fay": "X", "gus": None}
     result = run(train=train, user_groups=groups)
-    assert result.counts["users"] == 4 == result.entry("ARP@2").users and result.counts["missing_users"] == 0
+    assert (
+        result.counts["users"] == 4 == result.entry("ARP@2").users
+        and result.counts["missing_users"] == 0
+    )
     assert result.counts["users_without_group"] == 1
     assert note(result, "5 rows of train belong to users who are not evaluated")
     assert not any("labels of user_groups" in one for one in result.notes)  # they are known
     # Of M: 0 4 and eve's 0 4; of X: 2, which has no cluster
     assert result["BiasDisparityBS[M, Drama]"] == result["BiasDisparityBS[M, Noir]"] == 1
-    assert math.isnan(result["BiasDisparityBS[X, Drama]"]) and math.isnan(result["BiasDisparityBR@2[X, Noir]"])
-    assert note(result, "BiasDisparityBS for [X, Drama], [X, Noir] is undefined", "no train interaction")
-    assert note(result, "BiasDisparityBR@2 for [X, Drama], [X, Noir] is undefined", "recommended no item")
+    assert math.isnan(result["BiasDisparityBS[X, Drama]"]) and math.isnan(
+        result["BiasDisparityBR@2[X, Noir]"]
+    )
+    assert note(
+        result, "BiasDisparityBS for [X, Drama], [X, Noir] is undefined", "no train interaction"
+    )
+    assert note(
+        result, "BiasDisparityBR@2 for [X, Drama], [X, Noir] is undefined", "recommended no item"
+    )
     # n: 3 1 1 0 2 of seven interactions by five users
     assert result["ARP@2"] == pytest.approx((2 + 1 / 2 + 3 / 2 + 3 / 2) / 4)
     first, last = 1 - 3 / 5, 1 - 2 / 5
     assert result["EPC@2"] == pytest.approx((first + last * SECOND + first) / (1 + SECOND) / 4)
-    assert result["EFD@2"] == pytest.approx((2 * math.log2(7 / 3) + math.log2(7 / 2) * SECOND) / (1 + SECOND) / 4)
+    assert result["EFD@2"] == pytest.approx(
+        (2 * math.log2(7 / 3) + math.log2(7 / 2) * SECOND) / (1 + SECOND) / 4
+    )
     for name in ("REO@2", "RSP@2", "UserMADRanking@2", "BiasDisparityBR@2[F, Drama]", "SRecall@2"):
         assert result[name] == pytest.approx(EXPECTED[name]), name
 
@@ -548,8 +671,12 @@ def test_train_of_a_user_without_a_row_of_scores():
     result = run(truth=truth, train=train, user_groups=inputs()["user_groups"] | {"eve": "M"})
     assert result.counts["users"] == 5 and result.counts["missing_users"] == 1
     assert result["BiasDisparityBS[M, Drama]"] == pytest.approx((2 / 3) / (1 / 2))
-    assert result["REO@2[Drama]"] == pytest.approx(2 / 3)  # eve's item is relevant and was not recommended
-    assert result["ARP@2"] == pytest.approx((3 / 2 + 1 / 2 + 1 / 2 + 1) / 4)  # her list is empty and left out
+    assert result["REO@2[Drama]"] == pytest.approx(
+        2 / 3
+    )  # eve's item is relevant and was not recommended
+    assert result["ARP@2"] == pytest.approx(
+        (3 / 2 + 1 / 2 + 1 / 2 + 1) / 4
+    )  # her list is empty and left out
     assert result["ACLT@2"] == pytest.approx(3 / 5)  # and counts 0 here
     assert result["UserMADRating@2"] == pytest.approx(EXPECTED["UserMADRating@2"])
 
@@ -558,17 +685,21 @@ def test_masking_and_popularity_are_two_things():
     masked = run(mask_seen=True, metrics=["EPC", "ARP", "RSP", "BiasDisparityBS"])
     # Seen: 1 of ann, 0 and 4 of bob. Lists: 0 2, 1 3, 2 4, 0 3
     assert masked["ARP@2"] == pytest.approx((1 / 2 + 1 / 2 + 1 / 2 + 1 / 2) / 4)
-    assert masked["RSP@2[Drama]"] == pytest.approx(4 / 7) and masked["RSP@2[Noir]"] == pytest.approx(2 / 6)
+    assert masked["RSP@2[Drama]"] == pytest.approx(4 / 7) and masked[
+        "RSP@2[Noir]"
+    ] == pytest.approx(2 / 6)
     assert masked["BiasDisparityBS[F, Noir]"] == 2
 
 
-# ------------------------------------------------------------------------------------------------- unknown and missing
+# -------------------------------------------------------------------------------------------------
 
 
 def test_unknown_ids_are_counted():
     result = run(
         user_groups={**inputs()["user_groups"], "nobody": "Q", "no one": "F", "none": None},
-        item_clusters=pl.concat([polars(NAMES["strings"][1], CLUSTERS, "item"), polars(["q"], ["Western"], "item")]),
+        item_clusters=pl.concat(
+            [polars(NAMES["strings"][1], CLUSTERS, "item"), polars(["q"], ["Western"], "item")]
+        ),
         item_features={**inputs()["item_features"], "q": ["a", "z"], "r": [], "s": ["y"]},
     )
     check(result)  # no group Q, no cluster Western, no feature more in the catalogue
@@ -578,7 +709,9 @@ def test_unknown_ids_are_counted():
 
 
 def test_unknown_numbers_are_counted():
-    result = run("numbers", item_clusters={**inputs("numbers")["item_clusters"], 5: "Drama", -1: "Noir"})
+    result = run(
+        "numbers", item_clusters={**inputs("numbers")["item_clusters"], 5: "Drama", -1: "Noir"}
+    )
     check(result)
     assert note(result, "2 labels of item_clusters")
 
@@ -605,7 +738,9 @@ NOBODY = {
 @pytest.mark.parametrize("groups", NOBODY.values(), ids=NOBODY)
 def test_nobody_has_a_label(groups):
     result = run(user_groups=groups)
-    assert result.counts["users_without_group"] == 4 and note(result, "4 of 4 users have no label in user_groups")
+    assert result.counts["users_without_group"] == 4 and note(
+        result, "4 of 4 users have no label in user_groups"
+    )
     assert math.isnan(result["UserMADRanking@2"]) and math.isnan(result["UserMADRating@2"])
     assert note(result, "UserMADRanking@2 is undefined", "fewer than two groups")
     assert result["REO@2"] == pytest.approx(EXPECTED["REO@2"])
@@ -617,13 +752,24 @@ def test_a_metric_that_has_no_value_at_all_is_mentioned():
     assert any("BiasDisparityBR@2" in one for one in result.notes)
 
 
-@pytest.mark.parametrize("empty", [{}, dict.fromkeys(NAMES["strings"][1]), [None] * 5, [[]] * 5, {"i0": []}, {"q": ["a"]}])
+@pytest.mark.parametrize(
+    "empty",
+    [{}, dict.fromkeys(NAMES["strings"][1]), [None] * 5, [[]] * 5, {"i0": []}, {"q": ["a"]}],
+)
 def test_no_item_has_a_label_or_feature(empty):
-    features, clusters = run(item_features=empty), run(item_clusters=empty if empty != {"q": ["a"]} else {"q": "a"})
+    features, clusters = (
+        run(item_features=empty),
+        run(item_clusters=empty if empty != {"q": ["a"]} else {"q": "a"}),
+    )
     assert features.counts["items_without_features"] == 5 and math.isnan(features["SRecall@2"])
-    assert note(features, "SRecall@2, SRecall(denominator=catalogue, numerator=list)@2 are undefined")
+    assert note(
+        features, "SRecall@2, SRecall(denominator=catalogue, numerator=list)@2 are undefined"
+    )
     assert clusters.counts["items_without_cluster"] == 5
-    assert all(math.isnan(clusters[f"{name}@2"]) for name in ("REO", "RSP", "ItemMADRanking", "ItemMADRating"))
+    assert all(
+        math.isnan(clusters[f"{name}@2"])
+        for name in ("REO", "RSP", "ItemMADRanking", "ItemMADRating")
+    )
 
 
 def test_an_empty_train():
@@ -632,11 +778,18 @@ def test_an_empty_train():
         assert math.isnan(result["EPC@2"]) and math.isnan(result["EFD@2"]) and result["ARP@2"] == 0
         assert result["ACLT@2"] == 2 and result["APLT@2"] == 1  # the head is empty
         assert math.isnan(result["PopREO@2"]) and math.isnan(result["PopRSP@2"])
-        assert all(math.isnan(result[name]) for name in result if name.startswith(("BiasDisparityBS", "BiasDisparityBD")))
-        assert note(result, "EPC@2, EFD@2 are undefined", "train is empty") and result.counts["items_without_train"] == 5
+        assert all(
+            math.isnan(result[name])
+            for name in result
+            if name.startswith(("BiasDisparityBS", "BiasDisparityBD"))
+        )
+        assert (
+            note(result, "EPC@2, EFD@2 are undefined", "train is empty")
+            and result.counts["items_without_train"] == 5
+        )
 
 
-# ------------------------------------------------------------------------------------------------------ what is refused
+# --------------------------------------------------------------------------------------------------
 
 
 def refused(says, error=InputError, **changed):
@@ -652,60 +805,144 @@ def unready(users):
 
 USER_FRAME = pl.DataFrame({"user": ["ann", "bob", "ann"], "label": ["F", "M", "M"]})
 WRONG_LABELS = {
-    "two labels": ({"user_groups": USER_FRAME}, ["user_groups", "more than one label", "'ann'", "one label"]),
+    "two labels": (
+        {"user_groups": USER_FRAME},
+        ["user_groups", "more than one label", "'ann'", "one label"],
+    ),
     "two labels in pandas": (
         {"user_groups": pd.DataFrame({"user": ["bob", "bob"], "g": [1, 2]})},
         ["more than one label to the same user", "'bob'"],
     ),
-    "two labels in a list": ({"item_clusters": {"i0": ["a", "b"]}}, ["item_clusters", "more than one label", "'i0'"]),
+    "two labels in a list": (
+        {"item_clusters": {"i0": ["a", "b"]}},
+        ["item_clusters", "more than one label", "'i0'"],
+    ),
     "two labels each": (
         {"item_clusters": pl.DataFrame({"item": NAMES["strings"][1] * 2, "c": list(range(10))})},
         ["more than one label", "'i0', 'i1', 'i2', 'i3', 'i4'"],
     ),
     "two columns of a matrix": ({"user_groups": np.ones((4, 2))}, ["user_groups"]),
-    "too short": ({"user_groups": ["F"]}, ["user_groups has 1 labels for 4 users", "one for each", "{id: label}"]),
+    "too short": (
+        {"user_groups": ["F"]},
+        ["user_groups has 1 labels for 4 users", "one for each", "{id: label}"],
+    ),
     "too long": ({"item_clusters": list("abcdef")}, ["item_clusters has 6 labels for 5 items"]),
     "nothing for somebody": ({"user_groups": []}, ["user_groups has 0 labels for 4 users"]),
     "too few features": ({"item_features": [["a"]]}, ["item_features has 1 labels for 5 items"]),
-    "too short an array": ({"item_clusters": np.arange(4)}, ["item_clusters has 4 labels for 5 items"]),
-    "too few rows": ({"item_features": np.ones((4, 2))}, ["item_features is a matrix of 4 rows", "5 items"]),
-    "too many rows": ({"item_features": sp.csr_matrix((6, 2))}, ["item_features is a matrix of 6 rows", "5 items"]),
-    "integers for strings": ({"user_groups": {1: "F"}}, ["user_groups has integers", "strings", "'1' are different"]),
-    "items as integers": ({"item_clusters": {1: "F"}}, ["item_clusters has integers", "strings", "Convert"]),
+    "too short an array": (
+        {"item_clusters": np.arange(4)},
+        ["item_clusters has 4 labels for 5 items"],
+    ),
+    "too few rows": (
+        {"item_features": np.ones((4, 2))},
+        ["item_features is a matrix of 4 rows", "5 items"],
+    ),
+    "too many rows": (
+        {"item_features": sp.csr_matrix((6, 2))},
+        ["item_features is a matrix of 6 rows", "5 items"],
+    ),
+    "integers for strings": (
+        {"user_groups": {1: "F"}},
+        ["user_groups has integers", "strings", "'1' are different"],
+    ),
+    "items as integers": (
+        {"item_clusters": {1: "F"}},
+        ["item_clusters has integers", "strings", "Convert"],
+    ),
     "features of integers": (
         {"item_features": pl.DataFrame({"item": [1], "feature": ["a"]})},
         ["item_features has integers", "strings"],
     ),
-    "mixed ids": ({"user_groups": {"ann": "F", 1: "M"}}, ["user_groups mixes user ids of types int, str"]),
-    "fractions as ids": ({"user_groups": {0.5: "F"}}, ["user_groups", "float", "integers or strings"]),
-    "booleans as ids": ({"user_groups": {True: "F"}}, ["user_groups", "bool", "integers or strings"]),
-    "pairs as ids": ({"item_clusters": {("i0", 1): "F"}}, ["item_clusters", "tuple", "integers or strings"]),
-    "no id": ({"user_groups": pl.DataFrame({"user": ["ann", None], "g": ["F", "M"]})}, ["user_groups has no user id in row 1"]),
-    "None as an id": ({"user_groups": {"ann": "F", None: "M"}}, ["user_groups has no user id in row 1"]),
-    "no column of users": ({"user_groups": pl.DataFrame({"usr": ["ann"], "g": ["F"]})}, ["'usr', 'g'", "'user'"]),
-    "items for users": ({"user_groups": pl.DataFrame({"item": ["ann"], "g": ["F"]})}, ["'item', 'g'", "'user'", "user ids"]),
-    "users for items": ({"item_clusters": pd.DataFrame({"user": ["i0"], "g": ["F"]})}, ["'user', 'g'", "'item'", "item ids"]),
-    "no labels": ({"user_groups": pl.DataFrame({"user": ["ann"]})}, ["'user'", "one with the labels", "select"]),
-    "two unnamed": ({"user_groups": pl.DataFrame({"user": ["ann"], "a": [1], "b": [2]})}, ["'user', 'a', 'b'", "Select two"]),
-    "two named": ({"item_features": pl.DataFrame({"item": ["i0"], "feature": [1], "cluster": [2]})}, ["Select two columns"]),
-    "one-hot columns": ({"item_features": pl.DataFrame({"item": ["i0"], "a": [1], "b": [0]})}, ["'item', 'a', 'b'", "Select"]),
+    "mixed ids": (
+        {"user_groups": {"ann": "F", 1: "M"}},
+        ["user_groups mixes user ids of types int, str"],
+    ),
+    "fractions as ids": (
+        {"user_groups": {0.5: "F"}},
+        ["user_groups", "float", "integers or strings"],
+    ),
+    "booleans as ids": (
+        {"user_groups": {True: "F"}},
+        ["user_groups", "bool", "integers or strings"],
+    ),
+    "pairs as ids": (
+        {"item_clusters": {("i0", 1): "F"}},
+        ["item_clusters", "tuple", "integers or strings"],
+    ),
+    "no id": (
+        {"user_groups": pl.DataFrame({"user": ["ann", None], "g": ["F", "M"]})},
+        ["user_groups has no user id in row 1"],
+    ),
+    "None as an id": (
+        {"user_groups": {"ann": "F", None: "M"}},
+        ["user_groups has no user id in row 1"],
+    ),
+    "no column of users": (
+        {"user_groups": pl.DataFrame({"usr": ["ann"], "g": ["F"]})},
+        ["'usr', 'g'", "'user'"],
+    ),
+    "items for users": (
+        {"user_groups": pl.DataFrame({"item": ["ann"], "g": ["F"]})},
+        ["'item', 'g'", "'user'", "user ids"],
+    ),
+    "users for items": (
+        {"item_clusters": pd.DataFrame({"user": ["i0"], "g": ["F"]})},
+        ["'user', 'g'", "'item'", "item ids"],
+    ),
+    "no labels": (
+        {"user_groups": pl.DataFrame({"user": ["ann"]})},
+        ["'user'", "one with the labels", "select"],
+    ),
+    "two unnamed": (
+        {"user_groups": pl.DataFrame({"user": ["ann"], "a": [1], "b": [2]})},
+        ["'user', 'a', 'b'", "Select two"],
+    ),
+    "two named": (
+        {"item_features": pl.DataFrame({"item": ["i0"], "feature": [1], "cluster": [2]})},
+        ["Select two columns"],
+    ),
+    "one-hot columns": (
+        {"item_features": pl.DataFrame({"item": ["i0"], "a": [1], "b": [0]})},
+        ["'item', 'a', 'b'", "Select"],
+    ),
     "labels twice": (
         {"user_groups": pd.DataFrame([["ann", "F", "M"]], columns=["user", "g", "g"])},
         ["'g' twice"],
     ),
     "a word": ({"user_groups": "F"}, ["user_groups .F.: there is no such file"]),
-    "a path": ({"item_clusters": "clusters.csv"}, ["item_clusters .clusters.csv.: there is no such file"]),
+    "a path": (
+        {"item_clusters": "clusters.csv"},
+        ["item_clusters .clusters.csv.: there is no such file"],
+    ),
     "a number": ({"item_features": 3}, ["item_features is a(n)? int", "{id: label}"]),
     "a set": ({"user_groups": {"F", "M"}}, ["user_groups is a set"]),
     "a generator": ({"user_groups": (group for group in GROUPS)}, ["user_groups is a generator"]),
     "a function": ({"user_groups": lambda user: "F"}, ["user_groups is a function"]),
-    "a dict as a label": ({"user_groups": {"ann": {"F": 1}}}, ["user_groups has the label {'F': 1}, a dict", "strings or numbers"]),
-    "bytes as a label": ({"item_clusters": {"i0": b"a"}}, ["item_clusters has the label b'a', a bytes"]),
-    "a date as a label": ({"item_clusters": {"i0": pd.Timestamp("2020-01-01")}}, ["item_clusters has the label Timestamp"]),
+    "a dict as a label": (
+        {"user_groups": {"ann": {"F": 1}}},
+        ["user_groups has the label {'F': 1}, a dict", "strings or numbers"],
+    ),
+    "bytes as a label": (
+        {"item_clusters": {"i0": b"a"}},
+        ["item_clusters has the label b'a', a bytes"],
+    ),
+    "a date as a label": (
+        {"item_clusters": {"i0": pd.Timestamp("2020-01-01")}},
+        ["item_clusters has the label Timestamp"],
+    ),
     "complex labels": ({"item_clusters": [1j] * 5}, ["item_clusters has the label 1j, a complex"]),
-    "sets of sets": ({"item_features": {"i0": [["a"]]}}, ["item_features has the label \\['a'\\], a list"]),
-    "1 and '1'": ({"item_clusters": [1, "1", 2, 2, 2]}, ["item_clusters has both 1 and '1'", "one way"]),
-    "True and 'True'": ({"item_features": {"i0": [True], "i1": ["True"]}}, ["item_features has both True and 'True'"]),
+    "sets of sets": (
+        {"item_features": {"i0": [["a"]]}},
+        ["item_features has the label \\['a'\\], a list"],
+    ),
+    "1 and '1'": (
+        {"item_clusters": [1, "1", 2, 2, 2]},
+        ["item_clusters has both 1 and '1'", "one way"],
+    ),
+    "True and 'True'": (
+        {"item_features": {"i0": [True], "i1": ["True"]}},
+        ["item_features has both True and 'True'"],
+    ),
 }
 
 
@@ -715,8 +952,14 @@ def test_wrong_labels(changed, says):
 
 
 WRONG_NUMBERS = {
-    "strings for numbers": ({"user_groups": {"0": "F"}}, ["user_groups has strings", "row numbers", "0 to 3", "users="]),
-    "strings for columns": ({"item_clusters": {"0": "F"}}, ["item_clusters has strings", "column numbers", "items="]),
+    "strings for numbers": (
+        {"user_groups": {"0": "F"}},
+        ["user_groups has strings", "row numbers", "0 to 3", "users="],
+    ),
+    "strings for columns": (
+        {"item_clusters": {"0": "F"}},
+        ["item_clusters has strings", "column numbers", "items="],
+    ),
 }
 
 
@@ -727,18 +970,25 @@ def test_wrong_labels_of_rows_and_columns(changed, says):
 
 
 def test_a_column_of_ids_that_is_there_twice():
-    refused(["user_groups", "'user'", "twice"], user_groups=pd.DataFrame([["ann", "bob", "F"]], columns=["user", "user", "g"]))
+    refused(
+        ["user_groups", "'user'", "twice"],
+        user_groups=pd.DataFrame([["ann", "bob", "F"]], columns=["user", "user", "g"]),
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "ids"), [("strings", ["ann", None]), ("integers", pd.array([40, None], "Int64"))], ids=["string", "Int64"]
+    ("kind", "ids"),
+    [("strings", ["ann", None]), ("integers", pd.array([40, None], "Int64"))],
+    ids=["string", "Int64"],
 )
 def test_a_missing_id_of_pandas(kind, ids):
     with pytest.raises(InputError, match="user_groups has no user id in row 1"):
         run(kind, user_groups=pd.DataFrame({"user": ids, "g": ["F", "M"]}))
 
 
-@pytest.mark.parametrize("matrix", [np.full((5, 2), math.nan), np.full((5, 2), "x")], ids=["NaN", "text"])
+@pytest.mark.parametrize(
+    "matrix", [np.full((5, 2), math.nan), np.full((5, 2), "x")], ids=["NaN", "text"]
+)
 def test_a_wrong_matrix_of_features(matrix):
     with pytest.raises(InputError, match="item_features") as caught:
         run(item_features=matrix)
@@ -746,17 +996,30 @@ def test_a_wrong_matrix_of_features(matrix):
 
 
 def test_sizes_that_an_evaluator_cannot_know():
-    for name, kind in (("user_groups", "user"), ("item_clusters", "item"), ("item_features", "item")):
-        with pytest.raises(SettingError, match=f"{name}= does not tell how many {kind}s there are; give num_{kind}s="):
+    for name, kind in (
+        ("user_groups", "user"),
+        ("item_clusters", "item"),
+        ("item_features", "item"),
+    ):
+        with pytest.raises(
+            SettingError,
+            match=f"{name}= does not tell how many {kind}s there are; give num_{kind}s=",
+        ):
             weft.Evaluator("nDCG@2", **{name: {0: "F"}})
     with pytest.raises(InputError, match="item_clusters has 2 labels for 5 items"):
         weft.Evaluator("REO@2", item_clusters=["a", "b"], num_items=5)
     with pytest.raises(InputError, match="item_features has 2 labels for 3 items"):
-        weft.Evaluator(["REO@2", "SRecall@2"], item_clusters=["a", "b", "a"], item_features=["x", "y"])
+        weft.Evaluator(
+            ["REO@2", "SRecall@2"], item_clusters=["a", "b", "a"], item_features=["x", "y"]
+        )
     with pytest.raises(InputError, match="preds has 5 items, but num_items=3"):
         weft.Evaluator("REO@2", item_clusters=["a", "b", "a"]).update(SCORES, RELEVANT)
-    with pytest.raises(InputError, match="user_indices holds 3; expected rows of user_groups, 0 to 2"):
-        weft.Evaluator("UserMADRating@2", user_groups=["a", "b", "a"]).update(SCORES, RELEVANT, range(4))
+    with pytest.raises(
+        InputError, match="user_indices holds 3; expected rows of user_groups, 0 to 2"
+    ):
+        weft.Evaluator("UserMADRating@2", user_groups=["a", "b", "a"]).update(
+            SCORES, RELEVANT, range(4)
+        )
     with pytest.raises(InputError, match="needs user_indices, to know the groups"):
         weft.Evaluator("UserMADRating@2", user_groups=["a", "b", "a", "b"]).update(SCORES, RELEVANT)
 
@@ -764,7 +1027,13 @@ def test_sizes_that_an_evaluator_cannot_know():
 @pytest.mark.parametrize("metric", ["BiasDisparityBS", "BiasDisparityBD@2"])
 def test_groups_that_do_not_fit_train_are_refused_at_once(metric):
     with pytest.raises(InputError, match="user_groups"):
-        weft.Evaluator(metric, train=np.ones((7, 5)), mask_seen=False, user_groups=GROUPS, item_clusters=CLUSTERS)
+        weft.Evaluator(
+            metric,
+            train=np.ones((7, 5)),
+            mask_seen=False,
+            user_groups=GROUPS,
+            item_clusters=CLUSTERS,
+        )
 
 
 def test_a_hint_that_can_be_followed():
@@ -789,28 +1058,43 @@ def test_a_composite_object_with_inputs_of_its_own():
         run("numbers", metrics=[own])
 
 
-# ------------------------------------------------------------------------------------------------------ missing inputs
+# --------------------------------------------------------------------------------------------------
 
 COMPOSITES = {
     "F1(metric_name_1=EPC)": {"train"},
     "F1(metric_name_2=SRecall)": {"item_features"},
     "F1(metric_name_1=EFD(relevance=none), metric_name_2=SRecall)": {"train", "item_features"},
     "EucDistance(metric_names=[Gini, EPC], utopia_points=[0, 1])": {"train"},
-    "EucDistance(metric_names=[F1(metric_name_1=EPC), REO], utopia_points=[1, 0])": {"train", "item_clusters"},
+    "EucDistance(metric_names=[F1(metric_name_1=EPC), REO], utopia_points=[1, 0])": {
+        "train",
+        "item_clusters",
+    },
     "EucDistance(metric_names=[EPC, nDCG], utopia_points=[1, 1], scope=users)": {"train"},
     "Hypervolume(metric_names=[nDCG, UserMADRanking], nadir_points=[0, 1])": {"user_groups"},
-    "Hypervolume(metric_names=[EucDistance(metric_names=[ARP], utopia_points=[0]), Recall], nadir_points=[1, 0])": {"train"},
+    "Hypervolume(metric_names=[EucDistance(metric_names=[ARP], utopia_points=[0]), Recall], "
+    "nadir_points=[1, 0])": {"train"},
 }
-HOW = {"train": "--train", "user_groups": "--user-groups", "item_clusters": "--item-clusters", "item_features": "--item-features"}
-LACKING = [(name, which) for name, needs in {**NEEDS, **COMPOSITES}.items() for which in sorted(needs)]
+HOW = {
+    "train": "--train",
+    "user_groups": "--user-groups",
+    "item_clusters": "--item-clusters",
+    "item_features": "--item-features",
+}
+LACKING = [
+    (name, which) for name, needs in {**NEEDS, **COMPOSITES}.items() for which in sorted(needs)
+]
 
 
 def test_which_metrics_need_what():
-    found = {metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")}
+    found = {
+        metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")
+    }
     for name in found:
         spec = parse(found[name].example or name)
         if name not in NEEDS and name not in ("EucDistance", "Hypervolume"):
-            weft.evaluate(SCORES, {0: [0]}, metrics=str(spec.at(2 if takes_k(name) else None)))  # needs nothing
+            weft.evaluate(
+                SCORES, {0: [0]}, metrics=str(spec.at(2 if takes_k(name) else None))
+            )  # needs nothing
 
 
 @pytest.mark.parametrize(("name", "which"), LACKING)
@@ -821,7 +1105,11 @@ def test_a_missing_input_is_said_before_anything_is_read(name, which):
         weft.evaluate(unready, **given)
     (line,) = str(caught.value).splitlines()
     at = "" if name == "BiasDisparityBS" else "@2"
-    assert line.startswith(f"{name}{at} needs {which}, ") and f"give {which}=" in line and HOW[which] in line
+    assert (
+        line.startswith(f"{name}{at} needs {which}, ")
+        and f"give {which}=" in line
+        and HOW[which] in line
+    )
     assert "nDCG@2" not in line and "Precision" not in line
     with pytest.raises(MissingInput, match=f"needs {which}"):
         weft.evaluate(unready, **{**given, which: None})
@@ -829,22 +1117,44 @@ def test_a_missing_input_is_said_before_anything_is_read(name, which):
 
 @pytest.mark.parametrize(("name", "which"), LACKING)
 def test_a_missing_input_of_an_evaluator(name, which):
-    given = {"train": dense(SEEN), "user_groups": GROUPS, "item_clusters": CLUSTERS, "item_features": FEATURES, "mask_seen": False}
+    given = {
+        "train": dense(SEEN),
+        "user_groups": GROUPS,
+        "item_clusters": CLUSTERS,
+        "item_features": FEATURES,
+        "mask_seen": False,
+    }
     del given[which]
     with pytest.raises(MissingInput, match=re.escape(name) + f".*needs {which}, .*give {which}="):
         weft.Evaluator([name], top_k=[2], num_users=4, num_items=5, **given)
 
 
 @pytest.mark.parametrize(
-    "name", ["Gini", "ItemCoverage", "ShannonEntropy", "EucDistance(metric_names=[Gini, nDCG], utopia_points=[0, 1])"]
+    "name",
+    [
+        "Gini",
+        "ItemCoverage",
+        "ShannonEntropy",
+        "EucDistance(metric_names=[Gini, nDCG], utopia_points=[0, 1])",
+    ],
 )
 def test_the_number_of_items_is_needed_where_nothing_tells_it(name):
-    with pytest.raises(MissingInput, match=re.escape(name) + "@2 needs num_items, the number of items.*give num_items="):
+    with pytest.raises(
+        MissingInput,
+        match=re.escape(name) + "@2 needs num_items, the number of items.*give num_items=",
+    ):
         weft.Evaluator(name, top_k=[2])
-    for telling in ({"num_items": 5}, {"item_clusters": CLUSTERS}, {"train": dense(SEEN), "mask_seen": False}):
+    for telling in (
+        {"num_items": 5},
+        {"item_clusters": CLUSTERS},
+        {"train": dense(SEEN), "mask_seen": False},
+    ):
         evaluator = weft.Evaluator(name, top_k=[2], **telling)
         evaluator.update(SCORES, RELEVANT)
-        assert evaluator.compute().values[0].value == weft.evaluate(SCORES, dense(RELEVANT), metrics=name, top_k=2).values[0].value
+        assert (
+            evaluator.compute().values[0].value
+            == weft.evaluate(SCORES, dense(RELEVANT), metrics=name, top_k=2).values[0].value
+        )
 
 
 def test_all_that_is_missing_is_said_at_once():
@@ -855,7 +1165,9 @@ def test_all_that_is_missing_is_said_at_once():
     for line in lines:
         names, rest = re.split(" needs? ", line)
         which = rest.partition(",")[0]
-        wanted = [canonical(name) for name, needs in {**NEEDS, **COMPOSITES}.items() if which in needs]
+        wanted = [
+            canonical(name) for name, needs in {**NEEDS, **COMPOSITES}.items() if which in needs
+        ]
         for name in sorted(wanted, key=len, reverse=True):
             spelt = name if name == "BiasDisparityBS" else f"{name}@2"
             assert spelt in names, line
@@ -864,7 +1176,9 @@ def test_all_that_is_missing_is_said_at_once():
 
 
 @pytest.mark.parametrize(
-    "metric", [weft.metrics.EPC, "epc", weft.metrics.EPC(k=2, train=dense(SEEN))], ids=["class", "name", "object"]
+    "metric",
+    [weft.metrics.EPC, "epc", weft.metrics.EPC(k=2, train=dense(SEEN))],
+    ids=["class", "name", "object"],
 )
 def test_a_missing_input_of_other_forms_of_metrics(metric):
     with pytest.raises(MissingInput, match="EPC@2 needs train"):
@@ -879,11 +1193,15 @@ def test_a_missing_input_under_a_profile():
 def test_a_missing_input_of_a_composite_alone():
     with pytest.raises(MissingInput, match="EPC@2 needs train") as caught:
         weft.metrics.F1(k=2, metric_name_1="EPC")
-    how = {"inputs": {"train": dense(SEEN)}} if "inputs=" in str(caught.value) else {"train": dense(SEEN)}
+    how = (
+        {"inputs": {"train": dense(SEEN)}}
+        if "inputs=" in str(caught.value)
+        else {"train": dense(SEEN)}
+    )
     weft.metrics.F1(k=2, metric_name_1="EPC", **how)
 
 
-# ---------------------------------------------------------------------------------------------------------- cell names
+# --------------------------------------------------------------------------------------------------
 
 ODD = [
     "Sci-Fi",
@@ -903,7 +1221,23 @@ ODD = [
     "\\'",
     "None",
 ]
-ODD += ["True", "nan", "a]b[c", "tab\there", "ä ö", "🎬", "'", '"', "F, Sci-Fi", "a\\,b", "1e5", "..", "[", "]", "'a', 'b'"]
+ODD += [
+    "True",
+    "nan",
+    "a]b[c",
+    "tab\there",
+    "ä ö",
+    "🎬",
+    "'",
+    '"',
+    "F, Sci-Fi",
+    "a\\,b",
+    "1e5",
+    "..",
+    "[",
+    "]",
+    "'a', 'b'",
+]
 
 
 @pytest.mark.parametrize("label", ODD)
@@ -927,12 +1261,20 @@ def test_labels_of_any_kind_are_names(label, tmp_path):
     frame = result.to_frame()
     assert frame["metric"].n_unique() == len(frame) == len(result)
     for value, row in zip(result.values, frame.iter_rows(named=True)):
-        assert row["value"] == value.value and row["k"] == value.k and row["metric"].startswith(value.metric)
+        assert (
+            row["value"] == value.value
+            and row["k"] == value.k
+            and row["metric"].startswith(value.metric)
+        )
 
 
 def quoted(*labels):
     """Labels in double quotes, which always is a way to write them."""
-    return "[" + ",".join('"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"' for label in labels) + "]"
+    return (
+        "["
+        + ",".join('"' + label.replace("\\", "\\\\").replace('"', '\\"') + '"' for label in labels)
+        + "]"
+    )
 
 
 def test_how_cell_names_are_written():
@@ -950,10 +1292,19 @@ def test_how_cell_names_are_written():
         "BiasDisparityBR@2['M, X', Sci-Fi]",
     ]
     # F: 0 1 0 3 are three of Sci-Fi, which is half of the labelled items
-    for name in ("BiasDisparityBR@2[F, Sci-Fi]", "biasdisparitybr@2[F,Sci-Fi]", "BiasDisparityBR@2[ 'F' , \"Sci-Fi\" ]"):
+    for name in (
+        "BiasDisparityBR@2[F, Sci-Fi]",
+        "biasdisparitybr@2[F,Sci-Fi]",
+        "BiasDisparityBR@2[ 'F' , \"Sci-Fi\" ]",
+    ):
         assert result[name] == 1.5 and name in result
     assert result.entry("BiasDisparityBR@2[F, Sci-Fi]").cell == ("F", "Sci-Fi")
-    for name in ("BiasDisparityBR@2", "BiasDisparityBR@2[F]", "BiasDisparityBR@2[f, Sci-Fi]", "BiasDisparityBR@2[Sci-Fi, F]"):
+    for name in (
+        "BiasDisparityBR@2",
+        "BiasDisparityBR@2[F]",
+        "BiasDisparityBR@2[f, Sci-Fi]",
+        "BiasDisparityBR@2[Sci-Fi, F]",
+    ):
         assert name not in result
         with pytest.raises(KeyError, match=r"was not evaluated.*Did you mean 'BiasDisparityBR@2\["):
             result[name]
@@ -963,7 +1314,10 @@ def test_how_cell_names_are_written():
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     labels=st.lists(
-        st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(ODD), min_size=2, max_size=2, unique=True
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(ODD),
+        min_size=2,
+        max_size=2,
+        unique=True,
     )
 )
 def test_any_text_is_a_label(labels):
@@ -973,8 +1327,13 @@ def test_any_text_is_a_label(labels):
         item_clusters=[first, second, None, first, second],
         user_groups=[first, second, None, first],
     )
-    assert result[f"BiasDisparityBR@2{quoted(first, second)}"] == 0.5 and result[f"REO@2{quoted(second)}"] == 0.5
-    assert {name: result[name] for name in result} == {value.name: value.value for value in result.values}
+    assert (
+        result[f"BiasDisparityBR@2{quoted(first, second)}"] == 0.5
+        and result[f"REO@2{quoted(second)}"] == 0.5
+    )
+    assert {name: result[name] for name in result} == {
+        value.name: value.value for value in result.values
+    }
     assert len(set(result)) == len(result) == 4 + 3
     assert [split_cell(name)[1] for name in result] == [value.cell for value in result.values]
     document = json.loads(json.dumps([value.name for value in result.values]))
@@ -987,11 +1346,16 @@ def test_every_value_is_printed_on_one_line():
 
 
 def test_looking_up_every_cell_is_linear(monkeypatch):
-    values = tuple(MetricValue("BiasDisparityBR", 10, 1.0, target=1.0, cell=("g", str(number))) for number in range(150))
+    values = tuple(
+        MetricValue("BiasDisparityBR", 10, 1.0, target=1.0, cell=("g", str(number)))
+        for number in range(150)
+    )
     written = []
     monkeypatch.setattr(
         "weft.evaluation.result.print_cell",
-        lambda labels, write=weft.evaluation.result.print_cell: (written.append(1), write(labels))[1],
+        lambda labels, write=weft.evaluation.result.print_cell: (written.append(1), write(labels))[
+            1
+        ],
     )
     results_tables([Result(values, name="x"), Result(values, name="y")], 300)
     assert 0 < len(written) < 20 * 2 * len(values)
@@ -1003,7 +1367,7 @@ def test_cells_beside_profiles_and_parameters():
     assert result["reo@2[Noir]"] == 1 / 2 and result["BiasDisparityBR@2[F,Noir]"] == 1 / 2
 
 
-# --------------------------------------------------------------------------------------------------------------- notes
+# --------------------------------------------------------------------------------------------------
 
 NOT_OFFERED = torch.full_like(SCORES, -math.inf)
 SITUATIONS = {
@@ -1014,7 +1378,10 @@ SITUATIONS = {
     "everything relevant": {"truth": dict.fromkeys(NAMES["strings"][0], NAMES["strings"][1])},
     "nothing offered": {"source": NOT_OFFERED},
     "one item each": {"source": SCORES.where(SCORES >= 5, -math.inf)},
-    "everything masked": {"train": dict.fromkeys(NAMES["strings"][0], NAMES["strings"][1]), "mask_seen": True},
+    "everything masked": {
+        "train": dict.fromkeys(NAMES["strings"][0], NAMES["strings"][1]),
+        "mask_seen": True,
+    },
     "no train": {"train": {}},
     "train of strangers": {"train": {"q": ["i0"]}},
     "no groups": {"user_groups": {}},
@@ -1024,7 +1391,13 @@ SITUATIONS = {
     "one cluster": {"item_clusters": dict.fromkeys(NAMES["strings"][1], "a")},
     "a cluster each": {"item_clusters": by_id(NAMES["strings"][1], range(5))},
     "no features": {"item_features": {}},
-    "everything missing": {"truth": {}, "train": {}, "user_groups": {}, "item_clusters": {}, "item_features": {}},
+    "everything missing": {
+        "truth": {},
+        "train": {},
+        "user_groups": {},
+        "item_clusters": {},
+        "item_features": {},
+    },
 }
 VARIANTS = [
     "ItemCoverage(as_fraction=True)",
@@ -1039,12 +1412,18 @@ VARIANTS += [
     "APLT(denominator=list)",
     "PopRSP(users=evaluated)",
 ]
-VARIANTS += ["EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1], scope=users)", "F1(metric_name_1=EPC)"]
+VARIANTS += [
+    "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1], scope=users)",
+    "F1(metric_name_1=EPC)",
+]
 
 
 @pytest.fixture(scope="module")
 def situations():
-    return {name: run(**{"metrics": [*BUILT_IN, *VARIANTS], "top_k": [1, 3], **changed}) for name, changed in SITUATIONS.items()}
+    return {
+        name: run(**{"metrics": [*BUILT_IN, *VARIANTS], "top_k": [1, 3], **changed})
+        for name, changed in SITUATIONS.items()
+    }
 
 
 NOBODY_RELEVANT = "no user has a relevant item: every mean over evaluated users is undefined"
@@ -1058,19 +1437,29 @@ def test_every_undefined_value_has_a_note(name, situations):
         shown = re.escape(value.plain_name) + (r" for \[" if value.cell else r"(,| is| are)")
         named = [reason for names, _, reason in reasons if re.search(rf"(^|, ){shown}", names)]
         told = named or (value.users == 0 and NOBODY_RELEVANT in result.notes)
-        assert not math.isnan(value.value) or (told and len(named) <= 1 and "" not in named), value.name
+        assert not math.isnan(value.value) or (told and len(named) <= 1 and "" not in named), (
+            value.name
+        )
         if not (value.cell or math.isnan(value.value)):
             assert not named, value.name  # and nothing else has one
 
 
 def test_a_cluster_without_a_rate_has_a_note():
-    result = run(metrics=["REO"], item_clusters=["a", "b", "c", "c", "b"], truth={"ann": ["i0"], "bob": ["i1"]})
+    result = run(
+        metrics=["REO"],
+        item_clusters=["a", "b", "c", "c", "b"],
+        truth={"ann": ["i0"], "bob": ["i1"]},
+    )
     assert math.isnan(result["REO@2[c]"]) and result["REO@2"] == 0
     assert note(result, "REO@2 for [c] is undefined", "the cluster has no relevant item")
 
 
 @pytest.mark.parametrize(
-    ("metric", "changed"), [("F1(metric_name_1=EPC)", {"train": {}}), ("F1(metric_name_1=SRecall)", {"item_features": {}})]
+    ("metric", "changed"),
+    [
+        ("F1(metric_name_1=EPC)", {"train": {}}),
+        ("F1(metric_name_1=SRecall)", {"item_features": {}}),
+    ],
 )
 def test_the_reason_is_the_right_one(metric, changed):
     result = run(metrics=[metric], **changed)
@@ -1087,8 +1476,15 @@ def test_no_value_is_infinite_or_a_stand_in(name, situations):
 
 def test_situations_are_what_they_say(situations):
     """So that the tests above look at something undefined."""
-    undefined = {name: sum(math.isnan(value.value) for value in result.values) for name, result in situations.items()}
-    assert undefined["plain"] < 5 and min(undefined[name] for name in ("no truth", "nothing offered", "everything missing")) > 20
+    undefined = {
+        name: sum(math.isnan(value.value) for value in result.values)
+        for name, result in situations.items()
+    }
+    assert (
+        undefined["plain"] < 5
+        and min(undefined[name] for name in ("no truth", "nothing offered", "everything missing"))
+        > 20
+    )
 
 
 def test_what_is_too_large_is_refused_in_its_own_words():
@@ -1112,20 +1508,26 @@ def test_a_standard_error_that_cannot_be_computed_is_not_0():
 
 
 @pytest.mark.parametrize(
-    "metric", ["EucDistance(metric_names=[nDCG], utopia_points=[1e30])", "Hypervolume(metric_names=[nDCG], nadir_points=[-1e30])"]
+    "metric",
+    [
+        "EucDistance(metric_names=[nDCG], utopia_points=[1e30])",
+        "Hypervolume(metric_names=[nDCG], nadir_points=[-1e30])",
+    ],
 )
 def test_a_point_far_away(metric):
     assert run(metrics=[metric]).values[0].value == pytest.approx(1e30)
 
 
-# ---------------------------------------------------------------------------------------------------------- directions
+# --------------------------------------------------------------------------------------------------
 
 UP, DOWN, FAIR = (True, None), (False, None), (False, 0.0)
 UNIT, OPEN = (0, 1), (0, None)
 DIRECTIONS = {
     **dict.fromkeys(ACCURACY, (*UP, UNIT)),
     **dict.fromkeys(["MAE", "MSE", "RMSE"], (*DOWN, OPEN)),
-    **dict.fromkeys(["ItemCoverage", "UserCoverage", "NumRetrieved", "UserCoverageAtN"], (*UP, OPEN)),
+    **dict.fromkeys(
+        ["ItemCoverage", "UserCoverage", "NumRetrieved", "UserCoverageAtN"], (*UP, OPEN)
+    ),
     "EPC": (*UP, UNIT),
     "EFD": (*UP, OPEN),
     "Gini": (*DOWN, UNIT),
@@ -1137,7 +1539,9 @@ DIRECTIONS = {
     **dict.fromkeys(["PopREO", "PopRSP"], (*FAIR, UNIT)),  # std over mean of two rates is at most 1
     **dict.fromkeys(["BiasDisparityBS", "BiasDisparityBR"], (None, 1.0, OPEN)),
     "BiasDisparityBD": (None, 0.0, (-1, None)),
-    **dict.fromkeys(["REO", "RSP", "ItemMADRanking", "ItemMADRating", "UserMADRating"], (*FAIR, OPEN)),
+    **dict.fromkeys(
+        ["REO", "RSP", "ItemMADRanking", "ItemMADRating", "UserMADRating"], (*FAIR, OPEN)
+    ),
     "UserMADRanking": (*FAIR, UNIT),
     "EucDistance": (*DOWN, OPEN),
     "Hypervolume": (*UP, OPEN),
@@ -1156,7 +1560,9 @@ BOUNDS = {
 
 
 def test_directions():
-    found = {metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")}
+    found = {
+        metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")
+    }
     assert set(found) == set(DIRECTIONS) and len(found) == 40
     for name, metric in found.items():
         assert (metric.higher_is_better, metric.target, metric.bounds) == DIRECTIONS[name], name
@@ -1166,7 +1572,11 @@ def test_directions_reach_the_result(situations):
     for value in situations["plain"].values:
         higher, target, _ = DIRECTIONS[parse(value.metric).name]
         if value.cell and not value.metric.startswith("BiasDisparity"):
-            assert (value.higher_is_better, value.target, value.merit) == (None, None, None)  # a rate is neither good nor bad
+            assert (value.higher_is_better, value.target, value.merit) == (
+                None,
+                None,
+                None,
+            )  # a rate is neither good nor bad
         else:
             assert (value.higher_is_better, value.target) == (higher, target), value.name
 
@@ -1174,10 +1584,19 @@ def test_directions_reach_the_result(situations):
 @pytest.mark.parametrize("name", [*DIRECTIONS, *BOUNDS])
 def test_values_stay_in_bounds(name, situations):
     low, high = BOUNDS.get(name) or DIRECTIONS[name][2]
-    asked = next(known for known in [*BUILT_IN, *BOUNDS] if known == name or (name not in BOUNDS and parse(known).name == name))
-    evaluated = [run(**{"metrics": [asked], "top_k": [1, 3], **SITUATIONS[one]}) for one in ("plain", "one user", "a cluster each")]
+    asked = next(
+        known
+        for known in [*BUILT_IN, *BOUNDS]
+        if known == name or (name not in BOUNDS and parse(known).name == name)
+    )
+    evaluated = [
+        run(**{"metrics": [asked], "top_k": [1, 3], **SITUATIONS[one]})
+        for one in ("plain", "one user", "a cluster each")
+    ]
     for value in (value for result in evaluated for value in result.values):
-        assert math.isnan(value.value) or (value.value >= low and (high is None or value.value <= high)), value.name
+        assert math.isnan(value.value) or (
+            value.value >= low and (high is None or value.value <= high)
+        ), value.name
 
 
 def test_an_unseen_item_is_not_less_than_not_novel():
@@ -1194,9 +1613,10 @@ def test_bounds_follow_the_parameters(name):
     assert metric.bounds == BOUNDS[name]
 
 
-# ------------------------------------------------------------------------------------------------------------ the star
+# --------------------------------------------------------------------------------------------------
 
-# Lists at 1 over four users, F F M M, and four items, a a b b. Every user's train and the models' scores are 0 or 1.
+# Lists at 1 over four users, F F M M, and four items, a a b b. Every user's train and the models'
+# scores are 0 or 1.
 PICKS = {"x": [0, 0, 2, 2], "y": [0, 2, 0, 2], "z": [3, 3, 3, 3]}
 STARS = {
     "HitRate@1": "x",  # 0 and 2 of users 0 and 2: higher is better
@@ -1210,8 +1630,10 @@ STARS = {
     "BiasDisparityBS[F, a]": "",  # the same for all: nothing to choose
     "RSP@1": "xy",  # 0, 0, 1: 0 is fair
     "RSP@1[a]": "",  # a rate has no direction
-    "EucDistance(metric_names=[HitRate], utopia_points=[1])@1": "x",  # 1/2, 3/4, 3/4: lower is better
-    "Hypervolume(metric_names=[HitRate, ARP], nadir_points=[0, 3])@1": "z",  # 1/2, 1/4, 3/4: higher is better
+    # 1/2, 3/4, 3/4: lower is better
+    "EucDistance(metric_names=[HitRate], utopia_points=[1])@1": "x",
+    # 1/2, 1/4, 3/4: higher is better
+    "Hypervolume(metric_names=[HitRate, ARP], nadir_points=[0, 3])@1": "z",
 }
 
 
@@ -1223,7 +1645,12 @@ def models():
             {user: [user] for user in range(4)},
             train={0: [0], 1: [2], 2: [0], 3: [2]},
             mask_seen=False,
-            metrics=list(dict.fromkeys(name.partition("[")[0] if name.startswith(("Bias", "RSP")) else name for name in STARS)),
+            metrics=list(
+                dict.fromkeys(
+                    name.partition("[")[0] if name.startswith(("Bias", "RSP")) else name
+                    for name in STARS
+                )
+            ),
             user_groups=["F", "F", "M", "M"],
             item_clusters=["a", "a", "b", "b"],
             name=name,
@@ -1236,7 +1663,10 @@ def starred(*results):
     _, (table,) = results_tables(results, 300)
     console.print(table)
     rows = [line.split("│") for line in console.file.getvalue().splitlines()[1:] if "│" in line]
-    return {row[0].strip(): "".join(one.name for one, cell in zip(results, row[1:]) if "*" in cell) for row in rows}
+    return {
+        row[0].strip(): "".join(one.name for one, cell in zip(results, row[1:]) if "*" in cell)
+        for row in rows
+    }
 
 
 def test_the_star_marks_the_best_model():
@@ -1246,7 +1676,10 @@ def test_the_star_marks_the_best_model():
 
 
 def results(values, **about):
-    return [Result((MetricValue("M", 1, value, **about),), name=name) for name, value in zip("xyz", values)]
+    return [
+        Result((MetricValue("M", 1, value, **about),), name=name)
+        for name, value in zip("xyz", values)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -1278,7 +1711,12 @@ def test_the_better_model_of_a_comparison_is_the_lower_one_where_lower_is_better
     scores = torch.rand(60, 8, generator=torch.Generator().manual_seed(1))
     train = np.tril(np.ones((60, 8)))  # the first items are the most popular ones
     popular, rare = (scores + torch.linspace(up, -up, 8) for up in (1, -1))
-    settings = {"truth": dense([[n % 8] for n in range(60)], 8), "train": train, "mask_seen": False, "per_user": True}
+    settings = {
+        "truth": dense([[n % 8] for n in range(60)], 8),
+        "train": train,
+        "mask_seen": False,
+        "per_user": True,
+    }
     evaluated = [
         weft.evaluate(table, metrics=["ARP", "EPC(relevance=none)"], top_k=2, name=name, **settings)
         for name, table in (("popular", popular), ("rare", rare))
@@ -1287,10 +1725,12 @@ def test_the_better_model_of_a_comparison_is_the_lower_one_where_lower_is_better
     console = Console(width=300, file=io.StringIO())
     console.print(table)
     rows = [line for line in console.file.getvalue().splitlines() if "@2" in line]
-    assert len(rows) == 2 and all("*" in row.split("│")[2] and "*" not in row.split("│")[1] for row in rows)
+    assert len(rows) == 2 and all(
+        "*" in row.split("│")[2] and "*" not in row.split("│")[1] for row in rows
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- wrong parameters
+# --------------------------------------------------------------------------------------------------
 
 POINT = "EucDistance(metric_names={}, utopia_points={})"
 VOLUME = "Hypervolume(metric_names=[nDCG, Gini], nadir_points=[0, 1], higher_is_better={})"
@@ -1302,23 +1742,46 @@ WRONG = {
     },
     **{
         f"{name}(users=all)": ["users='all'", "'lists', 'evaluated'"]
-        for name in ("ACLT", "APLT", "ARP", "PopRSP", "Gini", "ItemCoverage", "ShannonEntropy", "UserMADRating")
+        for name in (
+            "ACLT",
+            "APLT",
+            "ARP",
+            "PopRSP",
+            "Gini",
+            "ItemCoverage",
+            "ShannonEntropy",
+            "UserMADRating",
+        )
     },
-    **{f"{name}(unseen={bad})": ["unseen=", "number from 0 up"] for name in ("ARP", "EPC") for bad in ("-1", "x", "None", "True")},
+    **{
+        f"{name}(unseen={bad})": ["unseen=", "number from 0 up"]
+        for name in ("ARP", "EPC")
+        for bad in ("-1", "x", "None", "True")
+    },
     **{
         f"{name}(gain=squared)": ["gain='squared'", "'exponential', 'linear'"]
         for name in ("EPC", "EFD", "ItemMADRanking", "UserMADRanking")
     },
-    **{f"{name}(relevance=ternary)": ["relevance='ternary'", "'binary', 'graded', 'none'"] for name in ("EPC", "EFD")},
-    **{f"{name}(average=items)": ["average='items'", "'cells', 'users'"] for name in ("MAE", "MSE", "RMSE")},
+    **{
+        f"{name}(relevance=ternary)": ["relevance='ternary'", "'binary', 'graded', 'none'"]
+        for name in ("EPC", "EFD")
+    },
+    **{
+        f"{name}(average=items)": ["average='items'", "'cells', 'users'"]
+        for name in ("MAE", "MSE", "RMSE")
+    },
     **{
         f"{name}@5": [f"{name} does not depend on a cut-off", f"'{name}' without '@5'"]
         for name in ("MAE", "MSE", "RMSE", "BiasDisparityBS")
     },
     **{
-        f"UserCoverageAtN(n={bad})": ["UserCoverageAtN got n=", "whole number from 1 up"] for bad in ("0", "-1", "2.5", "x", "True")
+        f"UserCoverageAtN(n={bad})": ["UserCoverageAtN got n=", "whole number from 1 up"]
+        for bad in ("0", "-1", "2.5", "x", "True")
     },
-    **{f"ShannonEntropy(base={bad})": ["base=", "Choose 'e' or 2"] for bad in ("10", "x", "'2'", "True", "None", "[2]")},
+    **{
+        f"ShannonEntropy(base={bad})": ["base=", "Choose 'e' or 2"]
+        for bad in ("10", "x", "'2'", "True", "None", "[2]")
+    },
     "Gini(denominator=k)": ["denominator='k'", "'N-1', 'N'"],
     "APLT(denominator=N)": ["denominator='N'", "'k', 'list'"],
     "SRecall(denominator=k)": ["denominator='k'", "'relevant', 'catalogue'"],
@@ -1326,29 +1789,64 @@ WRONG = {
     "ItemMADRating(appearances=some)": ["appearances='some'", "'relevant', 'all'"],
     POINT.format("[]", "[]"): ["EucDistance got metric_names=", "list of names"],
     POINT.format("nDCG", "1"): ["EucDistance got metric_names='nDCG'", "list of names"],
-    POINT.format("[nDCG, EPC]", "[1]"): ["EucDistance got utopia_points=", "one number for each of its 2 metrics"],
-    POINT.format("[nDCG]", "[1, 1]"): ["EucDistance got utopia_points=", "one number for each of its 1 metrics"],
+    POINT.format("[nDCG, EPC]", "[1]"): [
+        "EucDistance got utopia_points=",
+        "one number for each of its 2 metrics",
+    ],
+    POINT.format("[nDCG]", "[1, 1]"): [
+        "EucDistance got utopia_points=",
+        "one number for each of its 1 metrics",
+    ],
     POINT.format("[nDCG]", "1"): ["EucDistance got utopia_points=1", "one number for each"],
     POINT.format("[nDCG]", "[x]"): ["EucDistance got utopia_points=", "numbers"],
     POINT.format("[nDCG]", "['1']"): ["EucDistance got utopia_points=", "numbers"],
     POINT.format("[nDCG]", "[True]"): ["EucDistance got utopia_points=", "numbers"],
     POINT.format("[nDCG]", "[None]"): ["EucDistance got utopia_points=", "numbers"],
-    POINT.format("[nDCG@5]", "[1]"): ["EucDistance reads nDCG at its own cut-off", "'nDCG' without '@5'"],
+    POINT.format("[nDCG@5]", "[1]"): [
+        "EucDistance reads nDCG at its own cut-off",
+        "'nDCG' without '@5'",
+    ],
     POINT.format("[nDGC]", "[1]"): ["'nDGC'", "Did you mean 'nDCG'"],
-    POINT.format("[nDCG(gian=linear)]", "[1]"): ["nDCG has no parameter 'gian'", "Did you mean 'gain'"],
+    POINT.format("[nDCG(gian=linear)]", "[1]"): [
+        "nDCG has no parameter 'gian'",
+        "Did you mean 'gain'",
+    ],
     POINT.format("[3]", "[1]"): ["EucDistance combines metrics by their names; got 3"],
-    POINT.format("[BiasDisparityBR]", "[1]"): ["EucDistance cannot combine BiasDisparityBR", "no single value"],
-    POINT.format("[BiasDisparityBS]", "[1]"): ["EucDistance cannot combine BiasDisparityBS", "no single value"],
+    POINT.format("[BiasDisparityBR]", "[1]"): [
+        "EucDistance cannot combine BiasDisparityBR",
+        "no single value",
+    ],
+    POINT.format("[BiasDisparityBS]", "[1]"): [
+        "EucDistance cannot combine BiasDisparityBS",
+        "no single value",
+    ],
     POINT.format("[AUC(scope=pooled)]", "[1]"): ["EucDistance cannot combine AUC"],
     POINT.format("[nDCG]", "[1], scope=model"): ["scope='model'", "'system', 'users'"],
-    POINT.format("[Gini]", "[1], scope=users"): ["EucDistance cannot combine Gini", "no value per user"],
-    POINT.format("[MAE]", "[1], scope=users"): ["EucDistance cannot combine MAE", "no value per user"],
+    POINT.format("[Gini]", "[1], scope=users"): [
+        "EucDistance cannot combine Gini",
+        "no value per user",
+    ],
+    POINT.format("[MAE]", "[1], scope=users"): [
+        "EucDistance cannot combine MAE",
+        "no value per user",
+    ],
     "EucDistance(metric_names=[nDCG])": ["needs utopia_points", "write for example 'EucDistance"],
     "EucDistance": ["EucDistance@2 needs metric_names and utopia_points"],
-    "Hypervolume(metric_names=[nDCG], utopia_points=[1])": ["Hypervolume has no parameter 'utopia_points'", "nadir_points"],
-    "Hypervolume(metric_names=[BiasDisparityBD], nadir_points=[0])": ["Hypervolume cannot combine BiasDisparityBD"],
-    "Hypervolume(metric_names=[nDCG], nadir_points=[])": ["Hypervolume got nadir_points", "each of its 1 metrics"],
-    VOLUME.format("[True]"): ["Hypervolume got higher_is_better=", "True or False for each of its 2 metrics"],
+    "Hypervolume(metric_names=[nDCG], utopia_points=[1])": [
+        "Hypervolume has no parameter 'utopia_points'",
+        "nadir_points",
+    ],
+    "Hypervolume(metric_names=[BiasDisparityBD], nadir_points=[0])": [
+        "Hypervolume cannot combine BiasDisparityBD"
+    ],
+    "Hypervolume(metric_names=[nDCG], nadir_points=[])": [
+        "Hypervolume got nadir_points",
+        "each of its 1 metrics",
+    ],
+    VOLUME.format("[True]"): [
+        "Hypervolume got higher_is_better=",
+        "True or False for each of its 2 metrics",
+    ],
     VOLUME.format("[True, 1]"): ["Hypervolume got higher_is_better=", "True or False"],
     VOLUME.format("[True, None]"): ["Hypervolume got higher_is_better=", "True or False"],
     VOLUME.format("[]"): ["Hypervolume got higher_is_better=", "True or False"],
@@ -1367,7 +1865,13 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_parameters(name):
-    error = UnknownMetric if "nDGC" in name else UnknownParameter if "no parameter" in WRONG[name][0] else SettingError
+    error = (
+        UnknownMetric
+        if "nDGC" in name
+        else UnknownParameter
+        if "no parameter" in WRONG[name][0]
+        else SettingError
+    )
     refused(WRONG[name], error, metrics=["nDCG", name])
 
 
@@ -1386,7 +1890,11 @@ def flag(name, bad):
     "name",
     sorted(
         set().union(
-            *(flag(name, bad) for name in ("as_fraction", "normalized", "discount") for bad in ("no", "'False'", "2", "None"))
+            *(
+                flag(name, bad)
+                for name in ("as_fraction", "normalized", "discount")
+                for bad in ("no", "'False'", "2", "None")
+            )
         )
     ),
 )
@@ -1396,7 +1904,11 @@ def test_wrong_flags(name):
 
 @pytest.mark.parametrize("bad", ["True", "5"])
 def test_one_direction_for_all(bad):
-    refused(["Hypervolume got higher_is_better=", "True or False for each"], SettingError, metrics=[VOLUME.format(bad)])
+    refused(
+        ["Hypervolume got higher_is_better=", "True or False for each"],
+        SettingError,
+        metrics=[VOLUME.format(bad)],
+    )
 
 
 def test_a_base_of_2_has_one_name():
@@ -1411,9 +1923,15 @@ NUMPY = {
     "pop_ratio": lambda: weft.metrics.ACLT(k=2, train=dense(SEEN), pop_ratio=np.float32(0.5)),
     "unseen": lambda: weft.metrics.ARP(k=2, train=dense(SEEN), unseen=np.int64(1)),
     "beta": lambda: weft.metrics.F1(k=2, beta=np.float32(0.5)),
-    "points": lambda: weft.metrics.EucDistance(k=2, metric_names=["nDCG"], utopia_points=[np.int64(1)]),
-    "an array of points": lambda: weft.metrics.EucDistance(k=2, metric_names=["nDCG"], utopia_points=np.array([1.0])),
-    "higher_is_better": lambda: weft.metrics.Hypervolume(k=2, metric_names=["nDCG"], nadir_points=[0], higher_is_better=[np.True_]),
+    "points": lambda: weft.metrics.EucDistance(
+        k=2, metric_names=["nDCG"], utopia_points=[np.int64(1)]
+    ),
+    "an array of points": lambda: weft.metrics.EucDistance(
+        k=2, metric_names=["nDCG"], utopia_points=np.array([1.0])
+    ),
+    "higher_is_better": lambda: weft.metrics.Hypervolume(
+        k=2, metric_names=["nDCG"], nadir_points=[0], higher_is_better=[np.True_]
+    ),
 }
 
 
@@ -1424,7 +1942,10 @@ def test_numbers_of_numpy_are_numbers(make):
 
 
 def test_numbers_of_numpy_that_are_taken():
-    assert str(weft.metrics.ACLT(k=2, train=dense(SEEN), pop_ratio=np.float64(0.5)).spec) == "ACLT(pop_ratio=0.5)@2"
+    assert (
+        str(weft.metrics.ACLT(k=2, train=dense(SEEN), pop_ratio=np.float64(0.5)).spec)
+        == "ACLT(pop_ratio=0.5)@2"
+    )
     assert str(weft.metrics.UserCoverageAtN(k=2, n=np.int64(1)).spec) == "UserCoverageAtN(n=1)@2"
 
 
@@ -1438,7 +1959,9 @@ def test_parameters_in_any_case_and_order():
         "ARP(unseen=0.0)": "ARP",
         "UserCoverageAtN(n=None)": "UserCoverageAtN",
         "ItemCoverage(as_fraction=false)": "ItemCoverage",
-        "eucdistance(utopia_points=[1.0], metric_names=[ndcg(GAIN=exponential)])": POINT.format("[nDCG]", "[1]"),
+        "eucdistance(utopia_points=[1.0], metric_names=[ndcg(GAIN=exponential)])": POINT.format(
+            "[nDCG]", "[1]"
+        ),
     }.items():
         assert canonical(f"{one}@5") == canonical(f"{other}@5") == f"{other}@5"
 
@@ -1446,4 +1969,8 @@ def test_parameters_in_any_case_and_order():
 def test_about_has_something_missing():
     """The inputs of the other tests hold what these tests are about."""
     given = about(8, 10)
-    assert None in given["user_groups"] and None in given["item_clusters"] and set() in given["item_features"]
+    assert (
+        None in given["user_groups"]
+        and None in given["item_clusters"]
+        and set() in given["item_features"]
+    )

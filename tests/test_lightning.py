@@ -24,7 +24,13 @@ ROOT = Path(__file__).parents[1]
 
 
 def trainer(folder, *callbacks, **settings):
-    settings = {"logger": False, "enable_checkpointing": False, "max_epochs": 2, **QUIET, **settings}
+    settings = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "max_epochs": 2,
+        **QUIET,
+        **settings,
+    }
     return lightning.Trainer(callbacks=list(callbacks), default_root_dir=folder, **settings)
 
 
@@ -52,7 +58,7 @@ def small(**settings):
     return weft.Evaluator(["nDCG", "HitRate"], 5, **settings)
 
 
-# ------------------------------------------------------------------------------------------------------- one process
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_metric_equals_evaluate(tmp_path):
@@ -60,43 +66,66 @@ def test_every_metric_equals_evaluate(tmp_path):
     (logged,) = trainer(tmp_path, callback).validate(Given(), users(), verbose=False)
     assert values(callback.result) == approx(expected())
     assert callback.results == {"val": callback.result}
-    assert logged == pytest.approx({f"val_{name}": value for name, value in values(expected()).items()}, abs=1e-9, nan_ok=True)
+    assert logged == pytest.approx(
+        {f"val_{name}": value for name, value in values(expected()).items()}, abs=1e-9, nan_ok=True
+    )
     scores, target, train = data()
-    accuracy = weft.evaluate(scores, target, train=train, metrics=["nDCG", "Recall", "Gini"], top_k=CUTOFFS)
+    accuracy = weft.evaluate(
+        scores, target, train=train, metrics=["nDCG", "Recall", "Gini"], top_k=CUTOFFS
+    )
     for name in accuracy:
         assert callback.result[name] == pytest.approx(accuracy[name], abs=1e-12)
     assert "repeated_users" not in callback.result.settings  # one process: nothing is kept for it
 
 
 def test_training_logs_monitors_and_saves(tmp_path):
-    callback = EvaluationCallback(everything(), save_to=tmp_path / "saved", prog_bar=["ndcg@5", "BiasDisparityBR@3"])
-    best = ModelCheckpoint(tmp_path, filename="best-{epoch}-{val_nDCG@5:.2f}", monitor="val_nDCG@5", mode="max")
+    callback = EvaluationCallback(
+        everything(), save_to=tmp_path / "saved", prog_bar=["ndcg@5", "BiasDisparityBR@3"]
+    )
+    best = ModelCheckpoint(
+        tmp_path, filename="best-{epoch}-{val_nDCG@5:.2f}", monitor="val_nDCG@5", mode="max"
+    )
     stop = EarlyStopping(monitor="val_nDCG@5", mode="max", patience=1)
     logger = CSVLogger(tmp_path, name=None, version="")
-    fit = trainer(tmp_path, callback, best, stop, logger=logger, enable_checkpointing=True, max_epochs=9)
+    fit = trainer(
+        tmp_path, callback, best, stop, logger=logger, enable_checkpointing=True, max_epochs=9
+    )
     module = Given()
     fit.fit(module, users(), users())
 
     epochs = fit.current_epoch
     assert 2 <= epochs < 9  # perfect, and then no better
     saved = {path.name: weft.load_result(path) for path in (tmp_path / "saved").iterdir()}
-    assert sorted(saved) == [f"val-epoch{epoch}-step{6 * (epoch + 1)}.json" for epoch in range(epochs)]  # no sanity check
+    assert sorted(saved) == [
+        f"val-epoch{epoch}-step{6 * (epoch + 1)}.json" for epoch in range(epochs)
+    ]  # no sanity check
     latest = saved[f"val-epoch{epochs - 1}-step{6 * epochs}.json"]
     assert values(latest) == approx(callback.result)
     assert latest.provenance["epoch"] == epochs - 1 and latest.name == "Given"
     scores, target, _ = data()
     assert values(latest) == approx(expected(scores + module.shift.detach() * (target > 0)))
 
-    assert float(best.best_model_score) == max(result["nDCG@5"] for result in saved.values()) > expected()["nDCG@5"]
+    assert (
+        float(best.best_model_score)
+        == max(result["nDCG@5"] for result in saved.values())
+        > expected()["nDCG@5"]
+    )
     assert Path(best.best_model_path).name.startswith("best-epoch=")
     shown = fit.progress_bar_metrics
-    assert set(shown) == {"val_nDCG@5", *(f"val_{name}" for name in latest if name.startswith("BiasDisparityBR@3"))}
+    assert set(shown) == {
+        "val_nDCG@5",
+        *(f"val_{name}" for name in latest if name.startswith("BiasDisparityBR@3")),
+    }
     with open(tmp_path / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == epochs
-    for row, result in zip(rows, (saved[f"val-epoch{epoch}-step{6 * (epoch + 1)}.json"] for epoch in range(epochs))):
+    for row, result in zip(
+        rows, (saved[f"val-epoch{epoch}-step{6 * (epoch + 1)}.json"] for epoch in range(epochs))
+    ):
         found = {name: float(row[f"val_{name}"]) for name in result}
-        assert found == pytest.approx(values(result), rel=1e-6, nan_ok=True)  # also names with commas and brackets
+        assert found == pytest.approx(
+            values(result), rel=1e-6, nan_ok=True
+        )  # also names with commas and brackets
 
 
 def test_the_evaluator_stays_as_it_was_and_every_epoch_begins_anew(tmp_path):
@@ -139,7 +168,12 @@ def test_inputs_need_no_code_in_the_module(tmp_path):
 def candidates_of(module, batch):
     scores, target, _ = data()
     items = torch.arange(ITEMS - 1, 3, -1).repeat(len(batch), 1)
-    return {"preds": scores[batch][:, items[0]], "target": target[batch][:, items[0]], "user_indices": batch, "items": items}
+    return {
+        "preds": scores[batch][:, items[0]],
+        "target": target[batch][:, items[0]],
+        "user_indices": batch,
+        "items": items,
+    }
 
 
 def test_inputs_may_be_candidates(tmp_path):
@@ -153,13 +187,25 @@ def test_inputs_may_be_candidates(tmp_path):
 
 def test_each_dataloader_has_its_result(tmp_path):
     callback = EvaluationCallback(small(), save_to=tmp_path, prog_bar="nDCG@5")
-    run = trainer(tmp_path, callback, ModelCheckpoint(monitor="val_nDCG@5/dataloader_idx_1"), enable_checkpointing=True)
+    run = trainer(
+        tmp_path,
+        callback,
+        ModelCheckpoint(monitor="val_nDCG@5/dataloader_idx_1"),
+        enable_checkpointing=True,
+    )
     run.fit(Given(), users(), [users(count=10), users(count=31)])
     first, second = (callback.results[f"val/dataloader_idx_{number}"] for number in range(2))
     assert (first.counts["users"], second.counts["users"]) == (10, 31)
-    assert float(run.callback_metrics["val_nDCG@5/dataloader_idx_1"]) == second["nDCG@5"] != first["nDCG@5"]
+    assert (
+        float(run.callback_metrics["val_nDCG@5/dataloader_idx_1"])
+        == second["nDCG@5"]
+        != first["nDCG@5"]
+    )
     assert (tmp_path / "val-epoch1-step12-dataloader_idx_1.json").exists()
-    with pytest.raises(SettingError, match=r"several results; take one of results: val/dataloader_idx_0, val/dataloader_idx_1"):
+    with pytest.raises(
+        SettingError,
+        match=r"several results; take one of results: val/dataloader_idx_0, val/dataloader_idx_1",
+    ):
         callback.result  # noqa: B018
 
 
@@ -174,9 +220,17 @@ def test_undefined_values_are_logged_as_such(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "settings", "message"),
     [
-        (("target",), {}, "validation_step returned a dict without 'preds' (it has 'loss', 'target')"),
+        (
+            ("target",),
+            {},
+            "validation_step returned a dict without 'preds' (it has 'loss', 'target')",
+        ),
         (("preds",), {}, "validation_step returned a dict without 'target'"),
-        (("preds", "target"), {"repeated_users": "drop"}, "there is no 'user_indices' in what validation_step returned"),
+        (
+            ("preds", "target"),
+            {"repeated_users": "drop"},
+            "there is no 'user_indices' in what validation_step returned",
+        ),
     ],
 )
 def test_what_a_step_returns_is_checked_in_the_sanity_check(tmp_path, keys, settings, message):
@@ -190,7 +244,10 @@ def test_what_a_step_returns_is_checked_in_the_sanity_check(tmp_path, keys, sett
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (None, "inputs returned nothing; expected a dict with 'preds', 'target' and 'user_indices'"),
+        (
+            None,
+            "inputs returned nothing; expected a dict with 'preds', 'target' and 'user_indices'",
+        ),
         (torch.zeros(3), "inputs returned a Tensor"),
         (
             {"preds": torch.zeros(7, 3), "target": torch.ones(7, 3), "user_index": 1},
@@ -213,7 +270,8 @@ def test_what_inputs_returns_is_checked(tmp_path, given, message):
         ({"stages": ()}, "stages is empty"),
         (
             {"prog_bar": "nDCG@10"},
-            "prog_bar has 'nDCG@10', which is not evaluated. Did you mean 'nDCG@5'? There is: nDCG@5, HitRate@5.",
+            "prog_bar has 'nDCG@10', which is not evaluated. Did you mean 'nDCG@5'? There is: "
+            "nDCG@5, HitRate@5.",
         ),
         ({"prog_bar": ["nonsense"]}, "prog_bar has 'nonsense'"),
         ({"inputs": "preds"}, "inputs is a str"),
@@ -235,7 +293,9 @@ def test_a_profile_knows_its_names():
 def test_nothing_is_logged_twice(tmp_path):
     once, again = EvaluationCallback(small()), EvaluationCallback(small())
     with pytest.raises(
-        SettingError, match="two EvaluationCallbacks would log 'test_HitRate@5'; give one of the evaluators a prefix="
+        SettingError,
+        match="two EvaluationCallbacks would log 'test_HitRate@5'; give one of the evaluators a "
+        "prefix=",
     ):
         trainer(tmp_path, once, again).validate(Given(), users(), verbose=False)
     again = EvaluationCallback(small(prefix="cold_"))
@@ -261,17 +321,28 @@ def test_without_lightning_one_line_says_what_to_install(monkeypatch):
     with pytest.raises(ImportError) as error:
         importlib.import_module("weft.integrations.lightning")
     assert isinstance(error.value, WeftError)
-    assert str(error.value) == "weft.integrations.lightning needs Lightning; install it with: pip install 'weft[lightning]'"
+    assert (
+        str(error.value)
+        == "weft.integrations.lightning needs Lightning; install it with: pip install "
+        "'weft[lightning]'"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ two processes
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
     """What each of two processes found, and the folder with what they wrote."""
     folder = tmp_path_factory.mktemp("ddp")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
     command = [*launcher, str(ROOT / "tests" / "lightning_modules.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-5000:]
@@ -279,7 +350,9 @@ def two_processes(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "repeated"), [(0, 1), (1, 0), (2, 0)], ids=["padded", "empty rank", "uneven"])
+@pytest.mark.parametrize(
+    ("number", "repeated"), [(0, 1), (1, 0), (2, 0)], ids=["padded", "empty rank", "uneven"]
+)
 def test_every_metric_of_two_processes_equals_one(two_processes, number, repeated):
     folder, ranks = two_processes
     whole = expected()
@@ -301,10 +374,14 @@ def test_training_in_two_processes(two_processes):
     assert result.counts["users"] == USERS and result.counts["repeated_users"] == 1
     assert sorted(result.per_user["user"]) == sorted(expected(per_user=True).per_user["user"])
     with open(folder / "log" / "metrics.csv", newline="") as file:
-        assert float(list(csv.DictReader(file))[-1]["val_nDCG@5"]) == pytest.approx(result["nDCG@5"], rel=1e-6)
+        assert float(list(csv.DictReader(file))[-1]["val_nDCG@5"]) == pytest.approx(
+            result["nDCG@5"], rel=1e-6
+        )
     assert ranks[0]["best"] == ranks[1]["best"] >= result["nDCG@5"]
     for rank in ranks:
-        assert "no 'user_indices' in what validation_step returned" in rank["errors"]["user_indices"]
+        assert (
+            "no 'user_indices' in what validation_step returned" in rank["errors"]["user_indices"]
+        )
         assert "sync_on_compute=False" in rank["errors"]["sync"]
         assert "the others would wait for it for ever" in rank["errors"]["skip"]
 
@@ -315,11 +392,15 @@ def test_the_example_in_two_processes(two_processes):
     for rank in ranks:
         callback = rank["found"]["sasrec"]
         assert callback["counts"]["users"] == 101  # shared out unevenly, nobody twice
-        assert rank["tested"]["test_HR@10"] == pytest.approx(callback["values"]["test_HitRate@10"], abs=1e-7)
-        assert rank["tested"]["test_NDCG@10"] == pytest.approx(callback["values"]["test_nDCG@10"], abs=1e-7)
+        assert rank["tested"]["test_HR@10"] == pytest.approx(
+            callback["values"]["test_HitRate@10"], abs=1e-7
+        )
+        assert rank["tested"]["test_NDCG@10"] == pytest.approx(
+            callback["values"]["test_nDCG@10"], abs=1e-7
+        )
 
 
-# -------------------------------------------------------------------------------------------------------- the example
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""Recommendation lists as a source: every form, against the dense evaluation and the definitions, and what is refused."""
+"""Recommendation lists as a source: every form, against the dense evaluation and the definitions,
+and what is refused.
+"""
 
 import math
 import random
@@ -23,10 +25,13 @@ from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
 
 K = [1, 3, 8]
-# What depends on the items that could have been recommended: all of the catalogue with lists, the listed ones in a dense matrix.
+# What depends on the items that could have been recommended: all of the catalogue with lists, the
+# listed ones in a dense matrix.
 OF_OFFERED = {"AUC", "GAUC", "LAUC", "PopRSP", "RSP"}
 SAME = [name for name in BUILT_IN if name.partition("(")[0] not in OF_OFFERED]
-UNSCORED = [name for name in SAME if name not in ("MAE", "MSE", "RMSE", "ItemMADRating", "UserMADRating")]
+UNSCORED = [
+    name for name in SAME if name not in ("MAE", "MSE", "RMSE", "ItemMADRating", "UserMADRating")
+]
 
 
 def numbers(result):
@@ -41,7 +46,7 @@ def same(a, b):
         assert values == pytest.approx(other[name], abs=1e-12, nan_ok=True), name
 
 
-# ------------------------------------------------------------------------------------------------------------- small worlds
+# --------------------------------------------------------------------------------------------------
 
 
 class World:
@@ -51,18 +56,28 @@ class World:
         self.lists, self.truth, self.train, self.items = lists, truth, train, items
         self.about = {
             "user_groups": {
-                user: "FM"[number % 2] for number, user in enumerate(sorted({*lists, *truth, *train})) if number % 5 != 4
+                user: "FM"[number % 2]
+                for number, user in enumerate(sorted({*lists, *truth, *train}))
+                if number % 5 != 4
             },
-            "item_clusters": {item: number % 3 for number, item in enumerate(items) if number % 4 != 3},
-            "item_features": {item: {number % 3, "x"} for number, item in enumerate(items) if number % 5},
+            "item_clusters": {
+                item: number % 3 for number, item in enumerate(items) if number % 4 != 3
+            },
+            "item_features": {
+                item: {number % 3, "x"} for number, item in enumerate(items) if number % 5
+            },
         }
 
     def rows(self, seed=0):
         """The lists as shuffled rows."""
-        rows = [(user, item, score) for user, row in self.lists.items() for item, score in row.items()]
+        rows = [
+            (user, item, score) for user, row in self.lists.items() for item, score in row.items()
+        ]
         random.Random(seed).shuffle(rows)
         kind = pl.String if isinstance(self.items[0], str) else pl.Int64
-        return pl.DataFrame(rows, schema={"user": kind, "item": kind, "score": pl.Float64}, orient="row")
+        return pl.DataFrame(
+            rows, schema={"user": kind, "item": kind, "score": pl.Float64}, orient="row"
+        )
 
     def dense(self):
         """The lists as a matrix, `-inf` for what is not listed, and its rows and columns."""
@@ -96,7 +111,11 @@ def worlds(draw):
     score = st.integers(-2, 2).map(float)
     lists = draw(st.dictionaries(user, st.dictionaries(item, score, max_size=9), min_size=1))
     lists = {user: row for user, row in lists.items() if row}
-    truth = draw(st.dictionaries(user, st.dictionaries(item, st.sampled_from([0.0, 1.0, 2.0, 5.0]), max_size=6)))
+    truth = draw(
+        st.dictionaries(
+            user, st.dictionaries(item, st.sampled_from([0.0, 1.0, 2.0, 5.0]), max_size=6)
+        )
+    )
     train = draw(st.dictionaries(user, st.sets(item, max_size=4)))
     return World(lists, truth, {user: sorted(row) for user, row in train.items()}, items)
 
@@ -110,7 +129,9 @@ def worlds(draw):
     st.sampled_from([1, 3, None]),
     st.sampled_from([[2], [1, 3], [1, 4, 12]]),
 )
-def test_lists_are_the_dense_scores_of_what_is_listed(world, ties, masked, missing, batch_size, cutoffs):
+def test_lists_are_the_dense_scores_of_what_is_listed(
+    world, ties, masked, missing, batch_size, cutoffs
+):
     scores, ids = world.dense()
     common = {
         "metrics": SAME,
@@ -122,13 +143,28 @@ def test_lists_are_the_dense_scores_of_what_is_listed(world, ties, masked, missi
         "per_user": True,
         **world.about,
     }
-    lists = weft.evaluate(world.rows(), world.truth, items=world.items, batch_size=batch_size, **common)
+    lists = weft.evaluate(
+        world.rows(), world.truth, items=world.items, batch_size=batch_size, **common
+    )
     dense = weft.evaluate(scores, world.truth, **ids, **common)
     same(lists, dense)
     assert lists.per_user.sort("user").equals(dense.per_user.sort("user"))
-    kept = ("users", "evaluated_users", "users_without_relevant", "users_without_truth", "missing_users", "relevant_items")
-    kept += ("relevant_seen", "ratings_without_score", *(f"{what}@{k}" for what in ("short_lists", "ties") for k in cutoffs))
-    assert {name: lists.counts[name] for name in kept} == {name: dense.counts[name] for name in kept}
+    kept = (
+        "users",
+        "evaluated_users",
+        "users_without_relevant",
+        "users_without_truth",
+        "missing_users",
+        "relevant_items",
+    )
+    kept += (
+        "relevant_seen",
+        "ratings_without_score",
+        *(f"{what}@{k}" for what in ("short_lists", "ties") for k in cutoffs),
+    )
+    assert {name: lists.counts[name] for name in kept} == {
+        name: dense.counts[name] for name in kept
+    }
     assert lists.counts["relevant_not_offered"] == 0
 
 
@@ -141,11 +177,21 @@ def test_what_is_offered_is_the_catalogue_less_what_is_masked(world, masked, k):
         items=world.items,
         train=world.train,
         mask_seen=masked,
-        metrics=["LAUC", "LAUC(completion=none)", "PopRSP(pop_ratio=0.5)", "PopRSP(pop_ratio=0.5, users=evaluated)", "RSP", "REO"],
+        metrics=[
+            "LAUC",
+            "LAUC(completion=none)",
+            "PopRSP(pop_ratio=0.5)",
+            "PopRSP(pop_ratio=0.5, users=evaluated)",
+            "RSP",
+            "REO",
+        ],
         top_k=k,
         **world.about,
     )
-    wanted = {user: {item: r for item, r in world.truth.get(user, {}).items() if r > 0} for user in world.everyone()}
+    wanted = {
+        user: {item: r for item, r in world.truth.get(user, {}).items() if r > 0}
+        for user in world.everyone()
+    }
     evaluated = [user for user, row in wanted.items() if row]
     lists = {user: world.ranked(user, masked)[:k] for user in wanted}
     offered = {user: world.offered(user, masked) for user in wanted}
@@ -187,13 +233,21 @@ def test_what_is_offered_is_the_catalogue_less_what_is_masked(world, masked, k):
         head.add(item)
         reached += counts[item]
     sides = [head, set(world.items) - head]
-    for users, name in ((world.everyone(), "PopRSP(pop_ratio=0.5)"), (evaluated, "PopRSP(pop_ratio=0.5, users=evaluated)")):
-        rates = [rate(side, [lists[user] for user in users], [offered[user] for user in users]) for side in sides]
+    for users, name in (
+        (world.everyone(), "PopRSP(pop_ratio=0.5)"),
+        (evaluated, "PopRSP(pop_ratio=0.5, users=evaluated)"),
+    ):
+        rates = [
+            rate(side, [lists[user] for user in users], [offered[user] for user in users])
+            for side in sides
+        ]
         expected = math.nan if None in rates else spread(rates)
         assert result[f"{name}@{k}"] == pytest.approx(expected, nan_ok=True)
 
     labels = world.about["item_clusters"]
-    clusters = [{item for item in labels if labels[item] == label} for label in sorted(set(labels.values()))]
+    clusters = [
+        {item for item in labels if labels[item] == label} for label in sorted(set(labels.values()))
+    ]
     rates = [rate(cluster, lists.values(), offered.values()) for cluster in clusters]
     assert result[f"RSP@{k}"] == pytest.approx(spread(rates), nan_ok=True)
     hits = [[item for item in lists[user] if item in wanted[user]] for user in wanted]
@@ -204,7 +258,14 @@ def test_what_is_offered_is_the_catalogue_less_what_is_masked(world, masked, k):
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.sampled_from(TIE_RULES), st.integers(0, 3))
 def test_the_order_of_rows_and_the_form_do_not_matter(world, ties, seed):
-    common = {"metrics": SAME, "top_k": K, "train": world.train, "ties": ties, "seed": seed, **world.about}
+    common = {
+        "metrics": SAME,
+        "top_k": K,
+        "train": world.train,
+        "ties": ties,
+        "seed": seed,
+        **world.about,
+    }
     first = weft.evaluate(world.rows(), world.truth, **common)
     for given_lists in (world.rows(seed=1), world.rows(seed=2).lazy(), world.lists):
         again = weft.evaluate(given_lists, world.truth, **common)
@@ -216,27 +277,53 @@ def test_the_order_of_rows_and_the_form_do_not_matter(world, ties, seed):
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.booleans(), st.randoms(use_true_random=False))
 def test_ranks_and_plain_lists_come_in_their_order(world, masked, rng):
-    """Any order of the items, against a dense matrix whose scores fall along it; scores beside ranks decide nothing."""
+    """Any order of the items, against a dense matrix whose scores fall along it; scores beside
+    ranks decide nothing.
+    """
     orders = {user: rng.sample(sorted(row), len(row)) for user, row in world.lists.items()}
-    falling = World({user: {item: -float(p) for p, item in enumerate(row)} for user, row in orders.items()}, {}, {}, world.items)
+    falling = World(
+        {user: {item: -float(p) for p, item in enumerate(row)} for user, row in orders.items()},
+        {},
+        {},
+        world.items,
+    )
     scores, ids = falling.dense()
-    common = {"metrics": UNSCORED, "top_k": K, "train": world.train, "mask_seen": masked, "ties": "expected", **world.about}
+    common = {
+        "metrics": UNSCORED,
+        "top_k": K,
+        "train": world.train,
+        "mask_seen": masked,
+        "ties": "expected",
+        **world.about,
+    }
     dense = weft.evaluate(scores, world.truth, **ids, **common)
-    rows = [(user, item, 3 * p - 5.5, world.lists[user][item]) for user, row in orders.items() for p, item in enumerate(row)]
+    rows = [
+        (user, item, 3 * p - 5.5, world.lists[user][item])
+        for user, row in orders.items()
+        for p, item in enumerate(row)
+    ]
     rng.shuffle(rows)
     kind = pl.String if isinstance(world.items[0], str) else pl.Int64
-    ranked = pl.DataFrame(rows, schema={"user": kind, "item": kind, "rank": pl.Float64, "score": pl.Float64}, orient="row")
+    ranked = pl.DataFrame(
+        rows,
+        schema={"user": kind, "item": kind, "rank": pl.Float64, "score": pl.Float64},
+        orient="row",
+    )
     for given_lists in (orders, ranked, ranked.drop("score")):
         lists = weft.evaluate(given_lists, world.truth, items=world.items, **common)
         same(lists, dense)
         assert not any(lists.counts[f"ties@{k}"] for k in K)
 
 
-# -------------------------------------------------------------------------------------------------------------------- forms
+# --------------------------------------------------------------------------------------------------
 
 LISTS = {"ann": ["tea", "milk", "rye"], "bob": ["milk"], "cid": ["rye", "tea"]}
 TRUTH = {"ann": ["rye", "oat"], "bob": ["milk"], "dot": ["tea"]}
-SCORES = {"ann": {"tea": 0.9, "milk": 0.5, "rye": -0.1}, "bob": {"milk": 3.0}, "cid": {"rye": 1.0, "tea": 0.0}}
+SCORES = {
+    "ann": {"tea": 0.9, "milk": 0.5, "rye": -0.1},
+    "bob": {"milk": 3.0},
+    "cid": {"rye": 1.0, "tea": 0.0},
+}
 FRAME = pl.DataFrame(
     [(user, item, score) for user, row in SCORES.items() for item, score in row.items()],
     schema=["user", "item", "score"],
@@ -259,7 +346,9 @@ FORMS = {
     "polars ranks": FRAME.with_columns(rank=-pl.col("score")).drop("score").reverse(),
     "pandas": pd.DataFrame(FRAME.to_dict(as_series=False)),
     "pandas worst first": pd.DataFrame(FRAME.reverse().to_dict(as_series=False)),
-    "pandas categories": pd.DataFrame(FRAME.to_dict(as_series=False)).astype({"user": "category", "item": "category"}),
+    "pandas categories": pd.DataFrame(FRAME.to_dict(as_series=False)).astype(
+        {"user": "category", "item": "category"}
+    ),
 }
 
 
@@ -281,23 +370,39 @@ def test_lists_are_left_alone():
     frame, rows = FRAME.reverse(), {user: list(row) for user, row in LISTS.items()}
     kept = frame.clone()
     for lists in (frame, rows):
-        weft.evaluate(lists, TRUTH, train={"ann": ["tea"]}, mask_seen=True, metrics="MRR@3", ties="random")
+        weft.evaluate(
+            lists, TRUTH, train={"ann": ["tea"]}, mask_seen=True, metrics="MRR@3", ties="random"
+        )
     assert frame.equals(kept) and rows == LISTS
 
 
 def test_an_explicitly_empty_list_is_a_list():
-    result = weft.evaluate({"ann": ["rye"], "dot": []}, TRUTH, metrics=["UserCoverage", "LAUC"], top_k=2)
-    assert result.counts["missing_users"] == 1 and result["UserCoverage@2"] == 1 and result.counts["users"] == 3
-    skipped = weft.evaluate({"ann": ["rye"], "dot": []}, TRUTH, metrics="HitRate@2", missing_lists="skip")
+    result = weft.evaluate(
+        {"ann": ["rye"], "dot": []}, TRUTH, metrics=["UserCoverage", "LAUC"], top_k=2
+    )
     assert (
-        skipped["HitRate@2"] == 0.5 and "1 users of the truth have no list and are left out (missing_lists='skip')" in skipped.notes
+        result.counts["missing_users"] == 1
+        and result["UserCoverage@2"] == 1
+        and result.counts["users"] == 3
+    )
+    skipped = weft.evaluate(
+        {"ann": ["rye"], "dot": []}, TRUTH, metrics="HitRate@2", missing_lists="skip"
+    )
+    assert (
+        skipped["HitRate@2"] == 0.5
+        and "1 users of the truth have no list and are left out (missing_lists='skip')"
+        in skipped.notes
     )
 
 
-@pytest.mark.parametrize("nothing", [{}, FRAME.clear(), pl.DataFrame(schema=["user", "item"]), {"zoe": []}], ids=repr)
+@pytest.mark.parametrize(
+    "nothing", [{}, FRAME.clear(), pl.DataFrame(schema=["user", "item"]), {"zoe": []}], ids=repr
+)
 def test_no_list_at_all(nothing):
     result = weft.evaluate(nothing, TRUTH, metrics=["MRR", "LAUC", "Gini", "nDCG"], top_k=3)
-    assert (result["MRR@3"], result["LAUC@3"], result["nDCG@3"]) == (0, 0.5, 0) and math.isnan(result["Gini@3"])
+    assert (result["MRR@3"], result["LAUC@3"], result["nDCG@3"]) == (0, 0.5, 0) and math.isnan(
+        result["Gini@3"]
+    )
     assert result.counts["missing_users"] == 3
 
 
@@ -309,22 +414,36 @@ def test_no_truth_at_all():
 @pytest.mark.parametrize("matrix", [torch.tensor, np.array], ids=["torch", "numpy"])
 def test_a_matrix_names_users_and_items_by_numbers(matrix):
     truth = matrix([[0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]])
-    result = weft.evaluate({0: [3, 2], 1: [0]}, truth, train=truth, metrics=["MRR", "LAUC"], top_k=2, item_clusters=[1, 1, 2, 2])
+    result = weft.evaluate(
+        {0: [3, 2], 1: [0]},
+        truth,
+        train=truth,
+        metrics=["MRR", "LAUC"],
+        top_k=2,
+        item_clusters=[1, 1, 2, 2],
+    )
     assert result["MRR@2"] == 0.25 and result.counts["items"] == 4
     assert (result.counts["missing_users"], result.counts["users_without_relevant"]) == (1, 1)
-    named = weft.evaluate({0: ["d", "c"], 1: ["a"]}, truth, items=["a", "b", "c", "d"], metrics="MRR@2")
+    named = weft.evaluate(
+        {0: ["d", "c"], 1: ["a"]}, truth, items=["a", "b", "c", "d"], metrics="MRR@2"
+    )
     assert named["MRR@2"] == 0.25
-    with pytest.raises(InputError, match=r"source has items that are not in the catalogue of 4 items \(column numbers 0 to 3\)"):
+    with pytest.raises(
+        InputError,
+        match=r"source has items that are not in the catalogue of 4 items \(column numbers 0 to 3\)",
+    ):
         weft.evaluate({0: [4]}, truth, metrics="MRR@2")
     with pytest.raises(InputError, match="truth is a matrix of 4 columns, but there are 3 items"):
         weft.evaluate({0: ["a"]}, truth, items=["a", "b", "c"], metrics="MRR@2")
-    with pytest.raises(InputError, match=r"source has strings.*column numbers of truth, 0 to 3.*items="):
+    with pytest.raises(
+        InputError, match=r"source has strings.*column numbers of truth, 0 to 3.*items="
+    ):
         weft.evaluate({0: ["a"]}, truth, metrics="MRR@2")
     with pytest.raises(InputError, match=r"truth has integers.*user ids, but source has strings"):
         weft.evaluate({"ann": [0]}, truth, metrics="MRR@2")
 
 
-# -------------------------------------------------------------------------------------------------------- catalogue and ties
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_catalogue_is_given_or_found():
@@ -332,9 +451,12 @@ def test_the_catalogue_is_given_or_found():
     assert weft.evaluate(LISTS, TRUTH, metrics="Gini@2").counts["items"] == 4
     assert weft.evaluate(LISTS, TRUTH, train=train, metrics="Gini@2").counts["items"] == 5
     items = ["zest", "yam", "tea", "rye", "oat", "milk"]
-    given_items = weft.evaluate(LISTS, TRUTH, train=train, items=items, metrics=["Gini@2", "LAUC@2"])
+    given_items = weft.evaluate(
+        LISTS, TRUTH, train=train, items=items, metrics=["Gini@2", "LAUC@2"]
+    )
     assert given_items.counts["items"] == 6
-    # bob 1, dot 1/2; ann lists two of her four negatives and then none of two relevant: (1 - 2/4) / 2
+    # bob 1, dot 1/2; ann lists two of her four negatives and then none of two relevant: (1 - 2/4) /
+    # 2
     assert given_items["LAUC@2"] == pytest.approx((1 + 0.5 + 0.25) / 3)
 
 
@@ -346,7 +468,8 @@ def test_ties_go_by_item_in_order_or_as_items_says():
     assert weft.evaluate(numbers_, {1: [2]}, metrics="MRR@3")["MRR@3"] == 1
     assert weft.evaluate(numbers_, {1: [10]}, metrics="MRR@3")["MRR@3"] == pytest.approx(1 / 3)
     bounds = [
-        weft.evaluate(tied, {"u": ["b"]}, metrics="MRR@3", ties=ties)["MRR@3"] for ties in ("pessimistic", "optimistic", "expected")
+        weft.evaluate(tied, {"u": ["b"]}, metrics="MRR@3", ties=ties)["MRR@3"]
+        for ties in ("pessimistic", "optimistic", "expected")
     ]
     assert bounds == pytest.approx([1 / 3, 1, (1 + 1 / 2 + 1 / 3) / 3])
 
@@ -357,12 +480,19 @@ def test_ties_at_the_cut_are_shared_by_all_who_tie_there():
     for item, chance in expected.items():
         result = weft.evaluate(scores, {"u": [item]}, metrics="HitRate@2", ties="expected")
         assert result["HitRate@2"] == pytest.approx(chance)
-    drawn = [weft.evaluate(scores, {"u": ["d"]}, metrics="HitRate@2", ties="random", seed=seed)["HitRate@2"] for seed in range(60)]
+    drawn = [
+        weft.evaluate(scores, {"u": ["d"]}, metrics="HitRate@2", ties="random", seed=seed)[
+            "HitRate@2"
+        ]
+        for seed in range(60)
+    ]
     assert 5 < sum(drawn) < 40  # a third of 60, more or less: always the same, because seeds are
 
 
 def test_ties_are_told():
-    result = weft.evaluate({"u": {"b": 1.0, "a": 1.0, "c": 1.0}}, {"u": ["c"]}, metrics="MRR", top_k=[2, 3])
+    result = weft.evaluate(
+        {"u": {"b": 1.0, "a": 1.0, "c": 1.0}}, {"u": ["c"]}, metrics="MRR", top_k=[2, 3]
+    )
     assert (result.counts["ties@2"], result.counts["ties@3"]) == (1, 0)
     assert any("equal scores at positions 2 and 3" in note for note in result.notes)
 
@@ -377,17 +507,29 @@ def test_long_lists_are_sorted_as_short_ones_are():
     """Lists of all lengths at once, with many ties, against sorting one by one."""
     rng = np.random.default_rng(5)
     lists = {
-        user: dict(zip(rng.permutation(3000)[:length].tolist(), rng.integers(0, 60, length).astype(float).tolist()))
+        user: dict(
+            zip(
+                rng.permutation(3000)[:length].tolist(),
+                rng.integers(0, 60, length).astype(float).tolist(),
+            )
+        )
         for user, length in enumerate([1, 2, 3, 5, 8, 40, 40, 41, 333, 2999, 7, 1, 64, 65])
     }
-    truth = {user: [item for n, item in enumerate(row) if n % 3 == 0] for user, row in lists.items()}
+    truth = {
+        user: [item for n, item in enumerate(row) if n % 3 == 0] for user, row in lists.items()
+    }
     first = weft.evaluate(lists, truth, metrics=["nDCG", "MAP"], top_k=[1, 10, 100, 4000])
-    by_hand = {user: sorted(row, key=lambda item, row=row: (-row[item], item)) for user, row in lists.items()}
+    by_hand = {
+        user: sorted(row, key=lambda item, row=row: (-row[item], item))
+        for user, row in lists.items()
+    }
     same(weft.evaluate(by_hand, truth, metrics=["nDCG", "MAP"], top_k=[1, 10, 100, 4000]), first)
 
 
 def test_ids_too_many_to_pack(monkeypatch):
-    """Where user, item and row do not fit into 63 bits together, another way to sort gives the same."""
+    """Where user, item and row do not fit into 63 bits together, another way to sort gives the
+    same.
+    """
     expected = weft.evaluate(FRAME.reverse(), TRUTH, metrics=["MRR", "Gini"], top_k=3)
 
     class Wide(int):
@@ -405,7 +547,7 @@ def test_whole_numbers_far_apart():
     assert result["MRR@3"] == pytest.approx((1 / 3 + 1 + 0) / 3)
 
 
-# ------------------------------------------------------------------------------------------------------------------- masking
+# --------------------------------------------------------------------------------------------------
 
 SEEN = {"ann": ["tea", "oat"], "bob": ["rye"], "zoe": ["tea"]}
 
@@ -422,11 +564,24 @@ SEEN = {"ann": ["tea", "oat"], "bob": ["rye"], "zoe": ["tea"]}
         ),
         (False, (1 / 3 + 1) / 3, (0 + 1 + 0.5) / 3, None, None),
         # ann is offered milk and rye: her one negative comes first, and so no area is left
-        (True, (1 / 2 + 1) / 3, (0 + 1 + 0.5) / 3, 1, "1 recommended items are in their user's train and are removed"),
+        (
+            True,
+            (1 / 2 + 1) / 3,
+            (0 + 1 + 0.5) / 3,
+            1,
+            "1 recommended items are in their user's train and are removed",
+        ),
     ],
 )
 def test_seen_items_three_ways(mask_seen, mrr, lauc_, count, note):
-    result = weft.evaluate(LISTS, TRUTH, train=SEEN, mask_seen=mask_seen, metrics=["MRR", "LAUC", "NumRetrieved"], top_k=3)
+    result = weft.evaluate(
+        LISTS,
+        TRUTH,
+        train=SEEN,
+        mask_seen=mask_seen,
+        metrics=["MRR", "LAUC", "NumRetrieved"],
+        top_k=3,
+    )
     assert (result["MRR@3"], result["LAUC@3"]) == (pytest.approx(mrr), pytest.approx(lauc_))
     assert result["NumRetrieved@3"] == (5 if mask_seen is True else 6) / 4
     assert result.counts.get("seen_in_lists") == count
@@ -438,30 +593,49 @@ def test_seen_items_three_ways(mask_seen, mrr, lauc_, count, note):
 
 def test_masked_lists_close_up_before_the_cut():
     lists, seen = {"u": list("abcdef")}, {"u": list("abe")}
-    hits = [weft.evaluate(lists, {"u": [item]}, train=seen, mask_seen=True, metrics="HitRate@2")["HitRate@2"] for item in "abcdef"]
+    hits = [
+        weft.evaluate(lists, {"u": [item]}, train=seen, mask_seen=True, metrics="HitRate@2")[
+            "HitRate@2"
+        ]
+        for item in "abcdef"
+    ]
     assert hits == [0, 0, 1, 1, 0, 0]
 
 
 def test_nothing_to_say_of_seen_items_when_there_are_none():
     result = weft.evaluate(LISTS, TRUTH, train={"zoe": ["tea"]}, metrics="MRR@3")
-    assert result.counts["seen_in_lists"] == 0 and not any("user's train" in note for note in result.notes)
+    assert result.counts["seen_in_lists"] == 0 and not any(
+        "user's train" in note for note in result.notes
+    )
 
 
 def test_ratings_are_compared_with_the_score_before_masking():
-    result = weft.evaluate(SCORES, {"ann": {"tea": 1.0, "oat": 3.0}}, train={"ann": ["tea"]}, mask_seen=True, metrics="MAE")
+    result = weft.evaluate(
+        SCORES,
+        {"ann": {"tea": 1.0, "oat": 3.0}},
+        train={"ann": ["tea"]},
+        mask_seen=True,
+        metrics="MAE",
+    )
     assert result["MAE"] == pytest.approx(0.1) and result.counts["ratings_without_score"] == 1
 
 
-# ------------------------------------------------------------------------------------------------------------- other settings
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
 @pytest.mark.parametrize("batch_size", [1, 2, 7])
 def test_batches_change_nothing(ties, batch_size):
     rng = np.random.default_rng(0)
-    lists = pl.DataFrame({"user": rng.integers(0, 40, 900), "item": rng.integers(0, 60, 900)}).unique().sort("user", "item")
+    lists = (
+        pl.DataFrame({"user": rng.integers(0, 40, 900), "item": rng.integers(0, 60, 900)})
+        .unique()
+        .sort("user", "item")
+    )
     lists = lists.with_columns(score=pl.Series(rng.integers(0, 9, len(lists)).astype(float)))
-    truth, train = ({u: rng.permutation(60)[: u % 7].tolist() for u in range(start, 45)} for start in (3, 0))
+    truth, train = (
+        {u: rng.permutation(60)[: u % 7].tolist() for u in range(start, 45)} for start in (3, 0)
+    )
     common = {
         "train": train,
         "mask_seen": True,
@@ -492,7 +666,14 @@ def test_one_list_many_answers():
     """The lists of the README; other tools' values of them are in docs/profiles.md."""
     lists = {1: [1, 2, 3, 4, 5], 2: [1, 2, 3, 4, 5], 3: [6, 7], 4: [9, 10, 11, 12, 1]}
     truth = {1: [1], 2: [1, 3, 5, 6, 7, 8, 9, 10], 3: [7, 8], 4: [2, 3]}
-    expected = {"Precision": 0.25, "Recall": 0.4688, "MRR": 0.625, "F1": 0.2701, "MAP": 0.4258, "nDCG(gain=binary)": 0.5067}
+    expected = {
+        "Precision": 0.25,
+        "Recall": 0.4688,
+        "MRR": 0.625,
+        "F1": 0.2701,
+        "MAP": 0.4258,
+        "nDCG(gain=binary)": 0.5067,
+    }
     result = weft.evaluate(lists, truth, metrics=list(expected), top_k=5)
     assert {name: round(result[f"{name}@5"], 4) for name in expected} == expected
 
@@ -504,12 +685,20 @@ def test_a_name_and_a_device():
 
 def test_labels_in_the_order_of_the_ids_need_an_order():
     items = ["milk", "oat", "rye", "tea"]
-    for name, labels, metric in (("item_clusters", [1, 2, 1, 2], "REO@2"), ("item_features", [{1}, {2}, {1}, {2}], "SRecall@2")):
+    for name, labels, metric in (
+        ("item_clusters", [1, 2, 1, 2], "REO@2"),
+        ("item_features", [{1}, {2}, {1}, {2}], "SRecall@2"),
+    ):
         with pytest.raises(InputError, match="items are in no order that you gave"):
             weft.evaluate(LISTS, TRUTH, metrics=metric, **{name: labels})
         in_order = weft.evaluate(LISTS, TRUTH, metrics=metric, items=items, **{name: labels})
-        same(in_order, weft.evaluate(LISTS, TRUTH, metrics=metric, **{name: dict(zip(items, labels))}))
-    with pytest.raises(InputError, match=r"users are in no order that you gave; give \{id: label\}\.$"):
+        same(
+            in_order,
+            weft.evaluate(LISTS, TRUTH, metrics=metric, **{name: dict(zip(items, labels))}),
+        )
+    with pytest.raises(
+        InputError, match=r"users are in no order that you gave; give \{id: label\}\.$"
+    ):
         weft.evaluate(LISTS, TRUTH, metrics="UserMADRanking@2", user_groups=["F", "M", "F"])
 
 
@@ -526,7 +715,12 @@ def test_a_metric_of_ones_own_sees_what_is_listed(own_metrics):
     class Watching(weft.UserAverageTopKMetric):
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             met.append(
-                (preds.clone(), target.clone(), kwargs[f"top_{self.k}_indices"].clone(), kwargs[f"top_{self.k}_values"].clone())
+                (
+                    preds.clone(),
+                    target.clone(),
+                    kwargs[f"top_{self.k}_indices"].clone(),
+                    kwargs[f"top_{self.k}_values"].clone(),
+                )
             )
             return top_k_rel.sum(1) / self.k
 
@@ -543,23 +737,35 @@ def test_a_metric_of_ones_own_sees_what_is_listed(own_metrics):
             return self.total
 
     result = weft.evaluate(
-        SCORES, TRUTH, train={"ann": ["milk"]}, mask_seen=True, metrics=["Watching@2", "Precision@2", "Counting"]
+        SCORES,
+        TRUTH,
+        train={"ann": ["milk"]},
+        mask_seen=True,
+        metrics=["Watching@2", "Precision@2", "Counting"],
     )
     assert result["Watching@2"] == result["Precision@2"] and result["Counting"] == 5
     preds, target, indices, values = met[0]  # users ann bob cid; items milk oat rye tea
     inf = math.inf
-    assert preds.tolist() == [[-inf, -inf, -0.1, 0.9], [3.0, -inf, -inf, -inf], [-inf, -inf, 1.0, 0.0]]
+    assert preds.tolist() == [
+        [-inf, -inf, -0.1, 0.9],
+        [3.0, -inf, -inf, -inf],
+        [-inf, -inf, 1.0, 0.0],
+    ]
     assert target.tolist() == [[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
     assert indices.tolist() == [[3, 2], [0, -1], [2, 3]]
     assert values.tolist() == [[0.9, -0.1], [3.0, -inf], [1.0, 0.0]]
     assert (met[1][0] == -inf).all() and met[1][0].shape == (1, 4)  # dot, who has no list
     met.clear()
     weft.evaluate(LISTS, TRUTH, metrics="Watching@2")
-    assert met[0][0].tolist() == [[-2.0, -inf, -3.0, -1.0], [-1.0, -inf, -inf, -inf], [-inf, -inf, -1.0, -2.0]]
+    assert met[0][0].tolist() == [
+        [-2.0, -inf, -3.0, -1.0],
+        [-1.0, -inf, -inf, -inf],
+        [-inf, -inf, -1.0, -2.0],
+    ]
     assert met[0][3].tolist() == [[-1.0, -2.0], [-1.0, -inf], [-1.0, -2.0]]
 
 
-# -------------------------------------------------------------------------------------------------------------------- memory
+# --------------------------------------------------------------------------------------------------
 
 
 class Largest(TorchDispatchMode):
@@ -571,7 +777,9 @@ class Largest(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(out):
             if isinstance(leaf, torch.Tensor):
-                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+                self.elements = max(
+                    self.elements, leaf.untyped_storage().nbytes() // leaf.element_size()
+                )
         return out
 
 
@@ -581,13 +789,19 @@ def test_one_long_list_does_not_make_the_others_wide(ties):
     rng = np.random.default_rng(1)
     lists = pl.DataFrame(
         {
-            "user": np.concatenate([np.zeros(long, dtype=np.int64), np.repeat(np.arange(1, users), 5)]),
+            "user": np.concatenate(
+                [np.zeros(long, dtype=np.int64), np.repeat(np.arange(1, users), 5)]
+            ),
             "item": np.concatenate([rng.permutation(long), np.tile(np.arange(5), users - 1)]),
             "score": rng.integers(0, 50, long + 5 * (users - 1)).astype(float),
         }
     )
     truth = {user: [user % 7] for user in range(users)}
-    about = {"user_groups": {0: "F", 1: "M"}, "item_clusters": {0: 1, 1: 2}, "item_features": {0: ["x"]}}
+    about = {
+        "user_groups": {0: "F", 1: "M"},
+        "item_clusters": {0: 1, 1: 2},
+        "item_features": {0: ["x"]},
+    }
     common = {"train": {0: [1]}, "top_k": [5, 10], "ties": ties, "mask_seen": True, **about}
     with Largest() as largest:
         result = weft.evaluate(lists, truth, metrics=[*SAME, "LAUC", "RSP", "PopRSP"], **common)
@@ -598,7 +812,7 @@ def test_one_long_list_does_not_make_the_others_wide(ties):
     assert result.counts["short_lists@10"] == users - 1
 
 
-# -------------------------------------------------------------------------------------------------------------------- refused
+# --------------------------------------------------------------------------------------------------
 
 
 def frame(**columns):
@@ -611,7 +825,11 @@ REFUSED = {
         InputError,
         ["source holds the same item twice in a list", "row 1: user 1, item 10", "once per user"],
     ),
-    "an item twice in a dict": ({"source": {1: [10, 11, 10]}}, InputError, ["twice in a list", "row 2: user 1, item 10"]),
+    "an item twice in a dict": (
+        {"source": {1: [10, 11, 10]}},
+        InputError,
+        ["twice in a list", "row 2: user 1, item 10"],
+    ),
     "many twice": (
         {"source": pl.DataFrame({"user": [1] * 9, "item": [10] * 9})},
         InputError,
@@ -623,7 +841,11 @@ REFUSED = {
         ["gives one rank to several items", "row 1: user 1, item 11", "differ"],
     ),
     "a rank twice, out of order": (
-        {"source": pl.DataFrame({"user": [1, 2, 1, 1], "item": [1, 1, 2, 3], "rank": [5, 5, 4, 5]})},
+        {
+            "source": pl.DataFrame(
+                {"user": [1, 2, 1, 1], "item": [1, 1, 2, 3], "rank": [5, 5, 4, 5]}
+            )
+        },
         InputError,
         ["gives one rank", "row 3: user 1, item 3"],
     ),
@@ -643,14 +865,38 @@ REFUSED = {
         ["source has scores that are not finite", "row 1: user 1, item 11, score nan"],
     ),
     "inf": ({"source": frame(score=[1.0, math.inf, 2.0])}, InputError, ["not finite", "score inf"]),
-    "-inf": ({"source": {1: {10: -math.inf}}}, InputError, ["not finite", "row 0: user 1, item 10, score -inf"]),
+    "-inf": (
+        {"source": {1: {10: -math.inf}}},
+        InputError,
+        ["not finite", "row 0: user 1, item 10, score -inf"],
+    ),
     "no score": ({"source": frame(score=[1.0, None, 2.0])}, InputError, ["not finite", "row 1"]),
-    "scores in words": ({"source": frame(score=["a", "b", "c"])}, InputError, ["'score' holds String; scores must be numbers"]),
+    "scores in words": (
+        {"source": frame(score=["a", "b", "c"])},
+        InputError,
+        ["'score' holds String; scores must be numbers"],
+    ),
     "a score in words": ({"source": {1: {10: "good"}}}, InputError, ["score 'good'", "numbers"]),
-    "large integers": ({"source": frame(score=[2**60, 2**60 + 1, 1])}, InputError, [r"integers beyond 2\*\*53", "rescale"]),
-    "no user": ({"source": frame(user=[1, None, 2])}, InputError, ["source has no user id in row 1"]),
-    "no item": ({"source": frame(item=[1, None, 2])}, InputError, ["source has no item id in row 1"]),
-    "no column of users": ({"source": frame().drop("user")}, InputError, ["source has the columns", "'user'", "Rename"]),
+    "large integers": (
+        {"source": frame(score=[2**60, 2**60 + 1, 1])},
+        InputError,
+        [r"integers beyond 2\*\*53", "rescale"],
+    ),
+    "no user": (
+        {"source": frame(user=[1, None, 2])},
+        InputError,
+        ["source has no user id in row 1"],
+    ),
+    "no item": (
+        {"source": frame(item=[1, None, 2])},
+        InputError,
+        ["source has no item id in row 1"],
+    ),
+    "no column of users": (
+        {"source": frame().drop("user")},
+        InputError,
+        ["source has the columns", "'user'", "Rename"],
+    ),
     "scores in a frame": (
         {"source": pl.DataFrame({"a": [0.5], "b": [0.1]})},
         InputError,
@@ -666,40 +912,83 @@ REFUSED = {
         InputError,
         ["source has the column 'item' twice"],
     ),
-    "a set": ({"source": {1: {10, 11}}}, InputError, [r"source\[1\] is \{1", "a list of items, best first"]),
+    "a set": (
+        {"source": {1: {10, 11}}},
+        InputError,
+        [r"source\[1\] is \{1", "a list of items, best first"],
+    ),
     "a word": ({"source": {"u": "milk"}}, InputError, [r"source\['u'\] is 'milk'"]),
     "a number": ({"source": {1: 10}}, InputError, [r"source\[1\] is 10"]),
     "pairs": ({"source": {1: [(10, 0.5)]}}, InputError, ["item ids of type tuple"]),
-    "some with scores": ({"source": {1: {10: 0.5}, 2: [10]}}, InputError, ["none for 2", "for all"]),
-    "float ids": ({"source": frame(item=[1.0, 2.0, 3.0])}, InputError, ["source has Float64", "integers or strings"]),
+    "some with scores": (
+        {"source": {1: {10: 0.5}, 2: [10]}},
+        InputError,
+        ["none for 2", "for all"],
+    ),
+    "float ids": (
+        {"source": frame(item=[1.0, 2.0, 3.0])},
+        InputError,
+        ["source has Float64", "integers or strings"],
+    ),
     "an item outside the catalogue": (
         {"items": [11, 12, 13]},
         InputError,
         ["not in the catalogue of 3 items", "row 0: user 1, item 10", r"items=\["],
     ),
-    "a relevant item outside": ({"items": [10, 11], "truth": {1: [12]}}, InputError, ["truth has items", "user 1, item 12"]),
+    "a relevant item outside": (
+        {"items": [10, 11], "truth": {1: [12]}},
+        InputError,
+        ["truth has items", "user 1, item 12"],
+    ),
     "a train item outside": (
         {"items": [10, 11], "truth": {}, "train": {1: [12]}},
         InputError,
         ["train has items", "user 1, item 12"],
     ),
-    "users=": ({"users": [1, 2]}, SettingError, ["users= names the rows of scores", "Leave it out"]),
+    "users=": (
+        {"users": [1, 2]},
+        SettingError,
+        ["users= names the rows of scores", "Leave it out"],
+    ),
     "text against numbers": (
         {"truth": {"1": [10]}},
         InputError,
-        [r"truth has strings \('1'\) as user ids, but source has integers \(1, 2\)", "1 and '1' are different"],
+        [
+            r"truth has strings \('1'\) as user ids, but source has integers \(1, 2\)",
+            "1 and '1' are different",
+        ],
     ),
     "items in text": (
         {"truth": {1: ["10"]}},
         InputError,
         [r"truth has strings \('10'\) as item ids, but source has integers \(10, 11\)", "Convert"],
     ),
-    "train in text": ({"train": {1: ["10"]}}, InputError, ["train has strings", "but source has integers"]),
-    "the catalogue in text": ({"items": ["10", "11"]}, InputError, ["source has integers", "items= has strings"]),
+    "train in text": (
+        {"train": {1: ["10"]}},
+        InputError,
+        ["train has strings", "but source has integers"],
+    ),
+    "the catalogue in text": (
+        {"items": ["10", "11"]},
+        InputError,
+        ["source has integers", "items= has strings"],
+    ),
     "masking without train": ({"mask_seen": True}, MissingInput, ["mask_seen=True needs train="]),
-    "AUC": ({"metrics": ["AUC", "MRR"]}, MissingInput, ["AUC needs the scores of all items, which lists do not have; LAUC"]),
-    "GAUC and AUC": ({"metrics": ["GAUC(weight=positives)", "AUC"]}, MissingInput, [r"GAUC\(weight=positives\), AUC need", "LAUC"]),
-    "GAUC inside": ({"metrics": "F1(metric_name_1=GAUC, metric_name_2=Recall)"}, MissingInput, ["needs the scores of all items"]),
+    "AUC": (
+        {"metrics": ["AUC", "MRR"]},
+        MissingInput,
+        ["AUC needs the scores of all items, which lists do not have; LAUC"],
+    ),
+    "GAUC and AUC": (
+        {"metrics": ["GAUC(weight=positives)", "AUC"]},
+        MissingInput,
+        [r"GAUC\(weight=positives\), AUC need", "LAUC"],
+    ),
+    "GAUC inside": (
+        {"metrics": "F1(metric_name_1=GAUC, metric_name_2=Recall)"},
+        MissingInput,
+        ["needs the scores of all items"],
+    ),
     "AUC inside": (
         {"metrics": "EucDistance(metric_names=[AUC, Recall], utopia_points=[1, 1])"},
         MissingInput,
@@ -710,8 +999,16 @@ REFUSED = {
         MissingInput,
         ["MAE, UserMADRating need scores", "'score'"],
     ),
-    "MAE with ranks alone": ({"source": frame(rank=[1, 2, 1]), "metrics": "MAE"}, MissingInput, ["MAE needs scores"]),
-    "a series": ({"source": pl.Series([1])}, InputError, ["cannot evaluate a Series", "recommendation lists as a file or a frame"]),
+    "MAE with ranks alone": (
+        {"source": frame(rank=[1, 2, 1]), "metrics": "MAE"},
+        MissingInput,
+        ["MAE needs scores"],
+    ),
+    "a series": (
+        {"source": pl.Series([1])},
+        InputError,
+        ["cannot evaluate a Series", "recommendation lists as a file or a frame"],
+    ),
 }
 
 
@@ -719,7 +1016,9 @@ REFUSED = {
 def test_refused(case):
     changes, error, words = case
     with pytest.raises(error, match="(?s)" + ".*".join(words)):
-        weft.evaluate(**{"source": frame(), "truth": {1: [10]}, "metrics": "MRR", "top_k": 2, **changes})
+        weft.evaluate(
+            **{"source": frame(), "truth": {1: [10]}, "metrics": "MRR", "top_k": 2, **changes}
+        )
 
 
 def test_metrics_of_all_scores_are_refused_before_the_data_is_read():
@@ -729,10 +1028,20 @@ def test_metrics_of_all_scores_are_refused_before_the_data_is_read():
 
 def test_what_decides_the_order_is_told():
     both = frame(rank=[2, 1, 1], score=[0.9, 0.5, 0.1])
-    result = weft.evaluate(both, {1: [11]}, metrics=["MRR", "UserMADRating"], top_k=1, user_groups={1: "F", 2: "M"})
-    assert result["MRR@1"] == 1 and "the lists have ranks and scores: they are ranked by rank" in result.notes
-    assert result["UserMADRating@1"] == pytest.approx(0.4)  # item 11 has the score 0.5, item 10 of the other 0.1
+    result = weft.evaluate(
+        both, {1: [11]}, metrics=["MRR", "UserMADRating"], top_k=1, user_groups={1: "F", 2: "M"}
+    )
+    assert (
+        result["MRR@1"] == 1
+        and "the lists have ranks and scores: they are ranked by rank" in result.notes
+    )
+    assert result["UserMADRating@1"] == pytest.approx(
+        0.4
+    )  # item 11 has the score 0.5, item 10 of the other 0.1
     plain = weft.evaluate(frame(day=[1, 2, 3]), {1: [11]}, metrics="MRR@2")
     assert plain["MRR@2"] == 0.5
-    assert "the lists have neither scores nor ranks: rows are taken best first (columns that were not read: 'day')" in plain.notes
+    assert (
+        "the lists have neither scores nor ranks: rows are taken best first (columns that were not "
+        "read: 'day')" in plain.notes
+    )
     assert not weft.evaluate(frame(), {1: [10], 2: [10]}, metrics="MRR@1").notes

@@ -13,8 +13,12 @@ from weft.metrics.names import Spec, parse
 from weft.metrics.registry import canonical
 
 LETTERS = string.ascii_letters + "_"
-words = st.builds(str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + string.digits + "-é", max_size=8))
-names = words.filter(lambda word: word.casefold() not in ("true", "false", "none"))  # a nested name that reads as a constant
+words = st.builds(
+    str.__add__, st.sampled_from(LETTERS), st.text(LETTERS + string.digits + "-é", max_size=8)
+)
+names = words.filter(
+    lambda word: word.casefold() not in ("true", "false", "none")
+)  # a nested name that reads as a constant
 cutoffs = st.none() | st.integers(1, 10**6)
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 plain = (
@@ -28,14 +32,18 @@ plain = (
 
 
 def specs(values, least=0):
-    params = st.lists(st.tuples(words, values), min_size=least, max_size=3, unique_by=lambda pair: pair[0])
+    params = st.lists(
+        st.tuples(words, values), min_size=least, max_size=3, unique_by=lambda pair: pair[0]
+    )
     return st.builds(Spec, names, params.map(tuple), cutoffs)
 
 
 values = st.recursive(
     plain,
     lambda inner: (
-        st.lists(inner, max_size=3).map(tuple) | specs(inner, least=1) | st.builds(Spec, names, st.just(()), st.integers(1, 99))
+        st.lists(inner, max_size=3).map(tuple)
+        | specs(inner, least=1)
+        | st.builds(Spec, names, st.just(()), st.integers(1, 99))
     ),
     max_leaves=8,
 )
@@ -45,7 +53,11 @@ def exact(value):
     """1, 1.0 and True are equal; here they are not, and -0.0 is not 0.0."""
     if isinstance(value, Spec):
         return value.name, [(key, exact(inner)) for key, inner in value.params], value.k
-    return [exact(inner) for inner in value] if isinstance(value, tuple) else (type(value), repr(value))
+    return (
+        [exact(inner) for inner in value]
+        if isinstance(value, tuple)
+        else (type(value), repr(value))
+    )
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -100,7 +112,10 @@ def test_numbers_beyond_floats_are_refused_or_print_back(written):
         ),
         ("A(b=\"it's\", c='a\\'b\\\\')", Spec("A", (("b", "it's"), ("c", "a'b\\")))),
         ("A(b=[1, [x], []])", Spec("A", (("b", (1, ("x",), ())),))),
-        ("A(b=C(d=E(f=1))@3)@5", Spec("A", (("b", Spec("C", (("d", Spec("E", (("f", 1),))),), 3)),), 5)),
+        (
+            "A(b=C(d=E(f=1))@3)@5",
+            Spec("A", (("b", Spec("C", (("d", Spec("E", (("f", 1),))),), 3)),), 5),
+        ),
         ("A(b=C())", Spec("A", (("b", "C"),))),
         (
             "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10",
@@ -108,7 +123,11 @@ def test_numbers_beyond_floats_are_refused_or_print_back(written):
         ),
         (
             "EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@10",
-            Spec("EucDistance", (("metric_names", ("Precision", "nDCG")), ("utopia_points", (1, 1))), 10),
+            Spec(
+                "EucDistance",
+                (("metric_names", ("Precision", "nDCG")), ("utopia_points", (1, 1))),
+                10,
+            ),
         ),
     ],
 )
@@ -148,7 +167,10 @@ def test_the_grammar_by_example(written, spec):
     ],
 )
 def test_what_does_not_parse_says_where(written, expected, character):
-    with pytest.raises(SettingError, match=f"(?s)cannot read.*expected.*({expected}).*at character {character}[.].*'nDCG@10'"):
+    with pytest.raises(
+        SettingError,
+        match=f"(?s)cannot read.*expected.*({expected}).*at character {character}[.].*'nDCG@10'",
+    ):
         parse(written)
 
 
@@ -177,21 +199,33 @@ def test_a_parameter_twice(written):
         ("F1(beta=2)@10", "F1(beta=2.0)@10"),
         ("F1(metric_name_1=precision, metric_name_2=RECALL)@10", "F1@10"),
         ("F1(metric_1=ndcg)@10", "F1(metric_name_1=nDCG)@10"),
-        ("F1(metric_2=map, Metric_1=ndcg, beta=0.5)@10", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10"),
+        (
+            "F1(metric_2=map, Metric_1=ndcg, beta=0.5)@10",
+            "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10",
+        ),
         ("F1(metric_name_1='nDCG(gain=linear)')@3", "F1(metric_name_1=nDCG(gain=linear))@3"),
-        ("F1(metric_name_1=ndcg(GAIN=Linear), metric_name_2=map)@3", "F1(metric_name_1=nDCG(gain=linear), metric_name_2=MAP)@3"),
-        ("F1(metric_name_1=F1(beta=2), metric_name_2=gauc)@3", "F1(metric_name_1=F1(beta=2.0), metric_name_2=GAUC)@3"),
+        (
+            "F1(metric_name_1=ndcg(GAIN=Linear), metric_name_2=map)@3",
+            "F1(metric_name_1=nDCG(gain=linear), metric_name_2=MAP)@3",
+        ),
+        (
+            "F1(metric_name_1=F1(beta=2), metric_name_2=gauc)@3",
+            "F1(metric_name_1=F1(beta=2.0), metric_name_2=GAUC)@3",
+        ),
         ("F1(metric_name_1=nDCG(gain=exponential))@3", "F1(metric_name_1=nDCG)@3"),
         ("EPC(relevance=discounted)@3", "EPC(relevance=graded)@3"),
         ("gini(denominator=n)@3", "Gini(denominator=N)@3"),
         ("ShannonEntropy(base='e', normalized=true)", "ShannonEntropy(normalized=True)"),
         (
-            "eucdistance(metric_names=[ndcg(gain=linear), 'GINI'], utopia_points=[1.0, 0.5], scope=system)@3",
+            "eucdistance(metric_names=[ndcg(gain=linear), 'GINI'], utopia_points=[1.0, 0.5], "
+            "scope=system)@3",
             "EucDistance(metric_names=[nDCG(gain=linear), Gini], utopia_points=[1, 0.5])@3",
         ),
         (
-            "hypervolume(higher_is_better=[True, false], nadir_points=[0, 9], metric_names=[recall, arp])@3",
-            "Hypervolume(metric_names=[Recall, ARP], nadir_points=[0, 9], higher_is_better=[True, False])@3",
+            "hypervolume(higher_is_better=[True, false], nadir_points=[0, 9], "
+            "metric_names=[recall, arp])@3",
+            "Hypervolume(metric_names=[Recall, ARP], nadir_points=[0, 9], higher_is_better=[True, "
+            "False])@3",
         ),
     ],
 )
@@ -218,8 +252,16 @@ def test_names_specs_and_objects_mean_the_same():
 
 def test_every_cut_off_once_and_in_order():
     evaluator = weft.Evaluator(["nDCG", "AUC", "Recall@3", "nDCG@7", "auc"], top_k=[10, 5, 10])
-    assert [str(spec) for spec in evaluator.specs] == ["nDCG@10", "nDCG@5", "AUC", "Recall@3", "nDCG@7"]
+    assert [str(spec) for spec in evaluator.specs] == [
+        "nDCG@10",
+        "nDCG@5",
+        "AUC",
+        "Recall@3",
+        "nDCG@7",
+    ]
 
 
 def test_a_spec_at_another_cut_off():
-    assert parse("F1(beta=2)@3").at(7) == parse("F1(beta=2)@7") and parse("F1@3").at(None) == parse("F1")
+    assert parse("F1(beta=2)@3").at(7) == parse("F1(beta=2)@7") and parse("F1@3").at(None) == parse(
+        "F1"
+    )

@@ -1,4 +1,6 @@
-"""The native loops over lists, against plain Python and against what is done without them. Those over scores: test_kernels."""
+"""The native loops over lists, against plain Python and against what is done without them. Those
+over scores: test_kernels.
+"""
 
 import itertools
 
@@ -15,7 +17,9 @@ from weft._native import call, is_built
 from weft.data import ListRows, recommendations
 from weft.errors import InputError
 
-pytestmark = pytest.mark.skipif(not is_built(), reason="there was no C++ compiler when Weft was installed")
+pytestmark = pytest.mark.skipif(
+    not is_built(), reason="there was no C++ compiler when Weft was installed"
+)
 ITEMS = 7
 cells = st.tuples(st.integers(0, ITEMS - 1), st.sampled_from([-1.0, -0.0, 0.0, 2.5]))
 lists_of_cells = st.lists(st.lists(cells, max_size=6), max_size=6)
@@ -31,17 +35,36 @@ def test_lists_in_order(lists, has_merit, distinct, is_sorted):
     if is_sorted:  # which chance seldom makes
         lists = [sorted(row, key=lambda cell: (-cell[1], cell[0])) for row in lists]
     flat = [cell for row in lists for cell in row]
-    items, merit = np.array([item for item, _ in flat], dtype=np.int32), np.array([score for _, score in flat])
-    about = (offsets_of(lists), len(lists), items, merit if has_merit else None, ITEMS, int(distinct))
+    items, merit = (
+        np.array([item for item, _ in flat], dtype=np.int32),
+        np.array([score for _, score in flat]),
+    )
+    about = (
+        offsets_of(lists),
+        len(lists),
+        items,
+        merit if has_merit else None,
+        ITEMS,
+        int(distinct),
+    )
     repeated = any(len({item for item, _ in row}) < len(row) for row in lists)
     pairs = [pair for row in lists for pair in itertools.pairwise(row)] if has_merit else []
-    unsorted = any(next_[1] > one[1] or (next_[1] == one[1] and next_[0] < one[0]) for one, next_ in pairs)
+    unsorted = any(
+        next_[1] > one[1] or (next_[1] == one[1] and next_[0] < one[0]) for one, next_ in pairs
+    )
     tied = any(one[1] == next_[1] for one, next_ in pairs)
-    assert call("lists_are_in_order", *about) == (not repeated and not unsorted and not (distinct and tied))
+    assert call("lists_are_in_order", *about) == (
+        not repeated and not unsorted and not (distinct and tied)
+    )
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.lists(st.integers(0, ITEMS - 1), unique=True, max_size=ITEMS), min_size=1, max_size=6), st.data())
+@given(
+    st.lists(
+        st.lists(st.integers(0, ITEMS - 1), unique=True, max_size=ITEMS), min_size=1, max_size=6
+    ),
+    st.data(),
+)
 def test_cells_are_found_in_lists(lists, data):
     keys = data.draw(st.lists(st.integers(0, ITEMS * len(lists) - 1), max_size=20))
     in_order = data.draw(st.booleans())
@@ -49,7 +72,11 @@ def test_cells_are_found_in_lists(lists, data):
     items = torch.tensor([item for row in lists for item in row], dtype=torch.int64)
     rows = ListRows(torch.from_numpy(offsets_of(lists)), items, None, ITEMS, certain=True)
     cells, found = rows.find(keys)
-    places = {row * ITEMS + item: (row, place) for row, held in enumerate(lists) for place, item in enumerate(held)}
+    places = {
+        row * ITEMS + item: (row, place)
+        for row, held in enumerate(lists)
+        for place, item in enumerate(held)
+    }
     assert found.tolist() == [key in places for key in keys.tolist()]
     offsets = offsets_of(lists)
     for key, cell, is_there in zip(keys.tolist(), cells.tolist(), found.tolist()):
@@ -60,7 +87,9 @@ def test_cells_are_found_in_lists(lists, data):
 def test_keys_of_lists_that_do_not_ascend_are_not_all_looked_for(keys):
     cells = np.empty(len(keys), dtype=np.int64)
     offsets, items = np.array([0, 2, 3]), np.array([3, 5, 1])
-    assert call("find_in_lists", offsets, 2, items, ITEMS, np.array(keys), len(keys), cells) < len(keys)
+    assert call("find_in_lists", offsets, 2, items, ITEMS, np.array(keys), len(keys), cells) < len(
+        keys
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -72,7 +101,14 @@ def test_lists_that_are_in_order_give_what_they_give_without_native_loops(world,
     elif order == "none":
         rows = rows.drop("score")
     metrics = SAME if order != "none" else ["nDCG", "MAP", "Gini", "LAUC"]
-    settings_ = {"metrics": metrics, "top_k": K, "train": world.train, "mask_seen": masked, "items": world.items, **world.about}
+    settings_ = {
+        "metrics": metrics,
+        "top_k": K,
+        "train": world.train,
+        "mask_seen": masked,
+        "items": world.items,
+        **world.about,
+    }
     expected = weft.evaluate(rows, world.truth, **settings_)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recommendations, "is_built", lambda: False)

@@ -107,8 +107,12 @@ def test_ndcg_of_one_hit_among_three(params, expected):
 def test_ideal_k_goes_on_with_ratings_of_one():
     case = listed([0], {0: 2}, 1)
     assert user_value("nDCG", case, 3, ideal="k") == close(3 / (3 + 1 / LOG3 + 1 / 2))
-    assert user_value("nDCG", case, 3, ideal="k", gain="exponential_shifted") == close(7 / (7 + 3 / LOG3 + 3 / 2))
-    assert user_value("nDCG", case, 3, ideal="k", gain="linear") == close(2 / (2 + 1 / LOG3 + 1 / 2))
+    assert user_value("nDCG", case, 3, ideal="k", gain="exponential_shifted") == close(
+        7 / (7 + 3 / LOG3 + 3 / 2)
+    )
+    assert user_value("nDCG", case, 3, ideal="k", gain="linear") == close(
+        2 / (2 + 1 / LOG3 + 1 / 2)
+    )
 
 
 def test_below_the_threshold_is_not_relevant_and_has_no_gain():
@@ -172,7 +176,9 @@ def test_f1_parts_and_beta():
     parts = {"metric_name_1": ("nDCG", {"gain": "linear"}), "metric_name_2": "MAP"}
     assert user_value("F1", PAIR, 2, **parts) == close(2 * ndcg * 0.25 / (ndcg + 0.25))
     assert user_value("F1", PAIR, 2, **parts, beta=2) == close(5 * ndcg * 0.25 / (4 * ndcg + 0.25))
-    assert user_value("F1", PAIR, 2, metric_1="MAP", metric_2=("Precision", {})) == close(0.25 / 0.75)
+    assert user_value("F1", PAIR, 2, metric_1="MAP", metric_2=("Precision", {})) == close(
+        0.25 / 0.75
+    )
     assert math.isnan(user_value("F1", Case((1.0,), {0: 1.0}), 1, metric_name_2="GAUC"))
 
 
@@ -189,7 +195,9 @@ def test_constant_scores_are_worth_a_half():
 
 
 AUC_CASES = [
-    Case((3.0, 2.0, 1.0, 2.0), {0: 1.0, 3: 1.0, 2: 0.0}),  # 0 beats both; 3 ties one, beats one: (1 + 3/4) / 2
+    Case(
+        (3.0, 2.0, 1.0, 2.0), {0: 1.0, 3: 1.0, 2: 0.0}
+    ),  # 0 beats both; 3 ties one, beats one: (1 + 3/4) / 2
     Case((OUT, 9.0, 8.0, OUT), {0: 1.0, 2: 1.0, 1: 0.0}),  # 0 is not offered, 2 loses to 1: 0
     Case((5.0, 4.0, 3.0, 6.0), {1: 1.0}),  # beats one of three: 1/3
     Case((1.0, OUT, OUT, OUT), {0: 1.0}),  # no negative
@@ -199,7 +207,9 @@ AUC_CASES = [
 
 
 def test_auc_by_hand():
-    assert [user_value("GAUC", case, None) for case in AUC_CASES] == close([7 / 8, 0, 1 / 3] + [math.nan] * 3)
+    assert [user_value("GAUC", case, None) for case in AUC_CASES] == close(
+        [7 / 8, 0, 1 / 3] + [math.nan] * 3
+    )
     result = summary("AUC", AUC_CASES, None)
     assert result.value == close((1 + 3 / 4 + 0 + 0 + 1 / 3) / 5)
     assert result.users == 3 and math.isnan(result.std_error)
@@ -220,12 +230,16 @@ def test_gauc_weights():
     cells = summary("GAUC", AUC_CASES, None, weight="interactions")
     mean = (3 * 7 / 8 + 3 * 0 + 1 / 3) / 7
     squares = 9 * (7 / 8 - mean) ** 2 + 9 * mean**2 + (1 / 3 - mean) ** 2
-    assert (cells.value, cells.std_error, cells.users) == close((mean, math.sqrt(3 / 2 * squares) / 7, 3))
+    assert (cells.value, cells.std_error, cells.users) == close(
+        (mean, math.sqrt(3 / 2 * squares) / 7, 3)
+    )
 
 
 def test_lauc_stated_cases():
     assert lauc(RankedList((), (1.0, 1.0), negatives=5, k=3)) == 0.5  # an empty list
-    assert lauc(RankedList((1.0, 1.0), (1.0, 1.0), negatives=5, k=2)) == close(1)  # all relevant items first
+    assert lauc(RankedList((1.0, 1.0), (1.0, 1.0), negatives=5, k=2)) == close(
+        1
+    )  # all relevant items first
     assert lauc(RankedList((1.0, 1.0, 0.0), (1.0, 1.0), negatives=5, k=3)) == close(1)
     assert math.isnan(lauc(RankedList((1.0,), (1.0,), negatives=0, k=1)))
 
@@ -246,7 +260,9 @@ def test_lauc_of_the_whole_list_is_gauc():
 
 # Ties
 
-TIED = Case((1.0, 0.0, -0.0, 0.0, -1.0), {2: 2.0, 3: 1.0})  # a miss, then {miss, rating 2, rating 1}, then a miss
+TIED = Case(
+    (1.0, 0.0, -0.0, 0.0, -1.0), {2: 2.0, 3: 1.0}
+)  # a miss, then {miss, rating 2, rating 1}, then a miss
 
 
 @pytest.mark.parametrize(
@@ -259,7 +275,14 @@ TIED = Case((1.0, 0.0, -0.0, 0.0, -1.0), {2: 2.0, 3: 1.0})  # a miss, then {miss
         ("HitRate", 3, 1, 1, 1, 1),
         ("MRR", 4, 1 / 3, 2 / 3 / 2 + 1 / 3 / 3, 1 / 3, 1 / 2),
         # places 2 and 3, 2 and 4, or 3 and 4, a third each
-        ("MAP", 4, (1 / 3 + 2 / 4) / 2, (7 / 6 + 1 + 5 / 6) / 6, (1 / 3 + 2 / 4) / 2, (1 / 2 + 2 / 3) / 2),
+        (
+            "MAP",
+            4,
+            (1 / 3 + 2 / 4) / 2,
+            (7 / 6 + 1 + 5 / 6) / 6,
+            (1 / 3 + 2 / 4) / 2,
+            (1 / 2 + 2 / 3) / 2,
+        ),
         # place 2 holds a gain of 3, 1 or 0, a third each
         ("nDCG", 2, 0, 4 / 3 / (3 * LOG3 + 1), 0, 3 / (3 * LOG3 + 1)),
         # the pessimist puts the smaller gain first, the optimist the larger
@@ -287,9 +310,13 @@ def test_f1_combines_expected_parts():
 
 
 def test_map_by_hits_is_the_mean_of_the_ratio():
-    """Two places for {hit, hit, miss}: both hits, or a hit and a miss either way round, a third each."""
+    """Two places for {hit, hit, miss}: both hits, or a hit and a miss either way round, a third
+    each.
+    """
     case = Case((0.0, 0.0, 0.0), {0: 1.0, 1: 1.0})
-    assert user_value("MAP", case, 2, ties="expected", normalizer="hits") == close((1 + 1 + 1 / 2) / 3)
+    assert user_value("MAP", case, 2, ties="expected", normalizer="hits") == close(
+        (1 + 1 + 1 / 2) / 3
+    )
     assert user_value("MAP", case, 2, ties="expected") == close((1 + 1 / 2 + 1 / 4) / 3)
 
 
@@ -298,7 +325,10 @@ def test_expected_lies_between_the_bounds(metric):
     for scores in itertools.product([1.0, 0.0, OUT], repeat=4):
         case = Case((*scores, 0.0), {0: 1.0, 2: 2.0})
         for k in range(1, 6):
-            low, mid, high = (user_value(metric, case, k, ties=t) for t in ("pessimistic", "expected", "optimistic"))
+            low, mid, high = (
+                user_value(metric, case, k, ties=t)
+                for t in ("pessimistic", "expected", "optimistic")
+            )
             assert math.isnan(mid) or low - 1e-12 <= mid <= high + 1e-12
 
 

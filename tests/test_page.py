@@ -29,7 +29,18 @@ from weft.report.html import page as report
 from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
 
 EVIL = "<script>alert(1)</script>"
-ODD = ["", "a,b", 'say "hi"', "x | y [z]", "50 % & $ _ # { } ~ ^ \\", "日本 ✓", "-1", "end\u2028line", EVIL, "A" * 90]
+ODD = [
+    "",
+    "a,b",
+    'say "hi"',
+    "x | y [z]",
+    "50 % & $ _ # { } ~ ^ \\",
+    "日本 ✓",
+    "-1",
+    "end\u2028line",
+    EVIL,
+    "A" * 90,
+]
 
 
 def value(metric, k, number, error=0.01, **more):
@@ -48,7 +59,9 @@ def result(name, shift=0.0, notes=()):
         value("ItemCoverage", 10, 50.0 + 100 * shift, math.nan),
         value("Custom", 10, shift, math.nan, higher_is_better=None, target=0.1),
         value("BiasDisparityBD", 10, shift, math.nan, higher_is_better=None, cell=("F", "Drama")),
-        value("BiasDisparityBD", 10, -shift, math.nan, higher_is_better=None, cell=(EVIL, "Dra,ma")),
+        value(
+            "BiasDisparityBD", 10, -shift, math.nan, higher_is_better=None, cell=(EVIL, "Dra,ma")
+        ),
     )
     return Result(values, name, {"users": 100, "evaluated_users": 100, "items": 60}, tuple(notes))
 
@@ -61,7 +74,9 @@ def chart_figure(rows, **looks):
     """A chart with a choice, as the report has them."""
     table = pl.DataFrame(rows)
     choice = alt.param(
-        name="metric_choice", value=rows[0]["metric"], bind=alt.binding_select(options=["nDCG", "Recall"], name="Metric ")
+        name="metric_choice",
+        value=rows[0]["metric"],
+        bind=alt.binding_select(options=["nDCG", "Recall"], name="Metric "),
     )
     chart = (
         alt.Chart(table)
@@ -72,7 +87,9 @@ def chart_figure(rows, **looks):
         .properties(width="container", height=200, **looks)
     )
     texts = {("nDCG",): "The longest bar is the best.", ("Recall",): "One has no bar."}
-    return Figure("bars", "A bar for each model", "The longest bar is the best.", chart, table, texts)
+    return Figure(
+        "bars", "A bar for each model", "The longest bar is the best.", chart, table, texts
+    )
 
 
 ROWS = [
@@ -101,7 +118,11 @@ def show(browser, tmp_path):
 
 @pytest.fixture
 def own_charts(monkeypatch):
-    monkeypatch.setattr(report, "figures", lambda subject: [chart_figure(ROWS), chart_figure(ROWS[:3], title="again")])
+    monkeypatch.setattr(
+        report,
+        "figures",
+        lambda subject: [chart_figure(ROWS), chart_figure(ROWS[:3], title="again")],
+    )
 
 
 def texts(page, selector):
@@ -114,23 +135,34 @@ def column(page, at, table="#table-0"):
     return [re.split(r"[\s↑↓→±[]", text.replace("★\nbest:\n", ""))[0] for text in cells]
 
 
-# ---------------------------------------------------------------------------------------------------------------- the text
+# --------------------------------------------------------------------------------------------------
 
 
 def test_policy_names_every_script_and_style():
     text = report.render(subject("one", "two"))
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text).group(1).replace("&#39;", "'")
+    policy = (
+        re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+        .group(1)
+        .replace("&#39;", "'")
+    )
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
     assert rules["img-src"] == "data:"
-    assert all(re.fullmatch(r"'sha256-[\w+/=]{44}'( 'sha256-[\w+/=]{44}')*", rules[kind]) for kind in ("script-src", "style-src"))
+    assert all(
+        re.fullmatch(r"'sha256-[\w+/=]{44}'( 'sha256-[\w+/=]{44}')*", rules[kind])
+        for kind in ("script-src", "style-src")
+    )
     assert len(rules) == 6
-    assert not re.search(r"""\s(style|on\w+)=["']""", text.partition("<body>")[2].partition("<script")[0])
+    assert not re.search(
+        r"""\s(style|on\w+)=["']""", text.partition("<body>")[2].partition("<script")[0]
+    )
 
 
 def test_title_is_text():
     assert "<title>&lt;b&gt;</title>" in report.render(subject("one"), title="<b>")
-    assert "<title>Comparison of one, two and (unnamed)</title>" in report.render(subject("one", "two", ""))
+    assert "<title>Comparison of one, two and (unnamed)</title>" in report.render(
+        subject("one", "two", "")
+    )
     assert "<title>Evaluation of one</title>" in report.render(subject("one"))
     assert "<title>Comparison of 6 models</title>" in report.render(subject(*"abcdef"))
 
@@ -150,7 +182,10 @@ def test_missing_extra(monkeypatch, package):
 
 def test_digits_suit_the_numbers():
     def shown(*numbers, error=math.nan):
-        results = {str(at): Result((value("nDCG", 10, number, error),), str(at)) for at, number in enumerate(numbers)}
+        results = {
+            str(at): Result((value("nDCG", 10, number, error),), str(at))
+            for at, number in enumerate(numbers)
+        }
         body = report.render(Subject(results)).partition("<tbody>")[2].partition("</tbody>")[0]
         return re.findall(r"<td[^>]*>(?:<b>.*?</span>.*?</span>)?([^<]+)", body)
 
@@ -166,14 +201,16 @@ def test_data_of_charts_is_shared_and_complete(own_charts):
     datasets = re.findall(r'class="dataset"[^>]*>([^<]+)<', text)
     values = [json.loads(data)["columns"][2]["of"] for data in datasets]
     assert values == [[0.1, 0.25, 0.2, 0.5, None, 0.7], [0.1, 0.25, 0.2]]
-    alt.data_transformers.enable("default", max_rows=1)  # what somebody set for their notebook does not matter
+    alt.data_transformers.enable(
+        "default", max_rows=1
+    )  # what somebody set for their notebook does not matter
     try:
         assert report.render(subject("one", "two")) == text
     finally:
         alt.data_transformers.enable("default")
 
 
-# --------------------------------------------------------------------------------------------------------------- the table
+# --------------------------------------------------------------------------------------------------
 
 
 def test_metrics_run_down_and_sort_within_families(show):
@@ -201,11 +238,15 @@ def test_metrics_run_down_and_sort_within_families(show):
 def test_best_values_and_directions(show):
     with show(subject("one", "two", "three")) as page:
         rows = page.locator("#table-0 tbody tr:not(.family)").all()
-        best = {row.locator(".name").inner_text(): row.locator("b").all_inner_texts() for row in rows}
+        best = {
+            row.locator(".name").inner_text(): row.locator("b").all_inner_texts() for row in rows
+        }
         assert all(len(cells) == 1 for cells in best.values())
         assert best["Gini@10"] == ["★\nbest:\n0.7000"]
         assert best["Custom@10"] == ["★\nbest:\n0.1000"]  # closest to its target
-        directions = page.locator("#table-0 .direction").evaluate_all("found => found.map((one) => one.title)")
+        directions = page.locator("#table-0 .direction").evaluate_all(
+            "found => found.map((one) => one.title)"
+        )
         assert set(directions) == {"higher is better", "lower is better", "closer to 0.1 is better"}
 
 
@@ -225,7 +266,9 @@ def test_many_models_run_down_in_one_order(show):
             page.get_by_role("radio", name=cutoff, exact=True).check()
             assert page.locator("#tables td.bar:visible").count() >= 7  # where intervals lie
         page.get_by_role("radio", name="all").check()
-        first, *_, last = page.locator("#tables table").evaluate_all("tables => tables.map((table) => '#' + table.id)")
+        first, *_, last = page.locator("#tables table").evaluate_all(
+            "tables => tables.map((table) => '#' + table.id)"
+        )
         page.locator(f"{first} thead button").nth(1).click()
         page.locator(f"{first} thead button").nth(1).click()
         assert column(page, 0, first) == column(page, 0, last) == list("gfedcba")
@@ -236,18 +279,24 @@ def test_many_models_run_down_in_one_order(show):
 
 
 def test_one_model_one_metric(show):
-    with show(Subject({"only": Result((MetricValue("nDCG", 10, 0.5, higher_is_better=True),), "only")})) as page:
+    with show(
+        Subject({"only": Result((MetricValue("nDCG", 10, 0.5, higher_is_better=True),), "only")})
+    ) as page:
         assert column(page, 1) == ["0.5000"]
         assert page.locator(".cutoffs, .bar, #tables b").count() == 0
 
 
 def test_nothing_defined_and_no_charts(show, monkeypatch):
     monkeypatch.setattr(report, "figures", lambda subject: [])
-    with show(Subject({"only": Result((MetricValue("nDCG", 10, math.nan, higher_is_better=True),), "only")})) as page:
+    with show(
+        Subject(
+            {"only": Result((MetricValue("nDCG", 10, math.nan, higher_is_better=True),), "only")}
+        )
+    ) as page:
         assert column(page, 1) == ["undefined"]
 
 
-# ---------------------------------------------------------------------------------------------------------------- copying
+# --------------------------------------------------------------------------------------------------
 
 
 def copied(page, form):
@@ -264,10 +313,19 @@ def test_copies_what_is_shown(show):
     with show(subject("one", 'a, "b"', "x|y_z"), **CLIPBOARD) as page:
         page.get_by_role("radio", name="5", exact=True).check()
         rows = list(csv.reader(io.StringIO(copied(page, "CSV"))))
-        assert rows[0] == ["metric", *(f"{name}{more}" for name in ("one", 'a, "b"', "x|y_z") for more in ("", " low", " high"))]
+        assert rows[0] == [
+            "metric",
+            *(
+                f"{name}{more}"
+                for name in ("one", 'a, "b"', "x|y_z")
+                for more in ("", " low", " high")
+            ),
+        ]
         assert [row[0] for row in rows[1:]] == ["nDCG@5", "Recall@5", "GAUC"]
         assert rows[2][7:] == ["", "", ""]
-        assert list(map(float, rows[1][1:4])) == pytest.approx([0.2, 0.2 - 1.959964 * 0.01, 0.2 + 1.959964 * 0.01], abs=1e-6)
+        assert list(map(float, rows[1][1:4])) == pytest.approx(
+            [0.2, 0.2 - 1.959964 * 0.01, 0.2 + 1.959964 * 0.01], abs=1e-6
+        )
 
         def expected(escape, bold, plus_minus, low, high):
             head = ["metric", "one", 'a, "b"', escape("x|y_z")]
@@ -279,7 +337,12 @@ def test_copies_what_is_shown(show):
             return head, [
                 ["nDCG@5", *cells[0], bold("0.4000") + f" {plus_minus} 0.0196"],
                 ["Recall@5", cells[1][0], bold("0.3000") + f" {plus_minus} 0.0196", "undefined"],
-                ["GAUC", bold("0.8000") + f" {interval}", f"0.7000 {interval}", f"0.6000 {interval}"],
+                [
+                    "GAUC",
+                    bold("0.8000") + f" {interval}",
+                    f"0.7000 {interval}",
+                    f"0.6000 {interval}",
+                ],
             ]
 
         notes = texts(page, ".legend li")
@@ -287,7 +350,10 @@ def test_copies_what_is_shown(show):
         table = pipes(*expected(escape_markdown, lambda text: f"**{text}**", "±", r"\[", r"\]"))
         assert markdown == table + "".join(f"\n{escape_markdown(note)}.\n" for note in notes)
         latex = copied(page, "LaTeX")
-        assert latex == tabular(*expected(escape_latex, lambda text: rf"\textbf{{{text}}}", r"$\pm$", "{[}", "{]}"), notes)
+        assert latex == tabular(
+            *expected(escape_latex, lambda text: rf"\textbf{{{text}}}", r"$\pm$", "{[}", "{]}"),
+            notes,
+        )
 
 
 def test_csv_of_many_models_is_one_table(show):
@@ -296,7 +362,9 @@ def test_csv_of_many_models_is_one_table(show):
         page.locator("#table-0 thead button").first.click()
         rows = list(csv.DictReader(io.StringIO(copied(page, "CSV"))))
         assert [row["model"] for row in rows] == list("fedcba")
-        assert float(rows[0]["Gini@10"]) == pytest.approx(0.4) and float(rows[-1]["nDCG@5 low"]) == pytest.approx(0.1804)
+        assert float(rows[0]["Gini@10"]) == pytest.approx(0.4) and float(
+            rows[-1]["nDCG@5 low"]
+        ) == pytest.approx(0.1804)
 
 
 def test_letters_are_copied(show, compared):
@@ -304,7 +372,9 @@ def test_letters_are_copied(show, compared):
         assert texts(page, "#table-0 tbody tr[data-k]:nth-child(2) sup")[:3] == ["b", "b", "a"]
         assert "share a letter" in page.locator(".legend").inner_text()
         assert re.search(r"\| \*\*0\.\d{4}\*\* ± 0\.\d{4} a \|", copied(page, "Markdown"))
-        assert re.search(r"& \\textbf\{0\.\d{4}\} \$\\pm\$ 0\.\d{4}\\textsuperscript\{a\}", copied(page, "LaTeX"))
+        assert re.search(
+            r"& \\textbf\{0\.\d{4}\} \$\\pm\$ 0\.\d{4}\\textsuperscript\{a\}", copied(page, "LaTeX")
+        )
         assert next(csv.DictReader(io.StringIO(copied(page, "CSV"))))["good letters"] == "a"
 
 
@@ -313,9 +383,20 @@ def compared():
     torch.manual_seed(0)
     truth = (torch.rand(60, 40) < 0.15).float()
     truth[:, 0] = 1
-    scores = {"bad": torch.rand(60, 40), "poor": torch.rand(60, 40), "good": torch.rand(60, 40) + truth}
+    scores = {
+        "bad": torch.rand(60, 40),
+        "poor": torch.rand(60, 40),
+        "good": torch.rand(60, 40) + truth,
+    }
     evaluated = [
-        weft.evaluate(one, truth, metrics=["nDCG", "Recall", "ItemCoverage"], top_k=[5, 10], per_user=True, name=name)
+        weft.evaluate(
+            one,
+            truth,
+            metrics=["nDCG", "Recall", "ItemCoverage"],
+            top_k=[5, 10],
+            per_user=True,
+            name=name,
+        )
         for name, one in scores.items()
     ]
     return weft.compare(evaluated)
@@ -336,13 +417,25 @@ def test_copying_without_a_clipboard(show):
 
 
 def test_texts_are_escaped_as_elsewhere(show):
-    nasty = [*ODD, "".join(map(chr, range(1, 127))), "*a*", "[b]", "-0.5", "- 1", "†", "\x85\u200b\t x ", "é"]
+    nasty = [
+        *ODD,
+        "".join(map(chr, range(1, 127))),
+        "*a*",
+        "[b]",
+        "-0.5",
+        "- 1",
+        "†",
+        "\x85\u200b\t x ",
+        "é",
+    ]
     with show(subject("one")) as page:
         for form, escape in (("markdown", escape_markdown), ("latex", escape_latex)):
-            assert page.evaluate(f"texts => texts.map(FORMS.{form}.escape)", nasty) == [escape(text) for text in nasty]
+            assert page.evaluate(f"texts => texts.map(FORMS.{form}.escape)", nasty) == [
+                escape(text) for text in nasty
+            ]
 
 
-# ----------------------------------------------------------------------------------------------------------------- charts
+# --------------------------------------------------------------------------------------------------
 
 
 def test_charts_are_drawn_chosen_and_hovered(show, own_charts):
@@ -350,14 +443,21 @@ def test_charts_are_drawn_chosen_and_hovered(show, own_charts):
         bars = page.locator("#chart-0 .mark-rect.role-mark path")
         assert bars.count() == 3 and page.locator("#chart-1 .mark-rect.role-mark path").count() == 3
         chart = page.locator("#chart-0")
-        assert (chart.get_attribute("role"), chart.get_attribute("aria-describedby")) == ("img", "chart-0-text")
+        assert (chart.get_attribute("role"), chart.get_attribute("aria-describedby")) == (
+            "img",
+            "chart-0-text",
+        )
         assert page.get_by_role("img", name="A bar for each model").count() == 2
         before = bars.first.get_attribute("d")
         page.locator("#chart-0-bindings").get_by_label("Metric").select_option("Recall")
         page.wait_for_function(
-            "before => document.querySelector('#chart-0 .mark-rect.role-mark path').getAttribute('d') !== before", arg=before
+            "before => document.querySelector('#chart-0 .mark-rect.role-mark "
+            "path').getAttribute('d') !== before",
+            arg=before,
         )
-        assert texts(page, "#chart-0-text") == ["One has no bar."]  # what is said goes with what is chosen
+        assert texts(page, "#chart-0-text") == [
+            "One has no bar."
+        ]  # what is said goes with what is chosen
         assert texts(page, "#chart-1-text") == ["The longest bar is the best."]
         bars.first.hover()
         page.locator("#vg-tooltip-element.visible").wait_for()
@@ -370,7 +470,11 @@ def test_data_behind_a_chart(show, own_charts):
         assert details.locator("table").count() == 0
         details.locator("summary").click()
         details.locator("table").wait_for()
-        assert details.locator("tbody tr").all_inner_texts()[1].split("\t") == [EVIL, "nDCG", "0.25"]
+        assert details.locator("tbody tr").all_inner_texts()[1].split("\t") == [
+            EVIL,
+            "nDCG",
+            "0.25",
+        ]
         details.locator("thead button").nth(2).click()
         assert [text.split("\t")[2] for text in details.locator("tbody tr").all_inner_texts()] == [
             "0.1",
@@ -381,9 +485,9 @@ def test_data_behind_a_chart(show, own_charts):
             "",
         ]
         details.locator("thead button").first.click()
-        assert [text.split("\t")[0] for text in details.locator("tbody tr").all_inner_texts()] == ["-1"] * 2 + [EVIL] * 2 + [
-            "one"
-        ] * 2
+        assert [text.split("\t")[0] for text in details.locator("tbody tr").all_inner_texts()] == [
+            "-1"
+        ] * 2 + [EVIL] * 2 + ["one"] * 2
         details.get_by_role("button", name="Copy as CSV").click()
         page.get_by_role("status").get_by_text("Copied").wait_for()
         rows = list(csv.reader(io.StringIO(page.evaluate("navigator.clipboard.readText()"))))
@@ -393,7 +497,11 @@ def test_data_behind_a_chart(show, own_charts):
 def test_long_data_are_cut_and_copied_whole(show, monkeypatch):
     rows = [{"model": f"m{at}", "metric": "nDCG", "value": at / 7} for at in range(1500)]
     figure = chart_figure(rows[:5])
-    monkeypatch.setattr(report, "figures", lambda subject: [Figure("bars", "t", "x", figure.chart, pl.DataFrame(rows))])
+    monkeypatch.setattr(
+        report,
+        "figures",
+        lambda subject: [Figure("bars", "t", "x", figure.chart, pl.DataFrame(rows))],
+    )
     with show(subject("one"), **CLIPBOARD) as page:
         details = page.locator("details.data[data-of=chart-0-table]")
         details.locator("summary").click()
@@ -412,7 +520,11 @@ def test_values_per_label_are_a_table_of_their_own(show):
         details.locator("table").wait_for()
         rows = [text.split("\t") for text in details.locator("tbody tr").all_inner_texts()]
         assert rows[0] == ["BiasDisparityBD@10[F, Drama]", "0", "0.1"]
-        assert rows[1][0].startswith("BiasDisparityBD@10[") and EVIL in rows[1][0] and rows[1][2] == "-0.1"
+        assert (
+            rows[1][0].startswith("BiasDisparityBD@10[")
+            and EVIL in rows[1][0]
+            and rows[1][2] == "-0.1"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -427,7 +539,10 @@ def everything():
             train=(torch.rand(80, 40) < 0.1).int(),
             user_groups={user: [EVIL, "two"][user % 2] for user in range(80)},
             item_clusters={item: ["Dra,ma", EVIL, "x"][item % 3] for item in range(40)},
-            slices={EVIL: {user: ["a", "b", "c [d]"][user % 3] for user in range(80)}, "activity": "quantiles(2)"},
+            slices={
+                EVIL: {user: ["a", "b", "c [d]"][user % 3] for user in range(80)},
+                "activity": "quantiles(2)",
+            },
             metrics=["nDCG", "Recall", "Gini", "EPC", "ARP", "BiasDisparityBD", "BiasDisparityBR"],
             top_k=[5, 10],
             per_user=True,
@@ -435,7 +550,9 @@ def everything():
         )
         for name, weight in {EVIL: 0.2, "better": 0.4}.items()
     ]
-    return Subject({result.name: result for result in results}, weft.compare(results), ("something is odd",))
+    return Subject(
+        {result.name: result for result in results}, weft.compare(results), ("something is odd",)
+    )
 
 
 MARKS = ".role-mark :is(path, text, line)"
@@ -443,7 +560,9 @@ MARKS = ".role-mark :is(path, text, line)"
 
 def test_the_whole_report(show, everything):
     with show(everything) as page:
-        assert [one.get_attribute("data-kind") for one in page.locator(".figure").all()] == list(KINDS)
+        assert [one.get_attribute("data-kind") for one in page.locator(".figure").all()] == list(
+            KINDS
+        )
         for one in page.locator(".figure").all():
             assert one.locator(MARKS).count()
             for select in one.locator("select").all():
@@ -454,9 +573,18 @@ def test_the_whole_report(show, everything):
         assert page.get_by_text("There is nothing to show of this choice").count() == 0
         notes = page.locator(".notes").inner_text()
         assert "something is odd" in notes and EVIL in notes
-        page.evaluate("document.querySelectorAll('.counts').forEach((details) => (details.open = true))")
-        counted = page.locator(".counts tbody tr").filter(has_text="train interactions").locator("td").all_inner_texts()
-        assert counted == [f"{result.counts['train_interactions']:,}" for result in everything.results.values()]
+        page.evaluate(
+            "document.querySelectorAll('.counts').forEach((details) => (details.open = true))"
+        )
+        counted = (
+            page.locator(".counts tbody tr")
+            .filter(has_text="train interactions")
+            .locator("td")
+            .all_inner_texts()
+        )
+        assert counted == [
+            f"{result.counts['train_interactions']:,}" for result in everything.results.values()
+        ]
     with show(everything, bypass_csp=True) as page:
         refuse_barriers(page, ((1280, "dark"), (400, "light")))
 
@@ -468,11 +596,13 @@ def test_a_chart_that_fails_says_so(browser, tmp_path, own_charts):
         assert page.locator("#chart-1 .role-mark path").count() == 3
 
 
-# ---------------------------------------------------------------------------------------------------------- names and eyes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_names_are_only_names(show):
-    about = Subject({name: result(name, 0.02 * at, [f"{name} is odd"]) for at, name in enumerate(ODD)})
+    about = Subject(
+        {name: result(name, 0.02 * at, [f"{name} is odd"]) for at, name in enumerate(ODD)}
+    )
     with show(about) as page:
         assert texts(page, "#table-0 tbody th .name") == [name or "(unnamed)" for name in ODD]
         page.locator("#table-0 thead button").first.click()
@@ -484,14 +614,18 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(enc
 
 
 def refuse_barriers(page, looks):
-    """Nothing serious or critical for whoever does not see, or has no mouse; and nothing is wider than the window."""
+    """Nothing serious or critical for whoever does not see, or has no mouse; and nothing is wider
+    than the window.
+    """
     page.add_script_tag(content=AXE)
     for width, scheme in looks:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
         bad = [
-            (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found if one["impact"] in ("serious", "critical")
+            (one["id"], [node["html"][:200] for node in one["nodes"]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
         ]
         assert bad == [], f"{width} pixels, {scheme}"
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -499,16 +633,26 @@ def refuse_barriers(page, looks):
 
 @pytest.mark.parametrize("models", [3, 7])
 def test_accessible(show, own_charts, models):
-    about = Subject({f"model {at}": result(f"model {at}", 0.03 * at, ["a note"]) for at in range(models)})
+    about = Subject(
+        {f"model {at}": result(f"model {at}", 0.03 * at, ["a note"]) for at in range(models)}
+    )
     with show(about, bypass_csp=True) as page:
-        page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
-        refuse_barriers(page, ((1280, "light"), (1280, "dark"), (400, "light")) if models == 3 else ((1280, "dark"), (400, "dark")))
+        page.evaluate(
+            "document.querySelectorAll('details').forEach((details) => (details.open = true))"
+        )
+        refuse_barriers(
+            page,
+            ((1280, "light"), (1280, "dark"), (400, "light"))
+            if models == 3
+            else ((1280, "dark"), (400, "dark")),
+        )
 
 
 def test_print_shows_charts_and_definitions(show, own_charts):
     with show(subject("one", "two")) as page:
         page.evaluate(
-            "addEventListener('beforeprint', () => window.open = document.querySelectorAll('details.definition[open]').length)"
+            "addEventListener('beforeprint', () => window.open = "
+            "document.querySelectorAll('details.definition[open]').length)"
         )
         assert page.locator("details.definition[open]").count() == 0
         assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
@@ -517,7 +661,9 @@ def test_print_shows_charts_and_definitions(show, own_charts):
         page.emulate_media(media="print", color_scheme="dark")
         assert page.locator("nav, .tools, .skip").filter(visible=True).count() == 0
         assert page.locator(".chart svg").first.is_visible()
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert (
+            page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        )
 
 
 def test_many_models_metrics_and_cutoffs(show):

@@ -13,7 +13,9 @@ from weft.statistics.pareto import covered, front
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
 def test_the_volume_of_a_union_of_boxes(dimensions):
-    """By inclusion and exclusion: the boxes all start at 0, so an intersection is the box of the smallest coordinates."""
+    """By inclusion and exclusion: the boxes all start at 0, so an intersection is the box of the
+    smallest coordinates.
+    """
     generator = np.random.default_rng(dimensions)
     for count in range(1, 7):
         points = generator.integers(1, 6, (count, dimensions)) / 4
@@ -26,10 +28,21 @@ def test_the_volume_of_a_union_of_boxes(dimensions):
 
 
 def test_who_is_on_the_front():
-    found = front({"a": (3, 1), "b": (1, 3), "c": (1, 1), "d": (3, 1), "lost": (-1, 9), "unknown": (math.nan, 9)})
+    found = front(
+        {
+            "a": (3, 1),
+            "b": (1, 3),
+            "c": (1, 1),
+            "d": (3, 1),
+            "lost": (-1, 9),
+            "unknown": (math.nan, 9),
+        }
+    )
     assert found.models == ("a", "b", "d", "lost")  # equal points do not beat each other
     assert found.hypervolume == 3 + 3 - 1  # a point beyond the nadir spans no box
-    assert front({"a": (-1, 2)}).hypervolume == 0 and math.isnan(front({"a": (math.nan, 2)}).hypervolume)
+    assert front({"a": (-1, 2)}).hypervolume == 0 and math.isnan(
+        front({"a": (math.nan, 2)}).hypervolume
+    )
 
 
 def test_compare_gives_the_front_of_the_models():
@@ -55,8 +68,14 @@ def test_compare_gives_the_front_of_the_models():
 
 def test_no_front_of_values_per_user_or_of_one_model_only(tmp_path):
     scores, truth = torch.rand(9, 5), torch.eye(9, 5)
-    per_user, whole = (f"Hypervolume(metric_names=[nDCG, Recall], nadir_points=[0, 0]{more})@2" for more in (", scope=users", ""))
-    a, b = (weft.evaluate(scores, truth, metrics=[per_user, *more], per_user=True) for more in ([], [whole]))
+    per_user, whole = (
+        f"Hypervolume(metric_names=[nDCG, Recall], nadir_points=[0, 0]{more})@2"
+        for more in (", scope=users", "")
+    )
+    a, b = (
+        weft.evaluate(scores, truth, metrics=[per_user, *more], per_user=True)
+        for more in ([], [whole])
+    )
     assert weft.compare({"a": a, "b": b}).fronts == {}
     saved = weft.load_result(b.save(tmp_path / "b.json"))
     assert list(weft.compare({"b": b, "saved": saved}).fronts) == [b.entry(whole).name]

@@ -26,7 +26,11 @@ USERS, ITEMS = 60, 40
 generator = np.random.default_rng(9)
 SCORES, LISTS, TRUTH = some_lists(generator, USERS, ITEMS)
 TRAIN = pl.DataFrame(
-    [(user, int(item)) for user in range(0, USERS + 20, 1) for item in generator.choice(ITEMS - 5, 1 + user % 7)],  # may repeat
+    [
+        (user, int(item))
+        for user in range(0, USERS + 20, 1)
+        for item in generator.choice(ITEMS - 5, 1 + user % 7)
+    ],  # may repeat
     schema=["user", "item"],
     orient="row",
 )
@@ -45,29 +49,57 @@ SLICES = {
 
 
 def both(source, truth, parts=3, **settings):
-    assert_same(evaluate(source, truth, parts=parts, **settings), weft.evaluate(source, truth, **settings))
+    assert_same(
+        evaluate(source, truth, parts=parts, **settings), weft.evaluate(source, truth, **settings)
+    )
 
 
 def test_more_parts_than_users():
     both(
-        LISTS, TRUTH, 100, metrics=["nDCG", "Gini", "UserMADRanking"], top_k=[3, 8], train=TRAIN, user_groups=GROUPS, slices=SLICES
+        LISTS,
+        TRUTH,
+        100,
+        metrics=["nDCG", "Gini", "UserMADRanking"],
+        top_k=[3, 8],
+        train=TRAIN,
+        user_groups=GROUPS,
+        slices=SLICES,
     )
 
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_everything_of_lists_is_what_one_process_finds(parts):
-    both(LISTS, TRUTH, parts, metrics=OF_LISTS, top_k=[3, 8], train=TRAIN, **LABELS, slices=SLICES, per_user=True, exposure=True)
+    both(
+        LISTS,
+        TRUTH,
+        parts,
+        metrics=OF_LISTS,
+        top_k=[3, 8],
+        train=TRAIN,
+        **LABELS,
+        slices=SLICES,
+        per_user=True,
+        exposure=True,
+    )
 
 
 @pytest.mark.parametrize("order", ["score", "rank", "rows"])
 @pytest.mark.parametrize("ties", ["index", "random", "expected", "pessimistic", "optimistic"])
 def test_tie_rules_and_orders(order, ties):
-    lists = LISTS.with_columns(rank=pl.col("score").rank("ordinal").over("user")).sort("user", "rank")
-    lists = {"score": LISTS, "rank": lists.select("user", "item", "rank"), "rows": lists.select("user", "item")}[order]
+    lists = LISTS.with_columns(rank=pl.col("score").rank("ordinal").over("user")).sort(
+        "user", "rank"
+    )
+    lists = {
+        "score": LISTS,
+        "rank": lists.select("user", "item", "rank"),
+        "rows": lists.select("user", "item"),
+    }[order]
     both(lists, TRUTH, metrics=["nDCG", "MAP", "Gini"], top_k=[2, 5], ties=ties, seed=3)
 
 
-@pytest.mark.parametrize("profile", ["warprec", "elliot", "trec_eval", "ranx", "recbole", "rectools"])
+@pytest.mark.parametrize(
+    "profile", ["warprec", "elliot", "trec_eval", "ranx", "recbole", "rectools"]
+)
 def test_profiles(profile):
     both(LISTS, TRUTH, metrics=["nDCG", "Recall", "MRR"], top_k=[2, 5], profile=profile)
 
@@ -82,7 +114,14 @@ def test_bootstrap_intervals_and_everything_else():
 
 
 def test_bootstrap_of_means_alone():
-    both(LISTS, TRUTH, 4, metrics=["nDCG", "RMSE(average=users)", "GAUC(weight=positives)"][:2], top_k=[3, 9], bootstrap=30)
+    both(
+        LISTS,
+        TRUTH,
+        4,
+        metrics=["nDCG", "RMSE(average=users)", "GAUC(weight=positives)"][:2],
+        top_k=[3, 9],
+        bootstrap=30,
+    )
 
 
 def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
@@ -96,7 +135,12 @@ def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
     "settings",
     [
         {"strategy": "sampled", "num_negatives": 7},
-        {"strategy": "sampled", "num_negatives": 9, "negative_sampling": "popularity", "train": TRAIN},
+        {
+            "strategy": "sampled",
+            "num_negatives": 9,
+            "negative_sampling": "popularity",
+            "train": TRAIN,
+        },
         {"candidates": "warm", "train": TRAIN, "mask_seen": True},
         {"candidates": "cold", "train": TRAIN},
         {"candidates": "listed"},
@@ -107,7 +151,11 @@ def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
 )
 def test_what_is_offered(settings):
     both(
-        LISTS, TRUTH, metrics=["nDCG", "Recall", "ItemCoverage", "PopRSP"] if "train" in settings else ["nDCG"], top_k=5, **settings
+        LISTS,
+        TRUTH,
+        metrics=["nDCG", "Recall", "ItemCoverage", "PopRSP"] if "train" in settings else ["nDCG"],
+        top_k=5,
+        **settings,
     )
 
 
@@ -129,7 +177,13 @@ def model(users):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"users": list(range(USERS + 6))}, {"train": TRAIN, "mask_seen": False}, {"strategy": "sampled"}]
+    "settings",
+    [
+        {},
+        {"users": list(range(USERS + 6))},
+        {"train": TRAIN, "mask_seen": False},
+        {"strategy": "sampled"},
+    ],
 )
 def test_a_model_that_scores_users(settings):
     both(
@@ -163,7 +217,9 @@ def test_ids_that_are_text():
     )
 
 
-@pytest.mark.parametrize("labels", [(1, 2.5, None), (True, False, None), (1, 2.0, 3), (np.int32(4), np.int32(5), None)])
+@pytest.mark.parametrize(
+    "labels", [(1, 2.5, None), (True, False, None), (1, 2.0, 3), (np.int32(4), np.int32(5), None)]
+)
 def test_labels_of_any_kind(labels):
     groups = {user: labels[user % 3] for user in range(USERS)}
     both(
@@ -172,7 +228,11 @@ def test_labels_of_any_kind(labels):
         metrics=["UserMADRanking", "nDCG"],
         top_k=5,
         user_groups=groups,
-        slices={"g": pl.DataFrame({"user": list(groups), "label": [str(label) for label in groups.values()]})},
+        slices={
+            "g": pl.DataFrame(
+                {"user": list(groups), "label": [str(label) for label in groups.values()]}
+            )
+        },
     )
 
 
@@ -195,12 +255,17 @@ def test_authors_metrics():
 def test_an_authors_metric_by_name():
     weft.register(FirstHalf)
     try:
-        both(LISTS, TRUTH, metrics=["FirstHalf", "F1(metric_name_1=FirstHalf, metric_name_2=nDCG)"], top_k=4)
+        both(
+            LISTS,
+            TRUTH,
+            metrics=["FirstHalf", "F1(metric_name_1=FirstHalf, metric_name_2=nDCG)"],
+            top_k=4,
+        )
     finally:
         registry._classes.pop("firsthalf")
 
 
-# ------------------------------------------------------------------------------------------------------------------ errors
+# --------------------------------------------------------------------------------------------------
 
 
 def error_of(work):
@@ -213,7 +278,10 @@ def changed(frame, row, **values):
     """The frame with other values in one row."""
     number = pl.int_range(len(frame))
     return frame.with_columns(
-        **{name: pl.when(number == row).then(pl.lit(value)).otherwise(pl.col(name)) for name, value in values.items()}
+        **{
+            name: pl.when(number == row).then(pl.lit(value)).otherwise(pl.col(name))
+            for name, value in values.items()
+        }
     )
 
 
@@ -246,7 +314,13 @@ def test_wrong_rows_are_the_error_of_one_process(source, truth, settings):
         (LISTS, TRUTH, {"metrics": "nDGC"}),
         (LISTS, TRUTH, {"metrics": "EPC"}),
         (LISTS, TRUTH, {"metrics": "AUC"}),
-        (LISTS.select("user", "item").with_columns(rank=pl.int_range(len(LISTS)).cast(pl.Float64)), TRUTH, {"metrics": "RMSE"}),
+        (
+            LISTS.select("user", "item").with_columns(
+                rank=pl.int_range(len(LISTS)).cast(pl.Float64)
+            ),
+            TRUTH,
+            {"metrics": "RMSE"},
+        ),
         (LISTS, TRUTH, {"ties": "coin"}),
         (LISTS, TRUTH, {"users": [1, 2]}),
         (LISTS, TRUTH, {"strategy": "sampled", "num_negatives": 0}),
@@ -261,7 +335,9 @@ def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
     here = error_of(lambda: weft.evaluate(source, truth, **settings))
     there = error_of(lambda: evaluate(source, truth, **settings))
     assert there[0] is here[0]
-    assert re.sub(r" \([^()]*\)", "", there[1]) == re.sub(r" \([^()]*\)", "", here[1])  # other examples of the ids
+    assert re.sub(r" \([^()]*\)", "", there[1]) == re.sub(
+        r" \([^()]*\)", "", here[1]
+    )  # other examples of the ids
 
 
 @pytest.mark.parametrize(
@@ -281,9 +357,14 @@ def test_what_cannot_run_is_said_before(settings, words):
 
 
 def test_ids_that_are_missing_are_shown():
-    for name, frames in (("source", (changed(LISTS, 3, user=None), TRUTH)), ("truth", (LISTS, changed(TRUTH, 3, item=None)))):
+    for name, frames in (
+        ("source", (changed(LISTS, 3, user=None), TRUTH)),
+        ("truth", (LISTS, changed(TRUTH, 3, item=None))),
+    ):
         frames = [frame.with_columns(pl.col("user", "item").cast(pl.Int64)) for frame in frames]
-        with pytest.raises(InputError, match=rf"(?s)^{name} has no (user|item) id in .*row.*Every row needs one"):
+        with pytest.raises(
+            InputError, match=rf"(?s)^{name} has no (user|item) id in .*row.*Every row needs one"
+        ):
             in_parts(*frames, metrics="nDCG", top_k=5)
 
 
@@ -295,20 +376,32 @@ def in_parts(lists, truth, **settings):
         "source": Origin("source", columns=("user", "item", "score")),
         "truth": Origin("truth", columns=("user", "item", "rating")),
     }
-    return together.evaluate(split({"source": lists, "truth": truth}, 4), origins, bound.arguments, engine="the test")[0]
+    return together.evaluate(
+        split({"source": lists, "truth": truth}, 4), origins, bound.arguments, engine="the test"
+    )[0]
 
 
 def test_several_parts_with_errors_are_one_error():
-    error = error_of(lambda: in_parts(LISTS.with_columns(score=pl.lit(float("inf"))), TRUTH, metrics="nDCG", top_k=5))
+    error = error_of(
+        lambda: in_parts(
+            LISTS.with_columns(score=pl.lit(float("inf"))), TRUTH, metrics="nDCG", top_k=5
+        )
+    )
     assert error[1].startswith("source has scores that are not finite numbers:\n  a row: user")
     assert error[1].endswith("So have 3 other parts of the users; theirs are not shown.")
 
 
 def test_nobody_and_nothing_in_common():
     others = TRUTH.with_columns(pl.col("user") + 1000)
-    assert_same(evaluate(LISTS, others, metrics="nDCG", top_k=5), weft.evaluate(LISTS, others, metrics="nDCG", top_k=5))
+    assert_same(
+        evaluate(LISTS, others, metrics="nDCG", top_k=5),
+        weft.evaluate(LISTS, others, metrics="nDCG", top_k=5),
+    )
     others = TRUTH.with_columns(pl.col("item") + 1000)
-    assert_same(evaluate(LISTS, others, metrics="nDCG", top_k=5), weft.evaluate(LISTS, others, metrics="nDCG", top_k=5))
+    assert_same(
+        evaluate(LISTS, others, metrics="nDCG", top_k=5),
+        weft.evaluate(LISTS, others, metrics="nDCG", top_k=5),
+    )
 
 
 def test_files_in_nothing_common_are_refused(tmp_path):
@@ -317,7 +410,12 @@ def test_files_in_nothing_common_are_refused(tmp_path):
     TRUTH.with_columns(pl.col("item") + 1000).write_csv(tmp_path / "items.csv")
     TRUTH.clear().write_csv(tmp_path / "empty.csv")
     for name in ("users.csv", "items.csv", "empty.csv"):
-        settings = {"source": tmp_path / "lists.csv", "truth": tmp_path / name, "metrics": "nDCG", "top_k": 5}
+        settings = {
+            "source": tmp_path / "lists.csv",
+            "truth": tmp_path / name,
+            "metrics": "nDCG",
+            "top_k": 5,
+        }
         assert error_of(lambda settings=settings: evaluate(**settings)) == error_of(
             lambda settings=settings: weft.evaluate(**settings)
         )
@@ -325,7 +423,7 @@ def test_files_in_nothing_common_are_refused(tmp_path):
     both(tmp_path / "lists.csv", tmp_path / "truth.csv", metrics="nDCG", top_k=5)
 
 
-# -------------------------------------------------------------------------------------------------- numbers in parts
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -344,8 +442,16 @@ def identity(part):
 
 
 @pytest.mark.usefixtures("few")
-@given(arrays(np.float64, integers(1, 40), elements=floats(-5, 5, width=16) | floats(allow_nan=False, allow_infinity=False)))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    arrays(
+        np.float64,
+        integers(1, 40),
+        elements=floats(-5, 5, width=16) | floats(allow_nan=False, allow_infinity=False),
+    )
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_numbers_in_parts_are_found_in_order(numbers):
     found, expected = scattered.ScatteredNumbers(parts_of(numbers), identity), np.sort(numbers)
     assert found.size == len(numbers)

@@ -1,7 +1,7 @@
 """Mistakes that other tools make, each as a test with the value that is right, worked out by hand.
 
-A comment says which tool goes wrong, and how. Then: nothing leaks from one evaluation into the next, for every metric.
-"""
+A comment says which tool goes wrong, and how. Then: nothing leaks from one evaluation into the
+next, for every metric."""
 
 import doctest
 import inspect
@@ -42,18 +42,35 @@ def note(result, *words):
     return found
 
 
-# ------------------------------------------------------------------------------------------ one list, many answers
+# ------------------------------------------------------------------------------------------ one lis
 
 CATALOGUE = list(range(1, 13))
 LISTS = ranked([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5], [6, 7], [9, 10, 11, 12, 1]], CATALOGUE)
 LIKES = {"u1": [1], "u2": [1, 3, 5, 6, 7, 8, 9, 10], "u3": [7, 8], "u4": [2, 3]}
 ONE_LIST = {"users": list(LIKES), "items": CATALOGUE}
-# Hits at 5: 1, 3, 1, 0 of 1, 8, 2, 2 liked items; sums of precision at the hits: 1, 1 + 2/3 + 3/5, 1/2, 0.
+# Hits at 5: 1, 3, 1, 0 of 1, 8, 2, 2 liked items; sums of precision at the hits: 1, 1 + 2/3 + 3/5,
+# 1/2, 0.
 ANSWERS = [
-    ("Precision", [None, "trec_eval", "ranx", "warprec", "recbole", "torchmetrics", "rectools", "elliot"], 0.2500),
-    ("Recall(normalizer=capped)", [None], 0.5250),  # RecTools' Precision(r_precision=True): hits / min(k, R)
-    ("Recall", [None, "trec_eval", "ranx", "warprec", "recbole", "torchmetrics", "rectools", "elliot"], 0.4688),
-    ("MRR", [None, "trec_eval", "ranx", "warprec", "recbole", "torchmetrics", "rectools", "elliot"], 0.6250),
+    (
+        "Precision",
+        [None, "trec_eval", "ranx", "warprec", "recbole", "torchmetrics", "rectools", "elliot"],
+        0.2500,
+    ),
+    (
+        "Recall(normalizer=capped)",
+        [None],
+        0.5250,
+    ),  # RecTools' Precision(r_precision=True): hits / min(k, R)
+    (
+        "Recall",
+        [None, "trec_eval", "ranx", "warprec", "recbole", "torchmetrics", "rectools", "elliot"],
+        0.4688,
+    ),
+    (
+        "MRR",
+        [None, "trec_eval", "ranx", "warprec", "recbole", "torchmetrics", "rectools", "elliot"],
+        0.6250,
+    ),
     ("F1", [None, "ranx", "warprec", "rectools", "elliot"], 0.2701),
     ("MAP(normalizer=relevant)", [None], 0.3833),
     ("MAP", ["trec_eval", "ranx", "rectools", "sklearn"], 0.3833),  # / R
@@ -61,7 +78,11 @@ ANSWERS = [
     ("MAP(normalizer=capped)", ["trec_eval"], 0.4258),  # what the name itself says holds
     ("MAP(normalizer=hits)", [None], 0.5639),
     ("MAP", ["torchmetrics"], 0.5639),  # / hits
-    ("nDCG", [None, "trec_eval", "ranx", "torchmetrics", "warprec", "recbole", "sklearn", "elliot"], 0.5067),  # also RePlay's
+    (
+        "nDCG",
+        [None, "trec_eval", "ranx", "torchmetrics", "warprec", "recbole", "sklearn", "elliot"],
+        0.5067,
+    ),  # also RePlay's
     ("nDCG(ideal=k)", [None], 0.2983),
     ("nDCG", ["rectools"], 0.2983),
     ("nDCG(ideal=cut)", ["rectools"], 0.5067),  # RecTools' divide_by_achievable=True
@@ -69,7 +90,8 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(
-    ("metric", "profile", "value"), [(metric, profile, value) for metric, profiles, value in ANSWERS for profile in profiles]
+    ("metric", "profile", "value"),
+    [(metric, profile, value) for metric, profiles, value in ANSWERS for profile in profiles],
 )
 def test_one_list_many_answers(metric, profile, value):
     result = evaluate(LISTS, LIKES, metric, 5, profile=profile, **ONE_LIST)
@@ -81,8 +103,13 @@ def test_one_list_two_answers_that_no_parameter_gives():
     """The value of each user is enough to have them."""
     metrics = ["Precision", "MAP(normalizer=relevant)"]
     table = evaluate(LISTS, LIKES, metrics, 5, per_user=True, **ONE_LIST).per_user
-    hits, relevant = 5 * table["Precision@5"].to_numpy(), np.array([len(LIKES[user]) for user in table["user"]])
-    assert hits.sum() / np.minimum(relevant, 5).sum() == pytest.approx(0.5)  # implicit's precision: 5 hits of 1 + 5 + 2 + 2
+    hits, relevant = (
+        5 * table["Precision@5"].to_numpy(),
+        np.array([len(LIKES[user]) for user in table["user"]]),
+    )
+    assert hits.sum() / np.minimum(relevant, 5).sum() == pytest.approx(
+        0.5
+    )  # implicit's precision: 5 hits of 1 + 5 + 2 + 2
     divided_by_k = table["MAP(normalizer=relevant)@5"].to_numpy() * relevant / 5
     assert divided_by_k.mean() == pytest.approx(0.1883, abs=5e-5)  # RecTools' MAP(divide_by_k=True)
 
@@ -93,13 +120,20 @@ def test_one_list_under_every_tie_rule_and_batch_size():
     base = evaluate(LISTS, LIKES, metrics, 5, **ONE_LIST)
     for ties in TIE_RULES:
         other = evaluate(LISTS, LIKES, metrics, 5, ties=ties, batch_size=1, **ONE_LIST)
-        assert [other[name] for name in base] == pytest.approx([base[name] for name in base], abs=1e-12)
+        assert [other[name] for name in base] == pytest.approx(
+            [base[name] for name in base], abs=1e-12
+        )
 
 
-# -------------------------------------------------------------------------------------------------------- WarpRec
+# --------------------------------------------------------------------------------------------------
 
 FORWARD = torch.tensor([[2.0, 1.0]])
-PAIR = {"train": torch.tensor([[1, 1]]), "mask_seen": False, "user_groups": ["F"], "item_clusters": ["a", "b"]}
+PAIR = {
+    "train": torch.tensor([[1, 1]]),
+    "mask_seen": False,
+    "user_groups": ["F"],
+    "item_clusters": ["a", "b"],
+}
 
 
 def test_warprec_children_of_f1_and_bias_disparity_outlive_a_reset():
@@ -108,20 +142,40 @@ def test_warprec_children_of_f1_and_bias_disparity_outlive_a_reset():
     evaluator.update(FORWARD, [[0]], [0])
     # BS is (1/2) / (1/2) = 1 for both clusters; the list holds a alone, so that BR is 2 and 0.
     first = evaluator.compute()
-    assert (first["F1@1"], first["BiasDisparityBD@1[F, a]"], first["BiasDisparityBD@1[F, b]"]) == (1, 1, -1)
+    assert (first["F1@1"], first["BiasDisparityBD@1[F, a]"], first["BiasDisparityBD@1[F, b]"]) == (
+        1,
+        1,
+        -1,
+    )
     evaluator.reset()
     evaluator.update(-FORWARD, [[0]], [0])
     second = evaluator.compute()  # the first model's hit would leave F1 = 0.5 and a bias of 0
-    assert (second["F1@1"], second["BiasDisparityBD@1[F, a]"], second["BiasDisparityBD@1[F, b]"]) == (0, -1, 1)
+    assert (
+        second["F1@1"],
+        second["BiasDisparityBD@1[F, a]"],
+        second["BiasDisparityBD@1[F, b]"],
+    ) == (0, -1, 1)
 
 
 def test_warprec_recommends_what_is_masked_when_fewer_than_k_remain():
     # WarpRec: items at -inf fill up the list, and with it coverage, Gini, ARP and rates above 1.
     train = {0: [0, 1, 2], 1: [0, 1, 2, 3]}
-    metrics = ["NumRetrieved", "ItemCoverage", "UserCoverageAtN", "Gini", "ShannonEntropy", "ARP", "ACLT", "APLT", "RSP"]
+    metrics = [
+        "NumRetrieved",
+        "ItemCoverage",
+        "UserCoverageAtN",
+        "Gini",
+        "ShannonEntropy",
+        "ARP",
+        "ACLT",
+        "APLT",
+        "RSP",
+    ]
     metrics += ["BiasDisparityBR", "PopRSP"]
     about_items = {"item_clusters": ["a", "a", "a", "a", "b"], "user_groups": ["F", "F"]}
-    result = evaluate([[5, 4, 3, 2, 1]] * 2, {0: [3], 1: [4]}, metrics, 3, train=train, **about_items)
+    result = evaluate(
+        [[5, 4, 3, 2, 1]] * 2, {0: [3], 1: [4]}, metrics, 3, train=train, **about_items
+    )
     # The lists are 3 4 and 4.
     assert result["NumRetrieved@3"] == 1.5
     assert result["ItemCoverage@3"] == 2
@@ -141,9 +195,15 @@ def test_warprec_recommends_what_is_masked_when_fewer_than_k_remain():
 
 
 def test_warprec_user_coverage_counts_users_with_test_items():
-    # WarpRec would say 1: only the first user has a test item. But only the others are recommended anything.
+    # WarpRec would say 1: only the first user has a test item. But only the others are recommended
+    # anything.
     scores = [[NONE, NONE], [1.0, NONE], [1.0, 2.0]]
-    result = evaluate(scores, {0: [0], 1: [], 2: []}, ["UserCoverage", "UserCoverage(as_fraction=True)", "UserCoverageAtN"], 2)
+    result = evaluate(
+        scores,
+        {0: [0], 1: [], 2: []},
+        ["UserCoverage", "UserCoverage(as_fraction=True)", "UserCoverageAtN"],
+        2,
+    )
     assert result["UserCoverage@2"] == 2
     assert result["UserCoverage(as_fraction=True)@2"] == pytest.approx(2 / 3)
     assert result["UserCoverageAtN@2"] == 1
@@ -153,7 +213,9 @@ def test_warprec_user_coverage_counts_users_with_test_items():
 @pytest.mark.parametrize("ties", TIE_RULES)
 def test_warprec_and_cornac_auc_of_constant_scores_depends_on_the_order_of_items(place, ties):
     # WarpRec gives 0.69 or 0.51 for constant scores, Cornac's strict comparison 0.
-    result = evaluate(torch.zeros(1, 10), {0: [place]}, ["AUC", "GAUC", "AUC(scope=pooled)"], ties=ties)
+    result = evaluate(
+        torch.zeros(1, 10), {0: [place]}, ["AUC", "GAUC", "AUC(scope=pooled)"], ties=ties
+    )
     assert [value.value for value in result.values] == [0.5, 0.5, 0.5]
 
 
@@ -172,13 +234,30 @@ def test_warprec_raises_where_k_is_larger_than_the_catalogue():
     far = evaluate(scores, truth, BUILT_IN, [3, 100], **settings)
     assert not any(math.isinf(value.value) for value in far.values)
     assert far["Precision@100"] == pytest.approx((1 / 100 + 2 / 100) / 2)  # the denominator stays k
-    assert far["APLT(denominator='k')@100"] == pytest.approx(2 / 100)  # item 2 is the head, two others are the tail
-    for same in ("Recall", "nDCG", "MAP", "MRR", "LAUC", "ItemCoverage", "NumRetrieved", "Gini", "ARP", "SRecall", "RSP"):
+    assert far["APLT(denominator='k')@100"] == pytest.approx(
+        2 / 100
+    )  # item 2 is the head, two others are the tail
+    for same in (
+        "Recall",
+        "nDCG",
+        "MAP",
+        "MRR",
+        "LAUC",
+        "ItemCoverage",
+        "NumRetrieved",
+        "Gini",
+        "ARP",
+        "SRecall",
+        "RSP",
+    ):
         assert far[f"{same}@100"] == pytest.approx(far[f"{same}@3"], nan_ok=True), same
     assert far["UserCoverageAtN@3"] == 2 and far["UserCoverageAtN@100"] == 0
-    # Novelty is divided by the discounts of all k positions, empty ones too: u0's hit is second; u1's hits are first and second.
+    # Novelty is divided by the discounts of all k positions, empty ones too: u0's hit is second;
+    # u1's hits are first and second.
     discounts = [1 / math.log2(position + 1) for position in range(1, 101)]
-    assert far["EPC@100"] == pytest.approx((discounts[1] + discounts[0] + 0 * discounts[1]) / 2 / sum(discounts))
+    assert far["EPC@100"] == pytest.approx(
+        (discounts[1] + discounts[0] + 0 * discounts[1]) / 2 / sum(discounts)
+    )
 
 
 def test_warprec_bias_disparity_is_huge_where_the_source_has_none():
@@ -196,37 +275,63 @@ def test_warprec_bias_disparity_is_huge_where_the_source_has_none():
     assert (result["BiasDisparityBR@1[F, a]"], result["BiasDisparityBR@1[F, b]"]) == (0, 2)
     assert result["BiasDisparityBD@1[F, a]"] == -1
     assert math.isnan(result["BiasDisparityBD@1[F, b]"])
-    assert note(result, "BiasDisparityBD@1 for [F, b] is undefined", "no train interaction with the cluster")
+    assert note(
+        result, "BiasDisparityBD@1 for [F, b] is undefined", "no train interaction with the cluster"
+    )
 
 
 def test_warprec_rating_metrics_are_infinite_where_a_test_item_is_masked():
-    # WarpRec takes the masked score, -inf, of a test item that is also a train item; and RMSE is a mean of per-user RMSEs.
+    # WarpRec takes the masked score, -inf, of a test item that is also a train item; and RMSE is a
+    # mean of per-user RMSEs.
     truth = {0: {0: 2.0, 1: 2.0, 2: 2.0}, 1: {0: 5.0}}
-    metrics = [f"{name}{average}" for name in ("MAE", "MSE", "RMSE") for average in ("", "(average=users)")]
-    result = evaluate([[3.0, 1.0, 3.0], [2.0, 0.0, 0.0]], truth, metrics, train={0: [0, 1, 2], 1: [0]})
+    metrics = [
+        f"{name}{average}" for name in ("MAE", "MSE", "RMSE") for average in ("", "(average=users)")
+    ]
+    result = evaluate(
+        [[3.0, 1.0, 3.0], [2.0, 0.0, 0.0]], truth, metrics, train={0: [0, 1, 2], 1: [0]}
+    )
     # Errors: 1, -1, 1 of the first user, -3 of the second
-    assert [result[name] for name in metrics] == pytest.approx([6 / 4, 2, 12 / 4, (1 + 9) / 2, math.sqrt(3), (1 + 3) / 2])
+    assert [result[name] for name in metrics] == pytest.approx(
+        [6 / 4, 2, 12 / 4, (1 + 9) / 2, math.sqrt(3), (1 + 3) / 2]
+    )
     assert result.counts["relevant_seen"] == 4 and result.counts["ratings_without_score"] == 0
 
 
 def test_a_rating_without_a_score_is_left_out_and_counted():
-    result = evaluate([[3.0, NONE], [NONE, NONE]], {0: {0: 1.0, 1: 5.0}, 1: {0: 1.0}}, ["MAE", "RMSE", "MAE(average=users)"])
+    result = evaluate(
+        [[3.0, NONE], [NONE, NONE]],
+        {0: {0: 1.0, 1: 5.0}, 1: {0: 1.0}},
+        ["MAE", "RMSE", "MAE(average=users)"],
+    )
     assert [value.value for value in result.values] == [2, 2, 2]
     assert result.counts["ratings_without_score"] == 2
 
 
 def test_warprec_f1_swallows_its_parameters_and_overwrites_results():
-    # WarpRec: metric_name_1/2 are ignored, results of other betas overwrite each other, a mis-cased sub-metric gives 0.
-    names = ["F1", "F1(metric_name_1=nDCG, metric_name_2=MAP)", "F1(beta=2)", "F1(beta=0.5)", "F1(metric_1=map, metric_2=MRR)"]
+    # WarpRec: metric_name_1/2 are ignored, results of other betas overwrite each other, a mis-cased
+    # sub-metric gives 0.
+    names = [
+        "F1",
+        "F1(metric_name_1=nDCG, metric_name_2=MAP)",
+        "F1(beta=2)",
+        "F1(beta=0.5)",
+        "F1(metric_1=map, metric_2=MRR)",
+    ]
     # One user likes items 0, 2, 3 and gets 0 1: precision 1/2, recall 1/3, MRR 1, MAP 1 / min(3, 2)
     result = evaluate([[4.0, 3.0, 2.0, 1.0]], {0: [0, 2, 3]}, names, 2)
     assert len(result) == 5
     assert result["F1@2"] == pytest.approx(2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3))
     assert result["F1(beta=2)@2"] == pytest.approx(5 * (1 / 2) * (1 / 3) / (4 * (1 / 2) + 1 / 3))
-    assert result["F1(beta=0.5)@2"] == pytest.approx(1.25 * (1 / 2) * (1 / 3) / ((1 / 2) / 4 + 1 / 3))
-    assert result["F1(metric_name_1=MAP, metric_name_2=MRR)@2"] == pytest.approx(2 * (1 / 2) / (3 / 2))
+    assert result["F1(beta=0.5)@2"] == pytest.approx(
+        1.25 * (1 / 2) * (1 / 3) / ((1 / 2) / 4 + 1 / 3)
+    )
+    assert result["F1(metric_name_1=MAP, metric_name_2=MRR)@2"] == pytest.approx(
+        2 * (1 / 2) / (3 / 2)
+    )
     ndcg = 1 / (1 + 1 / math.log2(3))
-    assert result["F1(metric_name_1=nDCG, metric_name_2=MAP)@2"] == pytest.approx(2 * ndcg / 2 / (ndcg + 1 / 2))
+    assert result["F1(metric_name_1=nDCG, metric_name_2=MAP)@2"] == pytest.approx(
+        2 * ndcg / 2 / (ndcg + 1 / 2)
+    )
     with pytest.raises(UnknownMetric, match="Did you mean 'nDCG'"):
         evaluate([[1.0]], {0: [0]}, "F1(metric_name_1=nDGC)@1")
 
@@ -236,9 +341,15 @@ def test_f1_is_0_where_both_parts_are():
 
 
 def test_warprec_gain_is_not_what_its_pages_say():
-    # Wikipedia's list: 3 2 3 0 1 2, with a 3 and a 2 below the cut. WarpRec's 2^(r+1) - 1 gives 0.7608.
+    # Wikipedia's list: 3 2 3 0 1 2, with a 3 and a 2 below the cut. WarpRec's 2^(r+1) - 1 gives
+    # 0.7608.
     ratings = dict(enumerate([3, 2, 3, 0, 1, 2, 3, 2]))
-    result = evaluate(-torch.arange(8.0)[None], {0: ratings}, ["nDCG", "nDCG(gain=exponential_shifted)", "nDCG(gain=linear)"], 6)
+    result = evaluate(
+        -torch.arange(8.0)[None],
+        {0: ratings},
+        ["nDCG", "nDCG(gain=exponential_shifted)", "nDCG(gain=linear)"],
+        6,
+    )
     assert result["nDCG@6"] == pytest.approx(0.7511, abs=5e-5)
     assert result["nDCG(gain=exponential_shifted)@6"] == pytest.approx(0.7608, abs=5e-5)
     assert result["nDCG(gain=linear)@6"] == pytest.approx(0.785, abs=5e-5)  # Wikipedia's own number
@@ -256,16 +367,28 @@ def rivals():
     scores, other = (table.scatter(1, best, 2.0) for table in (scores, other))
     truth = (torch.rand(40, 12, generator=generator) < 0.25).int()
     metrics = ["MRR", "Recall", "GAUC", "MAE(average=users)"]
-    return [evaluate(table, truth, metrics, [1, 3], per_user=True, name=name) for name, table in (("a", scores), ("b", other))]
+    return [
+        evaluate(table, truth, metrics, [1, 3], per_user=True, name=name)
+        for name, table in (("a", scores), ("b", other))
+    ]
 
 
 @pytest.mark.parametrize("correction", ["holm", "fdr", "bonferroni"])
 def test_warprec_corrections_break_on_undefined_p_values_and_count_tests_twice(rivals, correction):
-    # WarpRec: a NaN p-value breaks Holm and FDR, and a metric without a cut-off enters the family once per cut-off.
+    # WarpRec: a NaN p-value breaks Holm and FDR, and a metric without a cut-off enters the family
+    # once per cut-off.
     frame = weft.compare(rivals, correction=correction).to_frame()
     tested = list(zip(frame["metric"], frame["k"]))
     assert sorted(tested, key=str) == sorted(
-        [("MRR", 1), ("MRR", 3), ("Recall", 1), ("Recall", 3), ("GAUC", None), ("MAE(average=users)", None)], key=str
+        [
+            ("MRR", 1),
+            ("MRR", 3),
+            ("Recall", 1),
+            ("Recall", 3),
+            ("GAUC", None),
+            ("MAE(average=users)", None),
+        ],
+        key=str,
     )
     undefined = frame.filter(frame["p_value"].is_nan())
     assert list(zip(undefined["metric"], undefined["k"])) == [("MRR", 1), ("Recall", 1)]
@@ -273,7 +396,9 @@ def test_warprec_corrections_break_on_undefined_p_values_and_count_tests_twice(r
     rest = frame.filter(frame["p_value"].is_not_nan()).sort("p_value")
     p = rest["p_value"].to_numpy()
     one, two = (result.per_user["GAUC"].to_numpy() for result in rivals)
-    assert rest.filter(metric="GAUC")["p_value"].to_list() == pytest.approx([stats.ttest_rel(one, two, nan_policy="omit").pvalue])
+    assert rest.filter(metric="GAUC")["p_value"].to_list() == pytest.approx(
+        [stats.ttest_rel(one, two, nan_policy="omit").pvalue]
+    )
     wanted = {
         "bonferroni": np.minimum(4 * p, 1),
         "holm": np.minimum(np.maximum.accumulate(p * [4, 3, 2, 1]), 1),
@@ -282,17 +407,34 @@ def test_warprec_corrections_break_on_undefined_p_values_and_count_tests_twice(r
     assert rest["p_adjusted"].to_numpy() == pytest.approx(wanted, rel=1e-9)
 
 
-# ---------------------------------------------------------------------------------------------------- torchmetrics
+# --------------------------------------------------------------------------------------------------
 
 
 def test_torchmetrics_retrieval_is_0_on_negative_scores():
-    # torchmetrics: Precision, Recall, MAP and MRR are 0 for scores below 0, as those of any log-probability.
-    metrics = ["Precision", "Recall", "MAP", "MRR", "HitRate", "nDCG", "LAUC", "AUC", "GAUC", "AUC(scope=pooled)"]
+    # torchmetrics: Precision, Recall, MAP and MRR are 0 for scores below 0, as those of any
+    # log-probability.
+    metrics = [
+        "Precision",
+        "Recall",
+        "MAP",
+        "MRR",
+        "HitRate",
+        "nDCG",
+        "LAUC",
+        "AUC",
+        "GAUC",
+        "AUC(scope=pooled)",
+    ]
     scores, truth = torch.tensor([[0.9, 0.5, 0.1], [0.2, 0.3, 0.8]]), {0: [1], 1: [2, 0]}
     base, shifted = (evaluate(table, truth, metrics, 2) for table in (scores, scores - 2))
     assert {name: shifted[name] for name in shifted} == {name: base[name] for name in base}
     # The hits: second of one; first of two
-    assert base["MRR@2"] == 0.75 and base["Precision@2"] == 0.5 and base["Recall@2"] == 0.75 and base["MAP@2"] == 0.5
+    assert (
+        base["MRR@2"] == 0.75
+        and base["Precision@2"] == 0.5
+        and base["Recall@2"] == 0.75
+        and base["MAP@2"] == 0.5
+    )
 
 
 def test_torchmetrics_map_divides_by_the_hits_found():
@@ -307,7 +449,8 @@ def test_torchmetrics_map_divides_by_the_hits_found():
 
 @pytest.mark.parametrize("order", [["MRR", "HitRate", "nDCG"], ["nDCG", "MRR", "HitRate"]])
 def test_torchmetrics_collection_takes_one_metric_for_another(order):
-    # torchmetrics: metrics whose states agree after the first batch, here one without a hit, share one state from then on.
+    # torchmetrics: metrics whose states agree after the first batch, here one without a hit, share
+    # one state from then on.
     collection = MetricCollection({name: getattr(weft.metrics, name)(k=2) for name in order})
     collection.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[0, 0, 1]]))
     collection.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[0, 1, 0]]))
@@ -316,16 +459,21 @@ def test_torchmetrics_collection_takes_one_metric_for_another(order):
 
 
 def test_torchmetrics_collection_keeps_cut_offs_and_parameters_apart():
-    made = {"1": weft.metrics.Recall(k=1), "2": weft.metrics.Recall(k=2), "capped": weft.metrics.Recall(k=1, normalizer="capped")}
+    made = {
+        "1": weft.metrics.Recall(k=1),
+        "2": weft.metrics.Recall(k=2),
+        "capped": weft.metrics.Recall(k=1, normalizer="capped"),
+    }
     collection = MetricCollection(made)
     for target in ([[0, 0, 1]], [[0, 1, 1]], [[1, 1, 0]]):
         collection.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor(target))
-    # Lists 0 and 0 1: no hit at all; then item 1 of two at k = 2; then 0 of two at k = 1 and both at k = 2
+    # Lists 0 and 0 1: no hit at all; then item 1 of two at k = 2; then 0 of two at k = 1 and both
+    # at k = 2
     found = {name: float(value) for name, value in collection.compute().items()}
     assert found == pytest.approx({"1": 0.5 / 3, "2": 1.5 / 3, "capped": 1 / 3})
 
 
-# ------------------------------------------------------------------------- shards: torchmetrics, RePlay, RecBole
+# ------------------------------------------------------------------------- shards: torchmetrics, Re
 
 STATEFUL = [*BUILT_IN, "AUC(scope=pooled)", "GAUC(weight=positives)", "MAE(average=users)"]
 USERS, ITEMS, K = 13, 9, 3
@@ -337,25 +485,36 @@ def data(seed, hidden):
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randint(-4, 5, (USERS, ITEMS), generator=generator).double()
     scores[torch.rand(USERS, ITEMS, generator=generator) < hidden] = NONE
-    target = torch.randint(1, 5, (USERS, ITEMS), generator=generator) * (torch.rand(USERS, ITEMS, generator=generator) < 0.4)
+    target = torch.randint(1, 5, (USERS, ITEMS), generator=generator) * (
+        torch.rand(USERS, ITEMS, generator=generator) < 0.4
+    )
     target[seed % USERS] = 0
     return scores, target
 
 
 A, B = data(1, hidden=0.5), data(2, hidden=0.1)
-INPUTS = {"train": (torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(3)) < 0.3).int(), **about(USERS, ITEMS)}
+INPUTS = {
+    "train": (torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(3)) < 0.3).int(),
+    **about(USERS, ITEMS),
+}
 
 
 def alone(name):
     """The metric by itself."""
     spec = parse(name)
-    return build(spec.at(K if takes_k(spec.name) else None), inputs={**INPUTS, "num_users": USERS, "num_items": ITEMS})
+    return build(
+        spec.at(K if takes_k(spec.name) else None),
+        inputs={**INPUTS, "num_users": USERS, "num_items": ITEMS},
+    )
 
 
 def values(metric):
     """What it computes, by name."""
     found = metric.compute()
-    return {name: float(value) for name, value in (found if isinstance(found, dict) else {"value": found}).items()}
+    return {
+        name: float(value)
+        for name, value in (found if isinstance(found, dict) else {"value": found}).items()
+    }
 
 
 def same(found, expected):
@@ -389,16 +548,20 @@ def test_a_value_that_was_read_before_a_merge_is_not_read_again():
     assert float(first.compute()) == 0.5
 
 
-# RePlay and RecBole average the values of ranks: unequal ranks weigh alike, and AUC, Gini and coverage have no such mean.
-# One user in the first shard, three in the second; 0 1 2 3 are the items. Lists at 1: 0, then 1 1 2.
-SHARDS = torch.tensor([[3.0, 2.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0], [1.0, 2.0, 3.0, 0.0]])
+# RePlay and RecBole average the values of ranks: unequal ranks weigh alike, and AUC, Gini and
+# coverage have no such mean. One user in the first shard, three in the second; 0 1 2 3 are the
+# items. Lists at 1: 0, then 1 1 2.
+SHARDS = torch.tensor(
+    [[3.0, 2.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0], [1.0, 2.0, 3.0, 0.0]]
+)
 WANTED = [[0], [3], [3], [3, 2]]
 MERGED = {
     "HitRate": 2 / 4,  # mean of the shards' means: (1 + 1/3) / 2
     "AUC": (1 + 0 + 0 + 0 + 1) / 5,  # over positives; of the shards: (1 + 1/4) / 2
     "GAUC": (1 + 0 + 0 + 1 / 2) / 4,
     "ItemCoverage": 3,
-    "Gini": (1 * 1 - 1 * 1 + 3 * 2) / (3 * 4),  # lists with each item, ascending: 0 1 1 2, times -3 -1 1 3
+    "Gini": (1 * 1 - 1 * 1 + 3 * 2)
+    / (3 * 4),  # lists with each item, ascending: 0 1 1 2, times -3 -1 1 3
     "ShannonEntropy": -(2 * math.log(1 / 4) / 4 + math.log(1 / 2) / 2),
     "NumRetrieved": 1,
 }
@@ -418,7 +581,9 @@ def test_replay_and_recbole_average_the_values_of_ranks(first):
     for name, expected in MERGED.items():
         metric = getattr(weft.metrics, name)
         given = {"k": 1} if takes_k(metric) else {}
-        given |= {"num_items": 4} if "num_items" in inspect.signature(metric.__init__).parameters else {}
+        given |= (
+            {"num_items": 4} if "num_items" in inspect.signature(metric.__init__).parameters else {}
+        )
         shards = [metric(**given) for _ in parts]
         for shard, part in zip(shards, parts):
             if part[1]:
@@ -429,15 +594,24 @@ def test_replay_and_recbole_average_the_values_of_ranks(first):
 
 
 OTHER_INPUTS = {
-    "train": ("EPC", {"train": torch.tensor([[0, 1]]), "mask_seen": False}, {"train": torch.tensor([[1, 0]]), "mask_seen": False}),
+    "train": (
+        "EPC",
+        {"train": torch.tensor([[0, 1]]), "mask_seen": False},
+        {"train": torch.tensor([[1, 0]]), "mask_seen": False},
+    ),
     "item_clusters": ("REO", {"item_clusters": ["a", "b"]}, {"item_clusters": ["b", "a"]}),
-    "item_features": ("SRecall", {"item_features": ["x", "y"]}, {"item_features": [["x", "y"], []]}),
+    "item_features": (
+        "SRecall",
+        {"item_features": ["x", "y"]},
+        {"item_features": [["x", "y"], []]},
+    ),
 }
 
 
 @pytest.mark.parametrize("which", OTHER_INPUTS)
 def test_evaluators_with_other_inputs_are_not_merged(which):
-    # A shard that was given only its own part of train counts popularity by that part: the sum is no value at all.
+    # A shard that was given only its own part of train counts popularity by that part: the sum is
+    # no value at all.
     metric, *inputs = OTHER_INPUTS[which]
     one, other = (weft.Evaluator(metric, top_k=1, **given) for given in inputs)
     for evaluator in (one, other):
@@ -454,19 +628,25 @@ def absorbed(first, second):
 
 
 @pytest.mark.parametrize(
-    "other", [weft.metrics.Recall(k=2), weft.metrics.MRR(k=1), weft.metrics.Recall(k=1, ties="random")], ids=repr
+    "other",
+    [weft.metrics.Recall(k=2), weft.metrics.MRR(k=1), weft.metrics.Recall(k=1, ties="random")],
+    ids=repr,
 )
 def test_a_metric_absorbs_only_its_like(other):
     absorbed(weft.metrics.Recall(k=1), other)
 
 
 def test_a_metric_absorbs_only_the_same_labels():
-    absorbed(*(weft.metrics.REO(k=1, item_clusters=clusters) for clusters in (["a", "b"], ["b", "a"])))
+    absorbed(
+        *(weft.metrics.REO(k=1, item_clusters=clusters) for clusters in (["a", "b"], ["b", "a"]))
+    )
 
 
 def test_a_composite_absorbs_only_one_with_the_same_inputs():
     trains = (torch.tensor([[0, 1]]), torch.tensor([[1, 0]]))
-    absorbed(*(weft.metrics.F1(k=1, metric_name_1="EPC", inputs={"train": train}) for train in trains))
+    absorbed(
+        *(weft.metrics.F1(k=1, metric_name_1="EPC", inputs={"train": train}) for train in trains)
+    )
 
 
 def test_a_metric_absorbs_only_one_of_the_same_catalogue():
@@ -492,12 +672,19 @@ def test_evaluators_of_which_one_has_an_input_that_no_metric_needs(which, turned
     assert one.compute()["Recall@1"] == 0.5
 
 
-# ----------------------------------------------------------------------------------------------- RePlay, RecTools
+# ----------------------------------------------------------------------------------------------- Re
 
 
 def test_replay_users_without_ground_truth_count_as_zeros():
     # RePlay: 1/2, as if the second user had been disappointed.
-    result = evaluate([[2.0, 1.0], [2.0, 1.0]], {0: [0], 1: []}, ["HitRate", "nDCG", "EPC"], 1, train={0: [1]}, mask_seen=False)
+    result = evaluate(
+        [[2.0, 1.0], [2.0, 1.0]],
+        {0: [0], 1: []},
+        ["HitRate", "nDCG", "EPC"],
+        1,
+        train={0: [1]},
+        mask_seen=False,
+    )
     assert result["HitRate@1"] == result["nDCG@1"] == 1 and result.entry("HitRate@1").users == 1
     assert result["EPC@1"] == 1  # nobody has met item 0
     assert result.counts["users_without_relevant"] == 1
@@ -508,7 +695,9 @@ def test_replay_users_without_ground_truth_count_as_zeros():
 
 def test_rectools_ideal_has_k_relevant_items_even_if_the_user_has_fewer():
     # RecTools: the only relevant item stands first, and nDCG@3 is 1 / (1 + 0.631 + 0.5) = 0.469.
-    result = evaluate([[4.0, 3.0, 2.0, 1.0]], {0: [0]}, ["nDCG", "nDCG(ideal=k)", "nDCG(ideal=full)"], 3)
+    result = evaluate(
+        [[4.0, 3.0, 2.0, 1.0]], {0: [0]}, ["nDCG", "nDCG(ideal=k)", "nDCG(ideal=full)"], 3
+    )
     assert result["nDCG@3"] == result["nDCG(ideal=full)@3"] == 1
     assert result["nDCG(ideal=k)@3"] == pytest.approx(0.469, abs=5e-4)
     profiled = evaluate([[4.0, 3.0, 2.0, 1.0]], {0: {0: 5.0}}, "nDCG", 3, profile="rectools")
@@ -518,7 +707,12 @@ def test_rectools_ideal_has_k_relevant_items_even_if_the_user_has_fewer():
 def test_recbole_entropy_is_divided_by_the_number_of_items():
     # RecBole: log(4) / 4 for four items shown equally often, so that more variety can score less.
     scores = torch.eye(4)
-    result = evaluate(scores, {0: [0]}, ["ShannonEntropy", "ShannonEntropy(base=2)", "ShannonEntropy(normalized=True)"], 1)
+    result = evaluate(
+        scores,
+        {0: [0]},
+        ["ShannonEntropy", "ShannonEntropy(base=2)", "ShannonEntropy(normalized=True)"],
+        1,
+    )
     assert [value.value for value in result.values] == pytest.approx([math.log(4), 2, 1])
     two = evaluate(scores[[0, 0, 1, 1]], {0: [0]}, "ShannonEntropy", 1)
     assert two["ShannonEntropy@1"] == pytest.approx(math.log(2))
@@ -530,14 +724,17 @@ def test_the_entropy_of_one_item_is_printed_without_a_sign():
 
 
 def test_implicit_precision_is_divided_by_the_relevant_items():
-    # implicit: hits / min(k, R), which is a recall. One relevant item, found: its precision@5 is 1/5, not 1.
-    result = evaluate(torch.arange(9.0)[None], {0: [8]}, ["Precision", "Recall", "Recall(normalizer=capped)"], 5)
+    # implicit: hits / min(k, R), which is a recall. One relevant item, found: its precision@5 is
+    # 1/5, not 1.
+    result = evaluate(
+        torch.arange(9.0)[None], {0: [8]}, ["Precision", "Recall", "Recall(normalizer=capped)"], 5
+    )
     assert [value.value for value in result.values] == pytest.approx([1 / 5, 1, 1])
     short = evaluate([[2.0, NONE, 1.0]], {0: [0]}, ["Precision", "Precision(denominator=list)"], 5)
     assert [value.value for value in short.values] == pytest.approx([1 / 5, 1 / 2])
 
 
-# -------------------------------------------------------------------------------------------- ids: recommenders, RecTools
+# -------------------------------------------------------------------------------------------- ids:
 
 STRINGS, NUMBERS = {"users": ["1", "2"], "items": ["7", "8"]}, {"users": [1, 2], "items": [7, 8]}
 MISMATCHED = {
@@ -550,7 +747,11 @@ MISMATCHED = {
     "train's items": ({"1": ["7"]}, {"train": {"1": [7]}}, STRINGS),
     "groups": ({"1": ["7"]}, {"user_groups": {1: "F"}}, STRINGS),
     "clusters": ({1: [7]}, {"item_clusters": {"7": "a"}}, NUMBERS),
-    "features": ({1: [7]}, {"item_features": pl.DataFrame({"item": ["7"], "feature": ["a"]})}, NUMBERS),
+    "features": (
+        {1: [7]},
+        {"item_features": pl.DataFrame({"item": ["7"], "feature": ["a"]})},
+        NUMBERS,
+    ),
 }
 
 
@@ -573,35 +774,55 @@ def test_recommenders_and_rectools_ids_of_another_type_match_nothing(case):
 )
 def test_recommenders_duplicate_truth_rows_change_recall(truth):
     # recommenders: a row that is there twice is two relevant items, and recall is 1/2.
-    with pytest.raises(InputError, match=r"(?s)1 repeated .user, item. rows.*user '1', item '7'.*drop"):
+    with pytest.raises(
+        InputError, match=r"(?s)1 repeated .user, item. rows.*user '1', item '7'.*drop"
+    ):
         evaluate([[1.0, 2.0]] * 2, truth, "Recall", 1, **STRINGS)
 
 
 def test_duplicate_train_rows_count_once():
     once, twice = (
-        evaluate([[2.0, 1.0]] * 2, {"1": ["7"]}, ["EPC", "EFD", "ARP"], 1, train=train, mask_seen=False, **STRINGS)
+        evaluate(
+            [[2.0, 1.0]] * 2,
+            {"1": ["7"]},
+            ["EPC", "EFD", "ARP"],
+            1,
+            train=train,
+            mask_seen=False,
+            **STRINGS,
+        )
         for train in ({"1": ["8"], "2": ["7", "8"]}, {"1": ["8", "8"], "2": ["7", "8", "7"]})
     )
     assert {name: twice[name] for name in twice} == {name: once[name] for name in once}
-    assert once["EPC@1"] == 0.5 and once["EFD@1"] == pytest.approx(math.log2(3)) and once["ARP@1"] == 1
+    assert (
+        once["EPC@1"] == 0.5 and once["EFD@1"] == pytest.approx(math.log2(3)) and once["ARP@1"] == 1
+    )
     assert note(twice, "train repeats 2 (user, item) rows; each counts once")
 
 
-# ------------------------------------------------------------------------------ ties: trec_eval, papers; and coverage
+# ------------------------------------------------------------------------------ ties: trec_eval, pa
 
 
 @pytest.mark.parametrize("place", range(4))
 def test_trec_eval_a_constant_run_scores_by_the_ids(place):
-    # trec_eval ranks ties by id, descending: a run of equal scores has MAP 1.0 if the relevant id sorts last.
-    expected = evaluate(torch.zeros(1, 4), {0: [place]}, ["MAP", "nDCG", "MRR", "Recall"], [2, 4], ties="expected")
+    # trec_eval ranks ties by id, descending: a run of equal scores has MAP 1.0 if the relevant id
+    # sorts last.
+    expected = evaluate(
+        torch.zeros(1, 4), {0: [place]}, ["MAP", "nDCG", "MRR", "Recall"], [2, 4], ties="expected"
+    )
     ranks = [1, 1 / 2, 1 / 3, 1 / 4]
     assert expected["MAP@4"] == expected["MRR@4"] == pytest.approx(sum(ranks) / 4)
-    assert expected["MAP@2"] == pytest.approx(sum(ranks[:2]) / 4) and expected["Recall@2"] == pytest.approx(1 / 2)
+    assert expected["MAP@2"] == pytest.approx(sum(ranks[:2]) / 4) and expected[
+        "Recall@2"
+    ] == pytest.approx(1 / 2)
     assert expected["nDCG@4"] == pytest.approx(sum(1 / math.log2(p + 1) for p in range(1, 5)) / 4)
     stated = evaluate(torch.zeros(1, 4), {0: [place]}, "MAP", [2, 4])
     assert stated["MAP@4"] == pytest.approx(ranks[place]) and stated.settings["ties"] == "index"
     assert note(stated, "1 users have equal scores at positions 2 and 3", "ties='index'")
-    bounds = [evaluate(torch.zeros(1, 4), {0: [place]}, "MAP@4", ties=ties)["MAP@4"] for ties in ("pessimistic", "optimistic")]
+    bounds = [
+        evaluate(torch.zeros(1, 4), {0: [place]}, "MAP@4", ties=ties)["MAP@4"]
+        for ties in ("pessimistic", "optimistic")
+    ]
     assert bounds == pytest.approx([1 / 4, 1])
 
 
@@ -617,17 +838,27 @@ def test_trec_eval_truncates_fractions_of_relevance(profile):
 def test_evidently_coverage_ignores_k():
     # Lists 0 1 2 and 1 0 2: two items at 1, the same two at 2, three at 3.
     result = evaluate(
-        [[3.0, 2.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0]], {0: [0]}, ["ItemCoverage", "ItemCoverage(as_fraction=True)"], [1, 2, 3]
+        [[3.0, 2.0, 1.0, 0.0], [2.0, 3.0, 1.0, 0.0]],
+        {0: [0]},
+        ["ItemCoverage", "ItemCoverage(as_fraction=True)"],
+        [1, 2, 3],
     )
     assert [value.value for value in result.values] == [2, 2, 3, 0.5, 0.5, 0.75]
 
 
 @pytest.mark.parametrize("ties", ["expected", "random", "pessimistic"])
 def test_papers_put_the_target_first_among_equal_scores(ties):
-    # Code of many papers: the target is item 0, or the first candidate, and a constant model has a hit rate of 1.
+    # Code of many papers: the target is item 0, or the first candidate, and a constant model has a
+    # hit rate of 1.
     num_users, num_items, k = 300, 20, 5
     found = [
-        evaluate(torch.zeros(num_users, num_items), {u: [place] for u in range(num_users)}, ["HitRate", "MRR"], k, ties=ties)
+        evaluate(
+            torch.zeros(num_users, num_items),
+            {u: [place] for u in range(num_users)},
+            ["HitRate", "MRR"],
+            k,
+            ties=ties,
+        )
         for place in (0, 7, 19)
     ]
     wanted = {
@@ -647,16 +878,21 @@ def test_papers_index_order_is_said_aloud():
     assert note(result, "3 users have equal scores at positions 5 and 6", "ties='index' decides")
 
 
-# ------------------------------------------------------------------------------------- examples in documentation
+# ------------------------------------------------------------------------------------- examples in
 
 
 @pytest.mark.parametrize(
-    "metric", [metric for metric in all_metrics() if metric.__module__.startswith("weft.")], ids=lambda m: m.__name__
+    "metric",
+    [metric for metric in all_metrics() if metric.__module__.startswith("weft.")],
+    ids=lambda m: m.__name__,
 )
 def test_documentation_examples_follow_from_their_own_data(metric):
-    # Elsewhere: a row's top 3 that its scores do not give, YAML that does not parse, a harmonic mean of keys that do not exist.
+    # Elsewhere: a row's top 3 that its scores do not give, YAML that does not parse, a harmonic
+    # mean of keys that do not exist.
     runner = doctest.DocTestRunner(verbose=False)
-    (example,) = doctest.DocTestFinder(recurse=False).find(metric, metric.__name__, module=sys.modules[metric.__module__])
+    (example,) = doctest.DocTestFinder(recurse=False).find(
+        metric, metric.__name__, module=sys.modules[metric.__module__]
+    )
     outcome = runner.run(example, out=lambda text: None)
     assert outcome.failed == 0 and outcome.attempted >= 3
 
@@ -670,11 +906,17 @@ def test_documentation_names_exist():
         assert len(result) or "BiasDisparity" in name
 
 
-# ------------------------------------------------------------------------ nothing leaks into the next evaluation
+# ------------------------------------------------------------------------ nothing leaks into the ne
 
 
 def everything(**settings):
-    made = {"metrics": STATEFUL, "top_k": [1, K, 20], "per_user": True, "num_users": USERS, "num_items": ITEMS}
+    made = {
+        "metrics": STATEFUL,
+        "top_k": [1, K, 20],
+        "per_user": True,
+        "num_users": USERS,
+        "num_items": ITEMS,
+    }
     return weft.Evaluator(**{**made, **INPUTS, **settings})
 
 
@@ -685,7 +927,11 @@ def fed(evaluator, *batches):
 
 
 def equal(found, expected):
-    assert list(found) == list(expected) and found.counts == expected.counts and found.notes == expected.notes
+    assert (
+        list(found) == list(expected)
+        and found.counts == expected.counts
+        and found.notes == expected.notes
+    )
     for one, other in zip(found.values, expected.values):
         same([one.value, one.std_error], [other.value, other.std_error])
         assert (one.name, one.users) == (other.name, other.users)
@@ -698,10 +944,18 @@ def b_alone():
 
 
 def test_a_leak_would_be_seen(b_alone):
-    """Else nothing below could fail: without a reset every metric has another value at some cut-off."""
+    """Else nothing below could fail: without a reset every metric has another value at some
+    cut-off.
+    """
     mixed = fed(everything(), A, B).compute()
-    changed = {value.metric for value in b_alone.values if value.value == value.value and value.value != mixed[value.name]}
-    assert {value.metric for value in b_alone.values} - changed == {"BiasDisparityBS"}  # of train alone
+    changed = {
+        value.metric
+        for value in b_alone.values
+        if value.value == value.value and value.value != mixed[value.name]
+    }
+    assert {value.metric for value in b_alone.values} - changed == {
+        "BiasDisparityBS"
+    }  # of train alone
 
 
 def test_all_metrics_forget_at_once(b_alone):
@@ -763,7 +1017,9 @@ def test_a_refused_batch_leaves_nothing_behind(reason, b_alone):
     equal(fed(evaluator, B).compute(), b_alone)
 
 
-@pytest.mark.parametrize("name", ["nDCG", "EPC(relevance=graded)", "ItemMADRanking", "UserMADRanking"])
+@pytest.mark.parametrize(
+    "name", ["nDCG", "EPC(relevance=graded)", "ItemMADRanking", "UserMADRanking"]
+)
 def test_a_batch_that_a_metric_refuses_leaves_nothing_behind(name):
     metric, fresh = alone(name), alone(name)
     for one in (metric, fresh):
@@ -783,7 +1039,9 @@ def test_a_refused_first_batch_does_not_fix_the_number_of_items():
 
 @pytest.fixture
 def own_metrics(monkeypatch):
-    """Two metrics with states of their own, the second of which fails on negative scores after it has counted the batch."""
+    """Two metrics with states of their own, the second of which fails on negative scores after it
+    has counted the batch.
+    """
     monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
 
     @weft.register
@@ -840,5 +1098,7 @@ def test_a_metric_that_keeps_lists_is_taken_back_too(own_metrics):
     """Pooled AUC has appended to its states when the metric behind it fails."""
     evaluator = failed(["AUC(scope=pooled)", "FragileRows"])
     assert [value.value for value in evaluator.compute().values] == [1, 1]
-    evaluator.update(-FORWARD.abs() + 4, [[0]])  # 2, 3: pooled with 2, 1, the positives 2 2 and the negatives 1 3
+    evaluator.update(
+        -FORWARD.abs() + 4, [[0]]
+    )  # 2, 3: pooled with 2, 1, the positives 2 2 and the negatives 1 3
     assert [value.value for value in evaluator.compute().values] == [0.5, 2]

@@ -1,4 +1,6 @@
-"""Several processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven shares and with none at all."""
+"""Several processes equal one: every metric, synchronised by TorchMetrics over gloo, with uneven
+shares and with none at all.
+"""
 
 import pytest
 import torch
@@ -13,7 +15,8 @@ from weft.metrics.names import parse
 from weft.metrics.registry import build, takes_k
 
 USERS, ITEMS, K = 41, 19, 5
-# By number of processes: where each one's share of the users ends. "none" has a process without users.
+# By number of processes: where each one's share of the users ends. "none" has a process without
+# users.
 SHARES = {2: {"uneven": (11, 41), "none": (0, 41)}, 4: {"none": (17, 17, 20, 41)}}
 TOGETHER = ("nDCG", "Gini", "AUC(scope=pooled)", "BiasDisparityBR", "Keeper")
 
@@ -23,7 +26,10 @@ def metrics():
     specs = [parse(name) for name in (*BUILT_IN, *VARIANTS)]
     train = (torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(1)) < 0.3).int()
     inputs = {**about(USERS, ITEMS), "train": train, "num_users": USERS, "num_items": ITEMS}
-    found = {str(spec): build(spec.at(K) if takes_k(spec.name) else spec, inputs=inputs) for spec in specs}
+    found = {
+        str(spec): build(spec.at(K) if takes_k(spec.name) else spec, inputs=inputs)
+        for spec in specs
+    }
     found |= {kind.__name__: kind(K) if takes_k(kind) else kind() for kind in AUTHORS}
     return found | {kind.__name__.lower(): kind(K) for kind in (weft.HR, weft.NDCG, weft.MRR)}
 
@@ -31,12 +37,18 @@ def metrics():
 def computed(metric):
     """The value, or the value of each label."""
     value = metric.compute()
-    return {name: float(one) for name, one in value.items()} if isinstance(value, dict) else {"value": float(value)}
+    return (
+        {name: float(one) for name, one in value.items()}
+        if isinstance(value, dict)
+        else {"value": float(value)}
+    )
 
 
 def data():
     generator = torch.Generator().manual_seed(0)
-    return torch.rand((USERS, ITEMS), generator=generator), (torch.rand((USERS, ITEMS), generator=generator) < 0.2) * 3.0
+    return torch.rand((USERS, ITEMS), generator=generator), (
+        torch.rand((USERS, ITEMS), generator=generator) < 0.2
+    ) * 3.0
 
 
 def arguments(metric, rows):
@@ -89,7 +101,9 @@ def work(rank, size):
         for name, metric in metrics().items():
             feed(metric, first, ends[rank], size=3 + rank)
             found[case, name] = computed(metric)
-            if name in TOGETHER:  # what was gathered is let go again: each process goes on with its own
+            if (
+                name in TOGETHER
+            ):  # what was gathered is let go again: each process goes on with its own
                 found[case, name, "again"] = computed(feed(metric, rank, rank + 1))
         found[case, "collection"] = computed(feed(collection(), first, ends[rank], size=5))
     # A value of all processes in every step, and a metric that keeps to its own.
@@ -121,10 +135,19 @@ def test_several_processes_equal_one(size):
         more = computed(feed(metric, 0, size, size=1))
         for rank in range(size):
             for case in SHARES[size]:
-                assert found[rank][case, name] == pytest.approx(expected, **same), (rank, case, name)
-                assert found[rank].get((case, name, "again"), more) == pytest.approx(more, **same), (rank, case, name)
+                assert found[rank][case, name] == pytest.approx(expected, **same), (
+                    rank,
+                    case,
+                    name,
+                )
+                assert found[rank].get((case, name, "again"), more) == pytest.approx(
+                    more, **same
+                ), (rank, case, name)
     expected = computed(feed(collection()))
-    one, other = (float(weft.metrics.nDCG(K)(*arguments(None, rows))) for rows in (slice(0, 11), slice(11, 12)))
+    one, other = (
+        float(weft.metrics.nDCG(K)(*arguments(None, rows)))
+        for rows in (slice(0, 11), slice(11, 12))
+    )
     evaluated = [int((data()[1][rows] > 0).any(1).sum()) for rows in (slice(0, 11), slice(11, 12))]
     weights = [evaluated[0], (size - 1) * evaluated[1]]
     together = (one * weights[0] + other * weights[1]) / sum(weights)
@@ -133,5 +156,7 @@ def test_several_processes_equal_one(size):
             assert found[rank][case, "collection"] == pytest.approx(expected, **same), (rank, case)
         assert found[rank]["step"] == pytest.approx(together) == found[rank]["after the step"]
         assert found[rank]["own"] == pytest.approx(other if rank else one)
-        assert "Unequal cannot be gathered: its list 'batches' holds [1, 2" in found[rank]["Unequal"]
+        assert (
+            "Unequal cannot be gathered: its list 'batches' holds [1, 2" in found[rank]["Unequal"]
+        )
         assert "Ragged@5 cannot be gathered: its list 'rows'" in found[rank]["Ragged"]

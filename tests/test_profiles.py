@@ -1,9 +1,9 @@
-"""Profiles: every metric that a profile covers against the stored values of its tool, and how profiles behave.
+"""Profiles: every metric that a profile covers against the stored values of its tool, and how
+profiles behave.
 
-The stored values lie outside the repository (see test_golden.py). Each row of the first table names a tool's metric and Weft's
-plain name of it; the profile has to fill in the rest. The second holds what profiles leave out and other inputs or parameters
-reproduce.
-"""
+The stored values lie outside the repository (see test_golden.py). Each row of the first table names
+a tool's metric and Weft's plain name of it; the profile has to fill in the rest. The second holds
+what profiles leave out and other inputs or parameters reproduce."""
 
 import math
 import re
@@ -25,7 +25,7 @@ from weft.metrics.names import Spec, parse, print_cell
 from weft.metrics.profiles import DEFAULTS, PROFILES, adopted_name, definitions
 from weft.metrics.registry import find, parameters
 
-# --------------------------------------------------------------------------------------------------------------- what is compared
+# --------------------------------------------------------------------------------------------------
 
 BIN, RATING, RM1, THR4 = "bin", "rating", "rm1", "thr4"
 BINARY, EVERY = (BIN, THR4), (BIN, RATING, RM1, THR4)
@@ -35,7 +35,10 @@ MODELS = ("itemknn", "pop")
 ALL_ITEMS = 1682  # a cut-off that cuts nothing
 
 # The label columns of users and items, and how many labels each has.
-CLUSTERS = {"A": ("gender_cluster", 2, "pop_tercile", 3), "B": ("age_cluster", 4, "genre_cluster", 19)}
+CLUSTERS = {
+    "A": ("gender_cluster", 2, "pop_tercile", 3),
+    "B": ("age_cluster", 4, "genre_cluster", 19),
+}
 POINT = "metric_names=[nDCG, Recall]"
 SKIP, RAW, B = {"empty_users": "skip"}, {"view": "raw"}, {"clusters": "B"}
 ONE_MODEL = {"models": ("itemknn",)}
@@ -51,7 +54,9 @@ class Of:
 
 @dataclass(frozen=True)
 class Differs:
-    """Where a tool prints something else than the definition says: when, what it prints, and what Weft says."""
+    """Where a tool prints something else than the definition says: when, what it prints, and what
+    Weft says.
+    """
 
     when: Callable  # of a lookup by name, the cut-off, and the numbers of the labels
     theirs: float
@@ -59,7 +64,9 @@ class Differs:
 
 
 def rates(metric, clusters):
-    return lambda value, k: [value(f"{metric}@{k}[{c}]") for c in range(1, CLUSTERS[clusters][3] + 1)]
+    return lambda value, k: [
+        value(f"{metric}@{k}[{c}]") for c in range(1, CLUSTERS[clusters][3] + 1)
+    ]
 
 
 def fewer_than_two(metric, clusters):
@@ -81,12 +88,20 @@ def anything(value):
 # WarpRec prints 0 without two clusters to compare, and where there is nothing to divide by.
 ALONE_RECOMMENDED = {"differs": Differs(fewer_than_two("RSP", "A"), 0.0)}
 ALONE_HIT = {"differs": Differs(fewer_than_two("REO", "A"), 0.0)}
-NO_SHARE = {"differs": Differs(lambda value, k, g, c: value(f"BiasDisparityBS[{g}, {c}]") == 0, 0.0)}
+NO_SHARE = {
+    "differs": Differs(lambda value, k, g, c: value(f"BiasDisparityBS[{g}, {c}]") == 0, 0.0)
+}
 # Elliot prints NaN as soon as one cluster has no value; Weft leaves that cluster out.
-NOT_RECOMMENDED = {v: {"clusters": v, "differs": Differs(one_without("RSP", v), math.nan, anything)} for v in CLUSTERS}
-NOT_RELEVANT = {v: {"clusters": v, "differs": Differs(undefined_rate(v), math.nan, anything)} for v in CLUSTERS}
+NOT_RECOMMENDED = {
+    v: {"clusters": v, "differs": Differs(one_without("RSP", v), math.nan, anything)}
+    for v in CLUSTERS
+}
+NOT_RELEVANT = {
+    v: {"clusters": v, "differs": Differs(undefined_rate(v), math.nan, anything)} for v in CLUSTERS
+}
 
-# Per profile: relevances, the tool's name, Weft's name under the profile, and how to run where that is not as usual.
+# Per profile: relevances, the tool's name, Weft's name under the profile, and how to run where that
+# is not as usual.
 PROFILED = {
     "warprec": [
         *(
@@ -94,18 +109,39 @@ PROFILED = {
             for name in ("Precision", "Recall", "HitRate", "MRR", "MAP", "MAR", "F1", "nDCG")
         ),
         (EVERY, "nDCGRendle2020@{k}", "nDCGRendle2020@{k}"),
-        (EVERY, "F1[Precision, MAP]@{k}", "F1(metric_name_2=MAP, beta=2)@{k}"),  # WarpRec's name does not tell beta
+        (
+            EVERY,
+            "F1[Precision, MAP]@{k}",
+            "F1(metric_name_2=MAP, beta=2)@{k}",
+        ),  # WarpRec's name does not tell beta
         (EVERY, "F1[nDCG, Recall]@{k}", "F1(metric_name_1=nDCG)@{k}"),
         (RATED, "MAE@10", "MAE"),
         (RATED, "MSE@10", "MSE"),
         (RATED, "RMSE@10", "RMSE"),
-        *((EVERY, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("ItemCoverage", "NumRetrieved", "UserCoverageAtN", "Gini")),
-        *((EVERY, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("ShannonEntropy", "SRecall", "EFD", "EPC", "ARP")),
+        *(
+            (EVERY, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("ItemCoverage", "NumRetrieved", "UserCoverageAtN", "Gini")
+        ),
+        *(
+            (EVERY, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("ShannonEntropy", "SRecall", "EFD", "EPC", "ARP")
+        ),
         (EVERY, "EFD[discounted]@{k}", "EFD(relevance=discounted)@{k}"),
         (EVERY, "EPC[discounted]@{k}", "EPC(relevance=discounted)@{k}"),
-        (EVERY, "EucDistance[nDCG, Recall][1.0, 1.0]@{k}", f"EucDistance({POINT}, utopia_points=[1, 1])@{{k}}"),
-        (EVERY, "Hypervolume[nDCG, Recall][0.0, 0.0][true, true]@{k}", f"Hypervolume({POINT}, nadir_points=[0, 0])@{{k}}"),
-        *((CLUSTERED, f"A:{name}@{{k}}", f"{name}@{{k}}") for name in ("REO", "RSP", "UserMADRanking", "UserMADRating")),
+        (
+            EVERY,
+            "EucDistance[nDCG, Recall][1.0, 1.0]@{k}",
+            f"EucDistance({POINT}, utopia_points=[1, 1])@{{k}}",
+        ),
+        (
+            EVERY,
+            "Hypervolume[nDCG, Recall][0.0, 0.0][true, true]@{k}",
+            f"Hypervolume({POINT}, nadir_points=[0, 0])@{{k}}",
+        ),
+        *(
+            (CLUSTERED, f"A:{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("REO", "RSP", "UserMADRanking", "UserMADRating")
+        ),
         (CLUSTERED, "A:REO_IC{c}@{k}", "REO@{k}[{c}]"),
         (CLUSTERED, "A:RSP_IC{c}@{k}", "RSP@{k}[{c}]"),
         (CLUSTERED, "A:BiasDisparityBS_UC{g}_IC{c}@{k}", "BiasDisparityBS[{g}, {c}]"),
@@ -113,17 +149,28 @@ PROFILED = {
         (CLUSTERED, "A:BiasDisparityBD_UC{g}_IC{c}@{k}", "BiasDisparityBD@{k}[{g}, {c}]", NO_SHARE),
         (CLUSTERED, "A:ItemMADRanking@{k}", "ItemMADRanking@{k}", ALONE_RECOMMENDED),
         (CLUSTERED, "A:ItemMADRating@{k}", "ItemMADRating@{k}", ALONE_HIT),
-        *((CLUSTERED, f"B:{name}@{{k}}", f"{name}@{{k}}", B) for name in ("REO", "RSP", "UserMADRanking", "UserMADRating")),
+        *(
+            (CLUSTERED, f"B:{name}@{{k}}", f"{name}@{{k}}", B)
+            for name in ("REO", "RSP", "UserMADRanking", "UserMADRating")
+        ),
         (CLUSTERED, "B:REO_IC{c}@{k}", "REO@{k}[{c}]", B),
         (CLUSTERED, "B:RSP_IC{c}@{k}", "RSP@{k}[{c}]", B),
         (CLUSTERED, "B:BiasDisparityBS_UC{g}_IC{c}@{k}", "BiasDisparityBS[{g}, {c}]", B),
         (CLUSTERED, "B:BiasDisparityBR_UC{g}_IC{c}@{k}", "BiasDisparityBR@{k}[{g}, {c}]", B),
-        (CLUSTERED, "B:BiasDisparityBD_UC{g}_IC{c}@{k}", "BiasDisparityBD@{k}[{g}, {c}]", B | NO_SHARE),
+        (
+            CLUSTERED,
+            "B:BiasDisparityBD_UC{g}_IC{c}@{k}",
+            "BiasDisparityBD@{k}[{g}, {c}]",
+            B | NO_SHARE,
+        ),
         (CLUSTERED, "B:ItemMADRanking@{k}", "ItemMADRanking@{k}", B),
         (CLUSTERED, "B:ItemMADRating@{k}", "ItemMADRating@{k}", B | ONE_MODEL),  # pop: see BY_HAND
     ],
     "elliot": [
-        *((ELLIOT, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("Precision", "Recall", "MRR", "F1", "nDCG", "nDCGRendle2020")),
+        *(
+            (ELLIOT, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("Precision", "Recall", "MRR", "F1", "nDCG", "nDCGRendle2020")
+        ),
         (ELLIOT, "HR@{k}", "HitRate@{k}"),
         (ELLIOT, "DSC@{k}", "F1(beta=2)@{k}"),
         ((RATING,), "nDCG@{k}|threshold=0", "nDCG(gain=exponential_shifted)@{k}"),
@@ -148,22 +195,50 @@ PROFILED = {
                 (ELLIOT, "RSP_items:i@{k}", "RSP@{k}", {}),
                 (ELLIOT, "REO-ProbToBeRanked_items:i-{c0}@{k}", "REO@{k}[{c}]", {}),
                 (ELLIOT, "RSP-ProbToBeRanked_items:i-{c0}@{k}", "RSP@{k}[{c}]", {}),
-                (ELLIOT, "BiasDisparityBS_users:u-{g0}_items:i-{c0}@{k}", "BiasDisparityBS[{g}, {c}]", {}),
-                (ELLIOT, "BiasDisparityBR_users:u-{g0}_items:i-{c0}@{k}", "BiasDisparityBR@{k}[{g}, {c}]", {}),
-                (ELLIOT, "BiasDisparityBD_users:u-{g0}_items:i-{c0}@{k}", "BiasDisparityBD@{k}[{g}, {c}]", {}),
+                (
+                    ELLIOT,
+                    "BiasDisparityBS_users:u-{g0}_items:i-{c0}@{k}",
+                    "BiasDisparityBS[{g}, {c}]",
+                    {},
+                ),
+                (
+                    ELLIOT,
+                    "BiasDisparityBR_users:u-{g0}_items:i-{c0}@{k}",
+                    "BiasDisparityBR@{k}[{g}, {c}]",
+                    {},
+                ),
+                (
+                    ELLIOT,
+                    "BiasDisparityBD_users:u-{g0}_items:i-{c0}@{k}",
+                    "BiasDisparityBD@{k}[{g}, {c}]",
+                    {},
+                ),
                 (ELLIOT, "UserMADranking_u@{k}", "UserMADRanking@{k}", {}),
                 (ELLIOT, "UserMADrating_u@{k}", "UserMADRating@{k}", {}),
                 (ELLIOT, "ItemMADranking_i@{k}", "ItemMADRanking@{k}", NOT_RECOMMENDED),
                 (ELLIOT, "ItemMADrating_i@{k}", "ItemMADRating@{k}", NOT_RECOMMENDED),
-                ((RATING,), "UserMADranking_u@{k}|threshold=0", "UserMADRanking(gain=exponential_shifted)@{k}", {}),
-                ((RATING,), "ItemMADranking_i@{k}|threshold=0", "ItemMADRanking(gain=exponential_shifted)@{k}", NOT_RECOMMENDED),
+                (
+                    (RATING,),
+                    "UserMADranking_u@{k}|threshold=0",
+                    "UserMADRanking(gain=exponential_shifted)@{k}",
+                    {},
+                ),
+                (
+                    (RATING,),
+                    "ItemMADranking_i@{k}|threshold=0",
+                    "ItemMADRanking(gain=exponential_shifted)@{k}",
+                    NOT_RECOMMENDED,
+                ),
             )
         ),
     ],
     "trec_eval": [
         *(
             (relevances, theirs, ours, how)
-            for relevances, how in ((EVERY, {}), (TIED, {"view": "docno order", "models": ("pop",)}))
+            for relevances, how in (
+                (EVERY, {}),
+                (TIED, {"view": "docno order", "models": ("pop",)}),
+            )
             for theirs, ours in (
                 ("P_{k}", "Precision@{k}"),
                 ("recall_{k}", "Recall@{k}"),
@@ -212,7 +287,10 @@ PROFILED = {
     "torchmetrics": [
         *(
             (relevances, theirs + suffix, ours, how)
-            for suffix, binary, every, how in (("", BINARY, EVERY, {}), ("|skip_empty", (THR4,), (THR4,), SKIP))
+            for suffix, binary, every, how in (
+                ("", BINARY, EVERY, {}),
+                ("|skip_empty", (THR4,), (THR4,), SKIP),
+            )
             for relevances, theirs, ours in (
                 (binary, "Precision@{k}", "Precision@{k}"),
                 (binary, "Recall@{k}", "Recall@{k}"),
@@ -226,7 +304,12 @@ PROFILED = {
         *(
             ((THR4,), theirs + suffix, f"{ours}@{ALL_ITEMS}", how | ONE_MODEL)
             for suffix, how in (("", {}), ("|skip_empty", SKIP))
-            for theirs, ours in (("Recall", "Recall"), ("MRR", "MRR"), ("MAP", "MAP"), ("NDCG", "nDCG"))
+            for theirs, ours in (
+                ("Recall", "Recall"),
+                ("MRR", "MRR"),
+                ("MAP", "MAP"),
+                ("NDCG", "nDCG"),
+            )
         ),
         (EVERY, "NDCG@{k}|raw", "nDCG@{k}", RAW),
         ((THR4,), "NDCG@{k}|skip_empty|raw", "nDCG@{k}", RAW | SKIP),
@@ -235,7 +318,10 @@ PROFILED = {
         *((RATED, name, name) for name in ("MAE", "MSE", "RMSE")),
     ],
     "rectools": [
-        *((BINARY, f"{name}@{{k}}", f"{name}@{{k}}") for name in ("Precision", "Recall", "HitRate", "MRR", "MAP", "ARP")),
+        *(
+            (BINARY, f"{name}@{{k}}", f"{name}@{{k}}")
+            for name in ("Precision", "Recall", "HitRate", "MRR", "MAP", "ARP")
+        ),
         (BINARY, "NDCG@{k}", "nDCG@{k}"),
         (BINARY, "NDCG(divide_by_achievable)@{k}", "nDCG(ideal=cut)@{k}"),
         (BINARY, "RPrecision@{k}", "Recall(normalizer=capped)@{k}"),
@@ -249,12 +335,18 @@ PROFILED = {
         *(
             (relevances, f"ndcg_score@{{k}}{raw}{suffix}", "nDCG@{k}", how | view)
             for raw, view in (("", {}), ("|raw", RAW))
-            for suffix, relevances, how in (("", EVERY, {}), ("|users with relevant", (THR4,), SKIP))
+            for suffix, relevances, how in (
+                ("", EVERY, {}),
+                ("|users with relevant", (THR4,), SKIP),
+            )
         ),
         *(
             (relevances, f"ndcg_score{raw}{suffix}", f"nDCG@{ALL_ITEMS}", how | view)
             for raw, view in (("", ONE_MODEL), ("|raw", RAW | {"models": ("pop",)}))
-            for suffix, relevances, how in (("", (RATING, THR4), {}), ("|users with relevant", (THR4,), SKIP))
+            for suffix, relevances, how in (
+                ("", (RATING, THR4), {}),
+                ("|users with relevant", (THR4,), SKIP),
+            )
         ),
         # Undefined for users without relevant items, who were left out; there are some in "thr4".
         *(
@@ -281,31 +373,62 @@ def mean_to(k, value, metric):
     return sum(value(f"{metric}@{j}") for j in range(1, k + 1)) / k
 
 
-# What profiles leave out and other inputs or parameters reproduce: the tool in front, and no profile.
+# What profiles leave out and other inputs or parameters reproduce: the tool in front, and no
+# profile.
 BY_HAND = [
     # WarpRec's head is Weft's, if the catalogue lists equally popular items in WarpRec's order.
     *(
-        ("warprec", EVERY, f"{name}{suffix}@{{k}}", f"{name}({', '.join(params + more)})@{{k}}", HEADS)
+        (
+            "warprec",
+            EVERY,
+            f"{name}{suffix}@{{k}}",
+            f"{name}({', '.join(params + more)})@{{k}}",
+            HEADS,
+        )
         for suffix, more in (("", ()), ("[Pop50%]", ("pop_ratio=0.5",)))
-        for name, params in (("ACLT", ("users=evaluated",)), ("APLT", ("users=evaluated",)), ("PopREO", ()), ("PopRSP", ()))
+        for name, params in (
+            ("ACLT", ("users=evaluated",)),
+            ("APLT", ("users=evaluated",)),
+            ("PopREO", ()),
+            ("PopRSP", ()),
+        )
     ),
     # Both count one negative more than there are: an item that is offered, below all others.
     *(
         (tool, relevances, theirs, ours, ONE_MORE)
         for tool, relevances in (("warprec", EVERY), ("elliot", ELLIOT))
-        for theirs, ours in (("AUC@10", "AUC"), ("GAUC@10", "GAUC"), ("LAUC@{k}", "LAUC(completion=none)@{k}"))
+        for theirs, ours in (
+            ("AUC@10", "AUC"),
+            ("GAUC@10", "GAUC"),
+            ("LAUC@{k}", "LAUC(completion=none)@{k}"),
+        )
     ),
-    # WarpRec counts the users with relevant items, whatever they were recommended: everybody, but in "thr4".
+    # WarpRec counts the users with relevant items, whatever they were recommended: everybody, but
+    # in "thr4".
     ("warprec", (BIN, RATING, RM1), "UserCoverage@10", "UserCoverage@10"),
     # Among equal scores, WarpRec took the higher item here.
-    ("warprec", CLUSTERED, "B:ItemMADRating@10", "ItemMADRating@10", B | {"view": "ids descending", "models": ("pop",)}),
-    ("elliot", ELLIOT, "Gini@{k}", Of(lambda value, k: 1 - value(f"Gini@{k}"), tuple(f"Gini@{k}" for k in CUTOFFS))),
+    (
+        "warprec",
+        CLUSTERED,
+        "B:ItemMADRating@10",
+        "ItemMADRating@10",
+        B | {"view": "ids descending", "models": ("pop",)},
+    ),
+    (
+        "elliot",
+        ELLIOT,
+        "Gini@{k}",
+        Of(lambda value, k: 1 - value(f"Gini@{k}"), tuple(f"Gini@{k}" for k in CUTOFFS)),
+    ),
     *(
         (
             "elliot",
             ELLIOT,
             f"{theirs}@{{k}}",
-            Of(lambda value, k, of=of: mean_to(k, value, of), tuple(f"{of}@{j}" for j in range(1, 101))),
+            Of(
+                lambda value, k, of=of: mean_to(k, value, of),
+                tuple(f"{of}@{j}" for j in range(1, 101)),
+            ),
         )
         for theirs, of in (("MAP", "Precision"), ("MAR", "Recall"))
     ),
@@ -315,8 +438,15 @@ BY_HAND = [
         BINARY,
         "shannonentropy@{k}",
         Of(
-            lambda value, k: value(f"ShannonEntropy(users=evaluated)@{k}") / value(f"ItemCoverage(users=evaluated)@{k}"),
-            tuple(f"{name}(users=evaluated)@{k}" for name in ("ShannonEntropy", "ItemCoverage") for k in CUTOFFS),
+            lambda value, k: (
+                value(f"ShannonEntropy(users=evaluated)@{k}")
+                / value(f"ItemCoverage(users=evaluated)@{k}")
+            ),
+            tuple(
+                f"{name}(users=evaluated)@{k}"
+                for name in ("ShannonEntropy", "ItemCoverage")
+                for k in CUTOFFS
+            ),
         ),
     ),
     (
@@ -334,8 +464,9 @@ TOLERANCES = {
     "warprec": (1e-6, 0.0, "float32"),
     "torchmetrics": (1e-6, 0.0, "float32"),
     "trec_eval_10.0-rc3": (0.0, 5.001e-5, "prints four digits"),
-    # Differences of nearly equal float32 means, right to a few 1e-7 of the means: of nDCG (up to 1), of scores (up to 54 for
-    # itemknn and 528 for pop) and of gains (up to 63); and of a ratio and 1.
+    # Differences of nearly equal float32 means, right to a few 1e-7 of the means: of nDCG (up to
+    # 1), of scores (up to 54 for itemknn and 528 for pop) and of gains (up to 63); and of a ratio
+    # and 1.
     "warprec UserMADRanking": (1e-6, 4e-7, "float32"),
     "warprec UserMADRating itemknn": (1e-6, 3e-5, "float32"),
     "warprec UserMADRating pop": (1e-6, 3e-4, "float32"),
@@ -352,10 +483,22 @@ INVISIBLE = {
     ("warprec", "ARP", "unseen"): "no list of 100 holds an item without train interactions",
     ("warprec", "EPC", "unseen"): "no list of 100 holds an item without train interactions",
     ("trec_eval", "F1", "metric_name_1"): "every list holds 100 items",
-    ("recbole", "nDCG", "gain"): "all gains are alike where relevance is binary, and nothing else is stored",
-    ("rectools", "nDCG", "gain"): "all gains are alike where relevance is binary, and nothing else is stored",
+    (
+        "recbole",
+        "nDCG",
+        "gain",
+    ): "all gains are alike where relevance is binary, and nothing else is stored",
+    (
+        "rectools",
+        "nDCG",
+        "gain",
+    ): "all gains are alike where relevance is binary, and nothing else is stored",
     ("sklearn", "MAP", "normalizer"): "both are alike where nothing is cut",
-    ("trec_eval", "", "missing_lists"): "every user has a list; test_users_without_a_list compares it",
+    (
+        "trec_eval",
+        "",
+        "missing_lists",
+    ): "every user has a list; test_users_without_a_list compares it",
 }
 
 NOT_OURS = "no metric of Weft's"
@@ -381,9 +524,13 @@ NOT_COMPARED = {
     "ranx": {
         r"(dcg|dcg_burges|hits)(@\d+)?|r-precision|rbp\.\d+": NOT_OURS,
         r"ndcg_burges(@\d+)?": "another gain: test_golden.py compares it",
-        r"raw: .*": "ties in an order of its own: test_ties_in_an_order_of_its_own_lie_between_the_bounds",
+        r"raw: .*": "ties in an order of its own: "
+        "test_ties_in_an_order_of_its_own_lie_between_the_bounds",
     },
-    "recbole": {r"(tail_ratio=.*:)?tailpercentage@\d+": "the tail is a share of the items", r"n_users": "a count of the run"},
+    "recbole": {
+        r"(tail_ratio=.*:)?tailpercentage@\d+": "the tail is a share of the items",
+        r"n_users": "a count of the run",
+    },
     "torchmetrics": {
         r"(FallOut@\d+|RPrecision)(\|skip_empty)?|R2": NOT_OURS,
         r"(MAP|MRR|NDCG|Recall)(\|skip_empty)?": UNCUT,
@@ -400,9 +547,13 @@ NOT_COMPARED = {
         r"dcg_score(@\d+)?(\|raw)?|coverage_error(\|raw)?|(explained|median|r2).*": NOT_OURS,
         r".*\(rating>=4.*": "classification of ratings",
         r"ndcg_score(\|raw)?(\|users with relevant)?": UNCUT,
-        r"ndcg_score\(ignore_ties\).*": "ties in an order of its own: test_ties_in_an_order_of_its_own_lie_between_the_bounds",
-        r"(label_ranking_)?average_precision_score\|raw|label_ranking_loss\|raw": "a tie is one threshold, or an error",
-        r"roc_auc_score\(all pairs pooled\)\|raw": "on thr4 users without relevant items are in the pool too",
+        r"ndcg_score\(ignore_ties\).*": "ties in an order of its own: "
+        "test_ties_in_an_order_of_its_own_lie_between_the_bounds",
+        r"(label_ranking_)?average_precision_score\|raw|label_ranking_loss\|raw": "a tie is one "
+        "threshold, or "
+        "an error",
+        r"roc_auc_score\(all pairs pooled\)\|raw": "on thr4 users without relevant items are in "
+        "the pool too",
         r"n_users\(auc\)": "a count of the run",
     },
 }
@@ -426,7 +577,11 @@ class Case:
 
     @property
     def metric(self):
-        return parse(self.ours.partition("[{")[0].replace("{k}", "1")).name if isinstance(self.ours, str) else ""
+        return (
+            parse(self.ours.partition("[{")[0].replace("{k}", "1")).name
+            if isinstance(self.ours, str)
+            else ""
+        )
 
     @property
     def golden(self):
@@ -452,7 +607,15 @@ class Case:
             for g in range(1, groups + 1) if "{g" in self.theirs else (0,):
                 for c in range(1, clusters + 1) if "{c" in self.theirs else (0,):
                     theirs = self.theirs.format(k=k, g=g, c=c, g0=g - 1, c0=c - 1)
-                    yield theirs, k, g, c, self.ours.format(k=k, g=g, c=c) if isinstance(self.ours, str) else self.ours
+                    yield (
+                        theirs,
+                        k,
+                        g,
+                        c,
+                        self.ours.format(k=k, g=g, c=c)
+                        if isinstance(self.ours, str)
+                        else self.ours,
+                    )
 
     def tolerance(self):
         keys = (f"{self.tool} {self.metric} {self.model}", f"{self.tool} {self.metric}", self.tool)
@@ -463,11 +626,23 @@ def cases_of(profile, tool, row):
     relevances, theirs, ours, how = (*row, {})[:4]
     models = ("bias",) if relevances == RATED else how.get("models", MODELS)
     # Fairness of scores needs the scores; ties by index are the order that all tools were given.
-    view = how.get("view") or ("predictions" if relevances == RATED else "raw" if profile in ("warprec", "elliot") else "gold")
+    view = how.get("view") or (
+        "predictions"
+        if relevances == RATED
+        else "raw"
+        if profile in ("warprec", "elliot")
+        else "gold"
+    )
     for relevance in relevances:
         for model in models:
-            clusters, empty_users, differs = how.get("clusters", "A"), how.get("empty_users"), how.get("differs")
-            yield Case(profile, tool, model, relevance, theirs, ours, view, clusters, empty_users, differs)
+            clusters, empty_users, differs = (
+                how.get("clusters", "A"),
+                how.get("empty_users"),
+                how.get("differs"),
+            )
+            yield Case(
+                profile, tool, model, relevance, theirs, ours, view, clusters, empty_users, differs
+            )
 
 
 CASES = [
@@ -485,7 +660,7 @@ def title(case):
     return f"{case.tool} {case.theirs} {case.model} {case.relevance} ({', '.join(how)})"
 
 
-# ---------------------------------------------------------------------------------------------------------------------- the runs
+# --------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -497,11 +672,15 @@ def train():
 def labels(which):
     of_users, _, of_items, _ = CLUSTERS[which]
     users, items = (pl.read_csv(DATA / f"{kind}_clusters.csv") for kind in ("user", "item"))
-    genres = pl.read_csv(GOLDEN / "ml100k_items.csv").with_columns(pl.col("genres").fill_null("").str.split("|"))
+    genres = pl.read_csv(GOLDEN / "ml100k_items.csv").with_columns(
+        pl.col("genres").fill_null("").str.split("|")
+    )
     return {
         "user_groups": dict(zip(users["user"], users[of_users])),
         "item_clusters": dict(zip(items["item"], items[of_items])),
-        "item_features": {item: [genre for genre in some if genre] for item, some in genres.iter_rows()},
+        "item_features": {
+            item: [genre for genre in some if genre] for item, some in genres.iter_rows()
+        },
     }
 
 
@@ -548,7 +727,9 @@ def judged(profile, relevance):
 def evaluate(metrics, model, relevance, view="gold", clusters="A", **how):
     found, items = posed(model, view)
     given = {"users": ids("users"), "items": items.tolist(), "train": train(), **labels(clusters)}
-    return weft.evaluate(found, judged(how.get("profile"), relevance), metrics=metrics, **given, **how)
+    return weft.evaluate(
+        found, judged(how.get("profile"), relevance), metrics=metrics, **given, **how
+    )
 
 
 @cache
@@ -556,7 +737,9 @@ def run(key):
     """One run for everything that is compared of it."""
     profile, model, relevance, view, clusters, empty_users = key
     names = dict.fromkeys(name for case in CASES + OTHERS if case.key == key for name in case.names)
-    return evaluate(list(names), model, relevance, view, clusters, profile=profile, empty_users=empty_users)
+    return evaluate(
+        list(names), model, relevance, view, clusters, profile=profile, empty_users=empty_users
+    )
 
 
 @cache
@@ -594,7 +777,7 @@ def close(case, wanted):
     return pytest.approx(wanted, rel=relative, abs=absolute, nan_ok=True)
 
 
-# --------------------------------------------------------------------------------------------------------------- the comparisons
+# --------------------------------------------------------------------------------------------------
 
 
 @needs_golden
@@ -621,7 +804,9 @@ def test_every_covered_metric_is_compared():
 
 
 @needs_golden
-@pytest.mark.parametrize("tool", [tool for profile in PROFILES for tool in STORED_AS.get(profile, (profile,))])
+@pytest.mark.parametrize(
+    "tool", [tool for profile in PROFILES for tool in STORED_AS.get(profile, (profile,))]
+)
 def test_every_stored_value_is_compared_or_named(tool):
     used = set()
     for case in CASES + OTHERS:
@@ -633,7 +818,11 @@ def test_every_stored_value_is_compared_or_named(tool):
             if (golden, name) in used:
                 continue
             shown = (name, f"raw: {name}") if golden.endswith("ties") else (name,)
-            patterns = {pattern for pattern in NOT_COMPARED[tool] if any(re.fullmatch(pattern, one) for one in shown)}
+            patterns = {
+                pattern
+                for pattern in NOT_COMPARED[tool]
+                if any(re.fullmatch(pattern, one) for one in shown)
+            }
             left += [(golden, name)] * (not patterns)
             met |= patterns
     assert not left
@@ -641,7 +830,10 @@ def test_every_stored_value_is_compared_or_named(tool):
 
 
 PARAMETERS = [
-    (tool, metric, name) for tool, profile in PROFILES.items() for metric, given in profile.covers.items() for name in given
+    (tool, metric, name)
+    for tool, profile in PROFILES.items()
+    for metric, given in profile.covers.items()
+    for name in given
 ]
 
 
@@ -667,8 +859,12 @@ def spoilable(key):
 def spoiled_run(key):
     """One run for all parameters of a profile, each spoiled in its turn."""
     profile, model, relevance, view, clusters, empty_users = key
-    names = dict.fromkeys(spoil(name, parameter) for case, parameter in spoilable(key) for name in case.names)
-    return evaluate(list(names), model, relevance, view, clusters, profile=profile, empty_users=empty_users)
+    names = dict.fromkeys(
+        spoil(name, parameter) for case, parameter in spoilable(key) for name in case.names
+    )
+    return evaluate(
+        list(names), model, relevance, view, clusters, profile=profile, empty_users=empty_users
+    )
 
 
 @needs_golden
@@ -678,29 +874,58 @@ def test_every_parameter_of_a_profile_is_needed(tool, metric, parameter):
 
     def is_spoiled(case):
         result = spoiled_run(case.key)
-        wanted, found = compare(case, value=lambda name: result[adopted_name(spoil(name, parameter), tool)])
+        wanted, found = compare(
+            case, value=lambda name: result[adopted_name(spoil(name, parameter), tool)]
+        )
         assert wanted
         return found != close(case, wanted)
 
     # One model shows it, on ratings or where some users have nothing relevant.
-    keys = dict.fromkeys(case.key for case in CASES if case.profile == tool and case.metric == metric and case.clusters == "A")
-    keys = [key for key in keys if key[1] != "pop" and (key[2] in (RATING, THR4, *RATED) or metric == "AUC")]
-    cases = [case for key in keys for case, name in spoilable(key) if case.metric == metric and name == parameter]
+    keys = dict.fromkeys(
+        case.key
+        for case in CASES
+        if case.profile == tool and case.metric == metric and case.clusters == "A"
+    )
+    keys = [
+        key
+        for key in keys
+        if key[1] != "pop" and (key[2] in (RATING, THR4, *RATED) or metric == "AUC")
+    ]
+    cases = [
+        case
+        for key in keys
+        for case, name in spoilable(key)
+        if case.metric == metric and name == parameter
+    ]
     assert any(map(is_spoiled, cases)) == ((tool, metric, parameter) not in INVISIBLE)
 
 
 @needs_golden
-@pytest.mark.parametrize(("tool", "setting"), [(tool, name) for tool, profile in PROFILES.items() for name in profile.settings])
+@pytest.mark.parametrize(
+    ("tool", "setting"),
+    [(tool, name) for tool, profile in PROFILES.items() for name in profile.settings],
+)
 def test_every_setting_of_a_profile_is_needed(tool, setting):
     def is_spoiled(case):
         how = {"empty_users": case.empty_users, setting: DEFAULTS[setting]}
-        result = evaluate(list(case.names), case.model, case.relevance, case.view, case.clusters, profile=tool, **how)
+        result = evaluate(
+            list(case.names),
+            case.model,
+            case.relevance,
+            case.view,
+            case.clusters,
+            profile=tool,
+            **how,
+        )
         wanted, found = compare(case, value=result.__getitem__)
         assert wanted
         return found != close(case, wanted)
 
     cases = [
-        case for case in CASES if (case.profile, case.ours, case.model) == (tool, "nDCG@{k}", "pop") and case.empty_users is None
+        case
+        for case in CASES
+        if (case.profile, case.ours, case.model) == (tool, "nDCG@{k}", "pop")
+        and case.empty_users is None
     ]
     cases = [case for case in cases if case.tool == cases[0].tool]
     assert any(map(is_spoiled, reversed(cases))) == ((tool, "", setting) not in INVISIBLE)
@@ -723,7 +948,12 @@ def test_users_are_counted_as_the_tools_count_them(model):
     )
     assert warprec.counts["evaluated_users"] == tools["warprec"]["UserCoverage@10"] == 904
     assert recbole.entry("nDCG@10").users == tools["recbole"]["n_users"] == 904
-    assert trec.entry("nDCG@10").users == tools["pytrec_eval"]["num_q"] == tools["trec_eval_10.0-rc3"]["num_q"] == 943
+    assert (
+        trec.entry("nDCG@10").users
+        == tools["pytrec_eval"]["num_q"]
+        == tools["trec_eval_10.0-rc3"]["num_q"]
+        == 943
+    )
 
 
 @needs_golden
@@ -731,31 +961,48 @@ def test_users_are_counted_as_the_tools_count_them(model):
     ("how", "wanted"),
     [
         ({"metrics": "nDCG@10", "profile": "trec_eval"}, 0.167085),
-        ({"metrics": "nDCG@10", "profile": "trec_eval", "missing_lists": "zero"}, 0.148564),  # trec_eval -c
+        (
+            {"metrics": "nDCG@10", "profile": "trec_eval", "missing_lists": "zero"},
+            0.148564,
+        ),  # trec_eval -c
         ({"metrics": "nDCG@10", "profile": "ranx"}, 0.148564),
         ({"metrics": "nDCG(ideal=cut)@10", "profile": "rectools"}, 0.148564),
     ],
     ids=str,
 )
 def test_users_without_a_list(how, wanted):
-    """The README's split with users without a list, with a short one or without truth; it tells the numbers to six digits."""
+    """The README's split with users without a list, with a short one or without truth; it tells the
+    numbers to six digits.
+    """
     everyone = np.array(ids("users"))
     found = scores("itemknn", "gold").copy()
     short = everyone % 10 == 1
     found[short] = np.where(found[short] >= -2, found[short], -np.inf)  # the best three
     some = everyone % 10 != 0
-    edge = pl.read_csv(GOLDEN / "ml100k_edge" / "test.csv.gz").select("user", "item", rating=pl.lit(1))
-    result = weft.evaluate(found[some], edge, users=everyone[some].tolist(), items=ids("items"), **how)
+    edge = pl.read_csv(GOLDEN / "ml100k_edge" / "test.csv.gz").select(
+        "user", "item", rating=pl.lit(1)
+    )
+    result = weft.evaluate(
+        found[some], edge, users=everyone[some].tolist(), items=ids("items"), **how
+    )
     assert result[how["metrics"]] == pytest.approx(wanted, rel=0, abs=5e-7)
 
 
 @needs_golden
 @pytest.mark.parametrize("tool", ["ranx", "sklearn"])
 def test_ties_in_an_order_of_its_own_lie_between_the_bounds(tool):
-    """ranx ranks ties, and scikit-learn with `ignore_ties`, as their sort leaves them: no worse and no better than any order."""
+    """ranx ranks ties, and scikit-learn with `ignore_ties`, as their sort leaves them: no worse and
+    no better than any order.
+    """
     if tool == "ranx":
         values, found = stored(f"ml100k_tlo/pop/{TIED[0]}")["ranx"], listed("pop")
-        cut = {"precision": "Precision", "recall": "Recall", "hit_rate": "HitRate", "map": "MAP", "ndcg": "nDCG"}
+        cut = {
+            "precision": "Precision",
+            "recall": "Recall",
+            "hit_rate": "HitRate",
+            "map": "MAP",
+            "ndcg": "nDCG",
+        }
         names = {f"{theirs}@{k}": f"{ours}@{k}" for theirs, ours in cut.items() for k in CUTOFFS}
         names |= {"ndcg": "nDCG(ideal=full)@100", "map": "MAP@100", "mrr": "MRR@100"}
         assert names.keys() == values.keys()
@@ -763,15 +1010,23 @@ def test_ties_in_an_order_of_its_own_lie_between_the_bounds(tool):
         values, found = stored("ml100k_tlo/pop/bin")["sklearn"], scores("pop", "raw")
         names = {f"ndcg_score(ignore_ties)@{k}|raw": f"nDCG@{k}" for k in CUTOFFS}
     assert values.keys() >= names.keys()
-    given = {"metrics": list(names.values()), "users": ids("users"), "items": ids("items"), "profile": tool}
-    low, high = (weft.evaluate(found, truth(BIN), ties=ties, **given) for ties in ("pessimistic", "optimistic"))
+    given = {
+        "metrics": list(names.values()),
+        "users": ids("users"),
+        "items": ids("items"),
+        "profile": tool,
+    }
+    low, high = (
+        weft.evaluate(found, truth(BIN), ties=ties, **given)
+        for ties in ("pessimistic", "optimistic")
+    )
     rounding = 1e-12
     for theirs, ours in names.items():
         assert low[ours] - rounding <= values[theirs] <= high[ours] + rounding
     assert any(low[ours] < high[ours] for ours in names.values())
 
 
-# --------------------------------------------------------------------------------------------------------- how a profile behaves
+# --------------------------------------------------------------------------------------------------
 
 USERS, ITEMS, K = 12, 9, 3
 _RANDOM = np.random.default_rng(7)
@@ -803,7 +1058,9 @@ def small(metrics, **how):
 
 def same(one, other):
     assert list(one) == list(other)
-    assert {name: one[name] for name in one} == pytest.approx({name: other[name] for name in other}, rel=1e-12, nan_ok=True)
+    assert {name: one[name] for name in one} == pytest.approx(
+        {name: other[name] for name in other}, rel=1e-12, nan_ok=True
+    )
 
 
 def full_name(metric, profile):
@@ -817,7 +1074,11 @@ def test_a_profile_is_the_same_as_its_parameters(profile):
     tool = PROFILES[profile]
     spelled = []
     for metric, params in tool.covers.items():
-        spec = parse(plain(metric).replace("nDCG,", f"nDCG(gain={tool.covers['nDCG'].get('gain', 'exponential')}),"))
+        spec = parse(
+            plain(metric).replace(
+                "nDCG,", f"nDCG(gain={tool.covers['nDCG'].get('gain', 'exponential')}),"
+            )
+        )
         spelled.append(Spec(spec.name, (*spec.params, *params.items())))
     settings = {name: value for name, value in tool.settings.items() if name != "missing_lists"}
     same(small(covered(profile), profile=profile), small(spelled, **settings))
@@ -829,11 +1090,17 @@ def test_an_evaluator_takes_a_profile(profile):
     how = {"num_users": USERS, "num_items": ITEMS, **DATA_OF_ALL}
     evaluator = weft.Evaluator(covered(profile), K, profile=profile, **how)
     for rows in (range(5), range(5, USERS)):
-        evaluator.update(torch.as_tensor(SCORES[rows]), torch.as_tensor(TRUTH[rows]), user_indices=torch.tensor(rows))
+        evaluator.update(
+            torch.as_tensor(SCORES[rows]),
+            torch.as_tensor(TRUTH[rows]),
+            user_indices=torch.tensor(rows),
+        )
     result = evaluator.compute()
     same(whole, result)
     recorded = ("metrics", "ties", "empty_users", "profile")
-    assert {name: result.settings[name] for name in recorded} == {name: whole.settings[name] for name in recorded}
+    assert {name: result.settings[name] for name in recorded} == {
+        name: whole.settings[name] for name in recorded
+    }
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -844,7 +1111,9 @@ def test_the_settings_record_the_profile(profile):
     assert {name: result.settings[name] for name in settings} == settings
     gain = PROFILES[profile].covers["nDCG"].get("gain", "exponential")
     assert result.settings["metrics"] == list(result)
-    assert parse(result.settings["metrics"][0]).params[:1] == ((("gain", gain),) if gain != "exponential" else ())
+    assert parse(result.settings["metrics"][0]).params[:1] == (
+        (("gain", gain),) if gain != "exponential" else ()
+    )
 
 
 def test_without_a_profile_there_is_none():
@@ -878,7 +1147,7 @@ def test_a_full_name_finds_the_value_too():
     assert result[f"reo@{K}[a]"] == result[f"REO@{K}[a]"]
 
 
-# -------------------------------------------------------------------------------------------------------------- what is refused
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -888,27 +1157,44 @@ def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
     assert tool.left_out.keys() | tool.covers.keys() <= BUILT_IN_NAMES
     for metric, reason in tool.left_out.items():
         for given in (metric, f"{metric.upper()}@{K}", getattr(weft.metrics, metric), Spec(metric)):
-            with pytest.raises(SettingError, match=re.escape(f"profile={profile!r} leaves {metric} out: {reason}.")):
+            with pytest.raises(
+                SettingError, match=re.escape(f"profile={profile!r} leaves {metric} out: {reason}.")
+            ):
                 small([given], profile=profile)
         with pytest.raises(SettingError, match=re.escape(reason)):
             weft.Evaluator([metric], K, profile=profile)
     for metric in BUILT_IN_NAMES - tool.left_out.keys() - tool.covers.keys():
-        with pytest.raises(SettingError, match=f"does not cover {metric}. It covers: {re.escape(', '.join(sorted(tool.covers)))}"):
+        with pytest.raises(
+            SettingError,
+            match=f"does not cover {metric}. It covers: "
+            f"{re.escape(', '.join(sorted(tool.covers)))}",
+        ):
             small([plain(metric)], profile=profile)
 
 
 def test_it_is_refused_inside_a_composite_too():
-    with pytest.raises(SettingError, match=r"leaves MAP out: Elliot's MAP is the mean of Precision@1"):
+    with pytest.raises(
+        SettingError, match=r"leaves MAP out: Elliot's MAP is the mean of Precision@1"
+    ):
         small("F1(metric_name_2=MAP)", profile="elliot")
     with pytest.raises(SettingError, match=r"leaves LAUC out"):
-        small("EucDistance(metric_names=[nDCG, F1(metric_1=LAUC)], utopia_points=[1, 1])", profile="warprec")
+        small(
+            "EucDistance(metric_names=[nDCG, F1(metric_1=LAUC)], utopia_points=[1, 1])",
+            profile="warprec",
+        )
     with pytest.raises(SettingError, match="does not cover EPC"):
         small("F1(metric_name_1=EPC)", profile="ranx")
 
 
 def test_unknown_profiles_are_refused_with_a_suggestion():
-    for run_it in (lambda name: small("nDCG", profile=name), lambda name: weft.Evaluator("nDCG", K, profile=name)):
-        with pytest.raises(SettingError, match=r"profile='warp_rec' is not known\..*'warprec', 'elliot'.*Did you mean 'warprec'\?"):
+    for run_it in (
+        lambda name: small("nDCG", profile=name),
+        lambda name: weft.Evaluator("nDCG", K, profile=name),
+    ):
+        with pytest.raises(
+            SettingError,
+            match=r"profile='warp_rec' is not known\..*'warprec', 'elliot'.*Did you mean 'warprec'\?",
+        ):
             run_it("warp_rec")
         with pytest.raises(SettingError, match="profile='' is not known"):
             run_it("")
@@ -920,7 +1206,9 @@ def test_definitions_tell_what_each_tool_means_by_a_metric():
     for metric in BUILT_IN_NAMES:
         found = definitions(metric.lower())
         assert found.keys() == {
-            tool for tool, profile in PROFILES.items() if metric in profile.covers.keys() | profile.left_out.keys()
+            tool
+            for tool, profile in PROFILES.items()
+            if metric in profile.covers.keys() | profile.left_out.keys()
         }
         for tool, meant in found.items():
             if metric in PROFILES[tool].left_out:
@@ -933,10 +1221,15 @@ def test_definitions_tell_what_each_tool_means_by_a_metric():
 
 def test_a_refusal_comes_before_any_data_is_read():
     with pytest.raises(SettingError, match="leaves MAP out"):
-        weft.evaluate(lambda users: pytest.fail("was asked for scores"), TRUTH, metrics="MAP@2", profile="elliot")
+        weft.evaluate(
+            lambda users: pytest.fail("was asked for scores"),
+            TRUTH,
+            metrics="MAP@2",
+            profile="elliot",
+        )
 
 
-# ----------------------------------------------------------------------------------------------------------- what the caller says
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("tool", "metric", "parameter"), PARAMETERS)
@@ -948,7 +1241,10 @@ def test_a_parameter_in_the_name_wins(tool, metric, parameter):
         assert said.get(parameter, default) == default
         # The rest is still the profile's.
         others = {name for name in PROFILES[tool].covers[metric] if name != parameter}
-        assert others <= said.keys() or metric in ("EFD", "EPC")  # which look at no gain, if relevance is not graded
+        assert others <= said.keys() or metric in (
+            "EFD",
+            "EPC",
+        )  # which look at no gain, if relevance is not graded
 
 
 @pytest.mark.parametrize(
@@ -963,7 +1259,11 @@ def test_a_parameter_in_the_name_wins(tool, metric, parameter):
         ("F1(metric_1=nDCG)", "trec_eval", "F1(metric_name_1=nDCG(gain=linear))"),
         ("F1(beta=2)", "trec_eval", "F1(metric_name_1=Precision(denominator=list), beta=2.0)"),
         ("EFD(relevance=discounted)", "warprec", "EFD(relevance=graded, gain=exponential_shifted)"),
-        ("EPC(relevance=graded, gain=linear)", "warprec", "EPC(relevance=graded, gain=linear, unseen=1)"),
+        (
+            "EPC(relevance=graded, gain=linear)",
+            "warprec",
+            "EPC(relevance=graded, gain=linear, unseen=1)",
+        ),
         ("ARP(unseen=2)", "warprec", "ARP(users=evaluated, unseen=2)"),
         # Metrics inside others
         (
@@ -975,24 +1275,30 @@ def test_a_parameter_in_the_name_wins(tool, metric, parameter):
         (
             f"EucDistance({POINT}, utopia_points=[1, 1])",
             "warprec",
-            "EucDistance(metric_names=[nDCG(gain=exponential_shifted), Recall], utopia_points=[1, 1], scope=users)",
+            "EucDistance(metric_names=[nDCG(gain=exponential_shifted), Recall], utopia_points=[1, "
+            "1], scope=users)",
         ),
         (
             f"EucDistance({POINT}, utopia_points=[1, 1], scope=system)",
             "warprec",
-            "EucDistance(metric_names=[nDCG(gain=exponential_shifted), Recall], utopia_points=[1, 1])",
+            "EucDistance(metric_names=[nDCG(gain=exponential_shifted), Recall], utopia_points=[1, "
+            "1])",
         ),
         (
-            "Hypervolume(metric_names=[nDCG(gain=linear), F1(metric_1=nDCG(ideal=k))], nadir_points=[0, 0], scope=system)",
+            "Hypervolume(metric_names=[nDCG(gain=linear), F1(metric_1=nDCG(ideal=k))], "
+            "nadir_points=[0, 0], scope=system)",
             "warprec",
-            "Hypervolume(metric_names=[nDCG(gain=linear), F1(metric_name_1=nDCG(gain=exponential_shifted, ideal=k))], "
+            "Hypervolume(metric_names=[nDCG(gain=linear), "
+            "F1(metric_name_1=nDCG(gain=exponential_shifted, ideal=k))], "
             "nadir_points=[0, 0])",
         ),
     ],
 )
 def test_what_a_name_means_under_a_profile(given, profile, wanted):
     assert full_name(given, profile) == wanted
-    settings = {name: value for name, value in PROFILES[profile].settings.items() if name != "missing_lists"}
+    settings = {
+        name: value for name, value in PROFILES[profile].settings.items() if name != "missing_lists"
+    }
     mine, spelled = small(given, profile=profile), small(wanted, **settings)
     assert mine[f"{given}@{K}"] == mine[f"{wanted}@{K}"] == spelled[f"{wanted}@{K}"]
 
@@ -1017,7 +1323,10 @@ NAMED = {
 
 def hit_rate(**how):
     result = weft.evaluate(
-        NAMED["source"], NAMED["truth"], **{name: NAMED[name] for name in NAMED if name not in ("source", "truth")}, **how
+        NAMED["source"],
+        NAMED["truth"],
+        **{name: NAMED[name] for name in NAMED if name not in ("source", "truth")},
+        **how,
     )
     entry = result.entry("HitRate@1")
     return entry.value, entry.users, {name: result.settings[name] for name in DEFAULTS}
@@ -1026,7 +1335,8 @@ def hit_rate(**how):
 @pytest.mark.parametrize(
     ("profile", "value", "users"),
     [
-        # "a" misses at index 1, or has a half of each of its tied items; "b" and "c" count 0 or not at all.
+        # "a" misses at index 1, or has a half of each of its tied items; "b" and "c" count 0 or not
+        # at all.
         ("warprec", 0.0, 2),
         ("elliot", 0.0, 2),
         ("recbole", 0.0, 2),
@@ -1037,7 +1347,11 @@ def hit_rate(**how):
     ],
 )
 def test_a_profile_says_who_counts(profile, value, users):
-    assert hit_rate(profile=profile) == (pytest.approx(value), users, {**DEFAULTS, **PROFILES[profile].settings})
+    assert hit_rate(profile=profile) == (
+        pytest.approx(value),
+        users,
+        {**DEFAULTS, **PROFILES[profile].settings},
+    )
 
 
 @pytest.mark.parametrize("profile", ["trec_eval", "torchmetrics", "warprec"])
@@ -1051,7 +1365,12 @@ def test_settings_that_the_caller_gives_win(profile):
                 value = {"index": 0.0, "expected": 0.5, "optimistic": 1.0}[ties] / users
                 assert hit_rate(profile=profile, **given) == (pytest.approx(value), users, given)
     # One alone leaves the others to the profile.
-    for name, value in (("empty_users", "skip"), ("empty_users", "zero"), ("missing_lists", "skip"), ("ties", "pessimistic")):
+    for name, value in (
+        ("empty_users", "skip"),
+        ("empty_users", "zero"),
+        ("missing_lists", "skip"),
+        ("ties", "pessimistic"),
+    ):
         assert hit_rate(profile=profile, **{name: value})[2] == {**says, name: value}
 
 
@@ -1063,7 +1382,7 @@ def test_an_evaluator_lets_the_caller_win_too():
     assert (result.settings["ties"], result.settings["empty_users"]) == ("index", "skip")
 
 
-# ------------------------------------------------------------------------------------------------------------ metrics of one's own
+# --------------------------------------------------------------------------------------------------
 
 
 class Depth(weft.UserAverageTopKMetric):
@@ -1074,7 +1393,11 @@ class Depth(weft.UserAverageTopKMetric):
         self.gain = gain
 
     def compute_scores(self, preds, target, top_k_rel, **kwargs):
-        return torch.full((len(preds),), self.k * {"exponential": 1.0, "linear": 2.0}[self.gain], dtype=torch.float64)
+        return torch.full(
+            (len(preds),),
+            self.k * {"exponential": 1.0, "linear": 2.0}[self.gain],
+            dtype=torch.float64,
+        )
 
 
 class Bolder(weft.metrics.nDCG):
@@ -1091,7 +1414,12 @@ def own_metrics(monkeypatch):
 @pytest.mark.usefixtures("own_metrics")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_metrics_of_ones_own_are_untouched(profile):
-    result = small(["Depth", "Depth(gain=linear)", Bolder, "nDCG"], profile=profile, empty_users="skip", ties="index")
+    result = small(
+        ["Depth", "Depth(gain=linear)", Bolder, "nDCG"],
+        profile=profile,
+        empty_users="skip",
+        ties="index",
+    )
     assert (result[f"Depth@{K}"], result[f"Depth(gain=linear)@{K}"]) == (K, 2 * K)
     assert result[f"Bolder@{K}"] == small("nDCG")[f"nDCG@{K}"]
     names = [value.metric for value in result.values]
@@ -1107,7 +1435,9 @@ def test_metrics_of_ones_own_are_untouched_inside_others():
 
 
 def test_a_class_of_ones_own_need_not_be_registered():
-    assert small([Depth], profile="ranx")[f"Depth@{K}"] == pytest.approx(small([Depth], empty_users="zero")[f"Depth@{K}"])
+    assert small([Depth], profile="ranx")[f"Depth@{K}"] == pytest.approx(
+        small([Depth], empty_users="zero")[f"Depth@{K}"]
+    )
 
 
 def test_a_class_with_a_built_in_name_is_refused_as_without_a_profile():

@@ -1,4 +1,6 @@
-"""On a real Ray of two CPUs: the same results as in one process, from files, Datasets, frames and models, also when workers die."""
+"""On a real Ray of two CPUs: the same results as in one process, from files, Datasets, frames and
+models, also when workers die.
+"""
 
 import os
 import re
@@ -25,13 +27,21 @@ SCORES = torch.from_numpy(SCORES)
 # So that users are split over files.
 LISTS, TRUTH = (frame.sample(fraction=1, shuffle=True, seed=2) for frame in (LISTS, TRUTH))
 TRAIN = pl.DataFrame(
-    [(user, int(item)) for user in range(USERS) for item in generator.choice(ITEMS - 5, 1 + user % 7)],  # may repeat
+    [
+        (user, int(item))
+        for user in range(USERS)
+        for item in generator.choice(ITEMS - 5, 1 + user % 7)
+    ],  # may repeat
     schema=["user", "item"],
     orient="row",
 )
-MORE_TRAIN = TRAIN.vstack(pl.DataFrame({"user": [900, 900, 901], "item": [1, 2, 3]}))  # of users who are not evaluated
+MORE_TRAIN = TRAIN.vstack(
+    pl.DataFrame({"user": [900, 900, 901], "item": [1, 2, 3]})
+)  # of users who are not evaluated
 GROUPS = pl.DataFrame(
-    [(user, group) for user, group in enumerate(about(USERS, ITEMS)["user_groups"])], schema=["user", "group"], orient="row"
+    [(user, group) for user, group in enumerate(about(USERS, ITEMS)["user_groups"])],
+    schema=["user", "group"],
+    orient="row",
 )
 CLUSTERS = dict(enumerate(about(USERS, ITEMS)["item_clusters"]))
 FEATURES = dict(enumerate(about(USERS, ITEMS)["item_features"]))
@@ -47,7 +57,13 @@ def _running():
     import ray
 
     # Workers find the modules of the tests, as they find those of a user who works in a folder.
-    folders = os.pathsep.join([str(Path(weft.__file__).parents[1]), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    folders = os.pathsep.join(
+        [
+            str(Path(weft.__file__).parents[1]),
+            str(Path(__file__).parent),
+            os.environ.get("PYTHONPATH", ""),
+        ]
+    )
     ray.init(
         num_cpus=2,
         include_dashboard=False,
@@ -82,7 +98,9 @@ def _write(folder, table, number):
     folder.mkdir()
     step = -(-len(table) // number)
     for part in range(number):
-        table.slice(part * step, step).write_parquet(folder / f"part-{part}.parquet", row_group_size=60)
+        table.slice(part * step, step).write_parquet(
+            folder / f"part-{part}.parquet", row_group_size=60
+        )
     return folder
 
 
@@ -93,7 +111,7 @@ def both(source, truth, parts=None, **settings):
     return result
 
 
-# ------------------------------------------------------------------------------------------------------------------- lists
+# --------------------------------------------------------------------------------------------------
 
 
 def test_every_metric_of_lists_in_files(files):
@@ -107,7 +125,11 @@ def test_every_metric_of_lists_in_files(files):
         user_groups=files["groups"],
         item_clusters=CLUSTERS,
         item_features=FEATURES,
-        slices={"groups": files["groups"], "age": {"of": files["ages"], "by": "quantiles(3)"}, "activity": "bins(2, 5)"},
+        slices={
+            "groups": files["groups"],
+            "age": {"of": files["ages"], "by": "quantiles(3)"},
+            "activity": "bins(2, 5)",
+        },
         per_user=True,
         exposure=True,
         bootstrap=20,
@@ -124,8 +146,18 @@ def test_every_metric_of_lists_in_files(files):
     ],
 )
 def test_what_is_offered(files, settings):
-    settings = {name: files.get(value, value) if isinstance(value, str) else value for name, value in settings.items()}
-    both(files["lists"], files["truth"], 2, metrics=["nDCG", "Recall", "ItemCoverage"], top_k=5, **settings)
+    settings = {
+        name: files.get(value, value) if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+    both(
+        files["lists"],
+        files["truth"],
+        2,
+        metrics=["nDCG", "Recall", "ItemCoverage"],
+        top_k=5,
+        **settings,
+    )
 
 
 @pytest.mark.parametrize("order", ["rank", "rows"])
@@ -133,24 +165,42 @@ def test_lists_with_ranks_and_as_they_stand(tmp_path, monkeypatch, order):
     monkeypatch.setattr(on_ray, "_ROWS_READ", 100)  # several tasks read a file
     monkeypatch.setattr(on_ray, "_ROWS_AT_LEAST", 30)
     ranked = LISTS.with_columns(rank=pl.col("score").rank("ordinal", descending=True).over("user"))
-    ranked = ranked.select("user", "item", "rank") if order == "rank" else ranked.sort("rank", "item").select("user", "item")
+    ranked = (
+        ranked.select("user", "item", "rank")
+        if order == "rank"
+        else ranked.sort("rank", "item").select("user", "item")
+    )
     folder = _write(tmp_path / "lists", ranked, 3)
     both(folder, TRUTH, 4, metrics=["nDCG", "MRR", "Gini"], top_k=[2, 5], ties="random")
 
 
 def test_more_parts_than_users_and_what_the_driver_holds():
     few = LISTS.filter(pl.col("user") < 12)
-    both(few, TRUTH.filter(pl.col("user") < 9), 30, metrics=["nDCG", "Gini"], top_k=3, train=MORE_TRAIN, per_user=True)
+    both(
+        few,
+        TRUTH.filter(pl.col("user") < 9),
+        30,
+        metrics=["nDCG", "Gini"],
+        top_k=3,
+        train=MORE_TRAIN,
+        per_user=True,
+    )
 
 
 def test_text_ids_named_columns_and_one_user_who_has_most_rows(tmp_path):
     names = {"user": "visitor_no", "item": "sku", "score": "points"}
-    most = pl.DataFrame({"user": [5] * ITEMS, "item": range(ITEMS), "score": generator.normal(size=ITEMS)})
+    most = pl.DataFrame(
+        {"user": [5] * ITEMS, "item": range(ITEMS), "score": generator.normal(size=ITEMS)}
+    )
     lists = pl.concat([LISTS.filter((pl.col("user") % 9 == 0) & (pl.col("user") != 5)), most])
     as_text = [pl.format("user {}", "user").alias("user"), pl.format("é{}", "item").alias("item")]
-    lists.with_columns(as_text).rename(names).with_columns(other=1).write_parquet(tmp_path / "lists.parquet")
+    lists.with_columns(as_text).rename(names).with_columns(other=1).write_parquet(
+        tmp_path / "lists.parquet"
+    )
     truth = TRUTH.with_columns(as_text)
-    source = weft.File(tmp_path / "lists.parquet", columns={"user": "visitor_no", "score": "points"})
+    source = weft.File(
+        tmp_path / "lists.parquet", columns={"user": "visitor_no", "score": "points"}
+    )
     both(source, truth, 3, metrics=["nDCG", "Recall"], top_k=4, per_user=True)
     # Whole numbers that are to be strings.
     TRUTH.write_parquet(tmp_path / "truth.parquet")
@@ -165,23 +215,30 @@ def test_urls_and_patterns(files):
         (f"file://{files['lists']}/", f"file://{files['truth']}/part-*.parquet"),
         (f"{files['lists']}/part-*", weft.File(f"file://{files['truth']}/", columns={"user": 0})),
     ):
-        assert on_ray.evaluate(source, truth, metrics="nDCG@3")["nDCG@3"] == pytest.approx(expected, abs=1e-12)
+        assert on_ray.evaluate(source, truth, metrics="nDCG@3")["nDCG@3"] == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own, of its own settings
 def test_ray_datasets(files):
     data = pytest.importorskip("ray.data")
     data.DataContext.get_current().enable_progress_bars = False
-    lists, truth = data.read_parquet(files["lists"]), data.from_arrow([TRUTH[:100].to_arrow(), TRUTH[100:].to_arrow()])
+    lists, truth = (
+        data.read_parquet(files["lists"]),
+        data.from_arrow([TRUTH[:100].to_arrow(), TRUTH[100:].to_arrow()]),
+    )
     items = data.from_items([{"item": item} for item in range(ITEMS)])
     settings = {"metrics": ["nDCG", "Gini"], "top_k": 3, "bootstrap": 10}
     result = on_ray.evaluate(lists, truth, items=items, name="lists", **settings)
     assert_same(result, weft.evaluate(LISTS, TRUTH, items=range(ITEMS), name="lists", **settings))
-    with pytest.raises(InputError, match=r"source \(a Ray Dataset\) has the columns .* neither scores nor ranks"):
+    with pytest.raises(
+        InputError, match=r"source \(a Ray Dataset\) has the columns .* neither scores nor ranks"
+    ):
         on_ray.evaluate(lists.drop_columns(["score"]), truth, **settings)
 
 
-# ------------------------------------------------------------------------------------------------------------------ models
+# --------------------------------------------------------------------------------------------------
 
 
 def scores_of(users):
@@ -189,7 +246,9 @@ def scores_of(users):
 
 
 class Loaded:
-    """A model that loads itself. Where `mark` names a file that is not there yet, the first who is asked dies."""
+    """A model that loads itself. Where `mark` names a file that is not there yet, the first who is
+    asked dies.
+    """
 
     def __init__(self, mark=None):
         self.scores, self.mark = SCORES.clone(), mark or getattr(type(self), "mark", None)
@@ -223,13 +282,18 @@ def test_factors():
     both(pair, truth, 200, users=names, items=range(100, 100 + ITEMS), **settings)
     with pytest.raises(InputError, match=r"users= has 2 ids, but the scores have 96 rows"):
         on_ray.evaluate(pair, TRUTH, users=[1, 2], metrics="nDCG@3")
-    with pytest.raises(InputError, match=r"^truth has the user 500, who is not a row of the scores, 0 to 95"):
+    with pytest.raises(
+        InputError, match=r"^truth has the user 500, who is not a row of the scores, 0 to 95"
+    ):
         on_ray.evaluate(pair, {1: [2], 500: [3]}, metrics="nDCG@3")
-    with pytest.raises(InputError, match=r"^truth has strings .* without users= ids are row numbers of the scores, 0 to 95"):
+    with pytest.raises(
+        InputError,
+        match=r"^truth has strings .* without users= ids are row numbers of the scores, 0 to 95",
+    ):
         on_ray.evaluate(pair, truth, metrics="nDCG@3")
 
 
-# ------------------------------------------------------------------------------------------------------- what goes wrong
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_task_whose_worker_dies_runs_again_and_nobody_counts_twice(files, tmp_path):
@@ -249,18 +313,30 @@ def test_a_task_whose_worker_dies_runs_again_and_nobody_counts_twice(files, tmp_
 
 
 def test_errors_are_those_of_one_process(files, tmp_path):
-    bad = LISTS.with_columns(pl.when(pl.col("user") == 7).then(float("nan")).otherwise("score").alias("score"))
+    bad = LISTS.with_columns(
+        pl.when(pl.col("user") == 7).then(float("nan")).otherwise("score").alias("score")
+    )
     bad.write_parquet(tmp_path / "bad.parquet")
-    with pytest.raises(InputError, match=r"bad.parquet\) has scores that are not finite numbers:\n  .*user 7, item \d+, score nan"):
+    with pytest.raises(
+        InputError,
+        match=r"bad.parquet\) has scores that are not finite numbers:\n  .*user 7, item \d+, score nan",
+    ):
         on_ray.evaluate(tmp_path / "bad.parquet", TRUTH, parts=2, metrics="nDCG@3")
-    pl.concat([LISTS, LISTS.filter(pl.col("user") == 8).head(1)]).write_parquet(tmp_path / "twice.parquet")
+    pl.concat([LISTS, LISTS.filter(pl.col("user") == 8).head(1)]).write_parquet(
+        tmp_path / "twice.parquet"
+    )
     with pytest.raises(InputError, match=r"(?s)the same item twice in a list:\n  .*user 8,"):
         on_ray.evaluate(tmp_path / "twice.parquet", TRUTH, parts=2, metrics="nDCG@3")
     LISTS.with_columns(pl.col("user").cast(pl.String)).write_parquet(tmp_path / "text.parquet")
-    here = _message(lambda: weft.evaluate(tmp_path / "text.parquet", files["truth"], metrics="nDCG@3"))
-    there = _message(lambda: on_ray.evaluate(tmp_path / "text.parquet", files["truth"], metrics="nDCG@3"))
+    here = _message(
+        lambda: weft.evaluate(tmp_path / "text.parquet", files["truth"], metrics="nDCG@3")
+    )
+    there = _message(
+        lambda: on_ray.evaluate(tmp_path / "text.parquet", files["truth"], metrics="nDCG@3")
+    )
     assert (
-        "Convert one of them: 1 and '1' are different ids" in here and "Convert one of them: 1 and '1' are different ids" in there
+        "Convert one of them: 1 and '1' are different ids" in here
+        and "Convert one of them: 1 and '1' are different ids" in there
     )
     mixed = tmp_path / "mixed"
     _write(mixed, LISTS, 2)
@@ -271,14 +347,26 @@ def test_errors_are_those_of_one_process(files, tmp_path):
     assert "holds Float64; user ids are integers or strings" in _message(
         lambda: on_ray.evaluate(tmp_path / "floats.parquet", TRUTH, metrics="nDCG@3")
     )
-    LISTS.with_columns(pl.when(pl.col("user") != 7).then("user").alias("user")).write_parquet(tmp_path / "nobody.parquet")
-    assert "nobody.parquet, row" in _message(lambda: on_ray.evaluate(tmp_path / "nobody.parquet", TRUTH, metrics="nDCG@3"))
+    LISTS.with_columns(pl.when(pl.col("user") != 7).then("user").alias("user")).write_parquet(
+        tmp_path / "nobody.parquet"
+    )
+    assert "nobody.parquet, row" in _message(
+        lambda: on_ray.evaluate(tmp_path / "nobody.parquet", TRUTH, metrics="nDCG@3")
+    )
     LISTS.head(0).write_parquet(tmp_path / "empty.parquet")
-    assert "empty.parquet) has no rows" in _message(lambda: on_ray.evaluate(tmp_path / "empty.parquet", TRUTH, metrics="nDCG@3"))
+    assert "empty.parquet) has no rows" in _message(
+        lambda: on_ray.evaluate(tmp_path / "empty.parquet", TRUTH, metrics="nDCG@3")
+    )
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
-    assert "cannot be read as Parquet" in _message(lambda: on_ray.evaluate(tmp_path / "broken.parquet", TRUTH, metrics="nDCG@3"))
-    assert "there is no such file" in _message(lambda: on_ray.evaluate(tmp_path / "none.parquet", TRUTH, metrics="nDCG@3"))
-    assert "cannot be read as Parquet" in _message(lambda: on_ray.evaluate("file:///no/such/folder/", TRUTH, metrics="nDCG@3"))
+    assert "cannot be read as Parquet" in _message(
+        lambda: on_ray.evaluate(tmp_path / "broken.parquet", TRUTH, metrics="nDCG@3")
+    )
+    assert "there is no such file" in _message(
+        lambda: on_ray.evaluate(tmp_path / "none.parquet", TRUTH, metrics="nDCG@3")
+    )
+    assert "cannot be read as Parquet" in _message(
+        lambda: on_ray.evaluate("file:///no/such/folder/", TRUTH, metrics="nDCG@3")
+    )
 
 
 def _message(call):
@@ -316,8 +404,13 @@ def _locked():
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://[::1]:1", "nobody.invalid:6379"])
 def test_an_address_where_nobody_answers(address, monkeypatch):
     require_ray()
-    monkeypatch.setattr("ray.is_initialized", lambda: False)  # else it is used, whatever is asked for
-    with pytest.raises(EngineError, match=f"Ray cannot be reached at '{re.escape(address)}': "), on_ray.cluster(address):
+    monkeypatch.setattr(
+        "ray.is_initialized", lambda: False
+    )  # else it is used, whatever is asked for
+    with (
+        pytest.raises(EngineError, match=f"Ray cannot be reached at '{re.escape(address)}': "),
+        on_ray.cluster(address),
+    ):
         pass
 
 
@@ -382,8 +475,15 @@ def _dies(number):
 def test_reading_is_shared_out_by_rows():
     from weft.engines.ray.ray_tables import Reading, Rows
 
-    table = Rows(Reading("source", {}, frozenset()), 75, files=[("a", 10), ("b", 0), ("c", 5), ("d", 50), ("e", 10)])
-    shares = [[(span.path, span.first, span.rows, span.before) for span in spans] for spans, _ in table.shares(20)]
+    table = Rows(
+        Reading("source", {}, frozenset()),
+        75,
+        files=[("a", 10), ("b", 0), ("c", 5), ("d", 50), ("e", 10)],
+    )
+    shares = [
+        [(span.path, span.first, span.rows, span.before) for span in spans]
+        for spans, _ in table.shares(20)
+    ]
     assert shares == [
         [("a", 0, 10, 0), ("c", 0, 5, 10)],
         [("d", 0, 20, 15)],
@@ -393,7 +493,12 @@ def test_reading_is_shared_out_by_rows():
     nothing = Rows(Reading("train", {}, frozenset()), 0, files=[("a", 0)])
     assert [len(spans) for spans, _ in nothing.shares(20)] == [1]
     blocks = Rows(Reading("train", {}, frozenset()), 100, blocks=list("abcdefghij"))
-    assert [blocks for _, blocks in blocks.shares(30)] == [tuple("abc"), tuple("def"), tuple("ghi"), ("j",)]
+    assert [blocks for _, blocks in blocks.shares(30)] == [
+        tuple("abc"),
+        tuple("def"),
+        tuple("ghi"),
+        ("j",),
+    ]
 
 
 def test_a_ray_that_runs_is_left_running():
@@ -404,20 +509,38 @@ def test_a_ray_that_runs_is_left_running():
     assert ray.is_initialized()
 
 
-# -------------------------------------- pools of actors: last, since they take the processes of tasks with them
+# -------------------------------------- pools of actors: last, since they take the processes of tas
 
 
 def test_a_function_without_items():
-    both(scores_of, TRUTH, 5, metrics=["nDCG", "AUC", "Gini"], top_k=[3], train=TRAIN, per_user=True, bootstrap=10)
+    both(
+        scores_of,
+        TRUTH,
+        5,
+        metrics=["nDCG", "AUC", "Gini"],
+        top_k=[3],
+        train=TRAIN,
+        per_user=True,
+        bootstrap=10,
+    )
 
 
 def test_an_actor_of_ours_that_dies_is_started_again_and_nobody_counts_twice(tmp_path):
     mark = str(tmp_path / "died")
     mortal = type("Mortal", (Loaded,), {"mark": mark})
-    settings = {"metrics": ["nDCG", "Recall", "ItemCoverage"], "top_k": 3, "items": range(ITEMS), "users": range(USERS + 6)}
-    result = on_ray.evaluate(mortal, TRUTH, workers=2, strategy="sampled", num_negatives=9, **settings)
+    settings = {
+        "metrics": ["nDCG", "Recall", "ItemCoverage"],
+        "top_k": 3,
+        "items": range(ITEMS),
+        "users": range(USERS + 6),
+    }
+    result = on_ray.evaluate(
+        mortal, TRUTH, workers=2, strategy="sampled", num_negatives=9, **settings
+    )
     assert Path(mark).exists()
-    assert_same(result, weft.evaluate(Loaded(), TRUTH, strategy="sampled", num_negatives=9, **settings))
+    assert_same(
+        result, weft.evaluate(Loaded(), TRUTH, strategy="sampled", num_negatives=9, **settings)
+    )
 
 
 def test_actors_of_the_user(tmp_path):

@@ -1,4 +1,6 @@
-"""The Result: looking values up, frames, files, display, and what it says about the data and the run."""
+"""The Result: looking values up, frames, files, display, and what it says about the data and the
+run.
+"""
 
 import dataclasses
 import importlib.metadata
@@ -21,11 +23,22 @@ GENERATOR = torch.Generator().manual_seed(2)
 USERS, ITEMS = 9, 8
 SCORES = torch.rand(USERS, ITEMS, generator=GENERATOR)
 TRUTH = {user: {user % ITEMS: 3.0, (user + 3) % ITEMS: 1.0} for user in range(USERS)}
-METRICS = ["nDCG", "nDCG(gain=linear)", "F1(metric_name_1=nDCG, beta=0.5)", "AUC", "AUC(scope=pooled)", "GAUC"]
+METRICS = [
+    "nDCG",
+    "nDCG(gain=linear)",
+    "F1(metric_name_1=nDCG, beta=0.5)",
+    "AUC",
+    "AUC(scope=pooled)",
+    "GAUC",
+]
 
 
 def evaluate(truth=None, scores=SCORES, **settings):
-    return weft.evaluate(scores, TRUTH if truth is None else truth, **{"metrics": METRICS, "top_k": [2, 5], **settings})
+    return weft.evaluate(
+        scores,
+        TRUTH if truth is None else truth,
+        **{"metrics": METRICS, "top_k": [2, 5], **settings},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +49,22 @@ def result():
 @pytest.fixture(scope="module")
 def undefined():
     """No user has a negative: LAUC is NaN for all; one user: no standard error."""
-    return evaluate({0: dict.fromkeys(range(ITEMS), 1.0)}, metrics=["LAUC", "MRR"], top_k=3, per_user=True)
+    return evaluate(
+        {0: dict.fromkeys(range(ITEMS), 1.0)}, metrics=["LAUC", "MRR"], top_k=3, per_user=True
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ looking up
+# --------------------------------------------------------------------------------------------------
 
 
 def test_any_spelling_finds_a_value(result):
     for name in ("nDCG@2", "ndcg@2", "NDCG( gain = Exponential )@2", "nDCG(ideal=cut)@2"):
         assert result[name] == result["nDCG@2"] and isinstance(result[name], float)
     assert result["f1(metric_1=NDCG, Beta=0.5)@5"] == result["F1(metric_name_1=nDCG, beta=0.5)@5"]
-    assert result["f1(beta=.5, metric_name_1='nDCG')@5"] == result["F1(metric_name_1=nDCG, beta=0.5)@5"]
+    assert (
+        result["f1(beta=.5, metric_name_1='nDCG')@5"]
+        == result["F1(metric_name_1=nDCG, beta=0.5)@5"]
+    )
     assert result["auc(scope=positives)"] == result["AUC"] != result["AUC(SCOPE=pooled)"]
     assert result["nDCG(gain=linear)@2"] != result["nDCG@2"]
     assert result.entry("ndcg@2").users == USERS
@@ -55,7 +73,19 @@ def test_any_spelling_finds_a_value(result):
 def test_what_is_there_and_what_is_not(result):
     names = [f"{name}@{k}" for name in METRICS[:3] for k in (2, 5)] + METRICS[3:]
     assert list(result) == names and len(result) == len(names)
-    for name in ("nDCG@3", "nDCG", "MAP@2", "Nonsense@2", "AUC@2", "nDCG(gain=binary)@2", "(", "", 2, None, ("nDCG", 2)):
+    for name in (
+        "nDCG@3",
+        "nDCG",
+        "MAP@2",
+        "Nonsense@2",
+        "AUC@2",
+        "nDCG(gain=binary)@2",
+        "(",
+        "",
+        2,
+        None,
+        ("nDCG", 2),
+    ):
         assert name not in result
     assert "ndcg@2" in result
 
@@ -63,7 +93,10 @@ def test_what_is_there_and_what_is_not(result):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("nDCG@3", "'nDCG@3' was not evaluated. Did you mean 'nDCG@[25]'.*This result has: nDCG@2, nDCG@5"),
+        (
+            "nDCG@3",
+            "'nDCG@3' was not evaluated. Did you mean 'nDCG@[25]'.*This result has: nDCG@2, nDCG@5",
+        ),
         ("nDCG", "'nDCG' was not evaluated. Did you mean 'nDCG@"),
         ("MAP@2", "'MAP@2' was not evaluated.*This result has"),
         ("nDGC@2", "'nDGC@2' was not evaluated. Did you mean 'nDCG@2'"),
@@ -84,7 +117,7 @@ def test_a_result_cannot_be_changed(result):
         result.values[0].value = 1.0
 
 
-# ----------------------------------------------------------------------------------------------------------------- frame
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_frame(result):
@@ -104,12 +137,20 @@ def test_the_frame(result):
         name = row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
         assert row["value"] == result[name]
         if row["metric"].startswith("AUC"):
-            assert math.isnan(row["std_error"]) and math.isnan(row["ci_low"]) and math.isnan(row["ci_high"])
+            assert (
+                math.isnan(row["std_error"])
+                and math.isnan(row["ci_low"])
+                and math.isnan(row["ci_high"])
+            )
         else:
             values = result.per_user[name]
             assert row["std_error"] == pytest.approx(values.std() / math.sqrt(USERS), rel=1e-9)
-            assert row["ci_low"] == pytest.approx(row["value"] - 1.959964 * row["std_error"], abs=1e-15)
-            assert row["ci_high"] == pytest.approx(row["value"] + 1.959964 * row["std_error"], abs=1e-15)
+            assert row["ci_low"] == pytest.approx(
+                row["value"] - 1.959964 * row["std_error"], abs=1e-15
+            )
+            assert row["ci_high"] == pytest.approx(
+                row["value"] + 1.959964 * row["std_error"], abs=1e-15
+            )
         assert row["users"] == USERS
 
 
@@ -123,22 +164,28 @@ def test_a_result_of_nothing_has_the_same_frame(result):
     assert Result(()).to_frame().schema == result.to_frame().schema
 
 
-# ----------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 
 def equal(one, other):
     assert repr(one.values) == repr(other.values)  # NaN equals NaN here, and every digit counts
     assert (one.name, dict(one.counts), one.notes) == (other.name, dict(other.counts), other.notes)
-    assert dict(one.settings) == dict(other.settings) and dict(one.provenance) == dict(other.provenance)
+    assert dict(one.settings) == dict(other.settings) and dict(one.provenance) == dict(
+        other.provenance
+    )
     assert (one.per_user is None) == (other.per_user is None)
-    assert one.per_user is None or (one.per_user.equals(other.per_user) and one.per_user.schema == other.per_user.schema)
+    assert one.per_user is None or (
+        one.per_user.equals(other.per_user) and one.per_user.schema == other.per_user.schema
+    )
 
 
 @pytest.mark.parametrize("which", ["result", "undefined", "plain", "named users"])
 def test_saving_and_loading(which, request, tmp_path):
     made = {
         "plain": lambda: evaluate(name="Zoë <3"),
-        "named users": lambda: evaluate({"b": {0: 1}, "zz": {1: 1}}, scores=SCORES[:2], users=["a", "b"], per_user=True),
+        "named users": lambda: evaluate(
+            {"b": {0: 1}, "zz": {1: 1}}, scores=SCORES[:2], users=["a", "b"], per_user=True
+        ),
     }
     saved = made[which]() if which in made else request.getfixturevalue(which)
     path = saved.save(tmp_path / "deep" / "a.json")
@@ -150,7 +197,10 @@ def test_saving_and_loading(which, request, tmp_path):
         if saved.per_user is None
         else len(names) == 2 and {name.rsplit(".", 1)[1] for name in names} == {"json", "parquet"}
     )
-    document = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    document = json.loads(
+        path.read_text(encoding="utf-8"),
+        parse_constant=lambda word: pytest.fail(f"{word} is not JSON"),
+    )
     assert document["format"] == "weft-result"
     assert path.stat().st_mode & 0o777 == 0o666 & ~current_umask()
 
@@ -174,7 +224,8 @@ def test_saving_again_replaces(tmp_path, result):
 def test_results_beside_each_other_keep_their_own_tables(tmp_path):
     names = ["als.v1", "als.v2", "als", "als.json"]
     made = {
-        name: evaluate(metrics="MRR@2", per_user=True, seed=number, truth={0: {number: 1}}) for number, name in enumerate(names)
+        name: evaluate(metrics="MRR@2", per_user=True, seed=number, truth={0: {number: 1}})
+        for number, name in enumerate(names)
     }
     for name, one in made.items():
         one.save(tmp_path / name)
@@ -183,15 +234,28 @@ def test_results_beside_each_other_keep_their_own_tables(tmp_path):
 
 
 def test_settings_of_numpy_can_be_saved(tmp_path):
-    given = {"seed": np.int64(3), "relevance_threshold": np.float32(0.5), "name": np.str_("n"), "top_k": np.array([2])}
+    given = {
+        "seed": np.int64(3),
+        "relevance_threshold": np.float32(0.5),
+        "name": np.str_("n"),
+        "top_k": np.array([2]),
+    }
     saved = evaluate(metrics=["MRR"], **given)
     assert weft.load_result(saved.save(tmp_path / "a.json"))["MRR@2"] == saved["MRR@2"]
 
 
 def test_values_of_metrics_that_are_not_registered_here(tmp_path):
-    values = (MetricValue("FromAfar(alpha=0.5)", 10, 0.25, 0.01, 7, True), MetricValue("Far", None, 1.0))
+    values = (
+        MetricValue("FromAfar(alpha=0.5)", 10, 0.25, 0.01, 7, True),
+        MetricValue("Far", None, 1.0),
+    )
     loaded = weft.load_result(Result(values).save(tmp_path / "a.json"))
-    assert loaded["FromAfar(alpha=0.5)@10"] == loaded["fromafar(Alpha=0.5)@10"] == loaded["FromAfar( alpha = 0.5 )@10"] == 0.25
+    assert (
+        loaded["FromAfar(alpha=0.5)@10"]
+        == loaded["fromafar(Alpha=0.5)@10"]
+        == loaded["FromAfar( alpha = 0.5 )@10"]
+        == 0.25
+    )
     assert loaded["far"] == 1.0 and "Far" in loaded and "Near" not in loaded
     with pytest.raises(KeyError, match=r"'FromAfar@10' was not evaluated.*This result has"):
         loaded["FromAfar@10"]
@@ -232,7 +296,9 @@ def test_a_folder_that_may_not_be_written(tmp_path, result):
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=lambda error: type(error).__name__
+    "error",
+    [OSError(28, "No space left on device"), KeyboardInterrupt()],
+    ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("fails", ["os.replace", "polars.DataFrame.write_parquet", "os.chmod"])
 def test_a_failure_leaves_what_was_there(tmp_path, result, monkeypatch, error, fails):
@@ -285,19 +351,43 @@ BROKEN = {
     "another JSON": (b'{"a": 1}', "not a Weft result"),
     "a list": (b"[1, 2]", "not a Weft result"),
     "a word": (b'"weft-result"', "not a Weft result"),
-    "newer": (json.dumps(GOOD | {"version": 2, "provenance": {"weft": "9.9"}}).encode(), "version 2.*reads version 1.*9.9"),
-    "newer and odd": (json.dumps(GOOD | {"version": 2, "provenance": None}).encode(), "version 2.*reads version 1"),
+    "newer": (
+        json.dumps(GOOD | {"version": 2, "provenance": {"weft": "9.9"}}).encode(),
+        "version 2.*reads version 1.*9.9",
+    ),
+    "newer and odd": (
+        json.dumps(GOOD | {"version": 2, "provenance": None}).encode(),
+        "version 2.*reads version 1",
+    ),
     "no version": (json.dumps({"format": "weft-result"}).encode(), "version"),
-    "cut short": (json.dumps({"format": "weft-result", "version": 1}).encode(), "values|name|notes|incomplete"),
+    "cut short": (
+        json.dumps({"format": "weft-result", "version": 1}).encode(),
+        "values|name|notes|incomplete",
+    ),
     "values that are none": (json.dumps(GOOD | {"values": [{"metric": "a"}]}).encode(), "values?"),
     "values of words": (json.dumps(GOOD | {"values": "abc"}).encode(), "values?"),
     "a value of text": (
         json.dumps(
-            GOOD | {"values": [{"metric": "a", "k": 1, "value": "x", "std_error": 0, "users": 1, "higher_is_better": True}]}
+            GOOD
+            | {
+                "values": [
+                    {
+                        "metric": "a",
+                        "k": 1,
+                        "value": "x",
+                        "std_error": 0,
+                        "users": 1,
+                        "higher_is_better": True,
+                    }
+                ]
+            }
         ).encode(),
         "values?",
     ),
-    "a table elsewhere": (json.dumps(GOOD | {"per_user": "../secret.parquet"}).encode(), "per_user|secret"),
+    "a table elsewhere": (
+        json.dumps(GOOD | {"per_user": "../secret.parquet"}).encode(),
+        "per_user|secret",
+    ),
     "a table of another type": (json.dumps(GOOD | {"per_user": 5}).encode(), "per_user"),
 }
 
@@ -327,7 +417,7 @@ def test_no_file_a_folder_and_a_broken_table(tmp_path, result):
         weft.load_result(path)
 
 
-# --------------------------------------------------------------------------------------------------------------- display
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_text_shows_what_matters(result, undefined):
@@ -335,17 +425,35 @@ def test_the_text_shows_what_matters(result, undefined):
     assert text.splitlines()[0] == "mine: 9 evaluated users, 8 items"
     low, high = result.entry("nDCG@2").ci_low, result.entry("nDCG@2").ci_high
     line = next(line for line in text.splitlines() if line.startswith("nDCG "))
-    assert line.split() == ["nDCG", "2", f"{result['nDCG@2']:.4f}", f"{low:.4f}", "to", f"{high:.4f}", "9"]
+    assert line.split() == [
+        "nDCG",
+        "2",
+        f"{result['nDCG@2']:.4f}",
+        f"{low:.4f}",
+        "to",
+        f"{high:.4f}",
+        "9",
+    ]
     assert len({len(line.rstrip()) for line in text.splitlines()[2:] if "AUC" not in line}) == 1
     assert "nan" in repr(undefined).lower() and "- " + undefined.notes[0] in repr(undefined)
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", 'a"b&c'])
 def test_html_is_escaped(name):
-    odd = Result((MetricValue("<script>m</script>", 1, 0.5, 0.1, 1234),), name, notes=("<script>n</script>",))
+    odd = Result(
+        (MetricValue("<script>m</script>", 1, 0.5, 0.1, 1234),), name, notes=("<script>n</script>",)
+    )
     shown = odd._repr_html_()
-    assert "<script>" not in shown and "&lt;script&gt;m&lt;/script&gt;@1" in shown and "&lt;script&gt;n" in shown
-    assert "0.5000" in shown and "0.3040 to 0.6960" in shown and name not in shown.replace("&amp;", "&")
+    assert (
+        "<script>" not in shown
+        and "&lt;script&gt;m&lt;/script&gt;@1" in shown
+        and "&lt;script&gt;n" in shown
+    )
+    assert (
+        "0.5000" in shown
+        and "0.3040 to 0.6960" in shown
+        and name not in shown.replace("&amp;", "&")
+    )
 
 
 def test_text_and_html_show_the_same(result, undefined):
@@ -355,7 +463,9 @@ def test_text_and_html_show_the_same(result, undefined):
         assert all(f"{value.value:.4f}" in html for value in shown.values)
         assert all(note in html for note in shown.notes)
         assert ("0 users" in html) == ("0 users" in repr(shown))
-    assert "<td>0</td>" in undefined._repr_html_()  # LAUC is over no user, which is not the same as unknown
+    assert (
+        "<td>0</td>" in undefined._repr_html_()
+    )  # LAUC is over no user, which is not the same as unknown
 
 
 def test_a_model_is_named():
@@ -364,15 +474,25 @@ def test_a_model_is_named():
     assert evaluate(metrics="MRR@2", name="ALS").name == "ALS"
 
 
-# -------------------------------------------------------------------------------------------- notes, counts, provenance
+# -------------------------------------------------------------------------------------------- notes
 
 
 FLAT = torch.zeros(3, 4)
 STEPS = torch.arange(4.0, 0, -1).expand(3, 4)
 SOME = {0: [0], 1: [1], 2: [2]}
 SUSPICIOUS = {
-    "short lists": ({"top_k": [3, 9]}, "short_lists@9", 3, "3 users have fewer than 9 recommended items"),
-    "ties": ({"scores": FLAT}, "ties@2", 3, "3 users have equal scores at positions 2 and 3.*ties='index'"),
+    "short lists": (
+        {"top_k": [3, 9]},
+        "short_lists@9",
+        3,
+        "3 users have fewer than 9 recommended items",
+    ),
+    "ties": (
+        {"scores": FLAT},
+        "ties@2",
+        3,
+        "3 users have equal scores at positions 2 and 3.*ties='index'",
+    ),
     "ties at one cut-off": (
         {"scores": torch.tensor([[3.0, 2.0, 2.0, 1.0]]).expand(3, 4), "top_k": [2, 3]},
         "ties@2",
@@ -385,7 +505,12 @@ SUSPICIOUS = {
         2,
         "2 users of the truth have no scores",
     ),
-    "users without truth": ({"truth": {0: [0]}}, "users_without_truth", 2, "2 of 3 users are not in the truth"),
+    "users without truth": (
+        {"truth": {0: [0]}},
+        "users_without_truth",
+        2,
+        "2 of 3 users are not in the truth",
+    ),
     "users without relevant items": (
         {"truth": {0: [0], 1: [], 2: []}},
         "users_without_relevant",
@@ -416,17 +541,26 @@ SUSPICIOUS = {
         2,
         "train repeats 2",
     ),
-    "nobody": ({"truth": {}}, "evaluated_users", 0, "no user has a relevant item: every mean over evaluated users is undefined"),
+    "nobody": (
+        {"truth": {}},
+        "evaluated_users",
+        0,
+        "no user has a relevant item: every mean over evaluated users is undefined",
+    ),
 }
 
 
-@pytest.mark.parametrize(("settings", "count", "number", "note"), SUSPICIOUS.values(), ids=SUSPICIOUS)
+@pytest.mark.parametrize(
+    ("settings", "count", "number", "note"), SUSPICIOUS.values(), ids=SUSPICIOUS
+)
 def test_what_is_suspicious_is_counted_and_said(settings, count, number, note, tmp_path):
     got = evaluate(**{"truth": SOME, "scores": STEPS, "metrics": ["MRR"], "top_k": [2], **settings})
     assert got.counts[count] == number
     with_note = [line for line in got.notes if re.search(note, line)]
     assert (
-        len(with_note) == 1 and with_note[0] in repr(got) and with_note[0] in weft.load_result(got.save(tmp_path / "a.json")).notes
+        len(with_note) == 1
+        and with_note[0] in repr(got)
+        and with_note[0] in weft.load_result(got.save(tmp_path / "a.json")).notes
     )
 
 
@@ -444,7 +578,9 @@ def test_a_clean_run_has_nothing_to_say():
 
 def test_numbers_in_counts_hold_together():
     truth = {0: {0: 5, 1: 1}, 1: {2: 5}, 7: {3: 5, 0: 4}}
-    got = evaluate(truth, STEPS, users=[0, 1, 2], train={0: [0]}, relevance_threshold=2, metrics="MRR", top_k=2)
+    got = evaluate(
+        truth, STEPS, users=[0, 1, 2], train={0: [0]}, relevance_threshold=2, metrics="MRR", top_k=2
+    )
     wanted = {
         "users": 4,
         "evaluated_users": 3,
@@ -459,14 +595,22 @@ def test_numbers_in_counts_hold_together():
 
 
 def test_train_users_that_match_nobody_are_said():
-    got = evaluate({"a": [0]}, STEPS, users=["a", "b", "c"], train={"A": [0], "B": [1]}, metrics="MRR", top_k=2)
+    got = evaluate(
+        {"a": [0]}, STEPS, users=["a", "b", "c"], train={"A": [0], "B": [1]}, metrics="MRR", top_k=2
+    )
     assert "train" in str(got.notes) and "2" in str(got.notes)
 
 
 def test_a_drawn_metric_says_so_under_expected_ties():
     kept = dict(weft.metrics.registry._classes)
     try:
-        weft.register(type("Drawn", (weft.UserAverageTopKMetric,), {"compute_scores": lambda self, p, t, rel, **_: rel[:, 0]}))
+        weft.register(
+            type(
+                "Drawn",
+                (weft.UserAverageTopKMetric,),
+                {"compute_scores": lambda self, p, t, rel, **_: rel[:, 0]},
+            )
+        )
         got = evaluate(SOME, FLAT, metrics=["Drawn", "MRR"], top_k=2, ties="expected")
     finally:
         weft.metrics.registry._classes.clear()
@@ -488,7 +632,9 @@ def test_provenance_tells_how_to_get_the_same_numbers():
     assert settings.items() <= got.settings.items()
     assert got.settings["metrics"] == list(got)
     assert got.provenance["weft"] == importlib.metadata.version("weft")
-    assert got.provenance["torch"] == torch.__version__ and got.provenance["numpy"] == np.__version__
+    assert (
+        got.provenance["torch"] == torch.__version__ and got.provenance["numpy"] == np.__version__
+    )
     assert got.provenance["python"] == platform.python_version()
     assert got.provenance["fingerprint"]["source_kind"] == "score matrix"
     assert json.dumps(dict(got.provenance)) and json.dumps(dict(got.settings))
@@ -502,9 +648,26 @@ def test_the_fingerprint_follows_the_inputs():
 
     base = prints()
     assert prints() == base == prints(metrics="nDCG@5", batch_size=2)
-    assert [a == b for a, b in zip(base, prints(truth={**TRUTH, 0: {1: 1.0}}))] == [False, True, True]
-    assert [a == b for a, b in zip(base, prints(truth={**TRUTH, 0: {0: 2.0, 3: 1.0}}))] == [False, True, True]
+    assert [a == b for a, b in zip(base, prints(truth={**TRUTH, 0: {1: 1.0}}))] == [
+        False,
+        True,
+        True,
+    ]
+    assert [a == b for a, b in zip(base, prints(truth={**TRUTH, 0: {0: 2.0, 3: 1.0}}))] == [
+        False,
+        True,
+        True,
+    ]
     assert [a == b for a, b in zip(base, prints(train={0: [1]}))] == [True, False, True]
     assert [a == b for a, b in zip(base, prints(scores=SCORES + 1))] == [True, True, False]
-    assert [a == b for a, b in zip(base, prints(scores=SCORES.T.contiguous().T))] == [True, True, True]
-    assert evaluate(scores=lambda users: SCORES[users], metrics="MRR@2").provenance["fingerprint"]["source"] is None
+    assert [a == b for a, b in zip(base, prints(scores=SCORES.T.contiguous().T))] == [
+        True,
+        True,
+        True,
+    ]
+    assert (
+        evaluate(scores=lambda users: SCORES[users], metrics="MRR@2").provenance["fingerprint"][
+            "source"
+        ]
+        is None
+    )

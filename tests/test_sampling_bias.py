@@ -1,4 +1,6 @@
-"""Sampled negatives: corrected estimates, exact expectations, and whether the order of models is identified."""
+"""Sampled negatives: corrected estimates, exact expectations, and whether the order of models is
+identified.
+"""
 
 import itertools
 import math
@@ -21,18 +23,22 @@ from weft.ranking import Drawn, estimate_ranks, estimate_weights
 from weft.ranking.positions import Correction
 from weft.sampling import deviation, exact, expected, is_identified
 
-# ------------------------------------------------------------------------------------------------------------ the oracle
+# --------------------------------------------------------------------------------------------------
 
 
 @cache
 def chances(E, m):
     """h(x | a), [E + 1, m + 1]."""
-    return np.array([hypergeom.pmf(np.arange(m + 1), E, a, m) for a in range(E + 1)]).reshape(E + 1, m + 1)
+    return np.array([hypergeom.pmf(np.arange(m + 1), E, a, m) for a in range(E + 1)]).reshape(
+        E + 1, m + 1
+    )
 
 
 @cache
 def dense_weights(E, m, gamma):
-    """The least squares that the estimator solves, as they are written: for every f that is 1 at one a, [m + 1, E + 1]."""
+    """The least squares that the estimator solves, as they are written: for every f that is 1 at
+    one a, [m + 1, E + 1].
+    """
     prior = 1 / (E + 1)
     A = math.sqrt(prior) * chances(E, m)
     c = prior * chances(E, m).sum(0)
@@ -40,7 +46,9 @@ def dense_weights(E, m, gamma):
 
 
 def positions(correction, places, E, m):
-    """For each relevant item, best first, {position from 1: weight} from its place (from 1) among the candidates."""
+    """For each relevant item, best first, {position from 1: weight} from its place (from 1) among
+    the candidates.
+    """
     found = []
     for j, place in enumerate(sorted(places), start=1):
         x = place - j
@@ -56,10 +64,17 @@ def positions(correction, places, E, m):
 
 
 def values_of(weights, gains, ideal, R, k):
-    """Each corrected metric of a user, from the weights of the items and their gains (both best placed first)."""
+    """Each corrected metric of a user, from the weights of the items and their gains (both best
+    placed first).
+    """
 
     def total(of, chosen=None):
-        return sum(w * of(j, p) for j, at in enumerate(weights, 1) for p, w in at.items() if p <= k and chosen in (None, j))
+        return sum(
+            w * of(j, p)
+            for j, at in enumerate(weights, 1)
+            for p, w in at.items()
+            if p <= k and chosen in (None, j)
+        )
 
     hits = total(lambda j, p: 1)
     return {
@@ -73,12 +88,15 @@ def values_of(weights, gains, ideal, R, k):
         "MAR": total(lambda j, p: j) / R / min(R, k),
         "nDCG(gain=linear)": total(lambda j, p: gains[j - 1] / math.log2(p + 1))
         / sum(g / math.log2(p + 1) for p, g in enumerate(sorted(ideal, reverse=True)[:k], 1)),
-        "nDCGRendle2020": total(lambda j, p: 1 / math.log2(p + 1)) / sum(1 / math.log2(p + 1) for p in range(1, min(R, k) + 1)),
-        "F1": 0.0 if hits == 0 else 2 * hits / (k + R),  # of Precision and Recall, which share their hits
+        "nDCGRendle2020": total(lambda j, p: 1 / math.log2(p + 1))
+        / sum(1 / math.log2(p + 1) for p in range(1, min(R, k) + 1)),
+        "F1": 0.0
+        if hits == 0
+        else 2 * hits / (k + R),  # of Precision and Recall, which share their hits
     }
 
 
-# -------------------------------------------------------------------------------------------------- batches with draws
+# --------------------------------------------------------------------------------------------------
 
 
 def rows_of(rated, num_items):
@@ -98,30 +116,47 @@ def lists_of(ranked, num_items, scores=None):
 
 def evaluate(users, correction, metrics, cutoffs, num_items, **settings):
     """A pass over users, each (candidates best first, {item: rating}, drawn, eligible)."""
-    evaluator = weft.Evaluator(metrics, cutoffs, num_items=num_items, per_user=True, correction=correction, **settings)
+    evaluator = weft.Evaluator(
+        metrics, cutoffs, num_items=num_items, per_user=True, correction=correction, **settings
+    )
     for start in range(0, len(users), 3):
         ranked, rated, drawn, eligible = zip(*users[start : start + 3])
         pools = Drawn(torch.tensor(drawn), torch.tensor(eligible))
         numbers = torch.arange(start, start + len(ranked))
-        evaluator.add(lists_of(ranked, num_items), rows_of(rated, num_items), users=numbers, drawn=pools)
+        evaluator.add(
+            lists_of(ranked, num_items), rows_of(rated, num_items), users=numbers, drawn=pools
+        )
     return evaluator.compute()
 
 
 @st.composite
 def sampled_users(draw):
-    """Up to seven users of one catalogue, with their own numbers of relevant, eligible and drawn items."""
+    """Up to seven users of one catalogue, with their own numbers of relevant, eligible and drawn
+    items.
+    """
     users = []
     for _ in range(draw(st.integers(1, 7))):
         eligible = draw(st.integers(0, 16))
-        drawn = draw(st.one_of(st.just(eligible), st.integers(0, eligible)))
+        drawn = draw(st.check_choice(st.just(eligible), st.integers(0, eligible)))
         relevant = draw(st.integers(1, 4))
         offered = draw(st.integers(0, relevant)) if draw(st.booleans()) else relevant
         candidates = draw(st.permutations([*range(offered), *range(10, 10 + drawn)]))
-        users.append((candidates, {item: draw(st.sampled_from([1, 2, 5])) for item in range(relevant)}, drawn, eligible))
+        users.append(
+            (
+                candidates,
+                {item: draw(st.sampled_from([1, 2, 5])) for item in range(relevant)},
+                drawn,
+                eligible,
+            )
+        )
     return users
 
 
-CORRECTIONS = [Correction("rank_estimate"), Correction("bias_variance"), Correction("bias_variance", 0.6)]
+CORRECTIONS = [
+    Correction("rank_estimate"),
+    Correction("bias_variance"),
+    Correction("bias_variance", 0.6),
+]
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
@@ -134,27 +169,41 @@ def test_corrected_values_equal_the_oracle(correction, users, cutoffs):
         found = [(place, rated[item]) for place, item in enumerate(candidates, 1) if item in rated]
         weights = positions(correction, [place for place, _ in found], eligible, drawn)
         for k in cutoffs:
-            wanted = values_of(weights, [gain for _, gain in found], list(rated.values()), len(rated), k)
+            wanted = values_of(
+                weights, [gain for _, gain in found], list(rated.values()), len(rated), k
+            )
             got = result.per_user.row(user, named=True)
             for name in names:
-                assert got[weft.metrics.registry.canonical(f"{name}@{k}")] == pytest.approx(wanted[name], abs=1e-9), (name, k)
+                assert got[weft.metrics.registry.canonical(f"{name}@{k}")] == pytest.approx(
+                    wanted[name], abs=1e-9
+                ), (name, k)
 
 
 @quick(25)
 @given(users=sampled_users(), data=st.data())
 def test_where_everything_is_drawn_the_estimate_is_the_value(users, data):
     users = [(candidates, rated, drawn, drawn) for candidates, rated, drawn, _ in users]
-    names = ["nDCG", "MAP", "MRR", "Precision", "HitRate", "MAR", "F1(metric_name_1=nDCG, metric_name_2=MAP)"]
+    names = [
+        "nDCG",
+        "MAP",
+        "MRR",
+        "Precision",
+        "HitRate",
+        "MAR",
+        "F1(metric_name_1=nDCG, metric_name_2=MAP)",
+    ]
     correction = data.draw(st.sampled_from(CORRECTIONS))
     plain, corrected = (evaluate(users, how, names, [1, 5], 30) for how in (None, correction))
     for value in plain.values:
         assert corrected[value.name] == pytest.approx(value.value, abs=1e-12)
 
 
-# --------------------------------------------------------------------------------------------------------- the estimator
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("E", "m"), [(7, 3), (12, 12), (20, 5), (30, 29), (15, 1), (60, 20), (1, 1), (90, 40)])
+@pytest.mark.parametrize(
+    ("E", "m"), [(7, 3), (12, 12), (20, 5), (30, 29), (15, 1), (60, 20), (1, 1), (90, 40)]
+)
 @pytest.mark.parametrize("gamma", [0.001, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("depth", [1, 9, 130])
 def test_the_closed_form_solves_the_least_squares(E, m, gamma, depth):
@@ -182,7 +231,9 @@ def test_no_other_estimator_has_less_bias_and_variance(gamma):
     E, m, k = 40, 9, 10
     f = np.array([1 / math.log2(a + 2) if a < k else 0.0 for a in range(E + 1)])
     x = torch.arange(m + 1)
-    best = estimate_weights(x, torch.full_like(x, m), torch.full_like(x, E), gamma, k).numpy() @ f[:k]
+    best = (
+        estimate_weights(x, torch.full_like(x, m), torch.full_like(x, E), gamma, k).numpy() @ f[:k]
+    )
 
     def cost(estimate):
         mean = chances(E, m) @ estimate
@@ -207,7 +258,13 @@ def test_the_estimate_of_a_rank_is_unbiased_but_for_rounding():
     for a in range(E + 1):
         assert chances(E, m)[a] @ (np.arange(m + 1) * E / m) == pytest.approx(a)
     x, whole = torch.arange(5), torch.full((5,), 4)
-    assert estimate_ranks(x, whole, torch.full((5,), 10)).tolist() == [0, 3, 5, 8, 10]  # 2.5 and 7.5 go up
+    assert estimate_ranks(x, whole, torch.full((5,), 10)).tolist() == [
+        0,
+        3,
+        5,
+        8,
+        10,
+    ]  # 2.5 and 7.5 go up
 
 
 def test_a_rank_estimate_of_a_large_catalogue_is_a_whole_number_exactly():
@@ -215,11 +272,15 @@ def test_a_rank_estimate_of_a_large_catalogue_is_a_whole_number_exactly():
     assert int(estimate_ranks(x, m, E)) == (2 * 999 * (10**9 + 1) + 1000) // 2000
 
 
-# --------------------------------------------------------------------------------------------------------- in the pass
+# --------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_said_of_what_was_not_offered_or_has_no_sample():
-    users = [([10, 11], {0: 1}, 2, 9), ([0], {0: 1}, 0, 9), ([0], {0: 1}, 0, 0)]  # not offered; no sample; nothing to sample
+    users = [
+        ([10, 11], {0: 1}, 2, 9),
+        ([0], {0: 1}, 0, 9),
+        ([0], {0: 1}, 0, 0),
+    ]  # not offered; no sample; nothing to sample
     for correction in CORRECTIONS:
         result = evaluate(users, correction, ["HitRate", "nDCG"], [1], 30)
         assert result.per_user["HitRate@1"].to_list() == pytest.approx([0, 0, 1])
@@ -232,31 +293,59 @@ def test_users_without_candidates_count_as_before():
     assert evaluator.compute()["nDCG@2"] == 0
 
 
-NOT_CORRECTED = ["LAUC", "MAP(normalizer=hits)", "Precision(denominator=list)", "ItemCoverage", "Gini"]
+NOT_CORRECTED = [
+    "LAUC",
+    "MAP(normalizer=hits)",
+    "Precision(denominator=list)",
+    "ItemCoverage",
+    "Gini",
+]
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
 def test_what_has_no_estimate_is_of_the_candidates_and_named(correction):
-    users = [([10, 0, 11, 1, 12], {0: 1, 1: 2}, 3, 14), ([0, 10, 11], {0: 1}, 2, 14), ([10, 11, 12, 0], {0: 1}, 3, 14)]
+    users = [
+        ([10, 0, 11, 1, 12], {0: 1, 1: 2}, 3, 14),
+        ([0, 10, 11], {0: 1}, 2, 14),
+        ([10, 11, 12, 0], {0: 1}, 3, 14),
+    ]
     names = [*NOT_CORRECTED, "EucDistance(metric_names=[nDCG, LAUC], utopia_points=[1, 1])"]
-    plain, corrected = (evaluate(users, how, [*names, "nDCG"], [3], 30) for how in (None, correction))
+    plain, corrected = (
+        evaluate(users, how, [*names, "nDCG"], [3], 30) for how in (None, correction)
+    )
     for name in NOT_CORRECTED:
         assert corrected[f"{name}@3"] == plain[f"{name}@3"]
     assert corrected["nDCG@3"] != plain["nDCG@3"]
     distance = math.hypot(corrected["nDCG@3"] - 1, corrected["LAUC@3"] - 1)
-    assert corrected[f"{names[-1]}@3"] == pytest.approx(distance)  # a composite combines what its parts are
+    assert corrected[f"{names[-1]}@3"] == pytest.approx(
+        distance
+    )  # a composite combines what its parts are
     (note,) = [note for note in corrected.notes if "has no estimate" in note]
-    assert note == f"correction={correction.method!r} has no estimate for {', '.join(names)}: computed on the sampled candidates"
-    assert f"correction={correction.method!r}: nDCG estimates what ranking all items would give" in corrected.notes
+    assert (
+        note
+        == f"correction={correction.method!r} has no estimate for {', '.join(names)}: computed on "
+        "the sampled candidates"
+    )
+    assert (
+        f"correction={correction.method!r}: nDCG estimates what ranking all items would give"
+        in corrected.notes
+    )
     assert not any("correction" in note for note in plain.notes)
 
 
 def test_fairness_between_groups_uses_the_corrected_values():
     users = [([10, 0, 11], {0: 1}, 2, 9), ([10, 11, 0], {0: 1}, 2, 9)]
-    result = evaluate(users, CORRECTIONS[1], ["nDCG", "UserMADRanking"], [4], 30, user_groups=["F", "M"])
+    result = evaluate(
+        users, CORRECTIONS[1], ["nDCG", "UserMADRanking"], [4], 30, user_groups=["F", "M"]
+    )
     one, other = result.per_user["nDCG@4"]
-    assert result["UserMADRanking@4"] == pytest.approx(abs(one - other)) and not any("no estimate" in note for note in result.notes)
-    assert "correction='bias_variance': nDCG, UserMADRanking estimate what ranking all items would give" in result.notes
+    assert result["UserMADRanking@4"] == pytest.approx(abs(one - other)) and not any(
+        "no estimate" in note for note in result.notes
+    )
+    assert (
+        "correction='bias_variance': nDCG, UserMADRanking estimate what ranking all items would "
+        "give" in result.notes
+    )
 
 
 def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
@@ -268,20 +357,37 @@ def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
 
     users = [([10, 0, 11], {0: 1}, 2, 9)]
     result = evaluate(users, CORRECTIONS[1], [OwnPrecision(k=2)], [2], 30)
-    assert result["OwnPrecision@2"] == 0.5 and any("no estimate for OwnPrecision" in note for note in result.notes)
+    assert result["OwnPrecision@2"] == 0.5 and any(
+        "no estimate for OwnPrecision" in note for note in result.notes
+    )
 
 
 def test_ties_are_drawn_and_said():
     scores = torch.tensor([1.0, 1.0, 0.5], dtype=torch.float64)
-    evaluator = weft.Evaluator(["nDCG", "LAUC"], 2, num_items=20, ties="expected", correction=CORRECTIONS[0])
+    evaluator = weft.Evaluator(
+        ["nDCG", "LAUC"], 2, num_items=20, ties="expected", correction=CORRECTIONS[0]
+    )
     drawn = Drawn(torch.tensor([2]), torch.tensor([9]))
-    evaluator.add(lists_of([[0, 10, 11]], 20, scores), rows_of([{0: 1}], 20), users=torch.arange(1), drawn=drawn)
-    assert any(note.startswith("ties='expected' has no closed form for nDCG:") for note in evaluator.compute().notes)
+    evaluator.add(
+        lists_of([[0, 10, 11]], 20, scores),
+        rows_of([{0: 1}], 20),
+        users=torch.arange(1),
+        drawn=drawn,
+    )
+    assert any(
+        note.startswith("ties='expected' has no closed form for nDCG:")
+        for note in evaluator.compute().notes
+    )
 
 
 def test_the_result_records_the_correction_and_other_corrections_do_not_merge():
-    made = [weft.Evaluator("nDCG@2", correction=how) for how in (None, CORRECTIONS[0], CORRECTIONS[1], CORRECTIONS[2])]
-    recorded = [{name: one.compute().settings.get(name) for name in ("correction", "gamma")} for one in made]
+    made = [
+        weft.Evaluator("nDCG@2", correction=how)
+        for how in (None, CORRECTIONS[0], CORRECTIONS[1], CORRECTIONS[2])
+    ]
+    recorded = [
+        {name: one.compute().settings.get(name) for name in ("correction", "gamma")} for one in made
+    ]
     assert recorded == [
         {"correction": None, "gamma": None},
         {"correction": "rank_estimate", "gamma": None},
@@ -294,22 +400,46 @@ def test_the_result_records_the_correction_and_other_corrections_do_not_merge():
 
 def test_batches_without_a_draw_are_refused():
     evaluator = weft.Evaluator("nDCG@2", correction=CORRECTIONS[0])
-    with pytest.raises(SettingError, match="correction='rank_estimate' needs candidates with uniformly drawn negatives"):
+    with pytest.raises(
+        SettingError,
+        match="correction='rank_estimate' needs candidates with uniformly drawn negatives",
+    ):
         evaluator.update(torch.rand(2, 5), torch.eye(2, 5))
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"correction": "rank"}, "correction='rank' is not known. Choose one of 'rank_estimate', 'bias_variance'"),
+        (
+            {"correction": "rank"},
+            "correction='rank' is not known. Choose one of 'rank_estimate', 'bias_variance'",
+        ),
         ({"correction": None, "gamma": 0.5}, "gamma=0.5 belongs to correction='bias_variance'"),
-        ({"correction": "rank_estimate", "gamma": 0.5}, "correction='rank_estimate' has no such parameter"),
-        ({"correction": "bias_variance", "gamma": 0}, "gamma=0; it must be a number above 0, at most 1"),
+        (
+            {"correction": "rank_estimate", "gamma": 0.5},
+            "correction='rank_estimate' has no such parameter",
+        ),
+        (
+            {"correction": "bias_variance", "gamma": 0},
+            "gamma=0; it must be a number above 0, at most 1",
+        ),
         ({"correction": "bias_variance", "gamma": 1.5}, "at most 1"),
-        ({"correction": "bias_variance", "gamma": "much"}, "gamma='much'; it must be a number above 0, at most 1"),
-        ({"correction": "bias_variance", "strategy": "full"}, "strategy='full' samples none; give strategy='sampled'"),
-        ({"correction": "bias_variance", "negative_sampling": None, "pool": "given"}, "Leave candidates out, or correction"),
-        ({"correction": "bias_variance", "negative_sampling": "popularity"}, "Give negative_sampling='uniform'"),
+        (
+            {"correction": "bias_variance", "gamma": "much"},
+            "gamma='much'; it must be a number above 0, at most 1",
+        ),
+        (
+            {"correction": "bias_variance", "strategy": "full"},
+            "strategy='full' samples none; give strategy='sampled'",
+        ),
+        (
+            {"correction": "bias_variance", "negative_sampling": None, "pool": "given"},
+            "Leave candidates out, or correction",
+        ),
+        (
+            {"correction": "bias_variance", "negative_sampling": "popularity"},
+            "Give negative_sampling='uniform'",
+        ),
     ],
 )
 def test_what_cannot_be_corrected_is_refused(settings, message):
@@ -322,15 +452,24 @@ def test_what_cannot_be_corrected_is_refused(settings, message):
 def test_corrections_are_chosen():
     assert Correction.chosen(None) is None
     assert Correction.chosen("Rank_Estimate") == Correction("rank_estimate")
-    assert Correction.chosen("bias_variance", negative_sampling=None) == Correction("bias_variance", 0.1)
+    assert Correction.chosen("bias_variance", negative_sampling=None) == Correction(
+        "bias_variance", 0.1
+    )
     assert Correction.chosen("bias_variance", 1) == Correction("bias_variance", 1.0)
 
 
 def test_corrected_means_are_nearer_to_the_full_value():
     """Two hundred users with one to three relevant items, thirty draws of 50 of 1,000 negatives."""
     rng, E, m, k = np.random.default_rng(0), 1000, 50, 20
-    full = [sorted(rng.choice(np.minimum(rng.geometric(0.02, 9), E), rng.integers(1, 4), replace=False)) for _ in range(200)]
-    true = exact([np.array(above) + np.arange(1, len(above) + 1) for above in full], num_items=E + 3, metrics=f"nDCG@{k}")
+    full = [
+        sorted(rng.choice(np.minimum(rng.geometric(0.02, 9), E), rng.integers(1, 4), replace=False))
+        for _ in range(200)
+    ]
+    true = exact(
+        [np.array(above) + np.arange(1, len(above) + 1) for above in full],
+        num_items=E + 3,
+        metrics=f"nDCG@{k}",
+    )
     means = {}
     for correction in (None, *CORRECTIONS[:2]):
         evaluator = weft.Evaluator(f"nDCG@{k}", num_items=E + 3, correction=correction)
@@ -340,7 +479,9 @@ def test_corrected_means_are_nearer_to_the_full_value():
             for above in full:
                 negatives = np.sort(draws.choice(E, m, replace=False))
                 places = [(int((negatives < a).sum()) - 0.5, item) for item, a in enumerate(above)]
-                order = sorted([*places, *((n, 3 + int(negative)) for n, negative in enumerate(negatives))])
+                order = sorted(
+                    [*places, *((n, 3 + int(negative)) for n, negative in enumerate(negatives))]
+                )
                 users.append([item for _, item in order])
             truth = rows_of([dict.fromkeys(range(len(above)), 1) for above in full], E + 3)
             pools = Drawn(torch.full((len(full),), m), torch.full((len(full),), E))
@@ -350,7 +491,7 @@ def test_corrected_means_are_nearer_to_the_full_value():
     assert off[CORRECTIONS[1]] < 0.25 * off[None] and off[CORRECTIONS[0]] < 0.6 * off[None]
 
 
-# -------------------------------------------------------------------------------------------------- exact expectations
+# --------------------------------------------------------------------------------------------------
 
 PLAIN = ["Precision", "Recall", "HitRate", "MRR", "MAP", "MAR", "nDCG"]
 
@@ -361,18 +502,29 @@ def by_draws(ranks, num_items, m, metrics, replacement):
     for of_user in ranks:
         negatives = [rank for rank in range(1, num_items + 1) if rank not in of_user]
         m_of_user = m if replacement or len(negatives) > m else len(negatives)
-        draws = itertools.product(negatives, repeat=m) if replacement else itertools.combinations(negatives, m_of_user)
-        values = cache(lambda places, size: list(exact([places], num_items=size, metrics=metrics).values()))
+        draws = (
+            itertools.product(negatives, repeat=m)
+            if replacement
+            else itertools.combinations(negatives, m_of_user)
+        )
+        values = cache(
+            lambda places, size: list(exact([places], num_items=size, metrics=metrics).values())
+        )
         seen = []
         for draw in draws:
-            places = tuple(1 + sum(rank < own for rank in draw) + sum(rank < own for rank in of_user) for own in of_user)
+            places = tuple(
+                1 + sum(rank < own for rank in draw) + sum(rank < own for rank in of_user)
+                for own in of_user
+            )
             seen.append(values(places, m_of_user + len(of_user)))
         means.append(np.mean(seen, axis=0))
         variances.append(np.var(seen, axis=0))
     return np.mean(means, axis=0), np.sqrt(np.sum(variances, axis=0)) / len(ranks)
 
 
-@pytest.mark.parametrize(("replacement", "num_items", "m"), [(False, 9, 4), (False, 6, 5), (True, 6, 3)])
+@pytest.mark.parametrize(
+    ("replacement", "num_items", "m"), [(False, 9, 4), (False, 6, 5), (True, 6, 3)]
+)
 @quick(5)
 @given(data=st.data())
 def test_expectations_are_the_mean_over_all_draws(replacement, num_items, m, data):
@@ -380,7 +532,12 @@ def test_expectations_are_the_mean_over_all_draws(replacement, num_items, m, dat
     ranks = data.draw(st.lists(places, min_size=1, max_size=3))
     metrics = [f"{name}@{k}" for name in PLAIN for k in (2, 20)] + ["GAUC"]
     mean, spread = by_draws(ranks, num_items, m, metrics, replacement)
-    about = {"num_items": num_items, "num_negatives": m, "metrics": metrics, "replacement": replacement}
+    about = {
+        "num_items": num_items,
+        "num_negatives": m,
+        "metrics": metrics,
+        "replacement": replacement,
+    }
     assert list(expected(ranks, **about).values()) == pytest.approx(mean, abs=1e-12)
     assert list(deviation(ranks, **about).values()) == pytest.approx(spread, abs=1e-7)
 
@@ -399,14 +556,21 @@ def test_expectations_of_corrected_metrics_are_sums_over_the_places():
     E, m, ranks, k = 30, 8, [4, 12], 10
     for correction in CORRECTIONS:
         gamma = correction.gamma if correction.method == "bias_variance" else None
-        about = {"num_items": E + 2, "num_negatives": m, "correction": correction.method, "gamma": gamma}
+        about = {
+            "num_items": E + 2,
+            "num_negatives": m,
+            "correction": correction.method,
+            "gamma": gamma,
+        }
         got = expected([ranks], metrics=f"MAP@{k}", **about)[f"MAP@{k}"]
         wanted = 0.0
         for j, rank in enumerate(ranks, 1):
             for x in range(m + 1):
                 # The other item stands elsewhere; only the one with number j is looked at.
                 at = positions(correction, [x + j] if j == 1 else [1, x + j], E, m)[-1]
-                wanted += chances(E, m)[rank - j, x] * sum(w * j / p for p, w in at.items() if p <= k) / 2
+                wanted += (
+                    chances(E, m)[rank - j, x] * sum(w * j / p for p, w in at.items() if p <= k) / 2
+                )
         assert got == pytest.approx(wanted)
 
 
@@ -418,7 +582,9 @@ def test_monte_carlo_agrees_in_a_large_catalogue():
     p, q = first + 1, first + between + 2
     values = (1 / p + 2 / q) / 2
     about = {"num_items": 10_000, "num_negatives": m, "metrics": "MAP@10000"}
-    assert expected([ranks], **about)["MAP@10000"] == pytest.approx(values.mean(), abs=5 * values.std() / math.sqrt(20_000))
+    assert expected([ranks], **about)["MAP@10000"] == pytest.approx(
+        values.mean(), abs=5 * values.std() / math.sqrt(20_000)
+    )
     assert deviation([ranks], **about)["MAP@10000"] == pytest.approx(values.std(), rel=0.03)
 
 
@@ -432,7 +598,10 @@ def test_auc_is_unbiased():
 def test_sizes_of_users_may_differ_and_empty_users_are_left_out():
     ranks = [[2], [], [2, 5]]
     both = expected(ranks, num_items=[3, 9, 50], num_negatives=4, metrics="MRR@9")["MRR@9"]
-    alone = [expected([of], num_items=n, num_negatives=4, metrics="MRR@9")["MRR@9"] for of, n in (([2], 3), ([2, 5], 50))]
+    alone = [
+        expected([of], num_items=n, num_negatives=4, metrics="MRR@9")["MRR@9"]
+        for of, n in (([2], 3), ([2, 5], 50))
+    ]
     assert both == pytest.approx(np.mean(alone))
     forms = [
         [2, 5, 9],
@@ -448,29 +617,44 @@ def test_sizes_of_users_may_differ_and_empty_users_are_left_out():
 def test_users_without_negatives_are_left_out_of_auc():
     ranks, sizes = [[1, 2], [2, 3], [5]], [2, 5, 9]
     for name in ("AUC", "GAUC"):
-        assert exact(ranks, num_items=sizes, metrics=name) == exact(ranks[1:], num_items=sizes[1:], metrics=name)
+        assert exact(ranks, num_items=sizes, metrics=name) == exact(
+            ranks[1:], num_items=sizes[1:], metrics=name
+        )
         about = {"num_negatives": 2, "metrics": name}
         for function in (expected, deviation):
-            every, some = function(ranks, num_items=sizes, **about), function(ranks[1:], num_items=sizes[1:], **about)
+            every, some = (
+                function(ranks, num_items=sizes, **about),
+                function(ranks[1:], num_items=sizes[1:], **about),
+            )
             assert every == pytest.approx(some) and not math.isnan(every[name])
 
 
 def test_a_user_with_nothing_but_relevant_items():
-    assert expected([[1, 2]], num_items=2, num_negatives=5, metrics="nDCG@2") == {"nDCG@2": pytest.approx(1)}
+    assert expected([[1, 2]], num_items=2, num_negatives=5, metrics="nDCG@2") == {
+        "nDCG@2": pytest.approx(1)
+    }
     assert math.isnan(expected([[1, 2]], num_items=2, num_negatives=5, metrics="AUC")["AUC"])
 
 
 @pytest.mark.parametrize(
     ("ranks", "settings", "message"),
     [
-        ([0, 3], {}, "ranks hold 0; ranks are whole numbers from 1 to num_items, which is 10 there"),
+        (
+            [0, 3],
+            {},
+            "ranks hold 0; ranks are whole numbers from 1 to num_items, which is 10 there",
+        ),
         ([3, 11], {}, "ranks hold 11"),
         ([[3, 3]], {}, "ranks give the same rank to two items of a user"),
         ([1.5], {}, r"ranks hold \[1.5\]; ranks are whole numbers from 1 up"),
         ([], {}, "ranks hold no rank"),
         ({"A": [1]}, {}, "ranks are a dict; give one rank for each user"),
         (7, {}, "ranks are a int"),
-        ([1], {"num_items": [4, 4]}, "give the number of ranked items, one for all users or one for each"),
+        (
+            [1],
+            {"num_items": [4, 4]},
+            "give the number of ranked items, one for all users or one for each",
+        ),
         ([1], {"num_items": 2.5}, "num_items=2.5"),
         ([1], {"num_negatives": 0}, "num_negatives=0; it must be a whole number from 1 up"),
         ([1], {"metrics": "LAUC@3"}, "LAUC@3 is not known from ranks alone"),
@@ -478,7 +662,11 @@ def test_a_user_with_nothing_but_relevant_items():
         ([1], {"metrics": "MAP(normalizer=hits)@3"}, "is not known from ranks alone"),
         ([1], {"metrics": "AUC(scope=pooled)"}, "is not known from ranks alone"),
         ([1], {"metrics": "RMSE"}, "RMSE is not known from ranks alone"),
-        ([1], {"correction": "rank_estimate", "replacement": True}, "is for negatives without replacement"),
+        (
+            [1],
+            {"correction": "rank_estimate", "replacement": True},
+            "is for negatives without replacement",
+        ),
     ],
 )
 def test_bad_ranks_and_settings_are_refused(ranks, settings, message):
@@ -487,7 +675,7 @@ def test_bad_ranks_and_settings_are_refused(ranks, settings, message):
         expected(ranks, **about)
 
 
-# -------------------------------------------------------------------------------------- the paper's example, and orders
+# -------------------------------------------------------------------------------------- the paper's
 
 PAPER = {"A": [100] * 5, "B": [40, 40, 8437, 9266, 4482], "C": [212, 2, 743, 5342, 1548]}
 NAMES = {"AUC": "AUC", "AP": "MAP@10000", "NDCG": "nDCG@10000", "Recall": "Recall@10"}
@@ -513,7 +701,10 @@ def test_the_papers_expected_metrics():
 
     def of(**how):
         about = {"num_items": 10_000, "num_negatives": 99, "metrics": ["MAP@10000", "AUC"], **how}
-        return [tuple(round(value, 3) for value in expected(ranks, **about).values()) for ranks in PAPER.values()]
+        return [
+            tuple(round(value, 3) for value in expected(ranks, **about).values())
+            for ranks in PAPER.values()
+        ]
 
     assert of(replacement=True) == [(0.637, 0.990), (0.341, 0.555), (0.326, 0.843)]
     assert of() == [(0.636, 0.990), (0.341, 0.555), (0.326, 0.843)]
@@ -525,19 +716,31 @@ def test_the_papers_order_is_not_identified_by_average_precision_but_by_auc():
     assert not verdict
     pairs = {(pair.model_a, pair.model_b): pair for pair in verdict.pairs}
     worst = pairs["A", "C"]
-    assert worst.low_a == worst.high_a == pytest.approx(0.01) and worst.low_b == pytest.approx(0.1013792)
+    assert worst.low_a == worst.high_a == pytest.approx(0.01) and worst.low_b == pytest.approx(
+        0.1013792
+    )
     assert worst.sampled_a > worst.sampled_b and worst.probability < 0.05
-    assert "C is better (0.01 and 0.101), but the sample favours A (0.636 and 0.326 expected)" in str(verdict)
+    assert (
+        "C is better (0.01 and 0.101), but the sample favours A (0.636 and 0.326 expected)"
+        in str(verdict)
+    )
     assert is_identified(PAPER, metric="AUC", **about)
     frame = verdict.to_frame()
-    assert frame.height == 3 and frame["identified"].to_list() == [False] * 3 and frame["probability"].max() < 0.5
+    assert (
+        frame.height == 3
+        and frame["identified"].to_list() == [False] * 3
+        and frame["probability"].max() < 0.5
+    )
 
 
 def test_a_correction_can_identify_what_the_sample_turns_round():
     many = {name: ranks * 1000 for name, ranks in PAPER.items()}
     about = {"metric": "MAP@10000", "num_items": 10_000, "num_negatives": 99}
     pairs = is_identified(many, **about, correction="bias_variance", gamma=0.001).pairs
-    assert [pair.identified for pair in pairs if "C" in (pair.model_a, pair.model_b)] == [True, True]
+    assert [pair.identified for pair in pairs if "C" in (pair.model_a, pair.model_b)] == [
+        True,
+        True,
+    ]
     assert not any(pair.identified for pair in is_identified(many, **about).pairs)
 
 
@@ -561,29 +764,48 @@ def test_the_probability_of_the_right_order_is_about_right():
 def test_equal_models():
     about = {"metric": "MRR@10", "num_items": 50, "num_negatives": 5}
     (pair,) = is_identified({"A": [4, 9], "B": [9, 4]}, **about).pairs
-    assert not pair.identified and pair.probability == 0 and "equal (0.181), but a sample shows an order" in pair.why
+    assert (
+        not pair.identified
+        and pair.probability == 0
+        and "equal (0.181), but a sample shows an order" in pair.why
+    )
     assert is_identified({"A": [1, 1], "B": [1, 1]}, **about)
 
 
 @pytest.mark.parametrize("metric", ["Recall@10", "Recall@200", "MRR@1000", "AUC"])
 def test_the_bounds_from_places_hold_the_full_value(metric):
     rng = np.random.default_rng(3)
-    above = {"good": np.minimum(rng.geometric(0.02, 3000) - 1, 1999), "bad": rng.integers(0, 2000, 3000)}
+    above = {
+        "good": np.minimum(rng.geometric(0.02, 3000) - 1, 1999),
+        "bad": rng.integers(0, 2000, 3000),
+    }
     places = {name: 1 + rng.hypergeometric(a, 1999 - a, 60) for name, a in above.items()}
-    (pair,) = is_identified(places, metric=metric, num_items=2000, num_negatives=60, sampled=True).pairs
-    for low, high, a in ((pair.low_a, pair.high_a, above["good"]), (pair.low_b, pair.high_b, above["bad"])):
+    (pair,) = is_identified(
+        places, metric=metric, num_items=2000, num_negatives=60, sampled=True
+    ).pairs
+    for low, high, a in (
+        (pair.low_a, pair.high_a, above["good"]),
+        (pair.low_b, pair.high_b, above["bad"]),
+    ):
         assert low - 1e-9 <= exact(a + 1, num_items=2000, metrics=metric)[metric] <= high + 1e-9
-    assert pair.identified == (metric in ("Recall@200", "AUC"))  # ten of 2,000 are finer than sixty can tell
+    assert pair.identified == (
+        metric in ("Recall@200", "AUC")
+    )  # ten of 2,000 are finer than sixty can tell
     assert math.isnan(pair.probability)
 
 
 def test_places_among_everything_are_ranks():
-    (pair,) = is_identified({"A": [1, 5], "B": [2, 9]}, metric="MRR@9", num_items=10, num_negatives=20, sampled=True).pairs
+    (pair,) = is_identified(
+        {"A": [1, 5], "B": [2, 9]}, metric="MRR@9", num_items=10, num_negatives=20, sampled=True
+    ).pairs
     assert pair.low_a == pair.high_a == pytest.approx(0.6) and pair.identified
 
 
 def test_places_that_no_ranks_explain_are_refused():
-    places = {"A": [1, 61] * 5000, "B": [30] * 10_000}  # the first and the last item stand so; none is always seen in the middle
+    places = {
+        "A": [1, 61] * 5000,
+        "B": [30] * 10_000,
+    }  # the first and the last item stand so; none is always seen in the middle
     with pytest.raises(InputError, match="no ranks explain the places of B"):
         is_identified(places, metric="AUC", num_items=2000, num_negatives=60, sampled=True)
 
@@ -599,8 +821,16 @@ def test_places_that_no_ranks_explain_are_refused():
         ({"A": [[1, 2]], "B": [[1, 3]]}, {"sampled": True}, "several relevant items per user"),
         ({"A": [1], "B": [2]}, {"sampled": True, "num_items": [5]}, "num_items="),
         ({"A": [1], "B": [1]}, {"sampled": True, "num_items": 1}, "leaves no negative to sample"),
-        ({"A": [1], "B": [2]}, {"sampled": True, "correction": "rank_estimate"}, "correction= goes with full ranks"),
-        ({"A": [1], "B": [2]}, {"confidence": 1}, "confidence=1; it must be a number between 0 and 1"),
+        (
+            {"A": [1], "B": [2]},
+            {"sampled": True, "correction": "rank_estimate"},
+            "correction= goes with full ranks",
+        ),
+        (
+            {"A": [1], "B": [2]},
+            {"confidence": 1},
+            "confidence=1; it must be a number between 0 and 1",
+        ),
         ({"A": [1], "B": [2]}, {"metric": "MRR"}, "MRR needs a cut-off"),
     ],
 )

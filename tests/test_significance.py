@@ -43,12 +43,16 @@ def result(name, values, users=None, metric="MRR@5", **about):
 def joined(*results):
     """One Result with the metrics of several."""
     values = tuple(value for one in results for value in one.values)
-    table = pl.concat([results[0].per_user, *(one.per_user.drop("user") for one in results[1:])], how="horizontal")
+    table = pl.concat(
+        [results[0].per_user, *(one.per_user.drop("user") for one in results[1:])], how="horizontal"
+    )
     return Result(values, results[0].name, per_user=table)
 
 
 def only_row(*values, **settings):
-    comparison = weft.compare([result(name, of_one) for name, of_one in zip("ab", values)], **settings)
+    comparison = weft.compare(
+        [result(name, of_one) for name, of_one in zip("ab", values)], **settings
+    )
     (row,) = comparison.rows
     return row
 
@@ -60,13 +64,15 @@ def pair():
     return first, np.clip(first + generator.normal(0.02, 0.1, 200), 0, 1)
 
 
-# ------------------------------------------------------------------------------------------------------ against SciPy
+# --------------------------------------------------------------------------------------------------
 
 SHAPES = {
     "continuous": lambda generator, n: generator.random((2, n)),
     "ties": lambda generator, n: generator.integers(0, 5, (2, n)) / 4,
     "hits": lambda generator, n: (generator.random((2, n)) < [[0.4], [0.5]]).astype(float),
-    "mostly equal": lambda generator, n: np.stack([base := generator.random(n), np.where(generator.random(n) < 0.2, 0.5, base)]),
+    "mostly equal": lambda generator, n: np.stack(
+        [base := generator.random(n), np.where(generator.random(n) < 0.2, 0.5, base)]
+    ),
     "negative": lambda generator, n: generator.normal(size=(2, n)) - [[1], [1.2]],
 }
 
@@ -74,7 +80,11 @@ SHAPES = {
 def unequal(shape, users):
     """Two models whose users do not all differ alike: there every test has something to say."""
     seeds = itertools.count(users)
-    return next((a, b) for a, b in (SHAPES[shape](np.random.default_rng(seed), users) for seed in seeds) if np.ptp(a - b) > 0)
+    return next(
+        (a, b)
+        for a, b in (SHAPES[shape](np.random.default_rng(seed), users) for seed in seeds)
+        if np.ptp(a - b) > 0
+    )
 
 
 def by_scipy(test, a, b, alternative):
@@ -97,10 +107,15 @@ def by_scipy(test, a, b, alternative):
 @pytest.mark.parametrize("test", ["paired_t", "wilcoxon", "sign", "mann_whitney", "kruskal"])
 def test_every_test_equals_scipy(test, shape, users):
     a, b = unequal(shape, users)
-    with_holes = [[*one, *np.where(np.arange(4) % 2 == place, np.nan, 0.5)] for place, one in enumerate((a, b))]
+    with_holes = [
+        [*one, *np.where(np.arange(4) % 2 == place, np.nan, 0.5)]
+        for place, one in enumerate((a, b))
+    ]
     for alternative in ALTERNATIVES if test != "kruskal" else ("two-sided",):
         row = only_row(*with_holes, tests=[test], correction="none", alternative=alternative)
-        assert (row["statistic"], row["p_value"]) == pytest.approx(by_scipy(test, a, b, alternative), rel=1e-8, abs=1e-300)
+        assert (row["statistic"], row["p_value"]) == pytest.approx(
+            by_scipy(test, a, b, alternative), rel=1e-8, abs=1e-300
+        )
         assert (row["users"], row["left_out"]) == (users, 4)
 
 
@@ -115,17 +130,26 @@ def test_small_p_values_keep_their_digits():
 @pytest.mark.parametrize("users", [10, 13])
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 def test_wilcoxon_with_ties_of_few_users_tries_all_signs(users, alternative):
-    """As SciPy does, which takes seconds for 13 users: ranks stay, signs change, users without a difference have none."""
+    """As SciPy does, which takes seconds for 13 users: ranks stay, signs change, users without a
+    difference have none.
+    """
     a, b = np.random.default_rng(users).integers(0, 5, (2, users)) / 4
     gaps = (a - b)[a != b]
     ranks = stats.rankdata(np.abs(gaps))
     sums = np.array(
-        [sum(rank for rank, sign in zip(ranks, signs) if sign) for signs in itertools.product([0, 1], repeat=len(gaps))]
+        [
+            sum(rank for rank, sign in zip(ranks, signs) if sign)
+            for signs in itertools.product([0, 1], repeat=len(gaps))
+        ]
     )
     observed = ranks[gaps > 0].sum()
     more, less = (sums >= observed).mean(), (sums <= observed).mean()
-    expected = {"two-sided": min(1, 2 * min(more, less)), "greater": more, "less": less}[alternative]
-    assert only_row(a, b, tests="wilcoxon", alternative=alternative)["p_value"] == pytest.approx(expected)
+    expected = {"two-sided": min(1, 2 * min(more, less)), "greater": more, "less": less}[
+        alternative
+    ]
+    assert only_row(a, b, tests="wilcoxon", alternative=alternative)["p_value"] == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
@@ -133,9 +157,13 @@ def test_wilcoxon_with_ties_of_few_users_tries_all_signs(users, alternative):
 @pytest.mark.parametrize("users", [2, 5, 10, 13])
 def test_randomization_over_all_flips_equals_scipy(users, shape, alternative):
     a, b = unequal(shape, users)
-    expected = stats.permutation_test((a - b,), np.mean, permutation_type="samples", n_resamples=10_000, alternative=alternative)
+    expected = stats.permutation_test(
+        (a - b,), np.mean, permutation_type="samples", n_resamples=10_000, alternative=alternative
+    )
     row = only_row(a, b, tests="randomization", correction="none", alternative=alternative)
-    assert (row["statistic"], row["p_value"]) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-9)
+    assert (row["statistic"], row["p_value"]) == pytest.approx(
+        (expected.statistic, expected.pvalue), rel=1e-9
+    )
 
 
 def test_users_without_a_difference_need_no_flips():
@@ -151,7 +179,9 @@ def test_users_without_a_difference_need_no_flips():
 def test_drawn_flips_come_close_to_all_of_them(models, alternative):
     """16 users have 65,536 choices of signs; a draw of 20,000 is within five standard errors."""
     generator = np.random.default_rng(models)
-    values = {f"m{number}": generator.integers(0, 11, 16) / 10 + number / 20 for number in range(models)}
+    values = {
+        f"m{number}": generator.integers(0, 11, 16) / 10 + number / 20 for number in range(models)
+    }
     results = [result(name, of_one) for name, of_one in values.items()]
     settings = {"tests": "randomization", "correction": "none", "alternative": alternative}
     drawn = weft.compare(results, resamples=20_000, seed=3, **settings)
@@ -166,11 +196,16 @@ def test_drawn_flips_come_close_to_all_of_them(models, alternative):
 
 def test_drawn_flips_are_tiled_without_a_trace(monkeypatch):
     generator = np.random.default_rng(0)
-    made = [joined(*(result(name, generator.random(70), metric=f"M{at}@1") for at in range(4))) for name in "abcd"]
+    made = [
+        joined(*(result(name, generator.random(70), metric=f"M{at}@1") for at in range(4)))
+        for name in "abcd"
+    ]
     whole = weft.compare(made, tests="randomization", resamples=500)
     monkeypatch.setattr(flips, "_HELD", 1)
     assert weft.compare(made, tests="randomization", resamples=500).rows == whole.rows
-    holes = [replaced(one, "M1@1", 3, math.nan) if one.name == "b" else one for one in made]  # pairs with users of their own
+    holes = [
+        replaced(one, "M1@1", 3, math.nan) if one.name == "b" else one for one in made
+    ]  # pairs with users of their own
     found = weft.compare(holes, tests="randomization", resamples=500).to_frame().filter(metric="M0")
     assert found["p_value"].to_list() == whole.to_frame().filter(metric="M0")["p_value"].to_list()
 
@@ -178,7 +213,9 @@ def test_drawn_flips_are_tiled_without_a_trace(monkeypatch):
 def replaced(one, column, row, value):
     values = one.per_user[column].to_list()
     values[row] = value
-    return Result(one.values, one.name, per_user=one.per_user.with_columns(pl.Series(column, values)))
+    return Result(
+        one.values, one.name, per_user=one.per_user.with_columns(pl.Series(column, values))
+    )
 
 
 def test_under_the_null_p_is_uniform():
@@ -196,7 +233,7 @@ def test_under_the_null_p_is_uniform():
     assert close.abs().max() < 0.08
 
 
-# -------------------------------------------------------------------------------------------------- beside the p-value
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_stands_beside_p(pair):
@@ -204,19 +241,29 @@ def test_what_stands_beside_p(pair):
     row = only_row(a, b)
     gaps = a - b
     interval = stats.ttest_rel(a, b).confidence_interval(0.95)
-    assert (row["mean_a"], row["mean_b"], row["difference"]) == pytest.approx((a.mean(), b.mean(), gaps.mean()))
+    assert (row["mean_a"], row["mean_b"], row["difference"]) == pytest.approx(
+        (a.mean(), b.mean(), gaps.mean())
+    )
     assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(interval), rel=1e-9)
     assert row["effect_size"] == pytest.approx(gaps.mean() / gaps.std(ddof=1))
-    assert (row["wins"], row["ties"], row["losses"]) == pytest.approx(((gaps > 0).mean(), (gaps == 0).mean(), (gaps < 0).mean()))
+    assert (row["wins"], row["ties"], row["losses"]) == pytest.approx(
+        ((gaps > 0).mean(), (gaps == 0).mean(), (gaps < 0).mean())
+    )
     assert row["cliffs_delta"] == pytest.approx(np.sign(a[:, None] - b[None, :]).mean(), abs=1e-12)
-    assert row["detectable"] == pytest.approx(detectable_effects(np.array([200.0]), 0.05)[0] * gaps.std(ddof=1))
+    assert row["detectable"] == pytest.approx(
+        detectable_effects(np.array([200.0]), 0.05)[0] * gaps.std(ddof=1)
+    )
     assert (row["users"], row["left_out"], row["paired"]) == (200, 0, True)
 
 
 @given(
     st.integers(2, 5).flatmap(
         lambda models: st.lists(
-            st.lists(st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, -3.0, 7.5]), min_size=models, max_size=models),
+            st.lists(
+                st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, -3.0, 7.5]),
+                min_size=models,
+                max_size=models,
+            ),
             min_size=1,
             max_size=9,
         )
@@ -251,24 +298,32 @@ def test_overlaps_of_many_users(shape):
 @pytest.mark.parametrize("users", [5, 10, 30, 99, 101, 1000])
 def test_the_detectable_difference_equals_statsmodels(users, alpha):
     (found,) = detectable_effects(np.array([float(users)]), alpha)
-    assert TTestPower().power(found, users, alpha, alternative="two-sided") == pytest.approx(0.8, abs=2e-5)
+    assert TTestPower().power(found, users, alpha, alternative="two-sided") == pytest.approx(
+        0.8, abs=2e-5
+    )
 
 
 def test_the_detectable_difference_of_one_user_and_of_a_careless_alpha():
     assert np.isnan(detectable_effects(np.array([0.0, 1.0]), 0.05)).all()
     assert detectable_effects(np.array([50.0, 5000.0]), 0.9) == pytest.approx([0, 0], abs=1e-12)
     users = np.array([2.0, 3, 5, 10, 50, 98, 99, 100, 101, 102, 103, 200])
-    assert (np.diff(detectable_effects(users, 0.05)) < 0).all()  # also where the approximation begins
+    assert (
+        np.diff(detectable_effects(users, 0.05)) < 0
+    ).all()  # also where the approximation begins
 
 
 def test_the_same_difference_for_everyone():
     row = only_row(np.full(5, 0.7), np.full(5, 0.1))
     assert (row["statistic"], row["p_value"], row["significant"]) == (math.inf, 0.0, True)
     assert (row["ci_low"], row["ci_high"]) == (row["difference"], row["difference"]) == (0.6, 0.6)
-    assert math.isnan(row["effect_size"]) and math.isnan(row["detectable"]) and row["cliffs_delta"] == 1
+    assert (
+        math.isnan(row["effect_size"])
+        and math.isnan(row["detectable"])
+        and row["cliffs_delta"] == 1
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- pairing
+# --------------------------------------------------------------------------------------------------
 
 
 def test_users_are_paired_by_id_and_undefined_ones_left_out():
@@ -297,7 +352,9 @@ def test_each_pair_is_compared_over_its_own_users():
         assert (row["mean_a"], row["mean_b"]) == pytest.approx((x.mean(), y.mean()))
         assert row["cliffs_delta"] == pytest.approx(np.sign(x[:, None] - y[None, :]).mean())
         if row["test"] != "randomization":
-            assert (row["statistic"], row["p_value"]) == pytest.approx(by_scipy(row["test"], x, y, "two-sided"), rel=1e-9)
+            assert (row["statistic"], row["p_value"]) == pytest.approx(
+                by_scipy(row["test"], x, y, "two-sided"), rel=1e-9
+            )
     means = weft.compare(made).means["MRR@5"]
     assert means["a"] == pytest.approx(values[0][5:26].mean())
 
@@ -306,8 +363,13 @@ def test_integers_of_any_width_are_the_same_users(pair):
     a, b = pair
     for kind in (pl.Int32, pl.UInt64, pl.UInt8):
         other = result("b", b)
-        other = Result(other.values, "b", per_user=other.per_user.with_columns(pl.col("user").cast(kind)))
-        assert weft.compare([result("a", a), other]).rows == weft.compare([result("a", a), result("b", b)]).rows
+        other = Result(
+            other.values, "b", per_user=other.per_user.with_columns(pl.col("user").cast(kind))
+        )
+        assert (
+            weft.compare([result("a", a), other]).rows
+            == weft.compare([result("a", a), result("b", b)]).rows
+        )
 
 
 @given(st.integers(0, 10**6), st.sampled_from(ALTERNATIVES))
@@ -330,27 +392,47 @@ def test_swapping_models_and_shuffling_users(seed, alternative):
     for one, other, third in zip(plain.rows, swapped.rows, mixed.rows):
         for name in one:
             if isinstance(one[name], float):
-                assert third[name] == pytest.approx(one[name], nan_ok=True, rel=1e-9, abs=1e-12), name
+                assert third[name] == pytest.approx(one[name], nan_ok=True, rel=1e-9, abs=1e-12), (
+                    name
+                )
         assert other["p_value"] == pytest.approx(one["p_value"], nan_ok=True, rel=1e-9)
         for name in ("difference", "effect_size", "cliffs_delta"):
             assert other[name] == pytest.approx(-one[name], nan_ok=True, rel=1e-9, abs=1e-12)
-        assert (other["wins"], other["losses"], other["ci_low"], other["detectable"]) == pytest.approx(
-            (one["losses"], one["wins"], -one["ci_high"], one["detectable"]), nan_ok=True, rel=1e-9, abs=1e-12
+        assert (
+            other["wins"],
+            other["losses"],
+            other["ci_low"],
+            other["detectable"],
+        ) == pytest.approx(
+            (one["losses"], one["wins"], -one["ci_high"], one["detectable"]),
+            nan_ok=True,
+            rel=1e-9,
+            abs=1e-12,
         )
 
 
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize(
     "values",
-    [([0.5], [0.7]), ([math.nan, 0.5], [0.5, math.nan]), ([0.5] * 5, [0.5] * 5), ([math.nan] * 3, [0.1, 0.2, 0.3])],
+    [
+        ([0.5], [0.7]),
+        ([math.nan, 0.5], [0.5, math.nan]),
+        ([0.5] * 5, [0.5] * 5),
+        ([math.nan] * 3, [0.1, 0.2, 0.3]),
+    ],
     ids=["one user", "no common user", "one value", "undefined"],
 )
 def test_where_nothing_can_be_tested_there_is_no_p_value(test, values):
     comparison = weft.compare([result("a", values[0]), result("b", values[1])], tests=test)
     (row,) = comparison.rows
-    assert math.isnan(row["p_value"]) and math.isnan(row["p_adjusted"]) and row["significant"] is None
+    assert (
+        math.isnan(row["p_value"]) and math.isnan(row["p_adjusted"]) and row["significant"] is None
+    )
     assert math.isnan(row["statistic"])
-    assert any("no p-value, and so in no family" in note and "a and b on MRR@5" in note for note in comparison.notes)
+    assert any(
+        "no p-value, and so in no family" in note and "a and b on MRR@5" in note
+        for note in comparison.notes
+    )
     for form in ("json", "csv", "markdown", "latex"):
         assert comparison.to_text(form) and comparison.to_text(form, pairs=True)
 
@@ -361,23 +443,35 @@ def test_paired_tests_of_identical_models_have_no_p_value(test, pair):
 
 
 def test_unpaired_tests_are_marked(pair):
-    comparison = weft.compare([result("a", pair[0]), result("b", pair[1])], tests=["kruskal", "sign", "mann_whitney"])
+    comparison = weft.compare(
+        [result("a", pair[0]), result("b", pair[1])], tests=["kruskal", "sign", "mann_whitney"]
+    )
     assert [row["paired"] for row in comparison.rows] == [False, True, False]
     (note,) = comparison.notes
-    assert note.startswith("kruskal and mann_whitney take the users of two models for independent samples")
+    assert note.startswith(
+        "kruskal and mann_whitney take the users of two models for independent samples"
+    )
     for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True)):
-        assert "kruskal†" in text and "mann\\_whitney†" in text and "sign†" not in text and "† takes" in text
+        assert (
+            "kruskal†" in text
+            and "mann\\_whitney†" in text
+            and "sign†" not in text
+            and "† takes" in text
+        )
     assert "kruskal\\textdagger{}" in comparison.to_latex(pairs=True)
     assert weft.compare([result("a", pair[0]), result("b", pair[1])]).notes == ()
 
 
-# --------------------------------------------------------------------------------------------------------- corrections
+# --------------------------------------------------------------------------------------------------
 
 METHODS = {"bonferroni": "bonferroni", "holm": "holm", "fdr": "fdr_bh"}
 
 
 @given(
-    st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0, math.nan])), max_size=30),
+    st.lists(
+        st.check_choice(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0, math.nan])),
+        max_size=30,
+    ),
     st.sampled_from(sorted(METHODS)),
 )
 @settings(max_examples=40, deadline=None)
@@ -385,25 +479,43 @@ def test_corrections_equal_statsmodels(p_values, correction):
     p = np.array(p_values, dtype=float)
     adjusted = adjust(p, correction)
     defined = ~np.isnan(p)
-    assert (np.isnan(adjusted) == ~defined).all() and (adjust(p, "none")[defined] == p[defined]).all()
+    assert (np.isnan(adjusted) == ~defined).all() and (
+        adjust(p, "none")[defined] == p[defined]
+    ).all()
     if defined.any():
-        reject, expected, *_ = multipletests(p[defined], alpha=0.0500001, method=METHODS[correction])
+        reject, expected, *_ = multipletests(
+            p[defined], alpha=0.0500001, method=METHODS[correction]
+        )
         assert adjusted[defined] == pytest.approx(expected, rel=1e-12)
         assert ((adjusted[defined] <= 0.0500001) == reject).all()
 
 
 def test_holm_rejects_two_and_benjamini_hochberg_all_four():
-    holm, fdr = adjust(np.array([0.005, 0.01, 0.03, 0.04]), "holm"), adjust(np.array([0.01, 0.03, 0.035, 0.04]), "fdr")
-    assert holm == pytest.approx([0.02, 0.03, 0.06, 0.06]) and (holm <= 0.05).tolist() == [True, True, False, False]
+    holm, fdr = (
+        adjust(np.array([0.005, 0.01, 0.03, 0.04]), "holm"),
+        adjust(np.array([0.01, 0.03, 0.035, 0.04]), "fdr"),
+    )
+    assert holm == pytest.approx([0.02, 0.03, 0.06, 0.06]) and (holm <= 0.05).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert fdr == pytest.approx([0.04] * 4) and (fdr <= 0.05).all()
 
 
 def test_identical_models_stay_out_of_the_family(pair):
     a, b = pair
-    comparison = weft.compare({"a": result("x", a), "same": result("x", a), "b": result("x", b)}, correction="bonferroni")
+    comparison = weft.compare(
+        {"a": result("x", a), "same": result("x", a), "b": result("x", b)}, correction="bonferroni"
+    )
     frame = comparison.to_frame()
     same = frame.filter(model_b="same").row(0, named=True)
-    assert math.isnan(same["p_value"]) and math.isnan(same["p_adjusted"]) and same["significant"] is None
+    assert (
+        math.isnan(same["p_value"])
+        and math.isnan(same["p_adjusted"])
+        and same["significant"] is None
+    )
     other = frame.filter(model_b="b").row(0, named=True)
     assert other["p_adjusted"] == pytest.approx(2 * other["p_value"])
     assert any("a and same on MRR@5" in note for note in comparison.notes)
@@ -414,7 +526,14 @@ def three():
     torch.manual_seed(0)
     truth = (torch.rand(60, 30) < 0.2).float()
     return [
-        weft.evaluate(torch.rand(60, 30), truth, metrics=["nDCG", "Recall", "GAUC", "AUC"], top_k=[3, 5], per_user=True, name=name)
+        weft.evaluate(
+            torch.rand(60, 30),
+            truth,
+            metrics=["nDCG", "Recall", "GAUC", "AUC"],
+            top_k=[3, 5],
+            per_user=True,
+            name=name,
+        )
         for name in "abc"
     ]
 
@@ -422,21 +541,36 @@ def three():
 @pytest.mark.parametrize("correction", CORRECTIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families(three, family, correction):
-    comparison = weft.compare(three, tests=["paired_t", "wilcoxon"], correction=correction, family=family)
+    comparison = weft.compare(
+        three, tests=["paired_t", "wilcoxon"], correction=correction, family=family
+    )
     rows = comparison.rows
     assert len(rows) == 2 * 3 * 5  # GAUC, which has no cut-off, is tested once
     for row in rows:
         alike = {
             "test": lambda other, row=row: other["test"] == row["test"],
-            "metric": lambda other, row=row: all(other[name] == row[name] for name in ("test", "metric", "k")),
-            "pair": lambda other, row=row: all(other[name] == row[name] for name in ("test", "model_a", "model_b")),
+            "metric": lambda other, row=row: all(
+                other[name] == row[name] for name in ("test", "metric", "k")
+            ),
+            "pair": lambda other, row=row: all(
+                other[name] == row[name] for name in ("test", "model_a", "model_b")
+            ),
             "all": lambda other: True,
         }[family]
         members = [other for other in rows if alike(other)]
         assert len(members) == {"test": 15, "metric": 3, "pair": 5, "all": 30}[family]
-        expected = adjust(np.array([other["p_value"] for other in members]), correction)[members.index(row)]
-        assert row["p_adjusted"] == pytest.approx(expected) and row["significant"] == (row["p_adjusted"] <= 0.05)
-    assert comparison.rows == weft.compare(three, tests=["paired_t", "wilcoxon"], family=family).adjusted(correction).rows
+        expected = adjust(np.array([other["p_value"] for other in members]), correction)[
+            members.index(row)
+        ]
+        assert row["p_adjusted"] == pytest.approx(expected) and row["significant"] == (
+            row["p_adjusted"] <= 0.05
+        )
+    assert (
+        comparison.rows
+        == weft.compare(three, tests=["paired_t", "wilcoxon"], family=family)
+        .adjusted(correction)
+        .rows
+    )
     assert any("AUC" in note for note in comparison.notes)
 
 
@@ -446,7 +580,7 @@ def test_metrics_are_chosen_by_any_spelling(three):
     assert weft.compare(three, metrics="GAUC", tests="sign").to_frame()["k"].to_list() == [None] * 3
 
 
-# ------------------------------------------------------------------------------------------------------------- letters
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -467,23 +601,35 @@ def test_letters_of_known_cases(models, differ, letters):
 
 
 @given(
-    st.integers(2, 8).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.sampled_from(list(itertools.combinations(range(n), 2))))))
+    st.integers(2, 8).flatmap(
+        lambda n: st.tuples(
+            st.just(n), st.sets(st.sampled_from(list(itertools.combinations(range(n), 2))))
+        )
+    )
 )
 @settings(deadline=None)
 def test_models_share_a_letter_exactly_where_they_do_not_differ(case):
     n, differ = case
-    letters = compact_letters([str(model) for model in range(n)], [(str(a), str(b)) for a, b in differ])
+    letters = compact_letters(
+        [str(model) for model in range(n)], [(str(a), str(b)) for a, b in differ]
+    )
     for a, b in itertools.combinations(range(n), 2):
         assert bool(set(letters[str(a)]) & set(letters[str(b)])) == ((a, b) not in differ)
     assert letters["0"].startswith("a")
 
 
 def test_a_hundred_groups_have_letters_of_their_own():
-    """12 disjoint pairs of models that differ allow 2^12 groups; 7 pairs 128, more than there are letters."""
+    """12 disjoint pairs of models that differ allow 2^12 groups; 7 pairs 128, more than there are
+    letters.
+    """
     models = [f"{side}{pair}" for pair in range(7) for side in "xy"]
     letters = compact_letters(models, [(f"x{pair}", f"y{pair}") for pair in range(7)])
     groups = {model: set(re.findall(r"[a-zA-Z]\d*", text)) for model, text in letters.items()}
-    assert len(set.union(*groups.values())) == 128 and not groups["x3"] & groups["y3"] and groups["x3"] & groups["x4"]
+    assert (
+        len(set.union(*groups.values())) == 128
+        and not groups["x3"] & groups["y3"]
+        and groups["x3"] & groups["x4"]
+    )
 
 
 def test_letters_and_best_follow_the_metrics_direction():
@@ -511,12 +657,15 @@ def test_letters_and_best_follow_the_metrics_direction():
         if letters:
             assert line["low"].mark.startswith("a")
     one_sided = weft.compare(made, alternative="greater")
-    assert all(not cell.mark for cell in one_sided.grid("paired_t")["MRR@5"].values()) and one_sided.letters("paired_t") == {}
+    assert (
+        all(not cell.mark for cell in one_sided.grid("paired_t")["MRR@5"].values())
+        and one_sided.letters("paired_t") == {}
+    )
     with pytest.raises(weft.WeftError, match="test='wilcoxon' is not known"):
         comparison.letters("wilcoxon")
 
 
-# ------------------------------------------------------------------------------------------------------------ Comparison
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -534,8 +683,29 @@ def comparison():
 
 def test_the_columns_of_the_frame(comparison):
     assert comparison.to_frame().columns == [
-        *("model_a", "model_b", "metric", "k", "test", "statistic", "p_value", "p_adjusted", "significant"),
-        *("mean_a", "mean_b", "difference", "ci_low", "ci_high", "effect_size", "cliffs_delta", "wins", "ties", "losses"),
+        *(
+            "model_a",
+            "model_b",
+            "metric",
+            "k",
+            "test",
+            "statistic",
+            "p_value",
+            "p_adjusted",
+            "significant",
+        ),
+        *(
+            "mean_a",
+            "mean_b",
+            "difference",
+            "ci_low",
+            "ci_high",
+            "effect_size",
+            "cliffs_delta",
+            "wins",
+            "ties",
+            "losses",
+        ),
         *("detectable", "users", "left_out", "paired"),
     ]
 
@@ -546,11 +716,19 @@ def test_a_comparison_as_text(comparison):
     document = json.loads(comparison.to_json())
     (row,) = document["rows"]
     assert row["difference"] == frame["difference"][0] and list(row) == frame.columns
-    assert (document["models"], document["tests"], document["correction"]) == (["good_1", "bad|1"], ["paired_t"], "holm")
+    assert (document["models"], document["tests"], document["correction"]) == (
+        ["good_1", "bad|1"],
+        ["paired_t"],
+        "holm",
+    )
     assert document["means"]["nDCG@2"]["good_1"] == pytest.approx(frame["mean_a"][0])
     assert document["letters"] == {"paired_t": {"nDCG@2": {"good_1": "a", "bad|1": "b"}}}
     markdown = comparison.to_markdown()
-    assert f"**{frame['mean_a'][0]:.4f}** \\*" in markdown and "bad\\|1" in markdown and repr(comparison).startswith(markdown)
+    assert (
+        f"**{frame['mean_a'][0]:.4f}** \\*" in markdown
+        and "bad\\|1" in markdown
+        and repr(comparison).startswith(markdown)
+    )
     latex = comparison.to_latex()
     assert rf"good\_1 & \textbf{{{frame['mean_a'][0]:.4f}}}\textsuperscript{{*}} \\" in latex
     assert r"\toprule" in latex and r"bad\textbar{}1 & " in latex
@@ -564,8 +742,12 @@ def test_the_front_is_in_every_output(comparison):
     assert front.models == ("good_1",) or set(front.models) == {"good_1", "bad|1"}
     said = f"hypervolume {front.hypervolume:.4f}"
     for pairs in (False, True):
-        assert said in comparison.to_markdown(pairs=pairs) and said in comparison.to_latex(pairs=pairs)
-    assert json.loads(comparison.to_json())["fronts"][name]["hypervolume"] == pytest.approx(front.hypervolume)
+        assert said in comparison.to_markdown(pairs=pairs) and said in comparison.to_latex(
+            pairs=pairs
+        )
+    assert json.loads(comparison.to_json())["fronts"][name]["hypervolume"] == pytest.approx(
+        front.hypervolume
+    )
     frame = comparison.front_frame()
     assert frame.columns == ["front", "model", "on_front", "hypervolume"] and len(frame) == 2
     assert frame.filter("on_front")["model"].to_list() == list(front.models)
@@ -574,15 +756,23 @@ def test_the_front_is_in_every_output(comparison):
 def test_three_models_get_letters_in_every_output(three):
     generator = np.random.default_rng(0)
     base = generator.random(100)
-    made = [result(name, base + at / 10 + generator.normal(0, 0.1, 100)) for at, name in enumerate(["x", "y", "z_1"])]
+    made = [
+        result(name, base + at / 10 + generator.normal(0, 0.1, 100))
+        for at, name in enumerate(["x", "y", "z_1"])
+    ]
     comparison = weft.compare(made)
     assert comparison.letters("paired_t") == {"MRR@5": {"x": "c", "y": "b", "z_1": "a"}}
-    assert r"\textsuperscript{c}" in comparison.to_latex() and r"z\_1 & \textbf{" in comparison.to_latex()
+    assert (
+        r"\textsuperscript{c}" in comparison.to_latex()
+        and r"z\_1 & \textbf{" in comparison.to_latex()
+    )
     assert "** a |" in comparison.to_markdown() and "share a letter" in comparison.to_markdown()
-    assert weft.compare(three).to_markdown().startswith("| metric")  # more metrics than models run down
+    assert (
+        weft.compare(three).to_markdown().startswith("| metric")
+    )  # more metrics than models run down
 
 
-# ------------------------------------------------------------------------------------------------------------ terminal
+# --------------------------------------------------------------------------------------------------
 
 LONG = "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10"
 
@@ -602,11 +792,19 @@ def test_tables_fit_the_terminal(models, width):
     """Every number whole, in a line that is not wider than the terminal."""
     generator = np.random.default_rng(0)
     base = generator.random(80)
-    names = ["a_model_with_a_name_that_is_long_indeed", *(f"model_{place}" for place in range(1, models))]
+    names = [
+        "a_model_with_a_name_that_is_long_indeed",
+        *(f"model_{place}" for place in range(1, models)),
+    ]
     made = [
         joined(
             result(name, base + at / 40 + generator.normal(0, 0.2, 80), metric="nDCG@10"),
-            result(name, 4000 * base + 200 * at + generator.normal(0, 900, 80), metric="ARP@10", higher_is_better=False),
+            result(
+                name,
+                4000 * base + 200 * at + generator.normal(0, 900, 80),
+                metric="ARP@10",
+                higher_is_better=False,
+            ),
             result(name, base, metric=LONG),
         )
         for at, name in enumerate(names)
@@ -617,7 +815,9 @@ def test_tables_fit_the_terminal(models, width):
     if models > 2:
         for metric, line in comparison.grid("paired_t").items():
             for cell in line.values():
-                number = f"{cell.mean:,.0f}" if metric == "ARP@10" else f"{cell.mean:.4f}"  # as many digits as say something
+                number = (
+                    f"{cell.mean:,.0f}" if metric == "ARP@10" else f"{cell.mean:.4f}"
+                )  # as many digits as say something
                 assert f"{number}{'*' if cell.best else ' '}" in text
     for row in comparison.rows:
         if row["metric"] == "nDCG":
@@ -625,7 +825,9 @@ def test_tables_fit_the_terminal(models, width):
             p = "<0.001" if row["p_adjusted"] < 0.001 else f"{row['p_adjusted']:.2g}"
             assert f"{p}{'*' if row['significant'] else ' '}" in text
     assert "kruskal†" in text
-    assert printed(comparison, width).count("against") == (0 if models > 3 else models * (models - 1))  # under each test
+    assert printed(comparison, width).count("against") == (
+        0 if models > 3 else models * (models - 1)
+    )  # under each test
 
 
 def test_the_winner_is_starred_in_its_own_direction():
@@ -633,11 +835,16 @@ def test_the_winner_is_starred_in_its_own_direction():
     base = generator.random(90)
     made = [
         joined(
-            *(result(name, base + up + generator.normal(0, 0.1, 90), metric=metric, **about) for metric, about in METRICS.items())
+            *(
+                result(name, base + up + generator.normal(0, 0.1, 90), metric=metric, **about)
+                for metric, about in METRICS.items()
+            )
         )
         for name, up in (("low", 0), ("high", 0.3))
     ]
-    head, *lines = [line.split("│") for line in printed(weft.compare(made), 80).splitlines() if "│" in line]
+    head, *lines = [
+        line.split("│") for line in printed(weft.compare(made), 80).splitlines() if "│" in line
+    ]
     assert {line[0].strip(): tuple("*" in cell for cell in line[1:3]) for line in lines} == {
         "Up@1": (False, True),
         "Down@1": (True, False),
@@ -649,7 +856,10 @@ def test_the_winner_is_starred_in_its_own_direction():
 
 def test_the_verdicts_are_those_of_the_compared_metrics(pair):
     """Of several cut-offs the usual one is told, unless only others were compared."""
-    made = [joined(*(result(name, values, metric=f"MRR@{k}") for k in (5, 10))) for name, values in zip("ab", pair)]
+    made = [
+        joined(*(result(name, values, metric=f"MRR@{k}") for k in (5, 10)))
+        for name, values in zip("ab", pair)
+    ]
     assert [verdict.metric for verdict in verdicts_of(weft.compare(made))] == ["MRR@10"]
     (verdict,) = verdicts_of(weft.compare(made, metrics="MRR@5"))
     assert (verdict.metric, verdict.leader, verdict.significant) == ("MRR@5", "b", False)
@@ -658,7 +868,7 @@ def test_the_verdicts_are_those_of_the_compared_metrics(pair):
 METRICS = {"Up@1": {}, "Down@1": {"higher_is_better": False}, "Odd@1": {"higher_is_better": None}}
 
 
-# --------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["c.json", "c.csv", "c.md", "c.tex", "c.PARQUET"])
@@ -692,7 +902,10 @@ def test_the_front_of_any_metrics(three):
         for name, (ndcg, gini) in values.items()
     }
     comparison = weft.compare(made)
-    assert comparison.pareto(["nDCG@10", "Gini@10"]) == ("a", "b")  # c has less nDCG and more Gini than b
+    assert comparison.pareto(["nDCG@10", "Gini@10"]) == (
+        "a",
+        "b",
+    )  # c has less nDCG and more Gini than b
     assert comparison.pareto("gini@10") == ("b",)
     with pytest.raises(weft.WeftError, match="has no direction"):
         comparison.pareto(["nDCG@10", "Odd@10"])
@@ -716,7 +929,8 @@ TWO = [result("a", [1, 2]), result("b", [1, 2])]
         ([result("a", [1, 2]), result("b", [1, 2], users=["0", "1"])], {}, "different users"),
         ([result("a", [1, 2]), result("b", [1, 2], users=[7, 8])], {}, "share no user"),
         ([*TWO, result("c", [1, 2], users=[1, 7]), result("d", [1, 2], users=[7, 8])], {}, "'a' and 'd' share no user"),
-        ([result("a", [1, 2]), result("b", [1, 2], users=[1, 1])], {}, "'b' has the user 1 more than once"),
+        ([result("a", [1, 2]), result("b", [1, 2], users=[1, 1])], {}, "'b' has the user 1 more "
+                                                                       "than once"),
         ([result("a", []), result("b", [])], {}, "no user"),
         ([result("a", [1, 2]), result("b", [1, 2], metric="MAP@5")], {}, "share no metric"),
         (TWO, {"tests": ["t"]}, "paired_t"),

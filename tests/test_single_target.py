@@ -1,4 +1,6 @@
-"""One target per row: ranks, and the three metrics of ranks, against HitRate, nDCG and MRR on the same data."""
+"""One target per row: ranks, and the three metrics of ranks, against HitRate, nDCG and MRR on the
+same data.
+"""
 
 import copy
 import io
@@ -16,15 +18,23 @@ from weft.ranking import TieRule
 
 ROWS, ITEMS = 40, 17
 GENERATOR = torch.Generator().manual_seed(9)
-SCORES = torch.randint(-6, 6, (ROWS, ITEMS), generator=GENERATOR).float()  # ties everywhere, negative scores
+SCORES = torch.randint(
+    -6, 6, (ROWS, ITEMS), generator=GENERATOR
+).float()  # ties everywhere, negative scores
 SCORES[torch.rand(ROWS, ITEMS, generator=GENERATOR) < 0.2] = -torch.inf
 TARGET = torch.randint(0, ITEMS, (ROWS,), generator=GENERATOR)
-PAIRS = {"HR": (weft.HR, weft.metrics.HitRate), "NDCG": (weft.NDCG, weft.metrics.nDCG), "MRR": (weft.MRR, weft.metrics.MRR)}
+PAIRS = {
+    "HR": (weft.HR, weft.metrics.HitRate),
+    "NDCG": (weft.NDCG, weft.metrics.nDCG),
+    "MRR": (weft.MRR, weft.metrics.MRR),
+}
 
 
 def rank_of(row, target, topk):
     """By definition: position by (score descending, index ascending) among what is offered."""
-    offered = sorted((i for i in range(len(row)) if row[i] > -math.inf), key=lambda i: (-row[i], i))[:topk]
+    offered = sorted(
+        (i for i in range(len(row)) if row[i] > -math.inf), key=lambda i: (-row[i], i)
+    )[:topk]
     return offered.index(target) + 1 if target in offered else topk + 1
 
 
@@ -33,13 +43,20 @@ def rank_of(row, target, topk):
 def test_ranks_by_definition(topk, column):
     ranks = weft.get_topk_ranks(SCORES, TARGET[:, None] if column else TARGET, topk)
     assert ranks.shape == (ROWS, 1) and ranks.dtype == torch.int64
-    assert ranks.flatten().tolist() == [rank_of(row, target, topk) for row, target in zip(SCORES.tolist(), TARGET.tolist())]
+    assert ranks.flatten().tolist() == [
+        rank_of(row, target, topk) for row, target in zip(SCORES.tolist(), TARGET.tolist())
+    ]
 
 
-@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32])
+@pytest.mark.parametrize(
+    "kind", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32]
+)
 def test_ranks_of_other_types(kind):
     scores = SCORES.nan_to_num(neginf=-9.0)
-    assert torch.equal(weft.get_topk_ranks(scores.to(kind), TARGET.int(), 5), weft.get_topk_ranks(scores, TARGET, 5))
+    assert torch.equal(
+        weft.get_topk_ranks(scores.to(kind), TARGET.int(), 5),
+        weft.get_topk_ranks(scores, TARGET, 5),
+    )
 
 
 def test_ranks_of_other_layouts():
@@ -49,12 +66,16 @@ def test_ranks_of_other_layouts():
     for scores in (SCORES.T.contiguous().T, SCORES.clone().requires_grad_(), inference):
         before = scores.detach().clone()
         ranks = weft.get_topk_ranks(scores, TARGET, 5)
-        assert torch.equal(ranks, expected) and not ranks.requires_grad and torch.equal(scores, before)
+        assert (
+            torch.equal(ranks, expected) and not ranks.requires_grad and torch.equal(scores, before)
+        )
 
 
 def test_equal_scores_rank_by_index_and_carry_no_information():
     constant = torch.zeros(ITEMS, ITEMS)
-    assert weft.get_topk_ranks(constant, torch.arange(ITEMS), ITEMS).flatten().tolist() == list(range(1, ITEMS + 1))
+    assert weft.get_topk_ranks(constant, torch.arange(ITEMS), ITEMS).flatten().tolist() == list(
+        range(1, ITEMS + 1)
+    )
     assert weft.get_topk_ranks(torch.tensor([[0.0, -0.0]]), torch.tensor([1]), 2).item() == 2
 
 
@@ -77,8 +98,13 @@ def test_equal_to_the_metrics_on_leave_one_out_data(name, k):
         single.update(weft.get_topk_ranks(SCORES[rows], TARGET[rows], topk=max(k, 5)))
         general.update(SCORES[rows], TARGET[rows])
     assert float(single.compute()) == pytest.approx(float(general.compute()), abs=1e-12)
-    evaluated = weft.evaluate(SCORES, {row: [int(item)] for row, item in enumerate(TARGET)}, metrics=[general.spec])
-    assert float(single.compute()) == pytest.approx(evaluated[str(general.spec)], abs=1e-12) and 0 < float(single.compute()) <= 1
+    evaluated = weft.evaluate(
+        SCORES, {row: [int(item)] for row, item in enumerate(TARGET)}, metrics=[general.spec]
+    )
+    assert (
+        float(single.compute()) == pytest.approx(evaluated[str(general.spec)], abs=1e-12)
+        and 0 < float(single.compute()) <= 1
+    )
 
 
 RULES = ["index", "random", "pessimistic", "optimistic"]
@@ -87,11 +113,17 @@ KINDS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
 def rank_by_rule(row, target, topk, rule, user):
-    """By definition: whoever is offered and scores higher comes first; of those that score alike, as the rule says."""
+    """By definition: whoever is offered and scores higher comes first; of those that score alike,
+    as the rule says.
+    """
     if row[target] == -math.inf:
         return topk + 1
     alike = [i for i in range(len(row)) if row[i] == row[target] and i != target]
-    drawn = TieRule(rule.split()[0], 3).hash(torch.tensor([user]), torch.arange(len(row))[None])[0].tolist()
+    drawn = (
+        TieRule(rule.split()[0], 3)
+        .hash(torch.tensor([user]), torch.arange(len(row))[None])[0]
+        .tolist()
+    )
     first = {
         "index": [i for i in alike if i < target],
         "random": [i for i in alike if drawn[i] < drawn[target]],
@@ -105,7 +137,10 @@ def rank_by_rule(row, target, topk, rule, user):
 @pytest.mark.parametrize("rule", RULES)
 def test_ranks_under_each_tie_rule_by_definition(rule, topk):
     ranks = weft.get_topk_ranks(SCORES, TARGET, topk, ties=rule, seed=3, user_indices=USERS)
-    wanted = [rank_by_rule(*row, topk, rule, user) for *row, user in zip(SCORES.tolist(), TARGET.tolist(), USERS.tolist())]
+    wanted = [
+        rank_by_rule(*row, topk, rule, user)
+        for *row, user in zip(SCORES.tolist(), TARGET.tolist(), USERS.tolist())
+    ]
     assert ranks.flatten().tolist() == wanted
     assert len(set(wanted)) > 1
 
@@ -115,13 +150,23 @@ def test_ranks_under_each_tie_rule_by_definition(rule, topk):
 def test_equal_to_the_metrics_under_each_tie_rule(rule, kind):
     """Alone and in an Evaluator, in batches, with targets that are not offered (a fifth of them)."""
     scores = (SCORES / 7).to(kind)
-    names = {f"{name}@{k}": str(general(k=k).spec) for name, (_, general) in PAIRS.items() for k in (1, 3, 10)}
-    single = MetricCollection({f"{name}@{k}": metric(k) for name, (metric, _) in PAIRS.items() for k in (1, 3, 10)})
+    names = {
+        f"{name}@{k}": str(general(k=k).spec)
+        for name, (_, general) in PAIRS.items()
+        for k in (1, 3, 10)
+    }
+    single = MetricCollection(
+        {f"{name}@{k}": metric(k) for name, (metric, _) in PAIRS.items() for k in (1, 3, 10)}
+    )
     alone = [general(k=k, ties=rule, seed=5) for _, general in PAIRS.values() for k in (1, 3, 10)]
     evaluator = weft.Evaluator(list(names.values()), ties=rule, seed=5)
     for rows in torch.arange(ROWS).split(13):
         users = USERS[rows]
-        single.update(weft.get_topk_ranks(scores[rows], TARGET[rows], 10, ties=rule, seed=5, user_indices=users))
+        single.update(
+            weft.get_topk_ranks(
+                scores[rows], TARGET[rows], 10, ties=rule, seed=5, user_indices=users
+            )
+        )
         for other in (*alone, evaluator):
             other.update(scores[rows], TARGET[rows], users)
     found, result = single.compute(), evaluator.compute()
@@ -133,9 +178,13 @@ def test_equal_to_the_metrics_under_each_tie_rule(rule, kind):
 
 
 def test_bounds_of_tied_targets():
-    """Every rule lies between the worst and the best; the mean of many random draws is the expected value."""
+    """Every rule lies between the worst and the best; the mean of many random draws is the expected
+    value.
+    """
     ranks = {rule: weft.get_topk_ranks(SCORES, TARGET, ITEMS, ties=rule) for rule in RULES}
-    assert (ranks["optimistic"] <= ranks["random"]).all() and (ranks["random"] <= ranks["pessimistic"]).all()
+    assert (ranks["optimistic"] <= ranks["random"]).all() and (
+        ranks["random"] <= ranks["pessimistic"]
+    ).all()
     assert (ranks["optimistic"] < ranks["pessimistic"]).any()
     metric, expected = weft.NDCG(k=5), weft.metrics.nDCG(k=5, ties="expected")
     for seed in range(300):
@@ -145,7 +194,9 @@ def test_bounds_of_tied_targets():
 
 
 def test_an_expectation_is_no_rank():
-    with pytest.raises(SettingError, match=r'expected.*one rank cannot tell.*nDCG\(k=10, ties="expected"\)'):
+    with pytest.raises(
+        SettingError, match=r'expected.*one rank cannot tell.*nDCG\(k=10, ties="expected"\)'
+    ):
         weft.get_topk_ranks(SCORES, TARGET, 5, ties="expected")
     with pytest.raises(SettingError, match=r"ties='best'.*index"):
         weft.get_topk_ranks(SCORES, TARGET, 5, ties="best")
@@ -160,7 +211,9 @@ def test_random_ties_depend_on_the_user_and_not_on_the_batch():
         for rows in torch.arange(ROWS).split(7)
     ]
     assert torch.equal(torch.cat(parts), whole)
-    assert not torch.equal(weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", seed=1, user_indices=USERS), whole)
+    assert not torch.equal(
+        weft.get_topk_ranks(SCORES, TARGET, 5, ties="random", seed=1, user_indices=USERS), whole
+    )
 
 
 def saved_and_loaded(ranks):
@@ -214,7 +267,14 @@ def test_joined_ranks_were_cut_at_the_smallest():
 
 def test_what_is_computed_of_ranks_is_an_ordinary_tensor():
     ranks = weft.get_topk_ranks(SCORES, TARGET, 3)
-    for computed in (ranks <= 2, 1 / ranks, ranks.double(), ranks.sum(), ranks + 1, ranks.float().mean()):
+    for computed in (
+        ranks <= 2,
+        1 / ranks,
+        ranks.double(),
+        ranks.sum(),
+        ranks + 1,
+        ranks.float().mean(),
+    ):
         assert type(computed) is torch.Tensor
     assert ranks.tolist() == ranks.numpy().tolist()
 
@@ -222,7 +282,9 @@ def test_what_is_computed_of_ranks_is_an_ordinary_tensor():
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
 def test_settings_of_torchmetrics(metric):
     assert metric(k=3, sync_on_compute=False, compute_with_cache=False).sync_on_compute is False
-    with pytest.raises(UnknownParameter, match=r"no parameter 'sync_on_computer'. Did you mean 'sync_on_compute'"):
+    with pytest.raises(
+        UnknownParameter, match=r"no parameter 'sync_on_computer'. Did you mean 'sync_on_compute'"
+    ):
         metric(k=3, sync_on_computer=False)
     with pytest.raises(UnknownParameter, match="no parameter 'ties'"):
         metric(k=3, ties="index")
@@ -230,7 +292,11 @@ def test_settings_of_torchmetrics(metric):
 
 def test_by_hand():
     ranks = torch.tensor([[1], [2], [4], [3]])  # topk = 3: the third row is a miss
-    wanted = {"HR": 3 / 4, "NDCG": (1 + 1 / math.log2(3) + 1 / 2) / 4, "MRR": (1 + 1 / 2 + 1 / 3) / 4}
+    wanted = {
+        "HR": 3 / 4,
+        "NDCG": (1 + 1 / math.log2(3) + 1 / 2) / 4,
+        "MRR": (1 + 1 / 2 + 1 / 3) / 4,
+    }
     for name, (metric, _) in PAIRS.items():
         for form in (ranks, ranks.flatten(), ranks.int()):
             assert float(metric(k=3)(form)) == pytest.approx(wanted[name], abs=1e-12)
@@ -243,14 +309,23 @@ def test_an_all_miss_first_batch_in_a_collection():
     for ranks in ([[4], [4]], [[2], [2]]):
         collection.update(torch.tensor(ranks))
     got = {name: float(value) for name, value in collection.compute().items()}
-    wanted = {"HR@1": 0, "NDCG@1": 0, "MRR@1": 0, "HR@3": 0.5, "NDCG@3": 0.5 / math.log2(3), "MRR@3": 0.25}
+    wanted = {
+        "HR@1": 0,
+        "NDCG@1": 0,
+        "MRR@1": 0,
+        "HR@3": 0.5,
+        "NDCG@3": 0.5 / math.log2(3),
+        "MRR@3": 0.25,
+    }
     assert got == pytest.approx(wanted)
     collection.reset()
     collection.update(torch.tensor([[1]]))
     assert {float(value) for value in collection.compute().values()} == {1.0}
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
+@pytest.mark.parametrize(
+    "clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))]
+)
 def test_copies_count_on_their_own(clone):
     metric = weft.MRR(k=5)
     metric.update(torch.tensor([[2]]))
@@ -263,18 +338,50 @@ def test_copies_count_on_their_own(clone):
 
 
 RANKING_ERRORS = {
-    "too few targets": (lambda: (SCORES, TARGET[:3], 2), InputError, r"\[40, 17\].*\[3\].*one target per row"),
-    "several targets": (lambda: (SCORES, TARGET[:, None].repeat(1, 2), 2), InputError, r"\[40, 2\].*one target per row"),
-    "scores of a row": (lambda: (SCORES[0], TARGET[:1], 2), InputError, r"\[17\].*\[batch, items\]"),
+    "too few targets": (
+        lambda: (SCORES, TARGET[:3], 2),
+        InputError,
+        r"\[40, 17\].*\[3\].*one target per row",
+    ),
+    "several targets": (
+        lambda: (SCORES, TARGET[:, None].repeat(1, 2), 2),
+        InputError,
+        r"\[40, 2\].*one target per row",
+    ),
+    "scores of a row": (
+        lambda: (SCORES[0], TARGET[:1], 2),
+        InputError,
+        r"\[17\].*\[batch, items\]",
+    ),
     "topk 0": (lambda: (SCORES, TARGET, 0), SettingError, "topk=0.*from 1 up"),
     "topk True": (lambda: (SCORES, TARGET, True), SettingError, "topk=True.*whole number"),
     "topk 2.5": (lambda: (SCORES, TARGET, 2.5), SettingError, "topk=2.5.*whole number"),
     "topk a word": (lambda: (SCORES, TARGET, "2"), SettingError, "topk='2'.*whole number"),
-    "lists": (lambda: (SCORES.tolist(), TARGET.tolist(), 2), InputError, "pred_scores.*list.*tensor"),
-    "arrays": (lambda: (SCORES.numpy(), TARGET.numpy(), 2), InputError, "pred_scores.*ndarray.*tensor"),
-    "NaN": (lambda: (SCORES.masked_fill(SCORES == 2, math.nan), TARGET, 2), InputError, "NaN.*finite"),
-    "+inf": (lambda: (SCORES.masked_fill(SCORES == 2, math.inf), TARGET, 2), InputError, r"\+inf.*finite"),
-    "target beyond the catalogue": (lambda: (SCORES, TARGET + ITEMS, 2), InputError, "target.*0 to 16"),
+    "lists": (
+        lambda: (SCORES.tolist(), TARGET.tolist(), 2),
+        InputError,
+        "pred_scores.*list.*tensor",
+    ),
+    "arrays": (
+        lambda: (SCORES.numpy(), TARGET.numpy(), 2),
+        InputError,
+        "pred_scores.*ndarray.*tensor",
+    ),
+    "NaN": (
+        lambda: (SCORES.masked_fill(SCORES == 2, math.nan), TARGET, 2),
+        InputError,
+        "NaN.*finite",
+    ),
+    "+inf": (
+        lambda: (SCORES.masked_fill(SCORES == 2, math.inf), TARGET, 2),
+        InputError,
+        r"\+inf.*finite",
+    ),
+    "target beyond the catalogue": (
+        lambda: (SCORES, TARGET + ITEMS, 2),
+        InputError,
+        "target.*0 to 16",
+    ),
     "target negative": (lambda: (SCORES, TARGET - ITEMS, 2), InputError, "target.*0 to 16"),
     "target fractions": (lambda: (SCORES, TARGET + 0.5, 2), InputError, "target.*float32"),
 }
@@ -290,7 +397,9 @@ def test_what_cannot_be_ranked(given, error, says):
 def test_a_cut_off_beyond_the_ranks_is_refused(metric):
     """A miss is topk + 1: with a larger k it would count as a hit."""
     with pytest.raises(WeftError, match=r"k=10.*topk"):
-        metric(k=10).update(weft.get_topk_ranks(torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([2]), topk=1))
+        metric(k=10).update(
+            weft.get_topk_ranks(torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([2]), topk=1)
+        )
 
 
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
@@ -301,7 +410,9 @@ def test_cut_offs_that_are_none(metric, k):
 
 
 @pytest.mark.parametrize(
-    "ranks", [[1, 2], np.array([1]), torch.tensor([[0]]), torch.tensor([[-1]]), torch.tensor([[1.5]]), None], ids=repr
+    "ranks",
+    [[1, 2], np.array([1]), torch.tensor([[0]]), torch.tensor([[-1]]), torch.tensor([[1.5]]), None],
+    ids=repr,
 )
 def test_ranks_that_are_none(ranks):
     with pytest.raises(InputError, match="rank"):

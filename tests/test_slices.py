@@ -1,4 +1,6 @@
-"""Metrics by groups of users: against evaluating each group alone; and the groups that numbers are cut into."""
+"""Metrics by groups of users: against evaluating each group alone; and the groups that numbers are
+cut into.
+"""
 
 import io
 import json
@@ -25,7 +27,9 @@ GENERATOR = torch.Generator().manual_seed(9)
 SCORES = torch.rand(USERS, ITEMS, generator=GENERATOR)
 SCORES[torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.1] = -torch.inf
 SCORES[4] = -torch.inf
-TARGET = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.12) * torch.randint(1, 4, (USERS, ITEMS), generator=GENERATOR)
+TARGET = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.12) * torch.randint(
+    1, 4, (USERS, ITEMS), generator=GENERATOR
+)
 TRAIN = (torch.rand(USERS, ITEMS, generator=GENERATOR) < 0.2).int()
 EVERYONE = torch.arange(USERS)
 ABOUT = about(USERS, ITEMS)
@@ -40,7 +44,16 @@ GROUPS = [("young", "old", None, "old", "young")[user % 5] for user in range(USE
 
 
 def evaluator(slices, metrics=METRICS, **more):
-    return weft.Evaluator(metrics, CUTOFFS, train=TRAIN, num_users=USERS, num_items=ITEMS, slices=slices, **ABOUT, **more)
+    return weft.Evaluator(
+        metrics,
+        CUTOFFS,
+        train=TRAIN,
+        num_users=USERS,
+        num_items=ITEMS,
+        slices=slices,
+        **ABOUT,
+        **more,
+    )
 
 
 def passed(made, order=EVERYONE, batch=7):
@@ -53,15 +66,19 @@ def same(table, other):
     numbers = ["value", "std_error", "ci_low", "ci_high"]
     assert table.drop(numbers).equals(other.drop(numbers))
     for column in numbers:
-        assert table[column].to_list() == pytest.approx(other[column].to_list(), rel=1e-9, abs=1e-12, nan_ok=True)
+        assert table[column].to_list() == pytest.approx(
+            other[column].to_list(), rel=1e-9, abs=1e-12, nan_ok=True
+        )
 
 
-# --------------------------------------------------------------------------------------------------- each group alone
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("empty_users", ["skip", "zero"])
 def test_a_group_is_as_if_evaluated_alone(empty_users):
-    result = passed(evaluator({"age": GROUPS, "all": ["x"] * USERS}, empty_users=empty_users)).compute()
+    result = passed(
+        evaluator({"age": GROUPS, "all": ["x"] * USERS}, empty_users=empty_users)
+    ).compute()
     table = result.slice("age")
     assert table["group"].unique(maintain_order=True).to_list() == ["old", "young"]
     with_values = list(evaluator(None, per_user=True).composition.user_columns)
@@ -71,26 +88,40 @@ def test_a_group_is_as_if_evaluated_alone(empty_users):
         rows = table.filter(pl.col("group") == group)
         assert rows.height == len(with_values)
         for row in rows.iter_rows(named=True):
-            entry = alone.entry(row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}")
-            assert (row["value"], row["std_error"]) == pytest.approx((entry.value, entry.std_error), rel=1e-9, nan_ok=True)
-            assert row["users"] == entry.users and row["ci_high"] == pytest.approx(entry.ci_high, rel=1e-9, nan_ok=True)
+            entry = alone.entry(
+                row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}"
+            )
+            assert (row["value"], row["std_error"]) == pytest.approx(
+                (entry.value, entry.std_error), rel=1e-9, nan_ok=True
+            )
+            assert row["users"] == entry.users and row["ci_high"] == pytest.approx(
+                entry.ci_high, rel=1e-9, nan_ok=True
+            )
     everyone = result.slice("all")  # one group of all is the result itself
     for row in everyone.iter_rows(named=True):
         entry = result.entry(row["metric"] if row["k"] is None else f"{row['metric']}@{row['k']}")
         assert row["value"] == pytest.approx(entry.value, rel=1e-12) and row["users"] == entry.users
     assert result.counts["users_outside_age"] == 10 and result.counts["users_outside_all"] == 0
-    assert "10 of 50 users have no label in the slice 'age' and are in no group of it" in result.notes
+    assert (
+        "10 of 50 users have no label in the slice 'age' and are in no group of it" in result.notes
+    )
 
 
 def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
     made = passed(evaluator({"age": GROUPS}))
     result = made.compute()
     assert result.per_user is None
-    means = [spec for spec, formula in made.composition.formulas.items() if getattr(formula, "is_user_mean", False)]
+    means = [
+        spec
+        for spec, formula in made.composition.formulas.items()
+        if getattr(formula, "is_user_mean", False)
+    ]
     assert len(means) > 30
     for spec in means:
         assert result.entry(str(spec)).std_error >= 0 and result.entry(str(spec)).users > 1
-        rows = result.slices.filter((pl.col("metric") == str(spec.at(None))) & pl.col("k").eq_missing(spec.k))
+        rows = result.slices.filter(
+            (pl.col("metric") == str(spec.at(None))) & pl.col("k").eq_missing(spec.k)
+        )
         assert (rows["std_error"] >= 0).all() and rows.height == 2
 
 
@@ -125,23 +156,35 @@ def test_slices_with_intervals_by_resampling():
 def test_a_group_without_a_value_is_undefined():
     groups = ["a"] * USERS
     groups[4] = "nothing offered"
-    table = passed(evaluator({"g": groups}, metrics=["GAUC", "nDCG", "NumRetrieved"])).compute().slices
+    table = (
+        passed(evaluator({"g": groups}, metrics=["GAUC", "nDCG", "NumRetrieved"])).compute().slices
+    )
     alone = table.filter(pl.col("group") == "nothing offered")
     gauc = alone.filter(pl.col("metric") == "GAUC")
-    assert math.isnan(gauc["value"][0]) and gauc["users"][0] == 0 and math.isnan(gauc["std_error"][0])
+    assert (
+        math.isnan(gauc["value"][0]) and gauc["users"][0] == 0 and math.isnan(gauc["std_error"][0])
+    )
     assert alone.filter(pl.col("metric") == "NumRetrieved")["value"].to_list() == [0, 0]
 
 
-# ------------------------------------------------------------------------------------------------- the forms of a slice
+# -------------------------------------------------------------------------------------------------
 
 
 NAMES = [f"u{user:02}" for user in range(USERS)]
-TRUTH = {name: {int(item): int(row[item]) for item in row.nonzero().flatten()} for name, row in zip(NAMES, TARGET)}
+TRUTH = {
+    name: {int(item): int(row[item]) for item in row.nonzero().flatten()}
+    for name, row in zip(NAMES, TARGET)
+}
 SEEN = {name: row.nonzero().flatten().tolist() for name, row in zip(NAMES, TRAIN)}
 
 
 def sliced(how, train=SEEN, **more):
-    settings = {"metrics": ["nDCG@3", "NumRetrieved@3"], "users": NAMES, "items": list(range(ITEMS)), "train": train}
+    settings = {
+        "metrics": ["nDCG@3", "NumRetrieved@3"],
+        "users": NAMES,
+        "items": list(range(ITEMS)),
+        "train": train,
+    }
     return weft.evaluate(SCORES, TRUTH, slices=how, **{**settings, **more})
 
 
@@ -161,15 +204,25 @@ def test_labels_in_every_form(tmp_path):
 
 
 def test_activity_counts_distinct_train_interactions():
-    result = sliced({"activity": "bins(3, 5)"}, train={name: items + items[:1] for name, items in SEEN.items()})
+    result = sliced(
+        {"activity": "bins(3, 5)"}, train={name: items + items[:1] for name, items in SEEN.items()}
+    )
     counts = TRAIN.sum(1)
     evaluated = (TARGET > 0).any(1)
-    expected = [int(((counts < 3) & evaluated).sum()), int(((counts >= 3) & (counts < 5) & evaluated).sum())]
+    expected = [
+        int(((counts < 3) & evaluated).sum()),
+        int(((counts >= 3) & (counts < 5) & evaluated).sum()),
+    ]
     expected.append(int(((counts >= 5) & evaluated).sum()))
     table = result.slices.filter(pl.col("metric") == "nDCG")
-    assert table["group"].to_list() == ["up to 2", "3 to 4", "5 and more"] and table["users"].to_list() == expected
+    assert (
+        table["group"].to_list() == ["up to 2", "3 to 4", "5 and more"]
+        and table["users"].to_list() == expected
+    )
     assert result.settings["slices"] == {"activity": "bins(3, 5)"}
-    everybody = result.slices.filter(pl.col("metric") == "NumRetrieved")  # also users without a relevant item
+    everybody = result.slices.filter(
+        pl.col("metric") == "NumRetrieved"
+    )  # also users without a relevant item
     assert everybody["users"].sum() == USERS
 
 
@@ -188,7 +241,13 @@ def test_item_popularity_is_the_mean_over_the_relevant_items():
 def test_popularity_of_the_one_target_of_each_user():
     target = {name: [user % ITEMS] for user, name in enumerate(NAMES)}
     result = weft.evaluate(
-        SCORES, target, metrics="MRR@3", users=NAMES, items=list(range(ITEMS)), train=SEEN, slices={"item_popularity": "bins(10)"}
+        SCORES,
+        target,
+        metrics="MRR@3",
+        users=NAMES,
+        items=list(range(ITEMS)),
+        train=SEEN,
+        slices={"item_popularity": "bins(10)"},
     )
     popular = (TRAIN.sum(0) >= 10)[EVERYONE % ITEMS].sum()
     assert result.slices["users"].to_list() == [USERS - popular, popular]
@@ -203,9 +262,14 @@ def test_numbers_of_the_callers_own(tmp_path):
     table = expected.slices.filter(pl.col("metric") == "nDCG")
     of_evaluated = [ages[name] for name, row in TRUTH.items() if row and name in ages]
     halves = [sum(age <= 33 for age in of_evaluated), sum(age > 33 for age in of_evaluated)]
-    assert table["group"].to_list() == ["up to 33", "34 and more"] and table["users"].to_list() == halves
+    assert (
+        table["group"].to_list() == ["up to 33", "34 and more"]
+        and table["users"].to_list() == halves
+    )
     assert abs(halves[0] - halves[1]) <= 2
-    assert expected.counts["users_outside_age"] == 5 and expected.settings["slices"] == {"age": "quantiles(2)"}
+    assert expected.counts["users_outside_age"] == 5 and expected.settings["slices"] == {
+        "age": "quantiles(2)"
+    }
     for numbers in (pl.DataFrame({"user": list(ages), "age": list(ages.values())}), path):
         same(sliced({"age": {"of": numbers, "by": "Quantiles( 2 )"}}).slices, expected.slices)
     in_order = [ages.get(name) for name in NAMES]
@@ -213,41 +277,75 @@ def test_numbers_of_the_callers_own(tmp_path):
 
 
 def test_lists_have_slices_too():
-    lists = {name: row.topk(3).indices.tolist() for name, row in zip(NAMES, SCORES) if name != "u07"}
+    lists = {
+        name: row.topk(3).indices.tolist() for name, row in zip(NAMES, SCORES) if name != "u07"
+    }
     result = weft.evaluate(
-        lists, TRUTH, metrics=["nDCG@3"], train=SEEN, items=list(range(ITEMS)), slices={"activity": "quantiles(2)"}, batch_size=9
+        lists,
+        TRUTH,
+        metrics=["nDCG@3"],
+        train=SEEN,
+        items=list(range(ITEMS)),
+        slices={"activity": "quantiles(2)"},
+        batch_size=9,
     )
     assert result.slices["users"].sum() == result.counts["evaluated_users"]
 
 
-# ---------------------------------------------------------------------------------------------------------- the groups
+# --------------------------------------------------------------------------------------------------
 
 
 def grouped(numbers, cut, among=None):
     numbers = np.array(numbers, dtype=float)
-    labels = cut_numbers(numbers, np.ones(len(numbers), dtype=bool) if among is None else np.array(among), Cut.parse(cut, "x"))
+    labels = cut_numbers(
+        numbers,
+        np.ones(len(numbers), dtype=bool) if among is None else np.array(among),
+        Cut.parse(cut, "x"),
+    )
     codes = labels.codes.values.tolist()
     return [labels.names[code] if code >= 0 else None for code in codes]
 
 
 def test_quantiles():
-    assert grouped([1, 2, 3, 4], "quantiles(2)") == ["up to 2", "up to 2", "3 and more", "3 and more"]
+    assert grouped([1, 2, 3, 4], "quantiles(2)") == [
+        "up to 2",
+        "up to 2",
+        "3 and more",
+        "3 and more",
+    ]
     assert grouped([10, 3, 11, 2], "quantiles(4)") == ["10", "3 to 9", "11 and more", "up to 2"]
     assert grouped([1, 1, 1, 2], "quantiles(2)") == ["up to 1"] * 3 + ["2 and more"]
     assert grouped([1, 2, 2, 2], "quantiles(2)") == ["up to 1"] + ["2 and more"] * 3
     assert grouped([5, 5, 5], "quantiles(3)") == ["all"] * 3
-    assert grouped([0.5, 1.25, 7], "quantiles(3)") == ["below 1.25", "1.25 to below 7", "7 and more"]
+    assert grouped([0.5, 1.25, 7], "quantiles(3)") == [
+        "below 1.25",
+        "1.25 to below 7",
+        "7 and more",
+    ]
     # Users beyond those whose quantiles they are, and users without a number.
-    assert grouped([1, 2, 9, math.nan], "quantiles(2)", [True, True, False, True]) == ["up to 1", "2 and more", "2 and more", None]
+    assert grouped([1, 2, 9, math.nan], "quantiles(2)", [True, True, False, True]) == [
+        "up to 1",
+        "2 and more",
+        "2 and more",
+        None,
+    ]
     assert grouped([math.nan], "quantiles(2)") == [None]
     assert grouped([], "quantiles(2)") == []
 
 
 def test_bins():
-    assert grouped([4, 5, 19, 20], "bins(5, 20)") == ["up to 4", "5 to 19", "5 to 19", "20 and more"]
+    assert grouped([4, 5, 19, 20], "bins(5, 20)") == [
+        "up to 4",
+        "5 to 19",
+        "5 to 19",
+        "20 and more",
+    ]
     assert grouped([2, 3], "bins(2.5)") == ["up to 2", "3 and more"]
     assert grouped([2.5, 2.4], "bins(2.5)") == ["2.5 and more", "below 2.5"]
-    assert grouped([1.00001, 1.00002], "bins(1.00001, 1.00002)") == ["1.00001 to below 1.00002", "1.00002 and more"]
+    assert grouped([1.00001, 1.00002], "bins(1.00001, 1.00002)") == [
+        "1.00001 to below 1.00002",
+        "1.00002 and more",
+    ]
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=40), st.integers(2, 6))
@@ -255,27 +353,46 @@ def test_quantiles_never_part_equal_numbers_and_are_in_order(numbers, wanted):
     cut = Cut("quantiles", (float(wanted),))
     labels = cut_numbers(np.array(numbers, dtype=float), np.ones(len(numbers), dtype=bool), cut)
     codes = labels.codes.values.tolist()
-    assert len(labels.names) <= min(wanted, len(set(numbers))) and set(codes) == set(range(len(labels.names)))
-    assert all((a < b) <= (x <= y) and (a == b) <= (x == y) for a, x in zip(numbers, codes) for b, y in zip(numbers, codes))
-    if len(set(numbers)) == len(numbers) >= wanted:  # nothing repeats: as many groups as asked, of sizes that differ by one
+    assert len(labels.names) <= min(wanted, len(set(numbers))) and set(codes) == set(
+        range(len(labels.names))
+    )
+    assert all(
+        (a < b) <= (x <= y) and (a == b) <= (x == y)
+        for a, x in zip(numbers, codes)
+        for b, y in zip(numbers, codes)
+    )
+    if (
+        len(set(numbers)) == len(numbers) >= wanted
+    ):  # nothing repeats: as many groups as asked, of sizes that differ by one
         sizes = np.bincount(codes)
         assert len(sizes) == wanted and sizes.max() - sizes.min() <= 1
 
 
 def test_fewer_groups_than_asked_are_said():
-    result = sliced({"age": {"of": dict.fromkeys(NAMES, 30), "by": "quantiles(4)"}, "empty": {"of": {}, "by": "bins(3)"}})
-    assert "the slice 'age' has 1 of the groups of quantiles(4): too many users have the same number" in result.notes
+    result = sliced(
+        {
+            "age": {"of": dict.fromkeys(NAMES, 30), "by": "quantiles(4)"},
+            "empty": {"of": {}, "by": "bins(3)"},
+        }
+    )
+    assert (
+        "the slice 'age' has 1 of the groups of quantiles(4): too many users have the same number"
+        in result.notes
+    )
     assert "the slice 'empty' has no group: no user has a number" in result.notes
     assert result.slices["slice"].unique().to_list() == ["age"]
 
 
-# ---------------------------------------------------------------------------------------------------------- what is refused
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"activty": "quantiles(4)"}, "'activty' is no number that is known of users. Did you mean 'activity'?"),
+        (
+            {"activty": "quantiles(4)"},
+            "'activty' is no number that is known of users. Did you mean 'activity'?",
+        ),
         ({"activity": "quantile(4)"}, "expected quantiles\\(4\\)"),
         ({"activity": "often"}, "expected quantiles\\(4\\)"),
         ({"activity": "quantiles(1)"}, "one whole number from 2 up"),
@@ -292,13 +409,19 @@ def test_fewer_groups_than_asked_are_said():
 )
 def test_what_cannot_be_meant_is_refused_before_data_is_read(how, message):
     with pytest.raises(SettingError, match=message):
-        weft.evaluate(SCORES, "no such file", metrics="nDCG@3", train="no such file either", slices=how)
+        weft.evaluate(
+            SCORES, "no such file", metrics="nDCG@3", train="no such file either", slices=how
+        )
 
 
 def test_missing_inputs_and_bad_numbers():
-    with pytest.raises(MissingInput, match="slices\\['activity'\\] counts train interactions and needs train="):
+    with pytest.raises(
+        MissingInput, match="slices\\['activity'\\] counts train interactions and needs train="
+    ):
         sliced({"activity": "quantiles(4)"}, train=None)
-    with pytest.raises(InputError, match="slices\\['age'\\] has 'young', which is no finite number"):
+    with pytest.raises(
+        InputError, match="slices\\['age'\\] has 'young', which is no finite number"
+    ):
         sliced({"age": {"of": {"u01": "young"}, "by": "quantiles(2)"}})
     with pytest.raises(InputError, match="more than one label to the same user"):
         sliced({"age": pl.DataFrame({"user": ["u01", "u01"], "age": [1, 2]})})
@@ -310,7 +433,7 @@ def test_missing_inputs_and_bad_numbers():
         weft.Evaluator("nDCG@3", slices={"age": ["a", "b"]}).update(SCORES, TARGET, EVERYONE)
 
 
-# --------------------------------------------------------------------------------------------------------- kept and shown
+# --------------------------------------------------------------------------------------------------
 
 
 def test_slices_are_saved_and_loaded(tmp_path):
@@ -334,19 +457,32 @@ def test_slices_are_saved_and_loaded(tmp_path):
 
 
 def test_slices_as_text(tmp_path):
-    results = [sliced({"age": GROUPS, "activity": "quantiles(3)"}, name="a|b"), sliced(None, name="none")]
+    results = [
+        sliced({"age": GROUPS, "activity": "quantiles(3)"}, name="a|b"),
+        sliced(None, name="none"),
+    ]
     assert slices(results).columns == ["model", *SLICE_COLUMNS] and slices([results[1]]).is_empty()
     assert slices_to_csv(results).count("\n") == 1 + results[0].slices.height
     text = slices_to_markdown(results)
-    assert text.startswith("| model") and text.count("\n") == 2 + 5 and "a\\|b" in text and " ± " in text
+    assert (
+        text.startswith("| model")
+        and text.count("\n") == 2 + 5
+        and "a\\|b" in text
+        and " ± " in text
+    )
     files = save_all(results, tmp_path / "out")
     assert [path.name for path in files] == ["a_b.json", "none.json", "summary.csv", "slices.csv"]
     assert files[-1].read_text() == slices_to_csv(results)
-    assert [path.name for path in save_all([results[1]], tmp_path / "other")] == ["none.json", "summary.csv"]
+    assert [path.name for path in save_all([results[1]], tmp_path / "other")] == [
+        "none.json",
+        "summary.csv",
+    ]
 
 
 def test_slices_on_the_terminal():
-    result = passed(evaluator({"age": GROUPS, "of": ["a very long label that hardly fits into a row"] * USERS})).compute()
+    result = passed(
+        evaluator({"age": GROUPS, "of": ["a very long label that hardly fits into a row"] * USERS})
+    ).compute()
     tables = slice_tables([result, sliced(None)], 80)
     assert len(tables) == 2 and slice_tables([], 80) == []
     console = Console(width=80, record=True, file=io.StringIO())
@@ -356,9 +492,14 @@ def test_slices_on_the_terminal():
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert (
-        "model by age" in text and "F1@3" in text and "young" in text and "metrics; all of them: --format json, --out DIR)" in text
+        "model by age" in text
+        and "F1@3" in text
+        and "young" in text
+        and "metrics; all of them: --format json, --out DIR)" in text
     )
-    value = result.slices.filter((pl.col("group") == "young") & (pl.col("metric") == "F1") & (pl.col("k") == 3))
+    value = result.slices.filter(
+        (pl.col("group") == "young") & (pl.col("metric") == "F1") & (pl.col("k") == 3)
+    )
     (row,) = [line for line in text.splitlines() if line.startswith("young")]
     assert f"{value['value'][0]:.4f}" in row and "●" in row
     wide = slice_tables([result], 2000)

@@ -31,7 +31,9 @@ def spark(tmp_path_factory):
     require_spark()
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not know the modules of tests
+    cloudpickle.register_pickle_by_value(
+        sys.modules[__name__]
+    )  # workers do not know the modules of tests
     here = os.getcwd()
     os.chdir(tmp_path_factory.mktemp("spark"))  # where tables lie
     with session("local[2,3]") as running:
@@ -51,44 +53,66 @@ def labels(given):
     return pl.DataFrame({"user": list(known), "label": list(known.values())})
 
 
-# ----------------------------------------------------------------------------------------------------- the same answers
+# --------------------------------------------------------------------------------------------------
 
 
 @slow
 def test_everything_is_what_one_process_finds(spark, sent, tmp_path):
     parts = [tmp_path / "truth" / f"{number}.parquet" for number in range(3)]
     parts[0].parent.mkdir()
-    for number, path in enumerate(parts):  # each user in all files, which have ids of different widths
-        TRUTH.gather_every(3, number).cast({"user": (pl.Int64, pl.Int32, pl.UInt8)[number], "rating": pl.Float32}).write_parquet(
-            path
-        )
+    for number, path in enumerate(
+        parts
+    ):  # each user in all files, which have ids of different widths
+        TRUTH.gather_every(3, number).cast(
+            {"user": (pl.Int64, pl.Int32, pl.UInt8)[number], "rating": pl.Float32}
+        ).write_parquet(path)
     sent(TRAIN.rename({"user": "visitor_id"})).write.mode("overwrite").saveAsTable("met")
     given = {name: SLICES[name] for name in ("parity", "age")}
     age = {"of": sent(labels(SLICES["age"]["of"])), "by": SLICES["age"]["by"]}
     slices = {**given, "parity": sent(labels(SLICES["parity"])), "age": age}
-    settings = {"metrics": OF_LISTS, "top_k": [3, 8], "per_user": True, "exposure": True, "bootstrap": 20, "name": "lists"}
+    settings = {
+        "metrics": OF_LISTS,
+        "top_k": [3, 8],
+        "per_user": True,
+        "exposure": True,
+        "bootstrap": 20,
+        "name": "lists",
+    }
     expected = weft.evaluate(
-        LISTS, TRUTH, train=TRAIN, user_groups=GROUPS, item_clusters=CLUSTERS, item_features=FEATURES, slices=given, **settings
+        LISTS,
+        TRUTH,
+        train=TRAIN,
+        user_groups=GROUPS,
+        item_clusters=CLUSTERS,
+        item_features=FEATURES,
+        slices=given,
+        **settings,
     )
     found = evaluate(
         sent(LISTS),
         str(parts[0].parent),
         train="default.met",
         user_groups=sent(labels(GROUPS)),
-        item_clusters=sent(pl.DataFrame({"item": list(CLUSTERS), "label": list(CLUSTERS.values())})),
+        item_clusters=sent(
+            pl.DataFrame({"item": list(CLUSTERS), "label": list(CLUSTERS.values())})
+        ),
         item_features=FEATURES,
         slices=slices,
         parts=3,
         **settings,
     )
-    assert isinstance(found, SparkResult) and found.per_user is None and found.provenance["parts"] == 3
+    assert (
+        isinstance(found, SparkResult) and found.per_user is None and found.provenance["parts"] == 3
+    )
     assert_same(found.collected(), expected)
     found.per_user_table.write.parquet(str(tmp_path / "per_user"))
     written = pl.read_parquet(tmp_path / "per_user" / "*.parquet")
     pl.testing.assert_frame_equal(written, expected.per_user, check_row_order=False, abs_tol=1e-9)
     assert "nDCG" in str(found)
     assert weft.load_result(found.save(tmp_path / "found.json"))["nDCG@8"] == found["nDCG@8"]
-    assert weft.compare([found.collected(), expected], metrics=["nDCG@8"]).to_frame()["difference"][0] == pytest.approx(0)
+    assert weft.compare([found.collected(), expected], metrics=["nDCG@8"]).to_frame()["difference"][
+        0
+    ] == pytest.approx(0)
 
 
 @slow
@@ -100,8 +124,14 @@ def test_ranks_string_ids_and_more_parts_than_users(sent, monkeypatch):
             pl.format("u{}", "user").alias("user"), pl.format("i{}", "item").alias("item")
         )
 
-    lists = LISTS.with_columns(rank=pl.col("score").rank("ordinal", descending=True).over("user").cast(pl.Int32)).drop("score")
-    settings = {**FEW, "seed": 3, "slices": {"side": {f"u{user}": bool(user % 2) for user in range(9)}}}
+    lists = LISTS.with_columns(
+        rank=pl.col("score").rank("ordinal", descending=True).over("user").cast(pl.Int32)
+    ).drop("score")
+    settings = {
+        **FEW,
+        "seed": 3,
+        "slices": {"side": {f"u{user}": bool(user % 2) for user in range(9)}},
+    }
     found = evaluate(sent(few(lists)), sent(few(TRUTH)), parts=12, train=few(TRAIN), **settings)
     assert_same(found, weft.evaluate(few(lists), few(TRUTH), train=few(TRAIN), **settings))
 
@@ -109,35 +139,58 @@ def test_ranks_string_ids_and_more_parts_than_users(sent, monkeypatch):
 @slow
 def test_lists_as_arrays(spark, sent):
     ordered = LISTS.sort("user", "score", descending=[False, True])
-    lists = dict(ordered.group_by("user", maintain_order=True).agg("item").iter_rows()) | {2: [], 99: []}
-    arrays = spark.createDataFrame([*lists.items(), (98, None)], "userId int, items array<int>")
-    truth = {user: dict(zip(rows["item"], rows["rating"])) for (user,), rows in TRUTH.group_by("user", maintain_order=True)} | {
-        98: {}
+    lists = dict(ordered.group_by("user", maintain_order=True).agg("item").iter_rows()) | {
+        2: [],
+        99: [],
     }
-    assert_same(evaluate(arrays, truth, parts=2, **FEW), weft.evaluate(lists | {98: []}, truth, **FEW))
+    arrays = spark.createDataFrame([*lists.items(), (98, None)], "userId int, items array<int>")
+    truth = {
+        user: dict(zip(rows["item"], rows["rating"]))
+        for (user,), rows in TRUTH.group_by("user", maintain_order=True)
+    } | {98: {}}
+    assert_same(
+        evaluate(arrays, truth, parts=2, **FEW), weft.evaluate(lists | {98: []}, truth, **FEW)
+    )
 
     ranked = ordered.with_columns(rank=pl.int_range(1, pl.len() + 1).over("user"))
     structs = ranked.group_by("user").agg(recommendations=pl.struct(movieId="item", rating="score"))
     settings = {"metrics": ["nDCG", "RMSE"], "top_k": 5}
-    assert_same(evaluate(sent(structs), TRUTH, parts=2, **settings), weft.evaluate(ranked, TRUTH, **settings))
+    assert_same(
+        evaluate(sent(structs), TRUTH, parts=2, **settings),
+        weft.evaluate(ranked, TRUTH, **settings),
+    )
 
 
 @slow
 def test_sampled_candidates_and_skew(spark, sent):
-    mine = pl.DataFrame({"user": [7] * 4000, "item": np.arange(4000) % ITEMS})  # one user has most of all rows
+    mine = pl.DataFrame(
+        {"user": [7] * 4000, "item": np.arange(4000) % ITEMS}
+    )  # one user has most of all rows
     train = pl.concat([TRAIN, mine])
     candidates = pl.concat([LISTS.select("user", "item"), TRUTH.select("user", "item")]).unique()
     settings = {**FEW, "train": train, "strategy": "sampled", "num_negatives": 9, "seed": 5}
     found = evaluate(
-        sent(LISTS).repartition(3).groupBy("user", "item").max("score").withColumnRenamed("max(score)", "score"), TRUTH, **settings
+        sent(LISTS)
+        .repartition(3)
+        .groupBy("user", "item")
+        .max("score")
+        .withColumnRenamed("max(score)", "score"),
+        TRUTH,
+        **settings,
     )
     assert_same(found, weft.evaluate(LISTS, TRUTH, **settings))
     assert found.provenance["parts"] == 1  # so few rows are not worth more
-    assert spark.sparkContext._jsc.getPersistentRDDs().size() <= 1  # of the table of the first test; all else was released
+    assert (
+        spark.sparkContext._jsc.getPersistentRDDs().size() <= 1
+    )  # of the table of the first test; all else was released
     sent(candidates).createOrReplaceTempView("offered")
     settings = {**FEW, "ties": "random", "duplicates": "keep-best"}
-    found = evaluate(pl.concat([LISTS, LISTS]), sent(TRUTH), candidates="offered", parts=3, **settings)
-    assert_same(found, weft.evaluate(pl.concat([LISTS, LISTS]), TRUTH, candidates=candidates, **settings))
+    found = evaluate(
+        pl.concat([LISTS, LISTS]), sent(TRUTH), candidates="offered", parts=3, **settings
+    )
+    assert_same(
+        found, weft.evaluate(pl.concat([LISTS, LISTS]), TRUTH, candidates=candidates, **settings)
+    )
 
 
 class DiesOnce(weft.UserAverageTopKMetric):
@@ -162,7 +215,7 @@ def test_a_worker_that_dies_is_replaced_and_nobody_counts_twice(sent, tmp_path, 
     assert_same(found, weft.evaluate(LISTS, TRUTH, train=TRAIN, **settings))
 
 
-# ----------------------------------------------------------------------------------------------------------------- errors
+# --------------------------------------------------------------------------------------------------
 
 
 def local_error(*given, **settings):
@@ -181,21 +234,30 @@ def test_wrong_rows_are_shown_and_java_is_not(spark, sent, tmp_path):
         return str(raised.value)
 
     wrong = LISTS.with_columns(score=pl.when(pl.col("user") == 20).then(np.nan).otherwise("score"))
-    assert re.search(r"source has scores that are not finite numbers:\n  a row: user 20, item \d+, score nan", error(sent(wrong)))
+    assert re.search(
+        r"source has scores that are not finite numbers:\n  a row: user 20, item \d+, score nan",
+        error(sent(wrong)),
+    )
     twice = pl.concat([TRUTH, TRUTH.filter(pl.col("user") == 11).head(1)])
     message = error(sent(LISTS), sent(twice))
     assert (
         "truth has 1 repeated (user, item) rows" in message
         and f"user 11, item {TRUTH.filter(pl.col('user') == 11)['item'][0]}" in message
     )
-    nobody = sent(TRUTH).union(spark.createDataFrame([(None, 3, 1.0)], "user long, item long, rating double"))
+    nobody = sent(TRUTH).union(
+        spark.createDataFrame([(None, 3, 1.0)], "user long, item long, rating double")
+    )
     assert "truth has no user id in 1 rows" in error(sent(LISTS), nobody)
     assert "integers beyond 2**53" in error(sent(LISTS.with_columns(score=pl.lit(2**60))))
     (tmp_path / "mixed").mkdir()
     LISTS.write_parquet(tmp_path / "mixed" / "1.parquet")
     LISTS.cast({"user": pl.String}).write_parquet(tmp_path / "mixed" / "2.parquet")
-    assert re.search(r"Spark cannot read the data: .*mixed/\d.parquet", error(str(tmp_path / "mixed")))
-    with pytest.raises(EngineError, match=r"a task of Spark failed: ZeroDivisionError: .* \(file .*test_spark.py"):
+    assert re.search(
+        r"Spark cannot read the data: .*mixed/\d.parquet", error(str(tmp_path / "mixed"))
+    )
+    with pytest.raises(
+        EngineError, match=r"a task of Spark failed: ZeroDivisionError: .* \(file .*test_spark.py"
+    ):
         SparkParts(spark.range(2), 2, list).merged(_fails, max)
 
 
@@ -211,15 +273,43 @@ def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
     assert before
     refused = [
         (np.zeros((3, 4)), truth, "source is a ndarray; Spark evaluates recommendation lists"),
-        ("nowhere", truth, "source is 'nowhere', which is neither a table that this session knows nor a path"),
-        ("no.where", truth, "source is 'no.where', which is neither a table that this session knows nor a path"),
+        (
+            "nowhere",
+            truth,
+            "source is 'nowhere', which is neither a table that this session knows nor a path",
+        ),
+        (
+            "no.where",
+            truth,
+            "source is 'no.where', which is neither a table that this session knows nor a path",
+        ),
         (lists, "test.csv", "test.csv"),
-        (lists, weft.File("s3q://bucket/test"), re.escape("truth (s3q://bucket/test) cannot be read as Parquet")),
+        (
+            lists,
+            weft.File("s3q://bucket/test"),
+            re.escape("truth (s3q://bucket/test) cannot be read as Parquet"),
+        ),
         (lists.drop("score"), truth, "neither scores nor ranks, and rows of Spark have no order"),
-        (lists.withColumnRenamed("user", "whom"), truth, "source has the columns .*; expected one named 'user'"),
-        (lists.selectExpr("user", "item", "'high' score"), truth, "the column 'score' holds string; scores must be numbers"),
-        (lists.selectExpr("user", "array(item) a", "array(score) b"), truth, "source has the arrays 'a', 'b'"),
-        (lists.selectExpr("user", "cast(item as double) item", "score"), truth, "ids are integers or strings"),
+        (
+            lists.withColumnRenamed("user", "whom"),
+            truth,
+            "source has the columns .*; expected one named 'user'",
+        ),
+        (
+            lists.selectExpr("user", "item", "'high' score"),
+            truth,
+            "the column 'score' holds string; scores must be numbers",
+        ),
+        (
+            lists.selectExpr("user", "array(item) a", "array(score) b"),
+            truth,
+            "source has the arrays 'a', 'b'",
+        ),
+        (
+            lists.selectExpr("user", "cast(item as double) item", "score"),
+            truth,
+            "ids are integers or strings",
+        ),
     ]
     for source, wanted, message in refused:
         with pytest.raises((InputError, SettingError), match=message):
@@ -227,7 +317,9 @@ def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
     with pytest.raises(InputError) as raised:
         evaluate(lists, sent(TRUTH.cast({"user": pl.String})), **FEW)
     expected = local_error(LISTS, TRUTH.cast({"user": pl.String}), **FEW)
-    assert re.sub(r"\(.*?\)", "", str(raised.value)) == re.sub(r"\(.*?\)", "", expected)  # which ids are shown may differ
+    assert re.sub(r"\(.*?\)", "", str(raised.value)) == re.sub(
+        r"\(.*?\)", "", expected
+    )  # which ids are shown may differ
     for settings, message in [
         ({"checkpoint": "here"}, "checkpoint="),
         ({"metrics": ["nDCGG"]}, "nDCGG"),
@@ -235,7 +327,10 @@ def test_what_cannot_run_is_refused_before_the_job(spark, sent, tmp_path):
         ({"users": [1]}, "users="),
         ({"address": "local[7]"}, "there is a session at 'local"),
         ({"candidates": "colder"}, "candidates is 'colder', which is neither a table"),
-        ({"user_groups": lists.selectExpr("user", "date'2020-01-01' label")}, "holds date; labels are strings or numbers"),
+        (
+            {"user_groups": lists.selectExpr("user", "date'2020-01-01' label")},
+            "holds date; labels are strings or numbers",
+        ),
     ]:
         with pytest.raises((InputError, SettingError), match=re.escape(message)):
             evaluate(lists, truth, **FEW | settings)
@@ -251,7 +346,10 @@ Caused by: java.io.IOException: No space left on device
 \tat java.base/java.io.File(File.java:2)
 \t... 3 more"""
     assert root_cause(java) == "No space left on device"
-    assert root_cause("[PATH_NOT_FOUND] Path does not exist: file:/none. SQLSTATE: 42K03") == "Path does not exist: file:/none."
+    assert (
+        root_cause("[PATH_NOT_FOUND] Path does not exist: file:/none. SQLSTATE: 42K03")
+        == "Path does not exist: file:/none."
+    )
     assert root_cause("") == "no reason was given"
 
 

@@ -1,4 +1,6 @@
-"""States that travel: copies, state_dict, files, users counted once, and runs that go on after they were killed."""
+"""States that travel: copies, state_dict, files, users counted once, and runs that go on after they
+were killed.
+"""
 
 import copy
 import pickle
@@ -10,12 +12,28 @@ from torch import nn
 
 import weft
 from everything import BUILT_IN, VARIANTS, ScoreRange
-from test_evaluator import EVERYONE, ITEMS, METRICS, SCORES, TARGET, TRAIN, USERS, evaluator, fed, same
+from test_evaluator import (
+    EVERYONE,
+    ITEMS,
+    METRICS,
+    SCORES,
+    TARGET,
+    TRAIN,
+    USERS,
+    evaluator,
+    fed,
+    same,
+)
 from weft.errors import InputError, SettingError
 
 EVERYTHING = [*BUILT_IN, *VARIANTS]
 SLICES = {"third": [number % 3 for number in range(USERS)]}
-KEPT = {"per_user": True, "bootstrap": 12, "slices": SLICES, "seed": 3}  # everything that is kept of users
+KEPT = {
+    "per_user": True,
+    "bootstrap": 12,
+    "slices": SLICES,
+    "seed": 3,
+}  # everything that is kept of users
 
 
 def alike(result, expected):
@@ -29,7 +47,9 @@ def alike(result, expected):
         assert result.slices.drop("value", "std_error", "ci_low", "ci_high").equals(
             expected.slices.drop("value", "std_error", "ci_low", "ci_high")
         )
-        assert result.slices["value"].to_list() == pytest.approx(expected.slices["value"].to_list(), abs=1e-9, nan_ok=True)
+        assert result.slices["value"].to_list() == pytest.approx(
+            expected.slices["value"].to_list(), abs=1e-9, nan_ok=True
+        )
     for name in ("exposure", "popularity"):
         mine, theirs = getattr(result, name), getattr(expected, name)
         assert (mine is None) == (theirs is None) and (theirs is None or mine.equals(theirs))
@@ -41,10 +61,12 @@ def alike(result, expected):
         mine, theirs = (table.sort("user") for table in (result.per_user, expected.per_user))
         assert mine["user"].equals(theirs["user"])
         for column in theirs.columns[1:]:
-            assert mine[column].to_list() == pytest.approx(theirs[column].to_list(), abs=1e-9, nan_ok=True)
+            assert mine[column].to_list() == pytest.approx(
+                theirs[column].to_list(), abs=1e-9, nan_ok=True
+            )
 
 
-# ------------------------------------------------------------------------------------------------------- users once
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +96,15 @@ def test_each_user_counts_once(batches, repeated, once):
 def test_the_first_row_of_a_user_stays():
     made = weft.Evaluator(["Recall"], 1, repeated_users="drop", per_user=True)
     made.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [[0], []], [5, 6])
-    made.update(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [[0], [0]], [5, 6])  # now a miss, and somebody with a relevant item
+    made.update(
+        torch.tensor([[0.0, 1.0], [1.0, 0.0]]), [[0], [0]], [5, 6]
+    )  # now a miss, and somebody with a relevant item
     result = made.compute()
-    assert (result["Recall@1"], result.counts["repeated_users"], result.counts["users_without_relevant"]) == (1.0, 2, 1)
+    assert (
+        result["Recall@1"],
+        result.counts["repeated_users"],
+        result.counts["users_without_relevant"],
+    ) == (1.0, 2, 1)
     assert result.per_user.rows() == [(5, 1.0)]
 
 
@@ -90,7 +118,9 @@ def test_dropping_agrees_with_counting_where_nobody_is_repeated(once):
 def test_every_row_counts_unless_told_otherwise_and_the_result_says_so():
     result = fed([EVERYONE, EVERYONE[:4]], metrics=["Recall"], top_k=3).compute()
     assert (result.counts["repeated_users"], result.counts["users"]) == (4, USERS + 4)
-    assert any("4 rows are of users who were met before, and count again" in note for note in result.notes)
+    assert any(
+        "4 rows are of users who were met before, and count again" in note for note in result.notes
+    )
 
 
 def test_rows_without_numbers_are_nobodys_repetition():
@@ -103,13 +133,16 @@ def test_rows_without_numbers_are_nobodys_repetition():
 def test_who_is_to_be_counted_once_must_be_known():
     with pytest.raises(InputError, match=r"user_indices, to know who was counted already"):
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
-    with pytest.raises(SettingError, match=r"repeated_users='drop' needs to know what each user adds, but ScoreRange keeps states"):
+    with pytest.raises(
+        SettingError,
+        match=r"repeated_users='drop' needs to know what each user adds, but ScoreRange keeps states",
+    ):
         weft.Evaluator([ScoreRange(), "Recall@1"], repeated_users="drop")
     with pytest.raises(SettingError, match=r"repeated_users='twice'.*'count', 'drop'"):
         weft.Evaluator(["Recall"], 1, repeated_users="twice")
 
 
-# ------------------------------------------------------------------------------------------------------------- habits
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_alone_and_the_whole():
@@ -137,15 +170,23 @@ def test_rows_without_numbers_are_counted_on_in_forward():
 def test_values_as_tensors_under_a_prefix():
     made = fed([EVERYONE])
     plain, named = made.compute(), made.clone(prefix="val_", postfix="/0").compute()
-    assert set(named.as_dict()) == {f"val_{name}/0" for name in plain} and set(plain.as_dict()) == set(plain)
+    assert set(named.as_dict()) == {f"val_{name}/0" for name in plain} and set(
+        plain.as_dict()
+    ) == set(plain)
     for name, value in plain.as_dict().items():
         assert value.shape == () and value.dtype == torch.float64
         assert float(value) == pytest.approx(plain[name], abs=0, nan_ok=True)
-    assert all(name.startswith("b_") for name in made.clone(prefix="a_").clone(prefix="b_").compute().as_dict())
+    assert all(
+        name.startswith("b_")
+        for name in made.clone(prefix="a_").clone(prefix="b_").compute().as_dict()
+    )
     assert made.clone(prefix="a_").clone().prefix == "a_"
 
 
-@pytest.mark.parametrize("copied", [lambda made: made.clone(), copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+@pytest.mark.parametrize(
+    "copied",
+    [lambda made: made.clone(), copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))],
+)
 def test_copies_go_on_by_themselves(copied):
     made = fed([EVERYONE[:9]], **KEPT)
     other = copied(made)
@@ -160,7 +201,7 @@ def test_copies_share_what_nobody_changes():
     assert made.clone().inputs["train"] is made.inputs["train"]
 
 
-# -------------------------------------------------------------------------------------------------------- state_dict
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_state_dict_restores_everything(tmp_path):
@@ -211,7 +252,7 @@ def test_sums_of_a_model_are_neither_buffers_nor_halved():
     alike(model.evaluator.compute(), fed([EVERYONE], per_user=False).compute())
 
 
-# -------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 SHARDS = {
     "two": (EVERYONE[:9], EVERYONE[9:]),
@@ -224,20 +265,35 @@ SHARDS = {
 @pytest.mark.parametrize("shards", SHARDS.values(), ids=SHARDS)
 def test_merged_files_equal_the_whole(shards, kept, tmp_path):
     paths = [
-        weft.save_state(fed([rows], metrics=METRICS, **kept), tmp_path / f"{number}.state") for number, rows in enumerate(shards)
+        weft.save_state(fed([rows], metrics=METRICS, **kept), tmp_path / f"{number}.state")
+        for number, rows in enumerate(shards)
     ]
     alike(weft.merge_states(paths), fed([EVERYONE], metrics=METRICS, **kept).compute())
 
 
 def test_files_of_every_setting(tmp_path):
-    settings = {"ties": "random", "seed": 5, "empty_users": "zero", "relevance_threshold": 2.0, "mask_seen": False}
-    made = fed([EVERYONE], metrics=["MAP", "Recall", "nDCG(gain=exponential)"], profile="ranx", repeated_users="drop", **settings)
+    settings = {
+        "ties": "random",
+        "seed": 5,
+        "empty_users": "zero",
+        "relevance_threshold": 2.0,
+        "mask_seen": False,
+    }
+    made = fed(
+        [EVERYONE],
+        metrics=["MAP", "Recall", "nDCG(gain=exponential)"],
+        profile="ranx",
+        repeated_users="drop",
+        **settings,
+    )
     path = weft.save_state(made.clone(prefix="val_"), tmp_path / "a.state")
     loaded = weft.load_state(path)
     assert loaded.identity() == made.identity() and loaded.prefix == "val_"
     for other in (loaded, copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         alike(other.compute(), made.compute())
-    assert weft.load_state(weft.save_state(loaded, tmp_path / "b.state")).identity() == made.identity()
+    assert (
+        weft.load_state(weft.save_state(loaded, tmp_path / "b.state")).identity() == made.identity()
+    )
 
 
 def test_a_corrected_run_can_be_saved(tmp_path):
@@ -249,7 +305,10 @@ def test_a_corrected_run_can_be_saved(tmp_path):
 def test_users_of_two_files_are_counted_once(tmp_path):
     shares = EVERYONE[:13], EVERYONE[10:]
     drop = {"metrics": EVERYTHING, "repeated_users": "drop"}
-    paths = [weft.save_state(fed([rows], **drop), tmp_path / f"{number}") for number, rows in enumerate(shares)]
+    paths = [
+        weft.save_state(fed([rows], **drop), tmp_path / f"{number}")
+        for number, rows in enumerate(shares)
+    ]
     result = weft.merge_states(paths)
     assert result.counts["repeated_users"] == 3
     for value, wanted in zip(result.values, fed([EVERYONE], **drop).compute().values):
@@ -267,11 +326,16 @@ def test_metrics_of_ones_own_need_the_evaluator(tmp_path):
     path = weft.save_state(made, tmp_path / "a.state")
     with pytest.raises(SettingError, match=r"a\.state: .*'Unregistered'.*give the evaluator too"):
         weft.merge_states([path])
-    assert weft.merge_states([path], weft.Evaluator([Unregistered(k=3)]))["Unregistered@3"] == made.compute()["Unregistered@3"]
+    assert (
+        weft.merge_states([path], weft.Evaluator([Unregistered(k=3)]))["Unregistered@3"]
+        == made.compute()["Unregistered@3"]
+    )
 
 
 def test_a_killed_loop_goes_on_without_counting_anyone_twice(tmp_path):
-    """Saved after the second batch, killed in the third: what was not saved is met again, and nobody else."""
+    """Saved after the second batch, killed in the third: what was not saved is met again, and
+    nobody else.
+    """
     batches = list(EVERYONE.split(6))
     made = evaluator(**KEPT)
     for number, rows in enumerate(batches[:3]):
@@ -288,12 +352,21 @@ def test_a_killed_loop_goes_on_without_counting_anyone_twice(tmp_path):
 
 
 DAMAGED = {
-    "cut short": (lambda content: content[:-100], r"bytes of state, but was written with \d+.*cut short"),
+    "cut short": (
+        lambda content: content[:-100],
+        r"bytes of state, but was written with \d+.*cut short",
+    ),
     "only its head": (lambda content: content.split(b"\n")[0], "cut short"),
-    "a byte changed": (lambda content: content[:2000] + bytes([content[2000] ^ 1]) + content[2001:], "was changed since"),
+    "a byte changed": (
+        lambda content: content[:2000] + bytes([content[2000] ^ 1]) + content[2001:],
+        "was changed since",
+    ),
     "empty": (lambda content: b"", "not a state of Weft"),
     "another file": (lambda content: b"PK\x03\x04" + content, "not a state of Weft"),
-    "of the future": (lambda content: content.replace(b"weft-state 1", b"weft-state 9", 1), "version '9'"),
+    "of the future": (
+        lambda content: content.replace(b"weft-state 1", b"weft-state 9", 1),
+        "version '9'",
+    ),
 }
 
 
@@ -329,11 +402,18 @@ OTHERS = {
 
 @pytest.mark.parametrize(("other", "says"), OTHERS.values(), ids=OTHERS)
 def test_files_of_other_settings_are_refused(other, says, tmp_path):
-    paths = [weft.save_state(evaluator(**settings), tmp_path / f"{name}.state") for name, settings in (("a", {}), ("b", other))]
-    with pytest.raises(SettingError, match=rf"(?s)cannot merge the states of .*a\.state and .*b\.state, which differ in {says}"):
+    paths = [
+        weft.save_state(evaluator(**settings), tmp_path / f"{name}.state")
+        for name, settings in (("a", {}), ("b", other))
+    ]
+    with pytest.raises(
+        SettingError,
+        match=rf"(?s)cannot merge the states of .*a\.state and .*b\.state, which differ in {says}",
+    ):
         weft.merge_states(paths)
     with pytest.raises(
-        SettingError, match=rf"(?s)b\.state: cannot take up this state: the evaluator and the state differ in {says}"
+        SettingError,
+        match=rf"(?s)b\.state: cannot take up this state: the evaluator and the state differ in {says}",
     ):
         weft.load_state(paths[1], evaluator())
 
@@ -342,4 +422,6 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         weft.save_state(fed([EVERYONE]), tmp_path / "folder")
-    assert list(tmp_path.iterdir()) == [tmp_path / "folder"] and not list((tmp_path / "folder").iterdir())
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"] and not list(
+        (tmp_path / "folder").iterdir()
+    )

@@ -27,7 +27,15 @@ from weft.report.tables import (
     to_latex,
     to_markdown,
 )
-from weft.report.terminal import ASCII, UNICODE, counts_line, note_lines, paragraph, results_tables, signs_of
+from weft.report.terminal import (
+    ASCII,
+    UNICODE,
+    counts_line,
+    note_lines,
+    paragraph,
+    results_tables,
+    signs_of,
+)
 
 NASTY = "a|b_c & 50% [x] {y} #1 $z ~ ^ \\ <b>"
 
@@ -46,7 +54,17 @@ RESULTS = [result("als", 0.4), result(NASTY, 0.3, -0.25)]
 
 def test_summary_has_a_row_per_model_metric_and_cutoff():
     table = summary(RESULTS)
-    assert table.columns == ["model", "metric", "k", "value", "std_error", "ci_low", "ci_high", "users", "higher_is_better"]
+    assert table.columns == [
+        "model",
+        "metric",
+        "k",
+        "value",
+        "std_error",
+        "ci_low",
+        "ci_high",
+        "users",
+        "higher_is_better",
+    ]
     assert table.height == 6 and table["model"].to_list() == ["als"] * 3 + [NASTY] * 3
     assert table["metric"].to_list()[:3] == ["nDCG", "Gini", "BiasDisparityBR[F, Sci|Fi]"]
     assert table["higher_is_better"].to_list()[:3] == [True, False, None]
@@ -58,8 +76,15 @@ def test_summary_has_a_row_per_model_metric_and_cutoff():
 def test_csv_reads_back():
     rows = list(csv.DictReader(io.StringIO(to_csv([*RESULTS, result("none", math.nan)]))))
     assert [row["model"] for row in rows] == ["als"] * 3 + [NASTY] * 3 + ["none"] * 3
-    assert float(rows[0]["value"]) == 0.4 and float(rows[0]["ci_low"]) == RESULTS[0].entry("nDCG@10").ci_low
-    assert math.isnan(float(rows[6]["value"])) and rows[1]["users"] == "" and rows[2]["higher_is_better"] == ""
+    assert (
+        float(rows[0]["value"]) == 0.4
+        and float(rows[0]["ci_low"]) == RESULTS[0].entry("nDCG@10").ci_low
+    )
+    assert (
+        math.isnan(float(rows[6]["value"]))
+        and rows[1]["users"] == ""
+        and rows[2]["higher_is_better"] == ""
+    )
 
 
 def test_json_is_what_is_saved(tmp_path):
@@ -70,7 +95,10 @@ def test_json_is_what_is_saved(tmp_path):
 
 def cells(line):
     """The cells of a row of a pipe table, unescaped."""
-    return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in re.split(r"(?<!\\)\|", line.replace("\\\\", "\0"))[1:-1]]
+    return [
+        re.sub(r"\\(.)", r"\1", cell.strip())
+        for cell in re.split(r"(?<!\\)\|", line.replace("\\\\", "\0"))[1:-1]
+    ]
 
 
 def test_markdown_is_a_pipe_table_with_the_best_in_bold():
@@ -84,13 +112,21 @@ def test_markdown_is_a_pipe_table_with_the_best_in_bold():
 
 def test_the_longer_side_runs_down():
     assert to_markdown(RESULTS).startswith("| metric")
-    assert to_markdown([result(str(number), number / 10) for number in range(5)]).startswith("| model")
+    assert to_markdown([result(str(number), number / 10) for number in range(5)]).startswith(
+        "| model"
+    )
     assert to_latex(RESULTS).count("\\\\\n") == 4
 
 
 def test_latex_is_booktabs_with_escaped_names():
     text = to_latex(RESULTS)
-    for part in ("\\toprule", "\\midrule", "\\bottomrule", "\\begin{tabular}{lrr}", "\\end{tabular}"):
+    for part in (
+        "\\toprule",
+        "\\midrule",
+        "\\bottomrule",
+        "\\begin{tabular}{lrr}",
+        "\\end{tabular}",
+    ):
         assert text.count(part) == 1
     assert "nDCG@10 & \\textbf{0.4000} $\\pm$ 0.0196 & 0.3000 $\\pm$ 0.0196 \\\\" in text
     assert "Gini@10 & 0.5000 & \\textbf{$-$0.2500} \\\\" in text
@@ -104,7 +140,11 @@ def test_no_text_breaks_out_of_a_cell(text):
     for sign in "&%$#_":
         assert not re.search(rf"(?<!\\){re.escape(sign)}", latex.removeprefix("$-$"))
     plain = re.sub(r"\\[{}]", "", latex)
-    assert plain.count("{") == plain.count("}") and "\n" not in latex and not latex.startswith(("[", "*"))
+    assert (
+        plain.count("{") == plain.count("}")
+        and "\n" not in latex
+        and not latex.startswith(("[", "*"))
+    )
     markdown = escape_markdown(text)
     assert "\n" not in markdown and len(cells(f"| {markdown} |")) == 1
     assert not re.search(r"[|*_`<\[]", re.sub(r"\\.", "", markdown))
@@ -117,7 +157,7 @@ def test_a_missing_or_undefined_value_is_said():
         assert "undefined" in text and "\\textbf" not in text and "**" not in text
 
 
-# --------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 
 def test_files_get_safe_names():
@@ -142,8 +182,16 @@ def test_files_get_safe_names():
     safe = file_names(names)
     assert len({name.casefold() for name in safe}) == len(names)
     for name in safe:
-        assert re.fullmatch(r"[\w+=@-][\w.+=@-]*", name) and len(name.encode()) <= 105 and not name.startswith(("-", "."))
-    assert safe[0] == "als" and safe[2] == "a_b" and file_names(["v1.2", "als_knn-3"]) == ["v1.2", "als_knn-3"]
+        assert (
+            re.fullmatch(r"[\w+=@-][\w.+=@-]*", name)
+            and len(name.encode()) <= 105
+            and not name.startswith(("-", "."))
+        )
+    assert (
+        safe[0] == "als"
+        and safe[2] == "a_b"
+        and file_names(["v1.2", "als_knn-3"]) == ["v1.2", "als_knn-3"]
+    )
 
 
 def test_the_files_of_a_run_are_written_together(tmp_path):
@@ -151,7 +199,12 @@ def test_the_files_of_a_run_are_written_together(tmp_path):
     folder = tmp_path / "new" / "folder"
     files = save_all([result("a/b", 0.4, per_user=users), result("pop", 0.3)], folder)
     assert [file.name for file in files] == ["a_b.json", "pop.json", "summary.csv"]
-    assert sorted(path.name for path in folder.iterdir()) == ["a_b.json", "a_b.per_user.parquet", "pop.json", "summary.csv"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "a_b.json",
+        "a_b.per_user.parquet",
+        "pop.json",
+        "summary.csv",
+    ]
     loaded = weft.load_result(files[0])
     assert loaded.name == "a/b" and loaded.per_user.equals(users)
     assert (folder / "summary.csv").read_text() == to_csv([result("a/b", 0.4), result("pop", 0.3)])
@@ -163,7 +216,11 @@ def test_if_one_file_cannot_be_written_none_is(tmp_path):
     with pytest.raises(InputError, match=r"pop.json: cannot be written \(it is a folder\)"):
         save_all([result("als", 0.4), result("pop", 0.3)], tmp_path / "out")
     assert (tmp_path / "out" / "als.json").read_text() == old
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["als.json", "pop.json", "summary.csv"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "als.json",
+        "pop.json",
+        "summary.csv",
+    ]
 
 
 def test_no_folder_is_left_of_what_failed(tmp_path):
@@ -172,11 +229,13 @@ def test_no_folder_is_left_of_what_failed(tmp_path):
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError):
-        save_all([result("als", 0.4), result("pop", 0.3, per_user=Broken())], tmp_path / "new" / "folder")
+        save_all(
+            [result("als", 0.4), result("pop", 0.3, per_user=Broken())], tmp_path / "new" / "folder"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
-# ------------------------------------------------------------------------------------------------------------ terminal
+# --------------------------------------------------------------------------------------------------
 
 
 def printed(results, width):
@@ -232,11 +291,22 @@ def test_many_models_run_down():
 
 def by_hand(models, metrics, name="model_{}"):
     """Results with a mean, a count and a large number, in turn."""
-    kinds = [("nDCG", 0.2, 0.01, True), ("ItemCoverage", 200.0, math.nan, True), ("ARP", 279.0949, 1.75, False)]
+    kinds = [
+        ("nDCG", 0.2, 0.01, True),
+        ("ItemCoverage", 200.0, math.nan, True),
+        ("ARP", 279.0949, 1.75, False),
+    ]
     return [
         Result(
             tuple(
-                MetricValue(metric, k, round(value * (1 + place / 100), 0 if math.isnan(error) else 4), error, None, up)
+                MetricValue(
+                    metric,
+                    k,
+                    round(value * (1 + place / 100), 0 if math.isnan(error) else 4),
+                    error,
+                    None,
+                    up,
+                )
                 for k in range(1, metrics // 3 + 1)
                 for metric, value, error, up in kinds
             ),
@@ -249,21 +319,30 @@ def by_hand(models, metrics, name="model_{}"):
 def test_digits_that_mean_something():
     text = printed(by_hand(3, 3), 80)
     rows = {line.split("│")[0].strip(): line for line in text.splitlines() if "│" in line}
-    assert " 200 " in rows["ItemCoverage@1"] and " 204*" in rows["ItemCoverage@1"] and "." not in rows["ItemCoverage@1"]
+    assert (
+        " 200 " in rows["ItemCoverage@1"]
+        and " 204*" in rows["ItemCoverage@1"]
+        and "." not in rows["ItemCoverage@1"]
+    )
     assert " 279.1* " in rows["ARP@1"] and "0.2000 " in rows["nDCG@1"]
     small = [
-        Result((MetricValue("nDCG", 10, value, value / 10, 5, True),), name) for name, value in (("a", 0.00012), ("b", 0.00013))
+        Result((MetricValue("nDCG", 10, value, value / 10, 5, True),), name)
+        for name, value in (("a", 0.00012), ("b", 0.00013))
     ]
     assert "0.00012 " in printed(small, 80) and "0.00013*" in printed(small, 80)
     assert "undefined" in printed([result("a", math.nan), result("b", 0.3)], 100)
 
 
-@pytest.mark.parametrize(("models", "metrics"), [(1, 3), (2, 24), (3, 24), (5, 24), (8, 6), (30, 3), (30, 36)])
+@pytest.mark.parametrize(
+    ("models", "metrics"), [(1, 3), (2, 24), (3, 24), (5, 24), (8, 6), (30, 3), (30, 36)]
+)
 @pytest.mark.parametrize("width", [40, 80, 100, 140])
 def test_whatever_the_shape_lines_fit_and_nothing_is_lost(models, metrics, width):
     results = by_hand(models, metrics)
     text = printed(results, width)
-    assert max(map(len, text.splitlines())) <= width and not any(line.endswith(" ") for line in text.splitlines())
+    assert max(map(len, text.splitlines())) <= width and not any(
+        line.endswith(" ") for line in text.splitlines()
+    )
     flat = text.replace("\n", " ")
     for name in results[0]:
         assert name in flat
@@ -276,10 +355,20 @@ def test_whatever_the_shape_lines_fit_and_nothing_is_lost(models, metrics, width
 
 def test_one_scale_for_all_models_of_a_metric():
     values = {"low": (0.1, 0.01), "mid": (0.2, 0.02), "high": (0.3, 0.01)}
-    results = [Result((MetricValue("nDCG", 10, value, error, 5, True),), name) for name, (value, error) in values.items()]
-    (row,) = [line.split("│")[1:] for line in printed(results, 150).splitlines() if line.startswith("nDCG")]
+    results = [
+        Result((MetricValue("nDCG", 10, value, error, 5, True),), name)
+        for name, (value, error) in values.items()
+    ]
+    (row,) = [
+        line.split("│")[1:]
+        for line in printed(results, 150).splitlines()
+        if line.startswith("nDCG")
+    ]
     points = [row[at].index("●") for at in range(3)]
-    assert points[0] < points[1] < points[2] and abs(points[2] - points[1] - (points[1] - points[0])) <= 1
+    assert (
+        points[0] < points[1] < points[2]
+        and abs(points[2] - points[1] - (points[1] - points[0])) <= 1
+    )
     widths = [cell.rindex("┤") - cell.index("├") for cell in row]
     assert widths[1] > widths[0] == widths[2]
 
@@ -300,7 +389,11 @@ def test_terminals_that_know_only_ascii():
         console.print(table)
     file.flush()
     text = file.buffer.getvalue().decode("ascii")
-    assert text.startswith("+- and [-o-]: 95 % intervals over users") and "0.4000* +- 0.0196" in text and "[o]" in text
+    assert (
+        text.startswith("+- and [-o-]: 95 % intervals over users")
+        and "0.4000* +- 0.0196" in text
+        and "[o]" in text
+    )
 
 
 def test_names_that_do_not_fit_are_broken_where_their_parts_end():
@@ -316,26 +409,55 @@ def test_names_that_do_not_fit_are_broken_where_their_parts_end():
 
 def test_paragraphs_end_where_they_end():
     text = paragraph("so many words and a number of 95 % and more", 35).plain
-    assert text == "so many words and a number of 95 %\nand more" and paragraph("95 %", 3).plain == "95 %"
+    assert (
+        text == "so many words and a number of 95 %\nand more"
+        and paragraph("95 %", 3).plain == "95 %"
+    )
 
 
 def test_what_stands_around_the_table():
-    a = result("a", 0.4, counts={"evaluated_users": 1, "items": 9, "relevant_items": 2000}, notes=("both", "only a"))
-    b = result("b", 0.4, counts={"evaluated_users": 1, "items": 8, "relevant_items": 2000}, notes=("both",))
+    a = result(
+        "a",
+        0.4,
+        counts={"evaluated_users": 1, "items": 9, "relevant_items": 2000},
+        notes=("both", "only a"),
+    )
+    b = result(
+        "b", 0.4, counts={"evaluated_users": 1, "items": 8, "relevant_items": 2000}, notes=("both",)
+    )
     assert counts_line([a, b]) == "1 evaluated user, 8 to 9 items, 2,000 relevant interactions."
-    assert note_lines([a, b])[1:] == ["all: both", "a: only a"] and "different catalogues" in note_lines([a, b])[0]
+    assert (
+        note_lines([a, b])[1:] == ["all: both", "a: only a"]
+        and "different catalogues" in note_lines([a, b])[0]
+    )
     assert note_lines([a]) == ["both", "only a"]
 
 
 def test_intervals_of_resampled_users_are_shown_as_they_are():
     """Not around the value: both ends, in every format."""
-    ends = {"boot_low": 0.3, "boot_high": 0.5, "bca_low": 0.31, "bca_high": 0.52, "boot_std_error": 0.05}
+    ends = {
+        "boot_low": 0.3,
+        "boot_high": 0.5,
+        "bca_low": 0.31,
+        "bca_high": 0.52,
+        "boot_std_error": 0.05,
+    }
     values = (
         MetricValue("nDCG", 10, 0.4, 0.01, 5, True, **ends),
-        MetricValue("Gini", 10, 0.5, higher_is_better=False, boot_low=0.6, boot_high=0.7, boot_std_error=0.05),
+        MetricValue(
+            "Gini",
+            10,
+            0.5,
+            higher_is_better=False,
+            boot_low=0.6,
+            boot_high=0.7,
+            boot_std_error=0.05,
+        ),
     )
     booted = Result(values, "als", settings={"bootstrap": 100})
-    assert "| nDCG@10 | 0.4000 \\[0.3100, 0.5200\\] |" in to_markdown([booted]) and "\\[0.4020, 0.5980\\]" in to_markdown([booted])
+    assert "| nDCG@10 | 0.4000 \\[0.3100, 0.5200\\] |" in to_markdown(
+        [booted]
+    ) and "\\[0.4020, 0.5980\\]" in to_markdown([booted])
     assert "0.4000 {[}0.3100, 0.5200{]}" in to_latex([booted])
     shown = printed([booted, result("pop", 0.3)], 100)
     assert "0.4000* [0.3100, 0.5200]" in shown and "0.3000  ± 0.0196" in shown

@@ -27,14 +27,24 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 def tied_problems(draw):
     """Two users, at most seven items, two or three scores; not too many orders for brute force."""
     num_items = draw(st.integers(1, 7))
-    levels = draw(st.sampled_from([(0.0, 1.0), (0.0, -0.0, 1.0), (0.5, 1.0, 2.0), (0.0, 1.0, -math.inf)]))
-    rows = torch.from_numpy(draw(tables(2, num_items, st.sampled_from(levels)))).to(draw(st.sampled_from(DTYPES)))
-    rated = draw(tables(2, num_items, st.sampled_from([math.nan, math.nan, 0.0, 1.0, 2.0, 5.0]))).tolist()
-    truth = {user: {item: r for item, r in enumerate(row) if r == r} for user, row in zip("ab", rated)}
+    levels = draw(
+        st.sampled_from([(0.0, 1.0), (0.0, -0.0, 1.0), (0.5, 1.0, 2.0), (0.0, 1.0, -math.inf)])
+    )
+    rows = torch.from_numpy(draw(tables(2, num_items, st.sampled_from(levels)))).to(
+        draw(st.sampled_from(DTYPES))
+    )
+    rated = draw(
+        tables(2, num_items, st.sampled_from([math.nan, math.nan, 0.0, 1.0, 2.0, 5.0]))
+    ).tolist()
+    truth = {
+        user: {item: r for item, r in enumerate(row) if r == r} for user, row in zip("ab", rated)
+    }
     assume(any(truth.values()))
     problem = Problem(rows, ("a", "b"), truth)
     groups = [tied_groups(case) for case in problem.cases().values()]
-    assume(all(math.prod(math.factorial(len(group)) for group in of_user) <= 750 for of_user in groups))
+    assume(
+        all(math.prod(math.factorial(len(group)) for group in of_user) <= 750 for of_user in groups)
+    )
     return problem
 
 
@@ -52,10 +62,14 @@ def test_rules_that_sort_equal_the_oracle(ties, problem, k):
 @quick(15)
 @given(problem=tied_problems(), k=cutoffs)
 def test_expected_equals_brute_force_over_all_orders(metric, problem, k):
-    check(problem, [(metric, params) for params in METRICS[metric]], sorted({k, 3}), ties="expected")
+    check(
+        problem, [(metric, params) for params in METRICS[metric]], sorted({k, 3}), ties="expected"
+    )
 
 
-@pytest.mark.parametrize("wanted", [{6: 1.0}, {0: 2.0, 3: 1.0, 4: 5.0}, dict.fromkeys(range(6), 1.0)], ids=len)
+@pytest.mark.parametrize(
+    "wanted", [{6: 1.0}, {0: 2.0, 3: 1.0, 4: 5.0}, dict.fromkeys(range(6), 1.0)], ids=len
+)
 def test_expected_where_everything_ties(wanted):
     problem = Problem(torch.zeros(1, 7), ("a",), {"a": wanted})
     specs = [
@@ -71,26 +85,47 @@ def test_expected_where_everything_ties(wanted):
 
 @pytest.mark.parametrize("size", [50, 3000])
 def test_expected_of_large_ties(size):
-    """All items tie, h of them are relevant: hits are h k / n, the first k all miss with a hypergeometric chance."""
+    """All items tie, h of them are relevant: hits are h k / n, the first k all miss with a
+    hypergeometric chance.
+    """
     hits, k = size // 10, 20
     names = ["Recall", "HitRate", "MAP(normalizer=relevant)", "MAP(normalizer=hits)"]
-    result = weft.evaluate(torch.zeros(1, size), {0: list(range(hits))}, metrics=names, top_k=k, ties="expected")
+    result = weft.evaluate(
+        torch.zeros(1, size), {0: list(range(hits))}, metrics=names, top_k=k, ties="expected"
+    )
     missed = math.comb(size - hits, k) / math.comb(size, k)
     # A hit at p has (p - 1) (h - 1) / (n - 1) hits before it.
-    precisions = [hits / size * (1 + (p - 1) * (hits - 1) / (size - 1)) / p for p in range(1, k + 1)]
-    chances = [math.comb(hits, h) * math.comb(size - hits, k - h) / math.comb(size, k) for h in range(k + 1)]
+    precisions = [
+        hits / size * (1 + (p - 1) * (hits - 1) / (size - 1)) / p for p in range(1, k + 1)
+    ]
+    chances = [
+        math.comb(hits, h) * math.comb(size - hits, k - h) / math.comb(size, k)
+        for h in range(k + 1)
+    ]
     # Given h hits among the first k places: a hit at p has (p - 1) (h - 1) / (k - 1) before it.
-    per_hit = [sum(1 / k * (1 + (p - 1) * (h - 1) / (k - 1)) / p for p in range(1, k + 1)) if h else 0.0 for h in range(k + 1)]
-    wanted = [k / size, 1 - missed, sum(precisions) / hits, math.fsum(c * x for c, x in zip(chances, per_hit))]
+    per_hit = [
+        sum(1 / k * (1 + (p - 1) * (h - 1) / (k - 1)) / p for p in range(1, k + 1)) if h else 0.0
+        for h in range(k + 1)
+    ]
+    wanted = [
+        k / size,
+        1 - missed,
+        sum(precisions) / hits,
+        math.fsum(c * x for c, x in zip(chances, per_hit)),
+    ]
     assert [result[f"{name}@{k}"] for name in names] == close(wanted)
 
 
-# ------------------------------------------------------------------------------------------------------------- random
+# --------------------------------------------------------------------------------------------------
 
 
 def users_and_items(ids):
     users, items = list(range(40, 0, -1)), list(range(100, 112))
-    return (users, items) if ids == "integers" else ([f"user {u}" for u in users], [f"item {i}" for i in items])
+    return (
+        (users, items)
+        if ids == "integers"
+        else ([f"user {u}" for u in users], [f"item {i}" for i in items])
+    )
 
 
 @pytest.mark.parametrize("ties", ["random", "expected"])
@@ -99,16 +134,31 @@ def test_random_order_depends_on_seed_user_and_item_alone(ids, ties):
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 3, (40, 12)).astype(np.float32)
     users, items = users_and_items(ids)
-    truth = {user: {items[item]: 1 + item % 3 for item in rng.choice(12, 3, replace=False)} for user in users}
+    truth = {
+        user: {items[item]: 1 + item % 3 for item in rng.choice(12, 3, replace=False)}
+        for user in users
+    }
 
     def table(rows, columns, **how):
-        named = {"users": [users[row] for row in rows], "items": [items[column] for column in columns]}
+        named = {
+            "users": [users[row] for row in rows],
+            "items": [items[column] for column in columns],
+        }
         result = weft.evaluate(
-            scores[np.ix_(rows, columns)], truth, metrics=["nDCG", "MRR"], top_k=[3, 12], ties=ties, per_user=True, **named, **how
+            scores[np.ix_(rows, columns)],
+            truth,
+            metrics=["nDCG", "MRR"],
+            top_k=[3, 12],
+            ties=ties,
+            per_user=True,
+            **named,
+            **how,
         )
         return {row[0]: row[1:] for row in result.per_user.iter_rows()}
 
-    torch.set_warn_always(True)  # else PyTorch warns once per process, and only the first test would see it
+    torch.set_warn_always(
+        True
+    )  # else PyTorch warns once per process, and only the first test would see it
     try:
         base = {user: close(values) for user, values in table(range(40), range(12)).items()}
         for batch_size in (1, 7, None):
@@ -128,34 +178,49 @@ def test_random_orders_are_equally_likely(over, depth, num_items):
     keys = torch.arange(repetitions if over == "users" else 1)
     none = rows_of_target([[]] * len(keys), len(keys), num_items, torch.device("cpu"))
     seeds = range(1 if over == "users" else repetitions)
-    drawn = [TieRule("random", seed).rank(torch.zeros(len(keys), num_items), depth, keys, none).items for seed in seeds]
+    drawn = [
+        TieRule("random", seed).rank(torch.zeros(len(keys), num_items), depth, keys, none).items
+        for seed in seeds
+    ]
     counts = Counter(tuple(row) for row in torch.cat(drawn)[:, :lists].tolist())
     assert len(counts) == possible and all(len(set(row)) == lists for row in counts)
     assert chisquare(list(counts.values())).pvalue > 1e-3
 
 
 def test_random_approaches_expected():
-    """Three rows with ties, each for 400 users under 8 seeds. F1 of expected parts is not an expected F1."""
+    """Three rows with ties, each for 400 users under 8 seeds. F1 of expected parts is not an
+    expected F1.
+    """
     rng = np.random.default_rng(1)
     specs = [spec for spec in SPECS if spec[0] not in ("F1", "AUC")]
     rows = torch.from_numpy(rng.integers(0, 2, (3, 9)).astype(np.float64)).repeat(400, 1)
-    likes = [{int(item): float(rng.integers(1, 4)) for item in rng.choice(9, count, replace=False)} for count in (1, 2, 4)]
-    problem = Problem(rows, tuple(map(str, range(1200))), {str(user): likes[user % 3] for user in range(1200)})
+    likes = [
+        {int(item): float(rng.integers(1, 4)) for item in rng.choice(9, count, replace=False)}
+        for count in (1, 2, 4)
+    ]
+    problem = Problem(
+        rows, tuple(map(str, range(1200))), {str(user): likes[user % 3] for user in range(1200)}
+    )
     expected = problem.run(specs, [1, 4, 9], ties="expected")
     drawn = [problem.run(specs, [1, 4, 9], ties="random", seed=seed) for seed in range(8)]
     for number, value in enumerate(expected.values):
         found = [result.values[number] for result in drawn]
         error = math.sqrt(sum(one.std_error**2 for one in found)) / 8
-        assert np.mean([one.value for one in found]) == pytest.approx(value.value, rel=0, abs=4 * error + 1e-9), value.name
+        assert np.mean([one.value for one in found]) == pytest.approx(
+            value.value, rel=0, abs=4 * error + 1e-9
+        ), value.name
 
 
-# ------------------------------------------------------------------------------------------------- under all the rules
+# -------------------------------------------------------------------------------------------------
 
 
 @quick(6)
 @given(problem=problems(tied=True), k=cutoffs)
 def test_every_rule_lies_between_the_bounds(problem, k):
-    tables = {ties: problem.run(RISING, [k], ties=ties).per_user.drop("user").to_numpy() for ties in TIE_RULES}
+    tables = {
+        ties: problem.run(RISING, [k], ties=ties).per_user.drop("user").to_numpy()
+        for ties in TIE_RULES
+    }
     for ties in TIE_RULES:
         defined = ~np.isnan(tables[ties])
         assert np.array_equal(defined, ~np.isnan(tables["index"]))
@@ -167,14 +232,20 @@ def test_every_rule_lies_between_the_bounds(problem, k):
 @given(problem=problems(tied=True))
 def test_no_rule_touches_auc(problem):
     specs = [spec for spec in SPECS if spec[0] in ("AUC", "GAUC")]
-    runs = [[value.value for value in problem.run(specs, (), ties=ties).values] for ties in TIE_RULES]
+    runs = [
+        [value.value for value in problem.run(specs, (), ties=ties).values] for ties in TIE_RULES
+    ]
     assert all(run == pytest.approx(runs[0], rel=0, abs=0, nan_ok=True) for run in runs)
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_constant_scorer_has_an_auc_of_one_half(dtype, ties):
-    problem = Problem(torch.full((3, 5), 0.1, dtype=dtype), ("a", "b", "c"), {"a": {0: 1.0}, "b": {4: 1.0, 1: 2.0}, "c": {2: 1.0}})
+    problem = Problem(
+        torch.full((3, 5), 0.1, dtype=dtype),
+        ("a", "b", "c"),
+        {"a": {0: 1.0}, "b": {4: 1.0, 1: 2.0}, "c": {2: 1.0}},
+    )
     result = problem.run([spec for spec in SPECS if spec[0] in ("AUC", "GAUC")], (), ties=ties)
     assert [value.value for value in result.values] == [0.5] * 5
 
@@ -187,24 +258,41 @@ def test_scikit_learn_agrees_on_tied_ndcg(k, dtype):
     truth = rng.integers(0, 5, (50, 20)) * (rng.random((50, 20)) < 0.3)
     truth[:3] = 0  # scikit-learn counts users without a relevant item as 0
     name = f"nDCG(gain=linear)@{k}"
-    result = weft.evaluate(scores, truth, metrics=name, ties="expected", empty_users="zero", per_user=True)
+    result = weft.evaluate(
+        scores, truth, metrics=name, ties="expected", empty_users="zero", per_user=True
+    )
     assert result[name] == close(ndcg_score(truth, scores, k=k, ignore_ties=False))
     rows = [ndcg_score(truth[[row]], scores[[row]], k=k, ignore_ties=False) for row in range(50)]
     assert result.per_user[name].to_list() == close(rows)
 
 
 def test_the_place_of_the_target_says_nothing():
-    """A constant model, one target, ten items: the target's place decides under "index", and under "expected" nothing does."""
+    """A constant model, one target, ten items: the target's place decides under "index", and under
+    "expected" nothing does.
+    """
     names = [text(*spec) for spec in SPECS if spec[0] != "AUC"]
-    runs = [weft.evaluate(torch.ones(1, 10), {0: [item]}, metrics=names, top_k=3, ties="expected") for item in range(10)]
-    assert all([value.value for value in run.values] == close([value.value for value in runs[0].values]) for run in runs)
-    assert runs[0]["HitRate@3"] == close(3 / 10) and runs[0]["MRR@3"] == close((1 + 1 / 2 + 1 / 3) / 10)
+    runs = [
+        weft.evaluate(torch.ones(1, 10), {0: [item]}, metrics=names, top_k=3, ties="expected")
+        for item in range(10)
+    ]
+    assert all(
+        [value.value for value in run.values] == close([value.value for value in runs[0].values])
+        for run in runs
+    )
+    assert runs[0]["HitRate@3"] == close(3 / 10) and runs[0]["MRR@3"] == close(
+        (1 + 1 / 2 + 1 / 3) / 10
+    )
     assert runs[0]["LAUC@3"] == close(1 / 2)
     first = weft.evaluate(torch.ones(1, 10), {0: [0]}, metrics="HitRate@3")
     last = weft.evaluate(torch.ones(1, 10), {0: [9]}, metrics="HitRate@3")
     assert (first["HitRate@3"], last["HitRate@3"]) == (1, 0)
     for item in (0, 9):
-        drawn = weft.evaluate(torch.ones(4000, 10), {user: [item] for user in range(4000)}, metrics="HitRate@3", ties="random")
+        drawn = weft.evaluate(
+            torch.ones(4000, 10),
+            {user: [item] for user in range(4000)},
+            metrics="HitRate@3",
+            ties="random",
+        )
         assert drawn["HitRate@3"] == pytest.approx(0.3, abs=4 * math.sqrt(0.3 * 0.7 / 4000))
 
 
@@ -213,23 +301,37 @@ def test_the_place_of_the_target_says_nothing():
 def test_the_order_of_items_says_nothing_under_expected(problem, k, data):
     columns = data.draw(st.permutations(range(problem.scores.shape[1])))
     new = {old: place for place, old in enumerate(columns)}
-    truth = {user: {new[item]: rating for item, rating in row.items()} for user, row in problem.truth.items()}
-    train = problem.train and {user: [new[item] for item in row] for user, row in problem.train.items()}
-    moved = Problem(problem.scores[:, list(columns)], problem.users, truth, train, problem.threshold)
+    truth = {
+        user: {new[item]: rating for item, rating in row.items()}
+        for user, row in problem.truth.items()
+    }
+    train = problem.train and {
+        user: [new[item] for item in row] for user, row in problem.train.items()
+    }
+    moved = Problem(
+        problem.scores[:, list(columns)], problem.users, truth, train, problem.threshold
+    )
     here, there = (one.run(SPECS, [k], ties="expected") for one in (problem, moved))
     assert [value.value for value in here.values] == close([value.value for value in there.values])
 
 
 @quick(15)
-@given(problem=problems(tied=True), ks=st.lists(cutoffs, min_size=1, max_size=3, unique=True), ties=st.sampled_from(TIE_RULES))
+@given(
+    problem=problems(tied=True),
+    ks=st.lists(cutoffs, min_size=1, max_size=3, unique=True),
+    ties=st.sampled_from(TIE_RULES),
+)
 def test_ties_at_the_cut_are_counted_and_noted(problem, ks, ties):
     result = problem.run([("MRR", {})], ks, ties=ties, batch_size=7)
     for k in ks:
         rows = [
-            sorted((score for score in case.scores or () if score > -math.inf), reverse=True) for case in problem.cases().values()
+            sorted((score for score in case.scores or () if score > -math.inf), reverse=True)
+            for case in problem.cases().values()
         ]
         tied = sum(len(row) > k and row[k - 1] == row[k] for row in rows)
-        notes = [note for note in result.notes if f"equal scores at positions {k} and {k + 1}:" in note]
+        notes = [
+            note for note in result.notes if f"equal scores at positions {k} and {k + 1}:" in note
+        ]
         assert result.counts[f"ties@{k}"] == tied
         assert [note.split()[0] for note in notes] == [str(tied)] * (tied > 0)
 
@@ -238,10 +340,16 @@ def test_ties_at_the_cut_are_counted_and_noted(problem, ks, ties):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_minus_zero_ties_with_zero(dtype, ties):
     signs = torch.tensor(list(itertools.product([0.0, -0.0], repeat=5)), dtype=dtype)
-    rows = torch.cat([signs, torch.full((32, 2), 1.0, dtype=dtype), torch.full((32, 1), -1.0, dtype=dtype)], dim=1)
+    rows = torch.cat(
+        [signs, torch.full((32, 2), 1.0, dtype=dtype), torch.full((32, 1), -1.0, dtype=dtype)],
+        dim=1,
+    )
     users = tuple(f"user {row}" for row in range(32))
     truth = {user: {row % 5: 2.0, 3: 1.0, 6: 1.0} for row, user in enumerate(users)}
-    signed, plain = (Problem(scores, users, truth).run(SPECS, [1, 3, 4], ties=ties) for scores in (rows, rows + 0.0))
+    signed, plain = (
+        Problem(scores, users, truth).run(SPECS, [1, 3, 4], ties=ties)
+        for scores in (rows, rows + 0.0)
+    )
     assert rows.signbit().sum() == 32 + 80 and (rows + 0.0).signbit().sum() == 32
     for mine, other in zip(signed.values, plain.values):
         assert mine.value == close(other.value), mine.name

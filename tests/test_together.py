@@ -1,4 +1,6 @@
-"""Candidates, corrections, resampling and slices in one pass: each is what it is without the others."""
+"""Candidates, corrections, resampling and slices in one pass: each is what it is without the
+others.
+"""
 
 import dataclasses
 
@@ -17,10 +19,18 @@ RATINGS = ("MAE", "MSE", "RMSE")
 METRICS = [name for name in BUILT_IN if name not in RATINGS]
 generator = np.random.default_rng(5)
 SCORES = torch.from_numpy(generator.normal(size=(USERS, ITEMS)))
-TRUTH = {user: {int(item): int(rating) for item, rating in zip(generator.choice(40, 3, False), (1, 2, 4))} for user in range(USERS)}
+TRUTH = {
+    user: {
+        int(item): int(rating) for item, rating in zip(generator.choice(40, 3, False), (1, 2, 4))
+    }
+    for user in range(USERS)
+}
 TRAIN = {user: generator.choice(35, 1 + user % 7, False).tolist() for user in range(USERS)}
 COMMON = {"train": TRAIN, "metrics": METRICS, "top_k": [3, 8], "seed": 3, **about(USERS, ITEMS)}
-SLICES = {"parity": ["odd" if user % 2 else "even" for user in range(USERS)], "activity": "quantiles(3)"}
+SLICES = {
+    "parity": ["odd" if user % 2 else "even" for user in range(USERS)],
+    "activity": "quantiles(3)",
+}
 
 
 def hidden(cells):
@@ -50,12 +60,16 @@ COLD = [item for item in range(ITEMS) if not any(item in row for row in TRAIN.va
 )
 def test_candidates_are_resampled_and_sliced_as_the_dense_scores_without_the_others(how, cells):
     """Every metric with its intervals, and every slice."""
-    found = weft.evaluate(SCORES, TRUTH, bootstrap=40, slices=SLICES, batch_size=13, **how, **COMMON)
+    found = weft.evaluate(
+        SCORES, TRUTH, bootstrap=40, slices=SLICES, batch_size=13, **how, **COMMON
+    )
     expected = weft.evaluate(hidden(cells), TRUTH, bootstrap=40, slices=SLICES, **COMMON)
     assert told(found).keys() == told(expected).keys()
     for name, values in told(found).items():
         for one, other in zip(values, told(expected)[name]):
-            assert one == other or one == pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True), name
+            assert one == other or one == pytest.approx(other, rel=1e-9, abs=1e-12, nan_ok=True), (
+                name
+            )
     pl.testing.assert_frame_equal(found.slices, expected.slices, check_exact=False)
     assert found.entry("Gini@3").boot_low != found.entry("Gini@3").boot_high
 
@@ -64,13 +78,17 @@ def test_candidates_are_resampled_and_sliced_as_the_dense_scores_without_the_oth
 def test_corrected_metrics_are_sliced_and_resampled_by_their_values_per_user(correction):
     settings = {"strategy": "sampled", "num_negatives": 12, "correction": correction}
     accurate = {**COMMON, "metrics": ["nDCG", "Recall", "MAP"]}
-    result = weft.evaluate(SCORES, TRUTH, per_user=True, bootstrap=60, slices=SLICES, **settings, **accurate)
+    result = weft.evaluate(
+        SCORES, TRUTH, per_user=True, bootstrap=60, slices=SLICES, **settings, **accurate
+    )
     plain = weft.evaluate(SCORES, TRUTH, strategy="sampled", num_negatives=12, **accurate)
     assert result["nDCG@3"] != plain["nDCG@3"]
     for row in result.slice("parity").iter_rows(named=True):
         name = f"{row['metric']}@{row['k']}"
         of_group = result.per_user.filter(pl.col("user") % 2 == (row["group"] == "odd"))[name]
-        assert row["value"] == pytest.approx(of_group.mean(), abs=1e-12) and row["users"] == len(of_group)
+        assert row["value"] == pytest.approx(of_group.mean(), abs=1e-12) and row["users"] == len(
+            of_group
+        )
     for value in result.values:
         column = result.per_user[value.name]
         assert value.value == pytest.approx(column.mean(), abs=1e-12)
@@ -80,13 +98,28 @@ def test_corrected_metrics_are_sliced_and_resampled_by_their_values_per_user(cor
 
 def test_all_negatives_drawn_and_corrected_are_the_full_evaluation():
     truth = {user: dict.fromkeys(row, 1) for user, row in TRUTH.items()}
-    common = {"train": TRAIN, "metrics": ["nDCG", "Recall", "MAP", "MRR", "HitRate"], "top_k": [3, 8]}
+    common = {
+        "train": TRAIN,
+        "metrics": ["nDCG", "Recall", "MAP", "MRR", "HitRate"],
+        "top_k": [3, 8],
+    }
     full = weft.evaluate(SCORES, truth, bootstrap=30, slices=SLICES, **common)
     for how in ({}, {"correction": "rank_estimate"}, {"correction": "bias_variance", "gamma": 0.3}):
-        found = weft.evaluate(SCORES, truth, strategy="sampled", num_negatives=ITEMS, bootstrap=30, slices=SLICES, **how, **common)
+        found = weft.evaluate(
+            SCORES,
+            truth,
+            strategy="sampled",
+            num_negatives=ITEMS,
+            bootstrap=30,
+            slices=SLICES,
+            **how,
+            **common,
+        )
         for value in found.values:
             other = full.entry(value.name)
-            assert value.value == pytest.approx(other.value, abs=1e-9) and value.bca_low == pytest.approx(other.bca_low, abs=1e-9)
+            assert value.value == pytest.approx(
+                other.value, abs=1e-9
+            ) and value.bca_low == pytest.approx(other.bca_low, abs=1e-9)
         pl.testing.assert_frame_equal(found.slices, full.slices, check_exact=False, abs_tol=1e-9)
 
 
@@ -95,9 +128,20 @@ def test_sampled_results_are_compared_user_by_user():
     best = torch.full_like(SCORES, 0.0)
     for user, row in TRUTH.items():
         best[user, list(row)] = 1.0
-    common = {**COMMON, "metrics": "nDCG", "per_user": True, "strategy": "sampled", "num_negatives": 12}
-    results = {name: weft.evaluate(scores, TRUTH, **common) for name, scores in (("best", best + SCORES / 9), ("noisy", noisy))}
-    assert len({result.provenance["fingerprint"]["candidates"] for result in results.values()}) == 1  # the same draw for both
+    common = {
+        **COMMON,
+        "metrics": "nDCG",
+        "per_user": True,
+        "strategy": "sampled",
+        "num_negatives": 12,
+    }
+    results = {
+        name: weft.evaluate(scores, TRUTH, **common)
+        for name, scores in (("best", best + SCORES / 9), ("noisy", noisy))
+    }
+    assert (
+        len({result.provenance["fingerprint"]["candidates"] for result in results.values()}) == 1
+    )  # the same draw for both
     row = weft.compare(results, tests=["randomization"]).to_frame().row(0, named=True)
     assert row["users"] == USERS and row["difference"] > 0 and row["significant"]
 
@@ -110,4 +154,6 @@ def test_a_comparison_says_that_one_model_was_sampled():
     )
     assert weft.compare({"a": full, "b": full}).notes[1:] == ()  # behind that nothing differs
     notes = weft.compare({"full": full, "sampled": sampled}).notes
-    assert notes == ("'sampled' was evaluated with strategy='sampled', 'full' with strategy='full'",)
+    assert notes == (
+        "'sampled' was evaluated with strategy='sampled', 'full' with strategy='full'",
+    )

@@ -1,4 +1,6 @@
-"""Every metric as TorchMetrics knows metrics: alone, in collections, in wrappers. All warnings are errors here."""
+"""Every metric as TorchMetrics knows metrics: alone, in collections, in wrappers. All warnings are
+errors here.
+"""
 
 import copy
 import pickle
@@ -38,7 +40,11 @@ def fresh(name):
 
 
 def floats(value):
-    return {key: float(one) for key, one in value.items()} if isinstance(value, dict) else {"value": float(value)}
+    return (
+        {key: float(one) for key, one in value.items()}
+        if isinstance(value, dict)
+        else {"value": float(value)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +53,7 @@ def whole():
     return {name: computed(feed(fresh(name))) for name in PRISTINE}
 
 
-# ------------------------------------------------------------------------------------------------------------------- alone
+# --------------------------------------------------------------------------------------------------
 
 
 @every_metric
@@ -74,8 +80,14 @@ def test_forward_with_the_full_state_gives_the_same(name, whole):
 
 @every_metric
 def test_merge_state(name, whole):
-    """With the metric, its states and its saved states; what was computed before is computed anew, and nobody is warned."""
-    for how in (lambda other: other, lambda other: other.metric_state, lambda other: other.state_dict()):
+    """With the metric, its states and its saved states; what was computed before is computed anew,
+    and nobody is warned.
+    """
+    for how in (
+        lambda other: other,
+        lambda other: other.metric_state,
+        lambda other: other.state_dict(),
+    ):
         one, other = feed(fresh(name), 0, 11), feed(fresh(name), 11, USERS)
         other.persistent(True)
         computed(one)
@@ -83,13 +95,17 @@ def test_merge_state(name, whole):
         assert computed(one) == pytest.approx(whole[name], **SAME)
         empty = fresh(name)
         empty.merge_state(how(one if how(other) is other else other))
-        assert computed(empty) == pytest.approx(whole[name] if how(other) is other else computed(other), **SAME)
+        assert computed(empty) == pytest.approx(
+            whole[name] if how(other) is other else computed(other), **SAME
+        )
 
 
 @every_metric
 def test_saved_states(name, whole):
     metric = feed(fresh(name), 0, 17)
-    assert metric.state_dict() == {}  # TorchMetrics' habit: nothing in a model's checkpoints unless asked for
+    assert (
+        metric.state_dict() == {}
+    )  # TorchMetrics' habit: nothing in a model's checkpoints unless asked for
     metric.persistent(True)
     saved = pickle.loads(pickle.dumps(metric.state_dict()))
     loaded = fresh(name)
@@ -115,7 +131,8 @@ def test_copies_half_way(name, whole):
 
 def types(metric):
     return {
-        key: [one.dtype for one in (state if isinstance(state, list) else [state])] for key, state in metric.metric_state.items()
+        key: [one.dtype for one in (state if isinstance(state, list) else [state])]
+        for key, state in metric.metric_state.items()
     }
 
 
@@ -142,7 +159,11 @@ def test_precision_stays_and_devices_change(name, whole):
     metric.reset()
     assert computed(feed(metric)) == pytest.approx(whole[name], **SAME)
     module.to("meta")
-    states = [one for state in metric.metric_state.values() for one in (state if isinstance(state, list) else [state])]
+    states = [
+        one
+        for state in metric.metric_state.values()
+        for one in (state if isinstance(state, list) else [state])
+    ]
     assert {one.device.type for one in states} == {metric.device.type} == {"meta"}
 
 
@@ -150,7 +171,9 @@ def test_a_type_that_is_asked_for_by_name_is_given():
     metric = feed(weft.metrics.nDCG(K))
     metric.set_dtype(torch.float32)
     assert {one.dtype for one in metric.metric_state.values()} == {torch.float32, torch.int64}
-    assert float(feed(metric).compute()) == pytest.approx(float(feed(weft.metrics.nDCG(K)).compute()), abs=1e-6)
+    assert float(feed(metric).compute()) == pytest.approx(
+        float(feed(weft.metrics.nDCG(K)).compute()), abs=1e-6
+    )
 
 
 @every_metric
@@ -170,7 +193,11 @@ def test_plots(name):
 def test_pictures_are_drawn_also_of_what_is_undefined(name, tmp_path):
     metric = feed(fresh(name))
     value = metric.compute()
-    undefined = {key: one * torch.nan for key, one in value.items()} if isinstance(value, dict) else value * torch.nan
+    undefined = (
+        {key: one * torch.nan for key, one in value.items()}
+        if isinstance(value, dict)
+        else value * torch.nan
+    )
     for place, given in enumerate((None, undefined, [value, undefined], [value, value])):
         metric.plot(given)[0].savefig(tmp_path / f"{place}.png")
     if not isinstance(value, dict):
@@ -187,18 +214,28 @@ def test_arithmetic_and_hashes(name):
     value = metric.compute()
     if not isinstance(value, dict):
         half = (metric + other) / 2
-        assert float(half.compute()) == pytest.approx((float(value) + float(other.compute())) / 2, **SAME)
+        assert float(half.compute()) == pytest.approx(
+            (float(value) + float(other.compute())) / 2, **SAME
+        )
         half.reset()
         half.update(*arguments(metric, slice(0, 11)))
-        assert float(half.compute()) == pytest.approx(float(feed(fresh(name), 0, 11).compute()), **SAME)
+        assert float(half.compute()) == pytest.approx(
+            float(feed(fresh(name), 0, 11).compute()), **SAME
+        )
 
 
 @pytest.mark.parametrize("name", ["AUC(scope=pooled)", "Keeper"])
 def test_lists_on_the_cpu(name, whole):
-    made = Keeper(K, compute_on_cpu=True) if name == "Keeper" else weft.metrics.AUC(scope="pooled", compute_on_cpu=True)
+    made = (
+        Keeper(K, compute_on_cpu=True)
+        if name == "Keeper"
+        else weft.metrics.AUC(scope="pooled", compute_on_cpu=True)
+    )
     assert computed(feed(made, size=7)) == pytest.approx(whole[name], **SAME)
     made.merge_state(made.clone())
-    assert computed(made) == pytest.approx(whole[name], **SAME)  # everybody twice is nothing new here
+    assert computed(made) == pytest.approx(
+        whole[name], **SAME
+    )  # everybody twice is nothing new here
 
 
 def test_rows_without_a_number_are_counted_on_whatever_is_called():
@@ -220,7 +257,11 @@ def test_rows_without_a_number_are_counted_on_whatever_is_called():
         resumed.load_state_dict(saved.state_dict())
         resumed.update(scores[rows], target[rows])
         saved = resumed
-    assert float(whole.compute()) == float(stepwise.compute()) == pytest.approx(float(saved.compute()), abs=1e-15)
+    assert (
+        float(whole.compute())
+        == float(stepwise.compute())
+        == pytest.approx(float(saved.compute()), abs=1e-15)
+    )
     full = weft.metrics.nDCG(k=3, ties="random", seed=4, dist_sync_on_step=True)
     for rows in parts:
         full(scores[rows], target[rows])
@@ -230,7 +271,9 @@ def test_rows_without_a_number_are_counted_on_whatever_is_called():
     assert float(whole.compute()) == float(stepwise.compute())
 
 
-@pytest.mark.parametrize("name", [name for name in PRISTINE if name != "ScoreRange"])  # its author takes the maximum of nothing
+@pytest.mark.parametrize(
+    "name", [name for name in PRISTINE if name != "ScoreRange"]
+)  # its author takes the maximum of nothing
 def test_a_batch_without_rows_adds_nothing(name, whole):
     metric = feed(fresh(name), 0, 17)
     before = computed(metric)
@@ -267,7 +310,11 @@ def test_authors_may_keep_inputs_under_any_name():
 def test_a_batch_that_fails_leaves_everything_as_it_was(name):
     metric = feed(fresh(name), 0, 17)
     value = computed(metric)
-    bad = (torch.tensor([[0]]),) if "ranks" in metric._update_signature.parameters else (SCORES * torch.nan, TARGET, EVERYONE)
+    bad = (
+        (torch.tensor([[0]]),)
+        if "ranks" in metric._update_signature.parameters
+        else (SCORES * torch.nan, TARGET, EVERYONE)
+    )
     for failing in (metric, metric.update):
         with pytest.raises(InputError):
             failing(*bad)
@@ -275,7 +322,7 @@ def test_a_batch_that_fails_leaves_everything_as_it_was(name):
     assert computed(feed(metric, 17, USERS)) == pytest.approx(computed(feed(fresh(name))), **SAME)
 
 
-# -------------------------------------------------------------------------------------------------------- what is refused
+# --------------------------------------------------------------------------------------------------
 
 
 def other_train(seed):
@@ -285,10 +332,19 @@ def other_train(seed):
 OTHERS = {
     "another metric": lambda: (weft.metrics.Recall(K), weft.metrics.Precision(K)),
     "another cut-off": lambda: (weft.metrics.Recall(K), weft.metrics.Recall(K + 1)),
-    "another parameter": lambda: (weft.metrics.Recall(K), weft.metrics.Recall(K, normalizer="capped")),
+    "another parameter": lambda: (
+        weft.metrics.Recall(K),
+        weft.metrics.Recall(K, normalizer="capped"),
+    ),
     "another setting": lambda: (weft.metrics.Recall(K), weft.metrics.Recall(K, ties="random")),
-    "another input": lambda: (weft.metrics.EPC(K, train=other_train(1)), weft.metrics.EPC(K, train=other_train(2))),
-    "another size": lambda: (weft.metrics.Gini(K, num_items=ITEMS), weft.metrics.Gini(K, num_items=ITEMS + 1)),
+    "another input": lambda: (
+        weft.metrics.EPC(K, train=other_train(1)),
+        weft.metrics.EPC(K, train=other_train(2)),
+    ),
+    "another size": lambda: (
+        weft.metrics.Gini(K, num_items=ITEMS),
+        weft.metrics.Gini(K, num_items=ITEMS + 1),
+    ),
     "another of ranks": lambda: (weft.HR(K), weft.MRR(K)),
     "another cut-off of ranks": lambda: (weft.HR(K), weft.HR(K + 1)),
     "ranks and lists": lambda: (weft.MRR(K), weft.metrics.MRR(K)),
@@ -315,14 +371,18 @@ def test_states_of_others_are_refused(pair):
 def test_what_is_no_state_is_refused():
     metric = weft.metrics.Recall(K)
     for wrong in ([1], None, 3.0):
-        with pytest.raises(SettingError, match=r"Recall@5 merges with a metric, or its states by name; got a"):
+        with pytest.raises(
+            SettingError, match=r"Recall@5 merges with a metric, or its states by name; got a"
+        ):
             metric.merge_state(wrong)
     with pytest.raises(SettingError, match=r"'sums' is missing among none"):
         metric.merge_state({})
     metric.persistent(True)
     states = metric.state_dict()
     for cut in (states["sums"][:2], [states["sums"]]):
-        with pytest.raises(SettingError, match=r"cannot take the state 'sums', which is.*expected \[6\]"):
+        with pytest.raises(
+            SettingError, match=r"cannot take the state 'sums', which is.*expected \[6\]"
+        ):
             metric.load_state_dict(states | {"sums": cut})
 
 
@@ -346,18 +406,27 @@ def test_a_model_that_holds_metrics_loads_checkpoints_with_and_without_their_sta
     assert float(other.metrics["a"].compute()) == float(model.metrics["a"].compute())
 
 
-# -------------------------------------------------------------------------------------------------------------- candidates
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, metric in PRISTINE.items() if isinstance(metric, weft.BaseMetric)])
+@pytest.mark.parametrize(
+    "name", [name for name, metric in PRISTINE.items() if isinstance(metric, weft.BaseMetric)]
+)
 def test_candidates_of_each_row_as_in_an_evaluator(name):
-    """Some scores with their items, as `Evaluator.update` takes them; all items that way are the same as the scores of all."""
+    """Some scores with their items, as `Evaluator.update` takes them; all items that way are the
+    same as the scores of all.
+    """
     metric = fresh(name)
     drawn = torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(2)).argsort(1)[:, :9]
     drawn[3, 5:] = -1
     scores = SCORES.gather(1, drawn.clamp(min=0))
     metric.update(scores, TARGET, EVERYONE, items=drawn)
-    inputs = {**about(USERS, ITEMS), "train": other_train(1), "num_users": USERS, "num_items": ITEMS}
+    inputs = {
+        **about(USERS, ITEMS),
+        "train": other_train(1),
+        "num_users": USERS,
+        "num_items": ITEMS,
+    }
     evaluator = weft.Evaluator([metric], mask_seen=False, **inputs)
     evaluator.update(scores, TARGET, EVERYONE, items=drawn)
     result, found = evaluator.compute(), computed(metric)
@@ -395,7 +464,7 @@ def test_how_many_items_there_are_among_candidates():
         weft.metrics.MRR(k=5).update(scores, [[30]], items=items[:, :2])
 
 
-# ------------------------------------------------------------------------------------------------------------- collections
+# --------------------------------------------------------------------------------------------------
 
 
 def all_misses():
@@ -405,17 +474,30 @@ def all_misses():
 
 
 def in_collections():
-    found = {name: metric for name, metric in PRISTINE.items() if isinstance(metric, weft.BaseMetric) and "." not in name}
+    found = {
+        name: metric
+        for name, metric in PRISTINE.items()
+        if isinstance(metric, weft.BaseMetric) and "." not in name
+    }
     return {name: fresh(name) for name in found}
 
 
 def test_every_metric_in_one_collection_equals_the_evaluator():
-    inputs = {**about(USERS, ITEMS), "train": other_train(1), "num_users": USERS, "num_items": ITEMS}
+    inputs = {
+        **about(USERS, ITEMS),
+        "train": other_train(1),
+        "num_users": USERS,
+        "num_items": ITEMS,
+    }
     members = in_collections()
     assert len(members) > 60
     evaluator = weft.Evaluator(list(members.values()), mask_seen=False, **inputs)
     collection = MetricCollection(members, prefix="val_", postfix="_full")
-    batches = [all_misses(), (SCORES[:7], TARGET[:7], EVERYONE[:7]), (SCORES[7:], TARGET[7:], EVERYONE[7:])]
+    batches = [
+        all_misses(),
+        (SCORES[:7], TARGET[:7], EVERYONE[:7]),
+        (SCORES[7:], TARGET[7:], EVERYONE[7:]),
+    ]
     for _ in range(2):
         for scores, target, users in batches:
             evaluator.update(scores, target, users)
@@ -433,7 +515,9 @@ def test_every_metric_in_one_collection_equals_the_evaluator():
 
 def several():
     return {
-        f"{kind.__name__}@{k}": kind(k) for kind in (weft.metrics.nDCG, weft.metrics.MRR, weft.metrics.HitRate) for k in (1, 5, 10)
+        f"{kind.__name__}@{k}": kind(k)
+        for kind in (weft.metrics.nDCG, weft.metrics.MRR, weft.metrics.HitRate)
+        for k in (1, 5, 10)
     }
 
 
@@ -456,14 +540,21 @@ def test_the_same_metrics_at_several_cut_offs(groups):
 
 
 def test_clones_further_metrics_and_nested_collections():
-    collection = MetricCollection({"shallow": MetricCollection({"nDCG@1": weft.metrics.nDCG(1)}), "MRR": weft.metrics.MRR(10)})
+    collection = MetricCollection(
+        {"shallow": MetricCollection({"nDCG@1": weft.metrics.nDCG(1)}), "MRR": weft.metrics.MRR(10)}
+    )
     collection.add_metrics({"HitRate@5": weft.metrics.HitRate(5)})
     train, val = collection.clone(prefix="train_"), collection.clone(prefix="val_", postfix="_all")
     train.update(SCORES[:9], TARGET[:9])
     val.update(SCORES, TARGET)
     some, whole = expected(slice(0, 9)), expected()
     assert floats(train.compute()) == pytest.approx(
-        {"train_shallow_nDCG@1": some["nDCG@1"], "train_MRR": some["MRR@10"], "train_HitRate@5": some["HitRate@5"]}, **SAME
+        {
+            "train_shallow_nDCG@1": some["nDCG@1"],
+            "train_MRR": some["MRR@10"],
+            "train_HitRate@5": some["HitRate@5"],
+        },
+        **SAME,
     )
     assert set(val.compute()) == {"val_shallow_nDCG@1_all", "val_MRR_all", "val_HitRate@5_all"}
     assert float(val.compute()["val_MRR_all"]) == pytest.approx(whole["MRR@10"], **SAME)
@@ -474,7 +565,10 @@ def test_clones_further_metrics_and_nested_collections():
 
 def test_the_same_metric_about_other_inputs_is_another():
     """Without a hit their states agree; what they are about does not."""
-    made = {"a": weft.metrics.EPC(K, train=other_train(1)), "b": weft.metrics.EPC(K, train=other_train(2))}
+    made = {
+        "a": weft.metrics.EPC(K, train=other_train(1)),
+        "b": weft.metrics.EPC(K, train=other_train(2)),
+    }
     collection = MetricCollection(made)
     alone = {name: metric.clone() for name, metric in made.items()}
     for batch in (all_misses(), (SCORES, TARGET, EVERYONE)):
@@ -482,32 +576,47 @@ def test_the_same_metric_about_other_inputs_is_another():
         for metric in alone.values():
             metric.update(*batch)
     found = floats(collection.compute())
-    assert found == pytest.approx({name: float(metric.compute()) for name, metric in alone.items()}, **SAME)
+    assert found == pytest.approx(
+        {name: float(metric.compute()) for name, metric in alone.items()}, **SAME
+    )
     assert found["a"] != found["b"]
 
 
 def test_single_target_metrics_in_a_collection():
     target = TARGET.argmax(1)
-    collection = MetricCollection({f"{kind.__name__}@{k}": kind(k) for kind in (weft.HR, weft.NDCG, weft.MRR) for k in (1, 5)})
+    collection = MetricCollection(
+        {f"{kind.__name__}@{k}": kind(k) for kind in (weft.HR, weft.NDCG, weft.MRR) for k in (1, 5)}
+    )
     evaluator = weft.Evaluator(["HitRate", "nDCG", "MRR"], top_k=[1, 5])
     for rows in EVERYONE.split(9):
         collection.update(weft.get_topk_ranks(SCORES[rows], target[rows], topk=5))
         evaluator.update(SCORES[rows], target[rows])
     result = evaluator.compute()
     names = {"HR": "HitRate", "NDCG": "nDCG", "MRR": "MRR"}
-    wanted = {name: result[names[name.partition("@")[0]] + "@" + name.partition("@")[2]] for name in collection}
+    wanted = {
+        name: result[names[name.partition("@")[0]] + "@" + name.partition("@")[2]]
+        for name in collection
+    }
     assert floats(collection.compute()) == pytest.approx(wanted, **SAME)
 
 
-# ---------------------------------------------------------------------------------------------------------------- wrappers
+# --------------------------------------------------------------------------------------------------
 
 
 def test_tracker():
-    tracker = MetricTracker(MetricCollection({"nDCG": weft.metrics.nDCG(K), "Gini": weft.metrics.Gini(K, num_items=ITEMS)}))
+    tracker = MetricTracker(
+        MetricCollection(
+            {"nDCG": weft.metrics.nDCG(K), "Gini": weft.metrics.Gini(K, num_items=ITEMS)}
+        )
+    )
     values = []
     for noise in (2.0, 0.0, 1.0):  # the second is the best
         tracker.increment()
-        scores = SCORES + TARGET + noise * torch.rand(SCORES.shape, generator=torch.Generator().manual_seed(3)) * 9
+        scores = (
+            SCORES
+            + TARGET
+            + noise * torch.rand(SCORES.shape, generator=torch.Generator().manual_seed(3)) * 9
+        )
         tracker.update(scores, TARGET)
         values.append(floats(tracker.compute()))
     best, step = tracker.best_metric(return_step=True)
@@ -523,7 +632,9 @@ def test_tracker_of_one(name):
     for rows in (slice(0, 9), slice(9, USERS)):
         tracker.increment()
         tracker.update(*arguments(metric, rows))
-        assert floats(tracker.compute()) == pytest.approx(computed(feed(fresh(name), rows.start, rows.stop)), **SAME)
+        assert floats(tracker.compute()) == pytest.approx(
+            computed(feed(fresh(name), rows.start, rows.stop)), **SAME
+        )
     assert tracker.n_steps == 2
 
 
@@ -533,7 +644,9 @@ def test_running(name):
     running = Running(fresh(name), window=3)
     for start in range(0, USERS, 6):
         running.update(*arguments(fresh(name), slice(start, start + 6)))
-    assert floats(running.compute()) == pytest.approx(computed(feed(fresh(name), 24, USERS)), **SAME)
+    assert floats(running.compute()) == pytest.approx(
+        computed(feed(fresh(name), 24, USERS)), **SAME
+    )
 
 
 def test_min_and_max():
@@ -553,7 +666,9 @@ def expected_of(metric):
 
 @pytest.mark.parametrize("strategy", ["multinomial", "poisson"])
 def test_bootstrapper_resamples_users(strategy):
-    """Rows are users, so that its spread is that of the Evaluator's own intervals, up to the noise of resampling."""
+    """Rows are users, so that its spread is that of the Evaluator's own intervals, up to the noise
+    of resampling.
+    """
     torch.manual_seed(5)
     users = 300
     scores = torch.rand(users, ITEMS)
@@ -564,14 +679,19 @@ def test_bootstrapper_resamples_users(strategy):
     result = evaluator.compute()
     for name, metric in names.items():
         wrapped = BootStrapper(
-            metric, num_bootstraps=400, sampling_strategy=strategy, quantile=torch.tensor([0.025, 0.975]).double()
+            metric,
+            num_bootstraps=400,
+            sampling_strategy=strategy,
+            quantile=torch.tensor([0.025, 0.975]).double(),
         )
         wrapped.update(scores, target, torch.arange(users))
         found, entry = wrapped.compute(), result.entry(name)
         assert float(found["std"]) == pytest.approx(entry.boot_std_error, rel=0.2), name
         low, high = found["quantile"].tolist()
         width = entry.boot_high - entry.boot_low
-        assert abs(low - entry.boot_low) < 0.15 * width and abs(high - entry.boot_high) < 0.15 * width, name
+        assert (
+            abs(low - entry.boot_low) < 0.15 * width and abs(high - entry.boot_high) < 0.15 * width
+        ), name
 
 
 def test_bootstrapper_of_ranks():
@@ -580,12 +700,15 @@ def test_bootstrapper_of_ranks():
     ranks = weft.get_topk_ranks(SCORES, TARGET.argmax(1), K)
     wrapped.update(ranks)
     share = float((ranks <= K).double().mean())
-    assert float(wrapped.compute()["std"]) == pytest.approx((share * (1 - share) / USERS) ** 0.5, rel=0.2)
+    assert float(wrapped.compute()["std"]) == pytest.approx(
+        (share * (1 - share) / USERS) ** 0.5, rel=0.2
+    )
 
 
 def test_several_tasks():
     tasks = MultitaskWrapper(
-        {"lists": MetricCollection({"nDCG": weft.metrics.nDCG(K)}), "ratings": weft.metrics.RMSE()}, prefix="val_"
+        {"lists": MetricCollection({"nDCG": weft.metrics.nDCG(K)}), "ratings": weft.metrics.RMSE()},
+        prefix="val_",
     )
     found = tasks({"lists": SCORES, "ratings": SCORES * 5}, {"lists": TARGET, "ratings": TARGET})
     assert float(found["val_lists"]["nDCG"]) == pytest.approx(expected_of(weft.metrics.nDCG(K)))
@@ -607,11 +730,15 @@ def test_transformed_inputs():
 
 
 def test_labelled_cells_are_a_dict_already():
-    """ClasswiseWrapper labels the elements of a tensor; these metrics give a dict with the labels themselves."""
+    """ClasswiseWrapper labels the elements of a tensor; these metrics give a dict with the labels
+    themselves.
+    """
     metric = fresh("BiasDisparityBR")
     found = feed(metric).compute()
     assert next(iter(found)) == "BiasDisparityBR@5[F, 1]" and len(found) == 6
-    collection = MetricCollection({"fair": fresh("BiasDisparityBR"), "seen": fresh("BiasDisparityBS")}, prefix="val_")
+    collection = MetricCollection(
+        {"fair": fresh("BiasDisparityBR"), "seen": fresh("BiasDisparityBS")}, prefix="val_"
+    )
     assert set(feed(collection).compute()) > {f"val_{name}" for name in found}
 
 
@@ -642,5 +769,7 @@ def test_classwise_names_what_is_a_tensor():
 
 def test_authors_metrics_are_of_all_four_kinds():
     kinds = (weft.UserAverageTopKMetric, weft.RatingMetric, weft.TopKMetric, weft.BaseMetric)
-    assert {next(kind for kind in kinds if issubclass(metric, kind)) for metric in AUTHORS} == set(kinds)
+    assert {next(kind for kind in kinds if issubclass(metric, kind)) for metric in AUTHORS} == set(
+        kinds
+    )
     assert [takes_k(metric) for metric in AUTHORS] == [True, False, False, True]

@@ -50,10 +50,13 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
     for rows in EVERYONE.split(10):
         made.update(SCORES[rows], TARGET[rows], rows)
     made.compute()
-    beside_means = [total for total in made.composition.ledger.cutoffs if not isinstance(total, totals.UserSums)]
+    beside_means = [
+        total for total in made.composition.ledger.cutoffs if not isinstance(total, totals.UserSums)
+    ]
     assert set(computed.values()) == {4} and len(computed) == len(beside_means)
     by_item = [total for total in computed if isinstance(total, totals.OfItems)]
-    # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for fourteen metrics at five cut-offs.
+    # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for
+    # fourteen metrics at five cut-offs.
     assert len(by_item) == 7
 
 
@@ -86,22 +89,40 @@ def test_item_totals_at_every_cutoff():
     assert made.composition.ledger.size == made.sums.numel()
     read, evaluated = made.composition.ledger.read(made.sums), (TARGET > 0).any(1)
     for k in CUTOFFS:
-        lists = [row.argsort(descending=True)[: min(k, int(row.isfinite().sum()))].tolist() for row in masked]
+        lists = [
+            row.argsort(descending=True)[: min(k, int(row.isfinite().sum()))].tolist()
+            for row in masked
+        ]
         exposure = torch.tensor([sum(item in items for items in lists) for item in range(ITEMS)])
-        hits = torch.tensor([sum(item in items and TARGET[u, item] > 0 for u, items in enumerate(lists)) for item in range(ITEMS)])
-        among = torch.tensor([sum(item in items for items, one in zip(lists, evaluated) if one) for item in range(ITEMS)])
+        hits = torch.tensor(
+            [
+                sum(item in items and TARGET[u, item] > 0 for u, items in enumerate(lists))
+                for item in range(ITEMS)
+            ]
+        )
+        among = torch.tensor(
+            [
+                sum(item in items for items, one in zip(lists, evaluated) if one)
+                for item in range(ITEMS)
+            ]
+        )
         assert read(k)[Exposure(ITEMS)].tolist() == exposure.tolist()
         assert read(k)[Exposure(ITEMS, "evaluated")].tolist() == among.tolist()
         assert read(k)[Hits(ITEMS)].tolist() == hits.tolist()
         assert read(k)[Relevant(ITEMS)].tolist() == (TARGET > 0).sum(0).tolist()
         assert read(k)[Offered(ITEMS)].tolist() == masked.isfinite().sum(0).tolist()
-        assert read(k)[Offered(ITEMS, "evaluated")].tolist() == masked[evaluated].isfinite().sum(0).tolist()
+        assert (
+            read(k)[Offered(ITEMS, "evaluated")].tolist()
+            == masked[evaluated].isfinite().sum(0).tolist()
+        )
 
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
     """Rows in which only train is missing are not looked at; the count is the same."""
-    scores = SCORES if gaps else torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(9))
+    scores = (
+        SCORES if gaps else torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(9))
+    )
     made = evaluator(["RSP@3"])
     made.update(scores, TARGET, EVERYONE)
     offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
@@ -118,10 +139,14 @@ def test_offered_items_user_by_user_are_those_counted_together(evaluated):
     made = evaluator(["RSP@3"])
     rows = rows_of_target(TARGET, USERS, ITEMS, scores.device)
     seen = made._seen(made.inputs["train"], EVERYONE, scores.device)
-    with open_batch(scores, rows, threshold=None, users=EVERYONE, rule=TieRule(), depth=3, seen=seen) as batch:
+    with open_batch(
+        scores, rows, threshold=None, users=EVERYONE, rule=TieRule(), depth=3, seen=seen
+    ) as batch:
         everything, cells = batch.offered_by_user(evaluated=evaluated)
         offered = everything[:, None] + cells.dense(cells.values)
-        expected = (batch.scores > -torch.inf) & ((TARGET > 0).any(1, keepdim=True) | (not evaluated))
+        expected = (batch.scores > -torch.inf) & (
+            (TARGET > 0).any(1, keepdim=True) | (not evaluated)
+        )
         assert offered.tolist() == expected.double().tolist()
         assert offered.sum(0).tolist() == batch.offered_by_item(evaluated=evaluated).tolist()
         assert (cells.lengths * 2 <= ITEMS).all()
@@ -156,4 +181,7 @@ def test_only_items_with_something_are_looked_at(monkeypatch):
     listed = sorted({int(item) for row in masked for item in row.argsort(descending=True)[:2]})
     sums = made.composition.ledger.read(made.sums)
     assert sums(1).items(Exposure(ITEMS)).tolist() == listed
-    assert sums(2).at_items(Exposure(ITEMS)).sum() == 4 and sums(1).at_items(Exposure(ITEMS)).sum() == 2
+    assert (
+        sums(2).at_items(Exposure(ITEMS)).sum() == 4
+        and sums(1).at_items(Exposure(ITEMS)).sum() == 2
+    )

@@ -1,4 +1,6 @@
-"""What a report says in words: exact sentences, and configurations and calls that give the same numbers again."""
+"""What a report says in words: exact sentences, and configurations and calls that give the same
+numbers again.
+"""
 
 import math
 import shlex
@@ -58,7 +60,9 @@ UNDEFINED = Result(
 OPENING = "nDCG@10: als leads with 0.300 (95 % interval 0.280 to 0.320), "
 BIG = "0.050 (20 %) above knn; the difference (0.011 to 0.089) is significant "
 SMALL = "0.010 (3.4 %) above pop; the difference (-0.029 to 0.049) is not significant "
-UNSURE = " als cannot be told from pop; 200 users would show a difference of 0.055 with a power of 80 %."
+UNSURE = (
+    " als cannot be told from pop; 200 users would show a difference of 0.055 with a power of 80 %."
+)
 
 
 def first(*results, **settings):
@@ -66,7 +70,7 @@ def first(*results, **settings):
     return words.verdicts(Subject.of(weft.compare(results, **settings)))[0]
 
 
-# ---------------------------------------------------------------------------------------------------------- verdicts
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("models", [(ALS, KNN), (KNN, ALS)])
@@ -79,14 +83,20 @@ def test_a_significant_lead(models):
 @pytest.mark.parametrize("models", [(ALS, POP), (POP, ALS)])
 def test_a_lead_that_may_be_luck(models):
     verdict = first(*models)
-    assert verdict.sentence == OPENING + SMALL + "(paired t-test, p = 0.61 after Holm's correction)." + UNSURE
+    assert (
+        verdict.sentence
+        == OPENING + SMALL + "(paired t-test, p = 0.61 after Holm's correction)." + UNSURE
+    )
     assert (verdict.leader, verdict.significant) == ("als", False)
 
 
 def test_three_models_of_which_two_cannot_be_told_apart():
     far = result("far", 0.1, shift=7)
     verdict = first(ALS, far, POP)
-    assert verdict.sentence == OPENING + SMALL + "(paired t-test, p = 0.61 after Holm's correction)." + UNSURE
+    assert (
+        verdict.sentence
+        == OPENING + SMALL + "(paired t-test, p = 0.61 after Holm's correction)." + UNSURE
+    )
     assert verdict.significant is False
 
 
@@ -95,7 +105,9 @@ def test_a_lead_over_the_second_but_not_over_the_third():
     close, scattered = result("knn", 0.29, spread=0.9), result("pop", 0.285, shift=30, spread=1.5)
     verdict = first(ALS, close, scattered)
     assert verdict.sentence == (
-        OPENING + "0.0100 (3.4 %) above knn; the difference (0.0080 to 0.0120) is significant (paired t-test, p < 0.001 after "
+        OPENING
+        + "0.0100 (3.4 %) above knn; the difference (0.0080 to 0.0120) is significant (paired "
+        "t-test, p < 0.001 after "
         "Holm's correction). als cannot be told from pop."
     )
     assert verdict.significant is False
@@ -108,10 +120,14 @@ def test_many_models_are_not_all_named():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_where_lower_is_better(turned):
-    models = [result("als", 3.0, "ARP@10", higher_is_better=False), result("knn", 2.8, "ARP@10", shift=7, higher_is_better=False)]
+    models = [
+        result("als", 3.0, "ARP@10", higher_is_better=False),
+        result("knn", 2.8, "ARP@10", shift=7, higher_is_better=False),
+    ]
     verdict = first(*(reversed(models) if turned else models))
     assert verdict.sentence == (
-        "ARP@10 (lower is better): knn leads with 2.800 (95 % interval 2.780 to 2.820), 0.200 (6.7 %) below als; the difference "
+        "ARP@10 (lower is better): knn leads with 2.800 (95 % interval 2.780 to 2.820), 0.200 (6.7 "
+        "%) below als; the difference "
         "(0.161 to 0.239) is significant (paired t-test, p < 0.001 after Holm's correction)."
     )
     assert (verdict.leader, verdict.significant) == ("knn", True)
@@ -122,22 +138,31 @@ def test_where_closer_to_a_target_is_better():
     about = {"metric": "BiasDisparityBR@10", "higher_is_better": None, "target": 1.0}
     verdict = first(result("als", 1.3, **about), result("knn", 0.9, shift=7, **about))
     assert verdict.sentence == (
-        "BiasDisparityBR@10 (closer to 1 is better): knn leads with 0.900 (95 % interval 0.880 to 0.920), 0.200 closer to 1 than "
-        "als; the two values differ significantly (paired t-test, p < 0.001 after Holm's correction)."
+        "BiasDisparityBR@10 (closer to 1 is better): knn leads with 0.900 (95 % interval 0.880 to "
+        "0.920), 0.200 closer to 1 than "
+        "als; the two values differ significantly (paired t-test, p < 0.001 after Holm's "
+        "correction)."
     )
     assert (verdict.leader, verdict.significant) == ("knn", True)
     alike = first(result("als", 1.1, **about), result("knn", 0.91, shift=7, spread=20, **about))
-    assert "the two values do not differ significantly" in alike.sentence and alike.significant is False
+    assert (
+        "the two values do not differ significantly" in alike.sentence
+        and alike.significant is False
+    )
 
 
 def test_a_shared_lead():
     twin = result("bpr", 0.3, shift=3)
     verdict = first(ALS, twin, KNN)
     assert verdict.sentence == (
-        "nDCG@10: als and bpr lead together with 0.300 (95 % interval 0.280 to 0.320); knn follows with 0.250."
+        "nDCG@10: als and bpr lead together with 0.300 (95 % interval 0.280 to 0.320); knn follows "
+        "with 0.250."
     )
     assert (verdict.leader, verdict.significant) == (None, False)
-    assert first(ALS, twin).sentence == "nDCG@10: als and bpr both have 0.300 (95 % interval 0.280 to 0.320)."
+    assert (
+        first(ALS, twin).sentence
+        == "nDCG@10: als and bpr both have 0.300 (95 % interval 0.280 to 0.320)."
+    )
     everybody = first(ALS, twin, result("bpr2", 0.3))
     assert everybody.sentence == "nDCG@10: all 3 models have 0.300 (95 % interval 0.280 to 0.320)."
     assert (everybody.leader, everybody.significant) == (None, False)
@@ -145,9 +170,15 @@ def test_a_shared_lead():
 
 def test_undefined_values():
     verdict = first(ALS, KNN, UNDEFINED)
-    assert verdict.sentence.endswith("after Holm's correction). nDCG@10 is undefined for bad.") and verdict.significant
+    assert (
+        verdict.sentence.endswith("after Holm's correction). nDCG@10 is undefined for bad.")
+        and verdict.significant
+    )
     alone = first(ALS, UNDEFINED)
-    assert alone.sentence == ("nDCG@10: only als has a value, 0.300 (95 % interval 0.280 to 0.320). nDCG@10 is undefined for bad.")
+    assert alone.sentence == (
+        "nDCG@10: only als has a value, 0.300 (95 % interval 0.280 to 0.320). nDCG@10 is undefined "
+        "for bad."
+    )
     assert (alone.leader, alone.significant) == (None, None)
     nobody = words.verdict(Subject({"bad": UNDEFINED, "worse": UNDEFINED}), "nDCG@10")
     assert nobody.sentence == "nDCG@10: undefined for bad and worse." and nobody.leader is None
@@ -162,19 +193,25 @@ def test_models_that_lack_a_metric():
 
 def test_one_model_has_no_leader():
     (verdict,) = words.verdicts(Subject.of(ALS))
-    assert verdict == words.Verdict("nDCG@10", "nDCG@10: 0.300 (95 % interval 0.280 to 0.320).", None, None)
+    assert verdict == words.Verdict(
+        "nDCG@10", "nDCG@10: 0.300 (95 % interval 0.280 to 0.320).", None, None
+    )
 
 
 def test_without_a_comparison_nothing_is_said_to_be_significant():
     models = {one.name: one for one in (with_total(ALS, 0.9), with_total(KNN, 0.95))}
     gini, ndcg = words.verdicts(Subject(models))
     assert gini.sentence == (
-        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500; not tested for significance. "
-        "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results (weft.compare, "
+        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500; "
+        "not tested for significance. "
+        "To test it, evaluate with values per user (per_user=True, --per-user) and compare the "
+        "results (weft.compare, "
         "weft compare)."
     )
     assert ndcg.sentence == (
-        OPENING + "0.050 (20 %) above knn with 0.250 (95 % interval 0.230 to 0.270); not tested for significance; the two "
+        OPENING
+        + "0.050 (20 %) above knn with 0.250 (95 % interval 0.230 to 0.270); not tested for "
+        "significance; the two "
         "intervals do not overlap."
     )
     assert gini.significant is ndcg.significant is None and ndcg.leader == "als"
@@ -183,19 +220,27 @@ def test_without_a_comparison_nothing_is_said_to_be_significant():
 def test_a_metric_without_values_per_user_cannot_be_tested():
     verdict = first(with_total(ALS, 0.9), with_total(KNN, 0.95))
     assert verdict.sentence == (
-        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500. No test was possible: it is one "
+        "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500. "
+        "No test was possible: it is one "
         "value of all users together, without values per user to pair."
     )
     assert (verdict.leader, verdict.significant) == ("als", None)
-    one, other = with_total(ALS, 0.9, bca_low=0.89, bca_high=0.93), with_total(KNN, 0.92, bca_low=0.91, bca_high=0.96)
+    one, other = (
+        with_total(ALS, 0.9, bca_low=0.89, bca_high=0.93),
+        with_total(KNN, 0.92, bca_low=0.91, bca_high=0.96),
+    )
     resampled = first(one, other)
     assert resampled.sentence == (
-        "Gini@10 (lower is better): als leads with 0.900 (95 % bootstrap interval 0.890 to 0.930), 0.020 (2.2 %) below knn with "
-        "0.920 (95 % bootstrap interval 0.910 to 0.960). No test was possible: it is one value of all users together, without "
+        "Gini@10 (lower is better): als leads with 0.900 (95 % bootstrap interval 0.890 to 0.930), "
+        "0.020 (2.2 %) below knn with "
+        "0.920 (95 % bootstrap interval 0.910 to 0.960). No test was possible: it is one value of "
+        "all users together, without "
         "values per user to pair; the two intervals overlap."
     )
     apart = first(one, with_total(KNN, 0.99, bca_low=0.98, bca_high=0.995))
-    assert apart.sentence.endswith("; the two intervals do not overlap.") and apart.significant is None
+    assert (
+        apart.sentence.endswith("; the two intervals do not overlap.") and apart.significant is None
+    )
 
 
 def test_a_metric_that_was_left_out_of_the_comparison():
@@ -206,27 +251,46 @@ def test_a_metric_that_was_left_out_of_the_comparison():
 
     comparison = weft.compare([both("als", 0.3, 0), both("knn", 0.25, 7)], metrics="MRR@10")
     verdict = words.verdict(Subject.of(comparison), "nDCG@10")
-    assert verdict.sentence.endswith("It was not among the metrics that were tested; the two intervals do not overlap.")
+    assert verdict.sentence.endswith(
+        "It was not among the metrics that were tested; the two intervals do not overlap."
+    )
     assert words.verdict(Subject.of(comparison), "MRR@10").significant is True
-    (call,) = [text for heading, text in words.rerun(Subject.of(comparison)) if heading == "Comparison in Python"]
+    (call,) = [
+        text
+        for heading, text in words.rerun(Subject.of(comparison))
+        if heading == "Comparison in Python"
+    ]
     assert call == "comparison = weft.compare(results, metrics=['MRR@10'])"
 
 
 def test_one_sided_tests():
     asked = first(ALS, KNN, alternative="greater")
-    assert asked.sentence == OPENING + BIG + "(paired t-test, one-sided, p = 0.0058 after Holm's correction)."
+    assert (
+        asked.sentence
+        == OPENING + BIG + "(paired t-test, one-sided, p = 0.0058 after Holm's correction)."
+    )
     assert asked.significant is True
     unsure = first(ALS, POP, alternative="greater")
-    assert unsure.sentence == OPENING + SMALL + "(paired t-test, one-sided, p = 0.31 after Holm's correction)."
+    assert (
+        unsure.sentence
+        == OPENING + SMALL + "(paired t-test, one-sided, p = 0.31 after Holm's correction)."
+    )
     assert unsure.significant is False
     unasked = first(ALS, KNN, alternative="less")
     assert unasked.sentence == (
-        OPENING + "0.050 (20 %) above knn; the test asked only whether the values of als are lower than those of knn: that was not "
+        OPENING
+        + "0.050 (20 %) above knn; the test asked only whether the values of als are lower than "
+        "those of knn: that was not "
         "shown (paired t-test, one-sided, p = 0.99 after Holm's correction)."
     )
     assert unasked.significant is None
-    lower = [result("als", 3.0, "ARP@10", higher_is_better=False), result("knn", 2.8, "ARP@10", shift=7, higher_is_better=False)]
-    assert first(*lower, alternative="greater").significant is True  # that als has more is what knn wants
+    lower = [
+        result("als", 3.0, "ARP@10", higher_is_better=False),
+        result("knn", 2.8, "ARP@10", shift=7, higher_is_better=False),
+    ]
+    assert (
+        first(*lower, alternative="greater").significant is True
+    )  # that als has more is what knn wants
     assert first(*lower, alternative="less").significant is None
 
 
@@ -235,9 +299,19 @@ def test_one_sided_tests():
     [
         ({"correction": "none"}, "paired t-test, p = 0.012, not corrected for the number of tests"),
         ({"correction": "bonferroni"}, "paired t-test, p = 0.012 after Bonferroni's correction"),
-        ({"correction": "fdr"}, "paired t-test, p = 0.012 after Benjamini and Hochberg's correction"),
-        ({"tests": "kruskal"}, "Kruskal-Wallis test, which ignores that the users are the same, p < 0.001 after Holm's correction"),
-        ({"tests": ["wilcoxon", "paired_t"]}, "Wilcoxon's signed-rank test, p = 0.0062 after Holm's correction"),
+        (
+            {"correction": "fdr"},
+            "paired t-test, p = 0.012 after Benjamini and Hochberg's correction",
+        ),
+        (
+            {"tests": "kruskal"},
+            "Kruskal-Wallis test, which ignores that the users are the same, p < 0.001 after "
+            "Holm's correction",
+        ),
+        (
+            {"tests": ["wilcoxon", "paired_t"]},
+            "Wilcoxon's signed-rank test, p = 0.0062 after Holm's correction",
+        ),
     ],
 )
 def test_tests_and_corrections_by_name(settings, how):
@@ -245,29 +319,40 @@ def test_tests_and_corrections_by_name(settings, how):
 
 
 def test_more_users_may_be_better_off_with_the_second():
-    """Few users gain much, most lose a little: tests of ranks speak of the many, the sentence of the mean."""
+    """Few users gain much, most lose a little: tests of ranks speak of the many, the sentence of
+    the mean.
+    """
     users = np.arange(USERS)
     values = 0.25 + 0.001 * (users % 7)
     many = {"als": np.where(users < 30, 0.9, values), "knn": values + 0.01}
 
     def made(name):
-        entry = MetricValue("nDCG", 10, float(many[name].mean()), 0.01, USERS, higher_is_better=True)
+        entry = MetricValue(
+            "nDCG", 10, float(many[name].mean()), 0.01, USERS, higher_is_better=True
+        )
         return Result((entry,), name, per_user=pl.DataFrame({"user": users, "nDCG@10": many[name]}))
 
     verdict = first(made("als"), made("knn"), tests="sign")
-    assert verdict.leader == "als" and verdict.sentence.endswith("More users are better off with knn (85 % against 15 %).")
+    assert verdict.leader == "als" and verdict.sentence.endswith(
+        "More users are better off with knn (85 % against 15 %)."
+    )
     assert "better off" not in first(made("als"), made("knn")).sentence
 
 
 def test_users_that_only_one_model_has():
     verdict = first(result("als", 0.3, users=150), KNN)
     assert verdict.sentence == (
-        "nDCG@10: als leads with 0.296 (95 % interval 0.273 to 0.318), 0.039 (15 %) above knn; among the 150 users that both have, "
-        "the difference (-0.006 to 0.083) is not significant (paired t-test, p = 0.087 after Holm's correction). als cannot be "
+        "nDCG@10: als leads with 0.296 (95 % interval 0.273 to 0.318), 0.039 (15 %) above knn; "
+        "among the 150 users that both have, "
+        "the difference (-0.006 to 0.083) is not significant (paired t-test, p = 0.087 after "
+        "Holm's correction). als cannot be "
         "told from knn; 150 users would show a difference of 0.063 with a power of 80 %."
     )
     users = np.arange(USERS)
-    easy, hard = np.where(users < 100, 0.5, math.nan), np.where(users < 100, 0.6, 0.1) + 0.01 * (users % 3)
+    easy, hard = (
+        np.where(users < 100, 0.5, math.nan),
+        np.where(users < 100, 0.6, 0.1) + 0.01 * (users % 3),
+    )
     one, other = (
         Result(
             (MetricValue("nDCG", 10, float(np.nanmean(values)), 0.01, 100, higher_is_better=True),),
@@ -278,13 +363,23 @@ def test_users_that_only_one_model_has():
     )
     turned = first(one, other)
     assert turned.leader == "few" and turned.significant is False
-    assert "but among the 100 users that both have it is not ahead of all; the difference" in turned.sentence
+    assert (
+        "but among the 100 users that both have it is not ahead of all; the difference"
+        in turned.sentence
+    )
 
 
 def test_percentages_only_where_they_mean_something():
-    assert "0.299 above knn;" in first(ALS, result("knn", 0.001, shift=7)).sentence  # of nearly nothing
-    auc = [replace(one, values=(replace(one.values[0], metric="GAUC", k=None),)) for one in (ALS, KNN)]
-    assert "0.050 above knn with" in words.verdicts(Subject({one.name: one for one in auc}))[0].sentence
+    assert (
+        "0.299 above knn;" in first(ALS, result("knn", 0.001, shift=7)).sentence
+    )  # of nearly nothing
+    auc = [
+        replace(one, values=(replace(one.values[0], metric="GAUC", k=None),)) for one in (ALS, KNN)
+    ]
+    assert (
+        "0.050 above knn with"
+        in words.verdicts(Subject({one.name: one for one in auc}))[0].sentence
+    )
     fair = [
         result(name, mean, "PopREO@10", shift=at, higher_is_better=False, target=0.0)
         for at, name, mean in ((0, "a", 0.3), (7, "b", 0.2))
@@ -294,7 +389,9 @@ def test_percentages_only_where_they_mean_something():
 
 def test_metrics_that_are_not_registered_here():
     verdict = first(result("als", 0.3, "Own(x=2)@10"), result("knn", 0.2, "Own(x=2)@10", shift=7))
-    assert verdict.sentence.startswith("Own(x=2)@10: als leads with 0.300 (95 % interval 0.280 to 0.320), 0.100 (50 %) above knn;")
+    assert verdict.sentence.startswith(
+        "Own(x=2)@10: als leads with 0.300 (95 % interval 0.280 to 0.320), 0.100 (50 %) above knn;"
+    )
     (definition,) = words.definitions(Subject.of(result("als", 0.3, "Own(x=2)@10")))
     assert definition == words.Definition("Own(x=2)", "not known here")
 
@@ -332,13 +429,22 @@ def test_numbers_have_the_digits_that_mean_something(value, half, text):
 
 
 def test_p_values_stay_on_their_side():
-    assert digits.probability(0.0499999, 0.05) == "= 0.05" and digits.probability(0.0500001, 0.05) == "= 0.0500001"
-    assert digits.probability(0.0004, 0.0005) == "= 0.0004" and digits.probability(1.0, 0.05) == "= 1"
-    assert digits.percent(0.273) == "27 %" and digits.percent(0.0337) == "3.4 %" and digits.percent(0.0001) == "less than 0.1 %"
+    assert (
+        digits.probability(0.0499999, 0.05) == "= 0.05"
+        and digits.probability(0.0500001, 0.05) == "= 0.0500001"
+    )
+    assert (
+        digits.probability(0.0004, 0.0005) == "= 0.0004" and digits.probability(1.0, 0.05) == "= 1"
+    )
+    assert (
+        digits.percent(0.273) == "27 %"
+        and digits.percent(0.0337) == "3.4 %"
+        and digits.percent(0.0001) == "less than 0.1 %"
+    )
     assert digits.percent(0.0999) == "10 %" and digits.percent(2.5) == "250 %"
 
 
-# ------------------------------------------------------------------------------------------------------- what was done
+# --------------------------------------------------------------------------------------------------
 
 
 def evaluated(name="als", **more):
@@ -346,7 +452,11 @@ def evaluated(name="als", **more):
     generator = torch.Generator().manual_seed(3)
     scores = torch.rand(40, 30, generator=generator)
     truth = {user: {user % 30: 5, (7 * user + 1) % 30: 3} for user in range(39)} | {39: {0: 0}}
-    settings = {"metrics": ["nDCG", "Gini", "GAUC"], "top_k": [5, 10], "train": {user: [(user + 1) % 30] for user in range(40)}}
+    settings = {
+        "metrics": ["nDCG", "Gini", "GAUC"],
+        "top_k": [5, 10],
+        "train": {user: [(user + 1) % 30] for user in range(40)},
+    }
     return weft.evaluate(scores, truth, name=name, **(settings | more))
 
 
@@ -354,19 +464,48 @@ def test_the_data_in_words():
     one = evaluated()
     found = dict(words.facts(Subject.of(one)))
     assert found["model"] == "als" and found["users evaluated"] == "39" and found["items"] == "30"
-    assert found["relevant interactions"] == f"{one.counts['relevant_items']}" and found["cut-offs"] == "5, 10"
-    assert found["users without a relevant item"] == "1, left out of the means"
-    assert found["seen items"] == "masked" and found["ranked"] == "all items" and found["relevant"] == "ratings above 0"
-    assert found["ties"] == "index: the item with the lower number comes first"
-    assert found["train interactions"] == "40" and not {"profile", "repeated items dropped from lists"} & found.keys()
-    other = evaluated(
-        "b", strategy="sampled", num_negatives=9, empty_users="zero", relevance_threshold=4, profile="rectools", metrics="nDCG"
+    assert (
+        found["relevant interactions"] == f"{one.counts['relevant_items']}"
+        and found["cut-offs"] == "5, 10"
     )
-    other = replace(other, counts={**other.counts, "train_interactions": 1234, "evaluated_users": 1000})
+    assert found["users without a relevant item"] == "1, left out of the means"
+    assert (
+        found["seen items"] == "masked"
+        and found["ranked"] == "all items"
+        and found["relevant"] == "ratings above 0"
+    )
+    assert found["ties"] == "index: the item with the lower number comes first"
+    assert (
+        found["train interactions"] == "40"
+        and not {"profile", "repeated items dropped from lists"} & found.keys()
+    )
+    other = evaluated(
+        "b",
+        strategy="sampled",
+        num_negatives=9,
+        empty_users="zero",
+        relevance_threshold=4,
+        profile="rectools",
+        metrics="nDCG",
+    )
+    other = replace(
+        other, counts={**other.counts, "train_interactions": 1234, "evaluated_users": 1000}
+    )
     both = dict(words.facts(Subject({"als": one, "b": other})))
-    assert both["2 models"] == "als, b" and both["users evaluated"] == "39 to 1,000" and both["train interactions"] == "40 to 1,234"
-    assert both["ranked"] == "all items (als); sampled: relevant items among 9 negatives per user, drawn uniformly (b)"
-    assert both["relevant"] == "ratings above 0 (als); ratings from 4 on (b)" and both["profile"] == "rectools (b)"
+    assert (
+        both["2 models"] == "als, b"
+        and both["users evaluated"] == "39 to 1,000"
+        and both["train interactions"] == "40 to 1,234"
+    )
+    assert (
+        both["ranked"]
+        == "all items (als); sampled: relevant items among 9 negatives per user, drawn uniformly "
+        "(b)"
+    )
+    assert (
+        both["relevant"] == "ratings above 0 (als); ratings from 4 on (b)"
+        and both["profile"] == "rectools (b)"
+    )
     assert both["users without a relevant item"] == "1, left out of the means (als); count 0 (b)"
 
 
@@ -374,7 +513,14 @@ def test_what_is_not_known_is_not_said():
     assert words.facts(Subject.of(ALS)) == [("model", "als"), ("cut-off", "10")]
     bare = Subject.of(Result((), "empty"))
     assert words.facts(bare) == [("model", "empty")] and not any(
-        found(bare) for found in (words.verdicts, words.notes, words.counts, words.definitions, words.provenance)
+        found(bare)
+        for found in (
+            words.verdicts,
+            words.notes,
+            words.counts,
+            words.definitions,
+            words.provenance,
+        )
     )
     batches = weft.Evaluator(metrics="MRR@2")
     batches.update(torch.eye(3), torch.eye(3))
@@ -383,7 +529,9 @@ def test_what_is_not_known_is_not_said():
 
 def test_lists_in_words():
     lists, truth = {"ann": ["a", "b"], "bob": ["a"]}, {"ann": ["a", "c"], "cyd": ["b"]}
-    found = dict(words.facts(Subject.of(weft.evaluate(lists, truth, train={"ann": ["b"]}, metrics="MRR@2"))))
+    found = dict(
+        words.facts(Subject.of(weft.evaluate(lists, truth, train={"ann": ["b"]}, metrics="MRR@2")))
+    )
     assert found["seen items"] == "kept, 1 in lists" and found["cut-off"] == "2"
     assert found["users of the truth without a list or scores"] == "1, evaluated with an empty list"
     assert found["users who are not in the truth"] == "1, left out of the means"
@@ -395,10 +543,18 @@ def test_notes_and_counts():
     one, other = evaluated(), evaluated("b", train=None)
     comparison = weft.compare([evaluated(per_user=True), evaluated("b", per_user=True)])
     said = words.notes(Subject({"als": one, "b": other}))
-    assert said[0].startswith("all: 1 of 40 users have no relevant item") and not any(note.startswith("b:") for note in said)
+    assert said[0].startswith("all: 1 of 40 users have no relevant item") and not any(
+        note.startswith("b:") for note in said
+    )
     assert words.notes(Subject.of(one))[-1] == one.notes[-1]
-    assert words.notes(Subject.of(comparison))[-2].startswith("not compared, because not every model has a value per user: Gini")
-    counts = dict(words.counts(Subject({"als": one, "b": replace(other, counts={"users": 1000, "odd_thing": 2})})))
+    assert words.notes(Subject.of(comparison))[-2].startswith(
+        "not compared, because not every model has a value per user: Gini"
+    )
+    counts = dict(
+        words.counts(
+            Subject({"als": one, "b": replace(other, counts={"users": 1000, "odd_thing": 2})})
+        )
+    )
     assert counts["users"] == ["40", "1,000"] and counts["odd thing"] == ["-", "2"]
     assert counts["users with equal scores at positions 5 and 6"] == ["0", "-"]
     assert counts["users with fewer than 10 recommended items"] == ["0", "-"]
@@ -417,13 +573,25 @@ def test_every_count_of_the_package_has_words():
 
 def test_definitions_with_the_parameters_that_were_used():
     shown = evaluated(
-        metrics=["nDCG(gain=linear)", "nDCG(gain=linear)@7", "Gini", "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)"]
+        metrics=[
+            "nDCG(gain=linear)",
+            "nDCG(gain=linear)@7",
+            "Gini",
+            "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)",
+        ]
     )
     ndcg, gini, f1 = words.definitions(Subject.of(shown))
     assert (ndcg.name, ndcg.better, ndcg.range) == ("nDCG(gain=linear)", "higher", "0 to 1")
     assert ndcg.parameters == (("gain", "linear"), ("ideal", "cut (default)"))
-    assert ndcg.summary.startswith("Discounted cumulative gain") and "`gain`:" in ndcg.definition and "Järvelin" in ndcg.reference
-    assert gini.better == "lower" and gini.parameters == (("denominator", "N-1 (default)"), ("users", "lists (default)"))
+    assert (
+        ndcg.summary.startswith("Discounted cumulative gain")
+        and "`gain`:" in ndcg.definition
+        and "Järvelin" in ndcg.reference
+    )
+    assert gini.better == "lower" and gini.parameters == (
+        ("denominator", "N-1 (default)"),
+        ("users", "lists (default)"),
+    )
     assert ("beta", "0.5") in f1.parameters and ("metric_name_2", "MAP") in f1.parameters
 
 
@@ -431,24 +599,39 @@ def test_provenance():
     one, other = evaluated(per_user=True), evaluated("b", per_user=True, ties="random", seed=7)
     found = dict(words.provenance(Subject.of(weft.compare([one, other]))))
     assert found["Weft"] == one.provenance["weft"] and found["PyTorch"] == torch.__version__
-    assert found["fingerprint of truth"] == one.provenance["fingerprint"]["truth"][:8] and found["kind of source"] == "score matrix"
-    assert found["ties"] == "index (als); random (b)" and found["seed"] == "0 (als); 7 (b)" and found["mask seen"] == "yes"
+    assert (
+        found["fingerprint of truth"] == one.provenance["fingerprint"]["truth"][:8]
+        and found["kind of source"] == "score matrix"
+    )
+    assert (
+        found["ties"] == "index (als); random (b)"
+        and found["seed"] == "0 (als); 7 (b)"
+        and found["mask seen"] == "yes"
+    )
     assert found["comparison"] == "paired_t, p adjusted by holm, alpha 0.05"
     assert not {"metrics", "num_negatives", "configuration"} & found.keys()
-    told = replace(one, provenance={**one.provenance, "processes": 4, "files": {"truth": "/data/test.csv"}})
+    told = replace(
+        one, provenance={**one.provenance, "processes": 4, "files": {"truth": "/data/test.csv"}}
+    )
     assert dict(words.provenance(Subject.of(told)))["processes"] == "4"
     assert dict(words.provenance(Subject.of(told)))["file of truth"] == "/data/test.csv"
 
 
-# ------------------------------------------------------------------------------------------------------- once again
+# --------------------------------------------------------------------------------------------------
 
 
 def values(results):
-    return {(one.name, value.name): (value.value, value.std_error, value.bca_low) for one in results for value in one.values}
+    return {
+        (one.name, value.name): (value.value, value.std_error, value.bca_low)
+        for one in results
+        for value in one.values
+    }
 
 
 def equal(one, other):
-    return one.keys() == other.keys() and all(np.array_equal(one[key], other[key], equal_nan=True) for key in one)
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[key], other[key], equal_nan=True) for key in one
+    )
 
 
 def test_the_call_in_python_gives_the_same_numbers():
@@ -458,24 +641,61 @@ def test_the_call_in_python_gives_the_same_numbers():
         "train": {user: [(user + 1) % 30, 3] for user in range(40)},
         "user_groups": {user: "xy"[user % 2] for user in range(40)},
         "item_features": {item: [str(item % 4), str(item % 3)] for item in range(30)},
-        "sources": {name: torch.rand(40, 30, generator=generator).round(decimals=1) for name in ("als", "it's <b>")},
+        "sources": {
+            name: torch.rand(40, 30, generator=generator).round(decimals=1)
+            for name in ("als", "it's <b>")
+        },
     }
     ways = [
-        {"metrics": ["nDCG", "GAUC", "EPC", "SRecall", "UserMADRanking"], "top_k": [5, 10], "ties": "random", "seed": 4},
+        {
+            "metrics": ["nDCG", "GAUC", "EPC", "SRecall", "UserMADRanking"],
+            "top_k": [5, 10],
+            "ties": "random",
+            "seed": 4,
+        },
         {
             "metrics": ["nDCG@5", "nDCG@7", "Recall@5", "Gini@9"],
             "bootstrap": 50,
             "slices": {"activity": "bins(1, 2)"},
             "per_user": True,
         },
-        {"metrics": ["nDCG"], "top_k": 5, "strategy": "sampled", "num_negatives": 5, "negative_sampling": "popularity", "seed": 2},
-        {"metrics": ["Recall"], "top_k": 5, "strategy": "sampled", "num_negatives": 5, "correction": "bias_variance", "gamma": 0.2},
-        {"metrics": ["nDCG", "MAP"], "top_k": [5], "profile": "trec_eval", "mask_seen": False, "relevance_threshold": 4},
-        {"metrics": ["nDCG"], "top_k": [5], "candidates": "warm", "empty_users": "zero", "ties": "expected"},
+        {
+            "metrics": ["nDCG"],
+            "top_k": 5,
+            "strategy": "sampled",
+            "num_negatives": 5,
+            "negative_sampling": "popularity",
+            "seed": 2,
+        },
+        {
+            "metrics": ["Recall"],
+            "top_k": 5,
+            "strategy": "sampled",
+            "num_negatives": 5,
+            "correction": "bias_variance",
+            "gamma": 0.2,
+        },
+        {
+            "metrics": ["nDCG", "MAP"],
+            "top_k": [5],
+            "profile": "trec_eval",
+            "mask_seen": False,
+            "relevance_threshold": 4,
+        },
+        {
+            "metrics": ["nDCG"],
+            "top_k": [5],
+            "candidates": "warm",
+            "empty_users": "zero",
+            "ties": "expected",
+        },
     ]
     for way in ways:
         inputs = {name: given[name] for name in ("train", "user_groups", "item_features")}
-        results = [weft.evaluate(source, given["truth"], name=name, **inputs, **way) for name, source in given["sources"].items()]
+        results = [
+            weft.evaluate(source, given["truth"], name=name, **inputs, **way)
+            for name, source in given["sources"].items()
+        ]
         ((heading, text),) = words.rerun(Subject({one.name: one for one in results}))
         assert heading == "Evaluation in Python"
         there = dict(given)
@@ -490,21 +710,34 @@ def test_the_call_in_python_gives_the_same_numbers():
 
 def test_an_evaluator_is_told_as_one():
     batches = [
-        (torch.rand(4, 9, generator=torch.Generator().manual_seed(at)), torch.eye(9)[:4], torch.arange(4) + 4 * at)
+        (
+            torch.rand(4, 9, generator=torch.Generator().manual_seed(at)),
+            torch.eye(9)[:4],
+            torch.arange(4) + 4 * at,
+        )
         for at in range(2)
     ]
-    evaluator = weft.Evaluator(metrics=["nDCG", "Gini"], top_k=[3, 5], ties="random", seed=3, num_items=9)
+    evaluator = weft.Evaluator(
+        metrics=["nDCG", "Gini"], top_k=[3, 5], ties="random", seed=3, num_items=9
+    )
     for batch in batches:
         evaluator.update(*batch)
     ((_, text),) = words.rerun(Subject.of(evaluator.compute()))
     there = {"batches": batches}
     exec(text, there)
-    assert "weft.Evaluator(" in text and equal(values([there["result"]]), values([evaluator.compute()]))
+    assert "weft.Evaluator(" in text and equal(
+        values([there["result"]]), values([evaluator.compute()])
+    )
 
 
 def test_models_that_were_evaluated_otherwise_have_calls_of_their_own():
-    found = words.rerun(Subject({"a": evaluated("a"), "b": evaluated("b"), "c": evaluated("c", ties="random")}))
-    assert [heading for heading, _ in found] == ["Evaluation of a, b in Python", "Evaluation of c in Python"]
+    found = words.rerun(
+        Subject({"a": evaluated("a"), "b": evaluated("b"), "c": evaluated("c", ties="random")})
+    )
+    assert [heading for heading, _ in found] == [
+        "Evaluation of a, b in Python",
+        "Evaluation of c in Python",
+    ]
     assert "ties='random'" in found[1][1] and "ties='random'" not in found[0][1]
 
 
@@ -541,20 +774,37 @@ def test_the_configuration_of_a_command_gives_the_same_numbers(files):
     elsewhere.mkdir()
     (elsewhere / "again.yaml").write_text(text, encoding="utf-8")
     again = plan.run(load(elsewhere / "again.yaml"))
-    assert equal(values(again.results), values(run.results)) and list(names) == [one.name for one in again.results]
+    assert equal(values(again.results), values(run.results)) and list(names) == [
+        one.name for one in again.results
+    ]
     assert again.comparisons[0].rows == run.comparisons[0].rows
-    assert comparing[0] == ("Comparison in Python", "comparison = weft.compare(results, tests=['wilcoxon'], correction='fdr')")
+    assert comparing[0] == (
+        "Comparison in Python",
+        "comparison = weft.compare(results, tests=['wilcoxon'], correction='fdr')",
+    )
 
 
 def test_configurations_that_differ_stay_apart(files):
     common = {"data": {"truth": "test.csv"}}
     runs = [
-        plan.run(from_mapping({**common, "evaluation": {"metrics": ["MRR"], "top_k": [k]}, "models": {"als": file}}, folder=files))
+        plan.run(
+            from_mapping(
+                {
+                    **common,
+                    "evaluation": {"metrics": ["MRR"], "top_k": [k]},
+                    "models": {"als": file},
+                },
+                folder=files,
+            )
+        )
         for k, file in ((5, "als.csv"), (5, "knn.csv"), (7, "als.csv"))
     ]
     named = dict(zip(("als", "als (2)", "als (3)"), (one for run in runs for one in run.results)))
     found = words.rerun(Subject(named))
-    assert [heading.partition(":")[0] for heading, _ in found] == ["Configuration of als, als (2)", "Configuration of als (3)"]
+    assert [heading.partition(":")[0] for heading, _ in found] == [
+        "Configuration of als, als (2)",
+        "Configuration of als (3)",
+    ]
     (files / "both.yaml").write_text(found[0][1], encoding="utf-8")
     assert {name: file.path.name for name, file in load(files / "both.yaml").models.items()} == {
         "als": "als.csv",
@@ -563,11 +813,28 @@ def test_configurations_that_differ_stay_apart(files):
 
 
 def test_the_commands_that_compare_again(files):
-    arguments = ["--truth", "test.csv", "-m", "nDCG,MRR", "-k", "5,10", "--out", "results", "--per-user"]
-    done = CliRunner().invoke(cli.app, ["evaluate", "--recs", "als.csv", "--recs", "pop.csv", *arguments])
+    arguments = [
+        "--truth",
+        "test.csv",
+        "-m",
+        "nDCG,MRR",
+        "-k",
+        "5,10",
+        "--out",
+        "results",
+        "--per-user",
+    ]
+    done = CliRunner().invoke(
+        cli.app, ["evaluate", "--recs", "als.csv", "--recs", "pop.csv", *arguments]
+    )
     assert done.exit_code == 0, done.output
     results = [weft.load_result(f"results/{name}.json") for name in ("als", "pop")]
-    settings = {"metrics": ["nDCG@5", "MRR@10"], "tests": ["randomization", "sign"], "correction": "none", "family": "pair"}
+    settings = {
+        "metrics": ["nDCG@5", "MRR@10"],
+        "tests": ["randomization", "sign"],
+        "correction": "none",
+        "family": "pair",
+    }
     settings |= {"alternative": "greater", "alpha": 0.01, "resamples": 50, "seed": 9}
     comparison = weft.compare(results, **settings)
     (_, call), (_, command) = words.rerun(Subject.of(comparison))[-2:]

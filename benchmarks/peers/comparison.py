@@ -37,29 +37,50 @@ class Row:
 
 
 def compare(
-    sizes: Iterable[str], tools: Iterable[str] | None = None, sets: Iterable[str] = ("six", "large"), rounds: int = 5
+    sizes: Iterable[str],
+    tools: Iterable[str] | None = None,
+    sets: Iterable[str] = ("six", "large"),
+    rounds: int = 5,
 ) -> Iterator[Row]:
-    """Measure the tools that can be imported. Values that differ without a known reason raise before any time is taken."""
-    present = [PEERS[name] for name in (PEERS if tools is None else tools) if PEERS[name].absence() is None]
+    """Measure the tools that can be imported. Values that differ without a known reason raise
+    before any time is taken.
+    """
+    present = [
+        PEERS[name] for name in (PEERS if tools is None else tools) if PEERS[name].absence() is None
+    ]
     sets = list(sets)
     for size in sizes:
         whole = make(*SIZES[size])
         for peer in present:
             for title, metrics in peer.sets.items():
                 if title in sets:
-                    yield _measure(peer, size, peer.part(whole, size, title), title, metrics, rounds)
+                    yield _measure(
+                        peer, size, peer.part(whole, size, title), title, metrics, rounds
+                    )
 
 
-def _measure(peer: Peer, size: str, problem: Problem, title: str, metrics: list[str], rounds: int) -> Row:
-    # No scores are tied and no user is empty, so that of a profile only the parameters of metrics matter.
+def _measure(
+    peer: Peer, size: str, problem: Problem, title: str, metrics: list[str], rounds: int
+) -> Row:
+    # No scores are tied and no user is empty, so that of a profile only the parameters of metrics
+    # matter.
     specs = [peer.spec(name) for name in metrics]
 
     def evaluation() -> weft.Result:
-        return weft.evaluate(problem.scores, problem.truth, train=problem.train, metrics=specs, top_k=CUTOFFS)
+        return weft.evaluate(
+            problem.scores, problem.truth, train=problem.train, metrics=specs, top_k=CUTOFFS
+        )
 
     run = peer.prepare(problem, metrics)
     equal = check(peer, metrics, run(), evaluation())
-    seconds = in_turns({"torch.topk": lambda: torch.topk(problem.scores, max(CUTOFFS)), "weft": evaluation, "tool": run}, rounds)
+    seconds = in_turns(
+        {
+            "torch.topk": lambda: torch.topk(problem.scores, max(CUTOFFS)),
+            "weft": evaluation,
+            "tool": run,
+        },
+        rounds,
+    )
     return Row(
         tool=peer.name,
         version=peer.version,
@@ -81,7 +102,8 @@ def check(peer: Peer, metrics: list[str], found: Values, result: weft.Result) ->
     wrong = [
         f"{name} is {found.get(name)!r} and Weft's {expected[name]!r}"
         for name in compared
-        if not abs(found.get(name, float("nan")) - expected[name]) <= peer.tolerance * max(1.0, abs(expected[name]))
+        if not abs(found.get(name, float("nan")) - expected[name])
+        <= peer.tolerance * max(1.0, abs(expected[name]))
     ]
     if wrong:
         raise DifferenceError(f"{peer.name} {peer.version}: {'; '.join(wrong)}.")
@@ -89,7 +111,9 @@ def check(peer: Peer, metrics: list[str], found: Values, result: weft.Result) ->
 
 
 def in_turns(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each call by round. What needs warming up was run before, when values were compared."""
+    """CPU seconds of each call by round. What needs warming up was run before, when values were
+    compared.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(rounds):
         for name, call in work.items():

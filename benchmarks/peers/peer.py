@@ -1,4 +1,6 @@
-"""What is known of a tool: its metrics, how it is run, and where its definitions are others than Weft's."""
+"""What is known of a tool: its metrics, how it is run, and where its definitions are others than
+Weft's.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,19 @@ from weft.metrics.names import Spec, parse
 from weft.metrics.profiles import PROFILES
 
 INSTALL = "pip install --no-deps -r benchmarks/requirements-peers.txt"
-LARGE = [*SIX, "AUC", "GAUC", "ItemCoverage", "Gini", "ShannonEntropy", "EPC", "EFD", "ARP", "APLT", "PopREO"]
+LARGE = [
+    *SIX,
+    "AUC",
+    "GAUC",
+    "ItemCoverage",
+    "Gini",
+    "ShannonEntropy",
+    "EPC",
+    "EFD",
+    "ARP",
+    "APLT",
+    "PopREO",
+]
 WITHOUT_CUTOFF = ("AUC", "GAUC")
 Values = dict[str, float]  # by Weft's names, such as "nDCG@10"
 Run = Callable[[], Values]
@@ -28,8 +42,12 @@ class Peer:
     prepare: Callable[[Problem, list[str]], Run]  # for a problem and metrics: what is timed
     metrics: list[str]  # of LARGE, what it has; a name with a cut-off means this one only
     profile: str | None = None  # of Weft, which knows the tool's definitions
-    most_users: Mapping[str, int] = field(default_factory=dict)  # of "M", or of "M large", where all would take many minutes
-    differs: Mapping[str, str] = field(default_factory=dict)  # metrics that are not compared, and why
+    most_users: Mapping[str, int] = field(
+        default_factory=dict
+    )  # of "M", or of "M large", where all would take many minutes
+    differs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # metrics that are not compared, and why
     tolerance: float = 1e-6
 
     @property
@@ -45,7 +63,9 @@ class Peer:
 
     def part(self, problem: Problem, size: str, title: str) -> Problem:
         """As many of the users as the tool can do in a few minutes."""
-        return problem.first(self.most_users.get(f"{size} {title}", self.most_users.get(size, problem.users)))
+        return problem.first(
+            self.most_users.get(f"{size} {title}", self.most_users.get(size, problem.users))
+        )
 
     def absence(self) -> str | None:
         """Why it cannot be measured here; None if it can."""
@@ -53,12 +73,16 @@ class Peer:
             importlib.import_module(self.module)
         except ModuleNotFoundError as error:
             return f"{self.name} is not installed ({error}): {INSTALL}"
-        except Exception as error:  # of any kind: WarpRec, for one, is a syntax error before Python 3.12
+        except (
+            Exception
+        ) as error:  # of any kind: WarpRec, for one, is a syntax error before Python 3.12
             return f"{self.name} cannot be imported: {type(error).__name__}: {error}"
         return None
 
     def spec(self, metric: str) -> Spec:
-        """A metric of Weft with the tool's parameters; as Weft defines it, where no profile knows them."""
+        """A metric of Weft with the tool's parameters; as Weft defines it, where no profile knows
+        them.
+        """
         asked = parse(metric)
         covers = {} if self.profile is None else PROFILES[self.profile].covers
         return Spec(asked.name, tuple(covers.get(asked.name, {}).items()), asked.k)

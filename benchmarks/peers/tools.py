@@ -1,10 +1,10 @@
 """The tools, each as its manual shows it.
 
-From scores `[users, items]`, a sparse truth and a sparse train to numbers. What depends on the truth or on train alone is prepared
-once and not timed (a dict of judgements, a padded tensor, a dense truth): it serves all models. What must be done again for each
-model is timed: hiding the seen items and `torch.topk` where the tool wants lists, putting the lists into the tool's form, all
-metrics at all cut-offs, the means.
-"""
+From scores `[users, items]`, a sparse truth and a sparse train to numbers. What depends on the
+truth or on train alone is prepared once and not timed (a dict of judgements, a padded tensor, a
+dense truth): it serves all models. What must be done again for each model is timed: hiding the seen
+items and `torch.topk` where the tool wants lists, putting the lists into the tool's form, all
+metrics at all cut-offs, the means."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Names = dict[str, str]  # a tool's name of a value, and Weft's
 
 
 def _top_lists(problem: Problem) -> Callable[[], Any]:
-    """For tools that take lists: hide the seen items, then `torch.topk`. All of it in a copy, which is made once."""
+    """For tools that take lists: hide the seen items, then `torch.topk`. All of it in a copy, which
+    is made once.
+    """
     scores = problem.scores.clone()
     seen = tuple(torch.from_numpy(where.astype(np.int64)) for where in problem.train.nonzero())
 
@@ -36,7 +38,10 @@ def _top_lists(problem: Problem) -> Callable[[], Any]:
 
 def _padded(matrix: csr_matrix, fill: int) -> torch.Tensor:
     """The items of each row, filled up to the longest."""
-    rows = [torch.from_numpy(row.astype(np.int64)) for row in np.split(matrix.indices, matrix.indptr[1:-1])]
+    rows = [
+        torch.from_numpy(row.astype(np.int64))
+        for row in np.split(matrix.indices, matrix.indptr[1:-1])
+    ]
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
 
 
@@ -47,7 +52,9 @@ def _judgements(problem: Problem) -> dict[str, dict[str, int]]:
 
 
 def _trec_run(problem: Problem) -> Callable[[], dict[str, dict[str, float]]]:
-    """The lists as TREC tools want them: by the names of users and items, which are known beforehand."""
+    """The lists as TREC tools want them: by the names of users and items, which are known
+    beforehand.
+    """
     top = _top_lists(problem)
     users = [str(user) for user in range(problem.users)]
     items = [str(item) for item in range(problem.items)]
@@ -55,35 +62,51 @@ def _trec_run(problem: Problem) -> Callable[[], dict[str, dict[str, float]]]:
     def run() -> dict[str, dict[str, float]]:
         scores, lists = (found.tolist() for found in top())
         return {
-            user: {items[item]: score for item, score in zip(chosen, given)} for user, chosen, given in zip(users, lists, scores)
+            user: {items[item]: score for item, score in zip(chosen, given)}
+            for user, chosen, given in zip(users, lists, scores)
         }
 
     return run
 
 
 def _batches(problem: Problem) -> list[slice]:
-    """1,024 users at a time, WarpRec's default; fewer where the scores of a batch would be more than half a gigabyte."""
+    """1,024 users at a time, WarpRec's default; fewer where the scores of a batch would be more
+    than half a gigabyte.
+    """
     step = min(1024, (1 << 27) // problem.items)
-    return [slice(start, min(start + step, problem.users)) for start in range(0, problem.users, step)]
+    return [
+        slice(start, min(start + step, problem.users)) for start in range(0, problem.users, step)
+    ]
 
 
 def _warprec(problem: Problem, metrics: list[str]) -> Run:
-    """Its evaluator with a model that knows all scores. WarpRec hides the seen items itself, in place."""
+    """Its evaluator with a model that knows all scores. WarpRec hides the seen items itself, in
+    place.
+    """
     from torch.utils.data import DataLoader
     from warprec.data.eval_loaders import EvaluationDataset, sparse_eval_collate
     from warprec.evaluation import Evaluator
 
     scores = problem.scores.clone()
-    model = SimpleNamespace(eval=lambda: None, predict=lambda user_indices: scores[user_indices[0] : user_indices[-1] + 1])
-    dataset = SimpleNamespace(train_set=SimpleNamespace(get_sparse=lambda: problem.train), train_transactions=None)
+    model = SimpleNamespace(
+        eval=lambda: None,
+        predict=lambda user_indices: scores[user_indices[0] : user_indices[-1] + 1],
+    )
+    dataset = SimpleNamespace(
+        train_set=SimpleNamespace(get_sparse=lambda: problem.train), train_transactions=None
+    )
     size = _batches(problem)[0].stop
-    loader = DataLoader(EvaluationDataset(problem.truth), batch_size=size, collate_fn=sparse_eval_collate)
+    loader = DataLoader(
+        EvaluationDataset(problem.truth), batch_size=size, collate_fn=sparse_eval_collate
+    )
     evaluator = Evaluator(metrics, CUTOFFS, problem.train)
 
     def run() -> Values:
         evaluator.evaluate(model, loader, "full", dataset)
         return {
-            cell(name, None if name in WITHOUT_CUTOFF else k): value.nanmean().item() if torch.is_tensor(value) else value
+            cell(name, None if name in WITHOUT_CUTOFF else k): value.nanmean().item()
+            if torch.is_tensor(value)
+            else value
             for k, values in evaluator.compute_results().items()
             for name, value in values.items()
         }
@@ -104,13 +127,17 @@ def _replay(problem: Problem, metrics: list[str]) -> Run:
         for batch in _batches(problem):
             builder.add_prediction(lists[batch], truth[batch], train[batch])
         values = builder.get_metrics()
-        return {f"{name}@{k}": float(values[f"{theirs[name]}@{k}"]) for name in metrics for k in CUTOFFS}
+        return {
+            f"{name}@{k}": float(values[f"{theirs[name]}@{k}"]) for name in metrics for k in CUTOFFS
+        }
 
     return run
 
 
 def _torchmetrics(problem: Problem, metrics: list[str]) -> Run:
-    """One row per user and unseen item. Scores are scaled to (0, 1): items with a score of 0 or less are never hits there."""
+    """One row per user and unseen item. Scores are scaled to (0, 1): items with a score of 0 or
+    less are never hits there.
+    """
     from torchmetrics import MetricCollection, retrieval
 
     theirs = {
@@ -122,7 +149,9 @@ def _torchmetrics(problem: Problem, metrics: list[str]) -> Run:
         "nDCG": retrieval.RetrievalNormalizedDCG,
         "GAUC": retrieval.RetrievalAUROC,
     }
-    collection = MetricCollection({cell(name, k): theirs[name](top_k=k) for name, k in cells(metrics)})
+    collection = MetricCollection(
+        {cell(name, k): theirs[name](top_k=k) for name, k in cells(metrics)}
+    )
     unseen = torch.from_numpy(problem.train.toarray() == 0)
     relevant = torch.from_numpy(problem.truth.toarray() > 0)[unseen]
     users = torch.arange(problem.users).unsqueeze(1).expand_as(unseen)[unseen]
@@ -137,10 +166,16 @@ def _torchmetrics(problem: Problem, metrics: list[str]) -> Run:
 
 
 def _ranx(problem: Problem, metrics: list[str]) -> Run:
-    """Its `Qrels` and `Run`. It also takes bare arrays of equally long lists, much faster, which its manual does not show."""
+    """Its `Qrels` and `Run`. It also takes bare arrays of equally long lists, much faster, which
+    its manual does not show.
+    """
     import ranx
 
-    names, judgements, lists = ranx_names(metrics), ranx.Qrels(_judgements(problem)), _trec_run(problem)
+    names, judgements, lists = (
+        ranx_names(metrics),
+        ranx.Qrels(_judgements(problem)),
+        _trec_run(problem),
+    )
 
     def run() -> Values:
         values = ranx.evaluate(judgements, ranx.Run(lists()), list(names), threads=1)
@@ -164,15 +199,26 @@ def _pytrec_eval(problem: Problem, metrics: list[str]) -> Run:
 
     def run() -> Values:
         per_user = evaluator.evaluate(lists()).values()
-        return {names[name]: float(np.mean([values[name] for values in per_user])) for name in names}
+        return {
+            names[name]: float(np.mean([values[name] for values in per_user])) for name in names
+        }
 
     return run
 
 
 def pytrec_names(metrics: list[str]) -> Names:
     """Metrics as trec_eval spells them, and as Weft does."""
-    theirs = {"Precision": "P", "Recall": "recall", "HitRate": "success", "MAP": "map_cut", "nDCG": "ndcg_cut"}
-    return {"recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}" for name, k in cells(metrics)}
+    theirs = {
+        "Precision": "P",
+        "Recall": "recall",
+        "HitRate": "success",
+        "MAP": "map_cut",
+        "nDCG": "ndcg_cut",
+    }
+    return {
+        "recip_rank" if name == "MRR" else f"{theirs[name]}_{k}": f"{name}@{k}"
+        for name, k in cells(metrics)
+    }
 
 
 def _ir_measures(problem: Problem, metrics: list[str]) -> Run:
@@ -180,13 +226,16 @@ def _ir_measures(problem: Problem, metrics: list[str]) -> Run:
 
     theirs = {"Precision": "P", "Recall": "R", "HitRate": "Success", "MAP": "AP", "nDCG": "nDCG"}
     names = {
-        ir_measures.parse_measure("RR" if name == "MRR" else f"{theirs[name]}@{k}"): f"{name}@{k}" for name, k in cells(metrics)
+        ir_measures.parse_measure("RR" if name == "MRR" else f"{theirs[name]}@{k}"): f"{name}@{k}"
+        for name, k in cells(metrics)
     }
     evaluator = ir_measures.evaluator(list(names), _judgements(problem))
     lists = _trec_run(problem)
 
     def run() -> Values:
-        return {names[measure]: value for measure, value in evaluator.calc_aggregate(lists()).items()}
+        return {
+            names[measure]: value for measure, value in evaluator.calc_aggregate(lists()).items()
+        }
 
     return run
 
@@ -222,7 +271,9 @@ def rectools_metrics(metrics: list[str]) -> dict[str, Any]:
     from rectools import metrics as classes
 
     theirs = {"nDCG": "NDCG", "ItemCoverage": "CatalogCoverage", "ARP": "AvgRecPopularity"}
-    return {f"{name}@{k}": getattr(classes, theirs.get(name, name))(k=k) for name, k in cells(metrics)}
+    return {
+        f"{name}@{k}": getattr(classes, theirs.get(name, name))(k=k) for name, k in cells(metrics)
+    }
 
 
 def _recbole(problem: Problem, metrics: list[str]) -> Run:
@@ -243,7 +294,10 @@ def _recbole(problem: Problem, metrics: list[str]) -> Run:
     scores = problem.scores.clone()
     batches = _batches(problem)
     seen, relevant = (
-        [tuple(torch.from_numpy(where.astype(np.int64)) for where in matrix[batch].nonzero()) for batch in batches]
+        [
+            tuple(torch.from_numpy(where.astype(np.int64)) for where in matrix[batch].nonzero())
+            for batch in batches
+        ]
         for matrix in (problem.train, problem.truth)
     )
     popularity = dict(enumerate(problem.train.getnnz(axis=0).tolist()))
@@ -263,7 +317,9 @@ def _recbole(problem: Problem, metrics: list[str]) -> Run:
 
 
 def _sklearn(problem: Problem, metrics: list[str]) -> Run:
-    """With a dense truth. Seen items get a very low score for nDCG, since infinity is refused; each user's AUC leaves them out."""
+    """With a dense truth. Seen items get a very low score for nDCG, since infinity is refused; each
+    user's AUC leaves them out.
+    """
     from sklearn.metrics import ndcg_score, roc_auc_score
 
     truth = problem.truth.toarray()
@@ -273,9 +329,14 @@ def _sklearn(problem: Problem, metrics: list[str]) -> Run:
 
     def run() -> Values:
         scores[seen] = -1e9
-        values = {f"nDCG@{k}": float(ndcg_score(truth, scores, k=k, ignore_ties=True)) for k in CUTOFFS}
+        values = {
+            f"nDCG@{k}": float(ndcg_score(truth, scores, k=k, ignore_ties=True)) for k in CUTOFFS
+        }
         if "GAUC" in metrics:
-            each = [roc_auc_score(wanted[rest], given[rest]) for wanted, given, rest in zip(truth, scores, unseen)]
+            each = [
+                roc_auc_score(wanted[rest], given[rest])
+                for wanted, given, rest in zip(truth, scores, unseen)
+            ]
             values["GAUC"] = float(np.mean(each))
         return values
 
@@ -284,7 +345,9 @@ def _sklearn(problem: Problem, metrics: list[str]) -> Run:
 
 _HEAD_AND_TAIL = "WarpRec sorts items by popularity with an unstable sort, so that which items at the border are head is chance"
 _PLUS_ONE = "WarpRec counts one negative more than there are"
-_MRR_OF_LIST = [name for name in SIX if name != "MRR"] + [f"MRR@{max(CUTOFFS)}"]  # TREC's recip_rank has no cut-off
+_MRR_OF_LIST = [name for name in SIX if name != "MRR"] + [
+    f"MRR@{max(CUTOFFS)}"
+]  # TREC's recip_rank has no cut-off
 
 PEERS = {
     peer.name: peer
@@ -297,7 +360,12 @@ PEERS = {
             LARGE,
             profile="warprec",
             most_users={"M large": 500, "L large": 64},
-            differs={"AUC": _PLUS_ONE, "GAUC": _PLUS_ONE, "APLT": _HEAD_AND_TAIL, "PopREO": _HEAD_AND_TAIL},
+            differs={
+                "AUC": _PLUS_ONE,
+                "GAUC": _PLUS_ONE,
+                "APLT": _HEAD_AND_TAIL,
+                "PopREO": _HEAD_AND_TAIL,
+            },
             tolerance=1e-5,
         ),
         Peer(
@@ -306,7 +374,10 @@ PEERS = {
             "replay.metrics.torch_metrics_builder",
             _replay,
             [*(name for name in SIX if name != "HitRate"), "ItemCoverage"],
-            differs={"ItemCoverage": "RePlay's coverage is the share of the items of train, not a number of items"},
+            differs={
+                "ItemCoverage": "RePlay's coverage is the share of the items of train, not a "
+                "number of items"
+            },
             tolerance=1e-5,
         ),
         Peer(
@@ -320,9 +391,30 @@ PEERS = {
             tolerance=1e-5,
         ),
         Peer("ranx", "ranx", "ranx", _ranx, SIX, profile="ranx"),
-        Peer("pytrec_eval", "pytrec_eval-terrier", "pytrec_eval", _pytrec_eval, _MRR_OF_LIST, profile="trec_eval"),
-        Peer("ir_measures", "ir_measures", "ir_measures", _ir_measures, _MRR_OF_LIST, profile="trec_eval"),
-        Peer("rectools", "rectools", "rectools.metrics", _rectools, [*SIX, "ItemCoverage", "ARP"], profile="rectools"),
+        Peer(
+            "pytrec_eval",
+            "pytrec_eval-terrier",
+            "pytrec_eval",
+            _pytrec_eval,
+            _MRR_OF_LIST,
+            profile="trec_eval",
+        ),
+        Peer(
+            "ir_measures",
+            "ir_measures",
+            "ir_measures",
+            _ir_measures,
+            _MRR_OF_LIST,
+            profile="trec_eval",
+        ),
+        Peer(
+            "rectools",
+            "rectools",
+            "rectools.metrics",
+            _rectools,
+            [*SIX, "ItemCoverage", "ARP"],
+            profile="rectools",
+        ),
         Peer(
             "recbole",
             "recbole",
@@ -330,7 +422,10 @@ PEERS = {
             _recbole,
             [*SIX, "GAUC", "ItemCoverage", "Gini", "ShannonEntropy", "ARP"],
             profile="recbole",
-            differs={"ShannonEntropy": "RecBole divides the entropy by the number of distinct recommended items"},
+            differs={
+                "ShannonEntropy": "RecBole divides the entropy by the number of distinct "
+                "recommended items"
+            },
             tolerance=1e-5,
         ),
         Peer(

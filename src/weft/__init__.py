@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from weft.metrics.single_target import HR, MRR, NDCG, get_topk_ranks
     from weft.statistics import Comparison, compare
 
-# Where each public name lives. Names are imported when they are first used, so that `weft --help` does not wait for torch.
+# Where each public name lives. Names are imported when they are first used, so that `weft --help`
+# does not wait for torch.
 _HOMES = {
     "BaseMetric": "weft.metrics.base.metric",
     "Comparison": "weft.statistics",
@@ -91,7 +92,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     home = _HOMES[name]
-    value = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"weft.{name}")
+    value = (
+        getattr(importlib.import_module(home), name)
+        if home
+        else importlib.import_module(f"weft.{name}")
+    )
     globals()[name] = value
     return value
 

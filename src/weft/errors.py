@@ -1,4 +1,4 @@
-"""What can go wrong for a user, as one tree.
+"""The exception tree, references to settings inside messages, and argument checks.
 
 WeftError
 ├── InputError          data that cannot be evaluated: shapes, ids, scores, ratings, files
@@ -9,7 +9,9 @@ WeftError
 ├── MissingExtra        a package that is not installed
 └── EngineError         Ray or Spark cannot be reached, or a task there failed
 
-Every message says what was got, what was expected and how to fix it.
+Every message says what was got, what was expected and how to fix it. A message refers to a setting
+through `setting_ref`, so that Python prints `top_k=[10]`, the command line `--top-k 10` and a
+configuration `top_k: 10`, without anybody rewriting text.
 """
 
 from __future__ import annotations
@@ -18,11 +20,54 @@ import difflib
 import math
 import numbers
 import operator
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
+
+# A reference to a setting inside a message: \x02 name \x1f repr(value), possibly empty, \x03.
+_REFERENCE = re.compile("\x02([^\x1f\x03]*)\x1f([^\x03]*)\x03")
+_NO_VALUE = object()
+
+
+def setting_ref(name: str, value: object = _NO_VALUE) -> str:
+    """Return a reference to a setting for use inside the message of a `WeftError`.
+
+    `str(error)` prints it as `name=value`, or `name=` if no value is given; `error.render(style)`
+    prints it the way that the caller's interface spells settings.
+    """
+    return f"\x02{name}\x1f{'' if value is _NO_VALUE else repr(value)}\x03"
+
+
+def python_style(name: str, value: str) -> str:
+    """Print a reference to a setting as a Python keyword argument."""
+    return f"{name}={value}"
+
+
+def render(message: str, style: Callable[[str, str], str] = python_style) -> str:
+    """Return the message with each reference to a setting printed by `style(name, repr_of_value)`.
+
+    `repr_of_value` is empty where the message names the setting without a value.
+    """
+    return _REFERENCE.sub(lambda reference: style(reference[1], reference[2]), message)
 
 
 class WeftError(Exception):
-    """The base of every error that Weft raises on purpose."""
+    """The base of every error that Weft raises on purpose.
+
+    `setting` is the name of the setting or argument concerned, None if there is no single one. By
+    default it is the first setting that the message refers to.
+    """
+
+    def __init__(self, message: str = "", *, setting: str | None = None) -> None:
+        super().__init__(message)
+        found = _REFERENCE.search(message)
+        self.setting = setting or (found[1] if found else None)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self, style: Callable[[str, str], str] = python_style) -> str:
+        """Return the message with settings spelled by `style`; see `render`."""
+        return render(str(self.args[0]) if self.args else "", style)
 
 
 class InputError(WeftError, ValueError):
@@ -60,37 +105,45 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_folded[close[0]]!r}?" if close else ""
 
 
-def one_of(parameter: str, value: object, allowed: tuple[str, ...]) -> str:
+def check_choice(parameter: str, value: object, allowed: tuple[str, ...]) -> str:
     """The allowed spelling of `value`, whatever its case; refuses anything else."""
     if isinstance(value, str):
         for option in allowed:
             if option.casefold() == value.casefold():
                 return option
     hint = did_you_mean(str(value), allowed)
-    raise SettingError(f"{parameter}={value!r} is not known. Choose one of {', '.join(map(repr, allowed))}.{hint}")
+    raise SettingError(
+        f"{setting_ref(parameter, value)} is not known. Choose one of {', '.join(map(repr, allowed))}.{hint}"
+    )
 
 
-def whole_number(name: str, value: object, *, least: int = 1) -> int:
-    """`value` as an int of at least `least`; refuses booleans, fractions and text. NumPy's integers are welcome."""
+def check_int(name: str, value: object, *, least: int = 1) -> int:
+    """`value` as an int of at least `least`; refuses booleans, fractions and text. NumPy's integers
+    are welcome.
+    """
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not least <= number < 2**63:
-        raise SettingError(f"{name}={value!r}; it must be a whole number from {least} up.")
+        raise SettingError(
+            f"{setting_ref(name, value)}; it must be a whole number from {least} up."
+        )
     return number
 
 
-def real_number(name: str, value: object, *, more: str = "") -> float:
-    """`value` as a finite number, an int if it is whole; refuses booleans and text. `more` says what else it must be."""
+def check_float(name: str, value: object, *, more: str = "") -> float:
+    """`value` as a finite number, an int if it is whole; refuses booleans and text. `more` says
+    what else it must be.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise SettingError(f"{name}={value!r}; it must be a number{more}.")
+        raise SettingError(f"{setting_ref(name, value)}; it must be a number{more}.")
     number = float(value)
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def true_or_false(name: str, value: object) -> bool:
+def check_bool(name: str, value: object) -> bool:
     """`value` as a bool; refuses whatever is not one."""
     if type(value).__name__ not in ("bool", "bool_"):  # Python's or NumPy's
-        raise SettingError(f"{name}={value!r}; it must be True or False.")
+        raise SettingError(f"{setting_ref(name, value)}; it must be True or False.")
     return bool(value)

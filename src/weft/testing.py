@@ -5,9 +5,8 @@
     def test_my_metric():
         weft.testing.check_metric("MyMetric(alpha=0.5)")
 
-Each check compares a metric with itself: on reordered users, other batches, relabelled items, merged shards and so on. What the
-value should be is for the metric's own tests.
-"""
+Each check compares a metric with itself: on reordered users, other batches, relabelled items,
+merged shards and so on. What the value should be is for the metric's own tests."""
 
 from __future__ import annotations
 
@@ -34,17 +33,22 @@ TOLERANCE = 1e-9
 _USERS, _ITEMS, _K = 23, 17, 5
 
 
-def check_metric(metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE) -> None:
-    """Run every check on a registered metric; the first failure raises AssertionError with what was expected.
+def check_metric(
+    metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
+) -> None:
+    """Run every check on a registered metric; the first failure raises AssertionError with what was
+    expected.
 
-    `order_only`: whether the metric depends on the order of the scores alone, as rankers do (default: as its `reads_scores` says).
-    `tolerance`: how closely two ways to the same value must agree; a metric that computes in float32 needs about 1e-6.
-    """
+    `order_only`: whether the metric depends on the order of the scores alone, as rankers do
+    (default: as its `reads_scores` says). `tolerance`: how closely two ways to the same value must
+    agree; a metric that computes in float32 needs about 1e-6."""
     for name in CHECKS:
         run_check(name, metric, order_only=order_only, tolerance=tolerance)
 
 
-def run_check(name: str, metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE) -> None:
+def run_check(
+    name: str, metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
+) -> None:
     """Run one of `CHECKS`."""
     spec = parse(metric) if isinstance(metric, str) else metric
     if spec.k is None and takes_k(spec.name):
@@ -55,11 +59,11 @@ def run_check(name: str, metric: str | Spec, *, order_only: bool | None = None, 
 
 
 class _Subject:
-    """A metric under test, and the random data it is tested on: no two scores are equal, some items are not offered.
+    """A metric under test, and the random data it is tested on: no two scores are equal, some items
+    are not offered.
 
-    There is whatever metrics may ask for: train (no two items are equally popular, one is cold), labels (some are missing) and
-    features.
-    """
+    There is whatever metrics may ask for: train (no two items are equally popular, one is cold),
+    labels (some are missing) and features."""
 
     def __init__(self, spec: Spec, tolerance: float) -> None:
         self.order_only = True
@@ -86,7 +90,10 @@ class _Subject:
 
     def with_items(self, order: Tensor) -> dict[str, Any]:
         """What is known of the items, in another order."""
-        columns = {name: [self.inputs[name][number] for number in order] for name in ("item_clusters", "item_features")}
+        columns = {
+            name: [self.inputs[name][number] for number in order]
+            for name in ("item_clusters", "item_features")
+        }
         return {**self.inputs, **columns, "train": self.inputs["train"][:, order]}
 
     def values(
@@ -99,8 +106,13 @@ class _Subject:
         users: Tensor | None = None,
         inputs: dict[str, Any] | None = None,
     ) -> dict[str, float]:
-        """The metric's values in an Evaluator, which refuses infinities: one, or one for each label."""
-        scores, target = self.scores if scores is None else scores, self.target if target is None else target
+        """The metric's values in an Evaluator, which refuses infinities: one, or one for each
+        label.
+        """
+        scores, target = (
+            self.scores if scores is None else scores,
+            self.target if target is None else target,
+        )
         users = torch.arange(len(scores)) if users is None else users
         spec = self.spec if k is None else self.spec.at(k)
         about = self.inputs if inputs is None else inputs
@@ -119,7 +131,9 @@ class _Subject:
 
     def agree_on_all(self, got: dict[str, float], expected: dict[str, float], what: str) -> None:
         """The same names, and `agree` for each."""
-        assert got.keys() == expected.keys(), f"{self.spec}: {what}: got {list(got)}, expected {list(expected)}"
+        assert got.keys() == expected.keys(), (
+            f"{self.spec}: {what}: got {list(got)}, expected {list(expected)}"
+        )
         for name, value in got.items():
             self.agree(value, expected[name], what)
 
@@ -134,8 +148,12 @@ def _stays_in_bounds(subject: _Subject) -> None:
     low, high = subject.build().bounds
     for scores in (subject.scores, -subject.scores.abs(), _perfect(subject)):
         for value in subject.values(scores).values():
-            inside = (low is None or value >= low - subject.tolerance) and (high is None or value <= high + subject.tolerance)
-            assert math.isnan(value) or inside, f"{subject.spec}: {value!r} lies outside its bounds {(low, high)}"
+            inside = (low is None or value >= low - subject.tolerance) and (
+                high is None or value <= high + subject.tolerance
+            )
+            assert math.isnan(value) or inside, (
+                f"{subject.spec}: {value!r} lies outside its bounds {(low, high)}"
+            )
 
 
 def _perfect(subject: _Subject) -> Tensor:
@@ -148,10 +166,16 @@ def _prefers_the_perfect_ranking(subject: _Subject) -> None:
     higher = metric.higher_is_better
     if higher is None or not subject.order_only or metric.family not in ("accuracy", "custom"):
         return  # for other families a list is not better because it has more hits
-    best, middle, worst = subject.value(_perfect(subject)), subject.value(), subject.value(-_perfect(subject))
+    best, middle, worst = (
+        subject.value(_perfect(subject)),
+        subject.value(),
+        subject.value(-_perfect(subject)),
+    )
     if not higher:
         best, worst = worst, best
-    assert best >= middle >= worst, f"{subject.spec}: perfect {best!r}, random {middle!r}, worst {worst!r} are not in order"
+    assert best >= middle >= worst, (
+        f"{subject.spec}: perfect {best!r}, random {middle!r}, worst {worst!r} are not in order"
+    )
 
 
 def _ignores_the_order_of_users(subject: _Subject) -> None:
@@ -167,14 +191,20 @@ def _ignores_batches(subject: _Subject) -> None:
 
 def _ignores_item_numbers(subject: _Subject) -> None:
     order = torch.randperm(_ITEMS, generator=torch.Generator().manual_seed(2))
-    others = subject.values(subject.scores[:, order], subject.target[:, order], inputs=subject.with_items(order))
+    others = subject.values(
+        subject.scores[:, order], subject.target[:, order], inputs=subject.with_items(order)
+    )
     subject.agree_on_all(others, subject.values(), "items relabelled")
 
 
 def _ignores_shift_and_scale(subject: _Subject) -> None:
     if subject.order_only:
-        subject.agree_on_all(subject.values(subject.scores - 100), subject.values(), "scores shifted by -100")
-        subject.agree_on_all(subject.values(subject.scores * 8), subject.values(), "scores scaled by 8")
+        subject.agree_on_all(
+            subject.values(subject.scores - 100), subject.values(), "scores shifted by -100"
+        )
+        subject.agree_on_all(
+            subject.values(subject.scores * 8), subject.values(), "scores scaled by 8"
+        )
 
 
 def _takes_any_cutoff(subject: _Subject) -> None:
@@ -184,7 +214,9 @@ def _takes_any_cutoff(subject: _Subject) -> None:
 
 
 def _survives_empty_users(subject: _Subject) -> None:
-    """Nobody has a relevant item, half of the users have none, nothing is offered: anything finite or NaN, no exception."""
+    """Nobody has a relevant item, half of the users have none, nothing is offered: anything finite
+    or NaN, no exception.
+    """
     half = subject.target.clone()
     half[::2] = 0
     for target in (torch.zeros_like(subject.target), half):
@@ -211,7 +243,9 @@ def _computed(metric: BaseMetric) -> dict[str, float]:
 def _agree_alone(subject: _Subject, metric: BaseMetric, what: str) -> None:
     """Alone there is no more than a value, or a value for each label; an Evaluator may tell both."""
     got, expected = _computed(metric), subject.values()
-    subject.agree_on_all(got, {name: value for name, value in expected.items() if name in got}, what)
+    subject.agree_on_all(
+        got, {name: value for name, value in expected.items() if name in got}, what
+    )
 
 
 def _is_the_same_alone(subject: _Subject) -> None:
@@ -225,7 +259,9 @@ def _forgets_on_reset(subject: _Subject) -> None:
 
 
 def _merges_shards(subject: _Subject) -> None:
-    first, second = (_alone(subject, subject.build(), rows) for rows in (slice(0, 9), slice(9, None)))
+    first, second = (
+        _alone(subject, subject.build(), rows) for rows in (slice(0, 9), slice(9, None))
+    )
     first.absorb(second)
     _agree_alone(subject, first, "two shards merged")
 
@@ -234,17 +270,25 @@ def _survives_copies(subject: _Subject) -> None:
     half = _alone(subject, subject.build(), slice(0, 9))
     copies = [copy.deepcopy(half)]
     home = sys.modules.get(type(half).__module__)
-    if getattr(home, type(half).__name__, None) is type(half):  # a class that is no module's cannot be pickled by anyone
+    if getattr(home, type(half).__name__, None) is type(
+        half
+    ):  # a class that is no module's cannot be pickled by anyone
         copies.append(pickle.loads(pickle.dumps(half)))
     half.persistent(True)
     loaded = subject.build()
     loaded.load_state_dict(half.state_dict())
     for metric in (*copies, loaded):
-        _agree_alone(subject, _alone(subject, metric, slice(9, None)), "copied, or saved and loaded, half-way")
+        _agree_alone(
+            subject,
+            _alone(subject, metric, slice(9, None)),
+            "copied, or saved and loaded, half-way",
+        )
 
 
 def _uses_what_it_declares(subject: _Subject) -> None:
-    """Changing a declared block must change the value, or the declaration asks for work that nobody needs."""
+    """Changing a declared block must change the value, or the declaration asks for work that nobody
+    needs.
+    """
     declared = find(subject.spec.name)._REQUIRED_COMPONENTS
     if find(subject.spec.name)._update_from_blocks is None or declared is None:
         return
@@ -260,7 +304,9 @@ def _uses_what_it_declares(subject: _Subject) -> None:
 def _garbled(batch: Any, which: MetricBlock) -> Tensor:
     right: Tensor = getattr(batch, f"_{which.value}")()
     if right.is_floating_point():
-        by_row = torch.linspace(1.5, 2.5, len(right), dtype=right.dtype).reshape(-1, *[1] * (right.ndim - 1))
+        by_row = torch.linspace(1.5, 2.5, len(right), dtype=right.dtype).reshape(
+            -1, *[1] * (right.ndim - 1)
+        )
         return torch.where(torch.isinf(right), right, by_row * right + 0.25)
     num_items: int = batch.truth.num_items
     return (right + 1).remainder(num_items)
@@ -270,7 +316,9 @@ def _refuses_unknown_parameters(subject: _Subject) -> None:
     """The constructor itself, which a name reaches only after its parameters were checked."""
     wanted = inspect.signature(find(subject.spec.name).__init__).parameters
     inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
-    given = {name: inputs[name] for name in RUN_INPUTS if name in wanted} | dict(subject.spec.params)
+    given = {name: inputs[name] for name in RUN_INPUTS if name in wanted} | dict(
+        subject.spec.params
+    )
     if "inputs" in wanted:
         given["inputs"] = inputs
     if subject.spec.k is not None:
@@ -279,16 +327,22 @@ def _refuses_unknown_parameters(subject: _Subject) -> None:
         find(subject.spec.name)(**given, no_such_parameter=1)
     except TypeError:  # of Python's, or UnknownParameter
         return
-    raise AssertionError(f"{subject.spec}: accepts a parameter that it does not have; do not swallow **kwargs")
+    raise AssertionError(
+        f"{subject.spec}: accepts a parameter that it does not have; do not swallow **kwargs"
+    )
 
 
 def _has_a_name_that_parses_back(subject: _Subject) -> None:
     assert parse(str(subject.spec)) == subject.spec, f"{subject.spec}: its name does not parse back"
-    assert canonical(str(subject.spec)) == str(subject.spec), f"{subject.spec}: is not its own canonical name"
+    assert canonical(str(subject.spec)) == str(subject.spec), (
+        f"{subject.spec}: is not its own canonical name"
+    )
 
 
 def _keeps_apart_in_a_collection(subject: _Subject) -> None:
-    """TorchMetrics merges metrics whose states agree after a first batch, here one without a hit; ours must stay apart."""
+    """TorchMetrics merges metrics whose states agree after a first batch, here one without a hit;
+    ours must stay apart.
+    """
     other = Spec("HitRate", (), 1) if subject.spec.k is None else subject.spec.at(1)
 
     def both() -> dict[str, Any]:
@@ -305,8 +359,15 @@ def _keeps_apart_in_a_collection(subject: _Subject) -> None:
     expected: dict[str, float] = {}
     for name, metric in alone.items():
         value = metric.compute()
-        expected |= {key: float(one) for key, one in (value if isinstance(value, dict) else {name: value}).items()}
-    subject.agree_on_all({name: float(value) for name, value in collection.compute().items()}, expected, "in a MetricCollection")
+        expected |= {
+            key: float(one)
+            for key, one in (value if isinstance(value, dict) else {name: value}).items()
+        }
+    subject.agree_on_all(
+        {name: float(value) for name, value in collection.compute().items()},
+        expected,
+        "in a MetricCollection",
+    )
 
 
 CHECKS: dict[str, Callable[[_Subject], None]] = {

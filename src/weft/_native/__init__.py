@@ -1,7 +1,8 @@
-"""Compiled loops, where a C++ compiler was at hand when Weft was installed: what NumPy has no operation for.
+"""Compiled loops, where a C++ compiler was at hand when Weft was installed: what NumPy has no
+operation for.
 
-Plain functions over arrays, called through ctypes. Whoever uses one has another way to the same answer.
-"""
+Plain functions over arrays, called through ctypes. Whoever uses one has another way to the same
+answer."""
 
 from __future__ import annotations
 
@@ -29,13 +30,20 @@ def _function(name: str) -> Any:
 
 
 def call(name: str, *arguments: NDArray[Any] | int | None) -> int:
-    """Call a function with arrays (contiguous, of the types that it expects), whole numbers, or None for no array.
+    """Call a function with arrays (contiguous, of the types that it expects), whole numbers, or
+    None for no array.
 
     What it returns, if anything.
     """
-    assert all(one.flags.c_contiguous for one in arguments if one is not None and not isinstance(one, int))
+    assert all(
+        one.flags.c_contiguous for one in arguments if one is not None and not isinstance(one, int)
+    )
     values = [
-        ctypes.c_int64(one) if isinstance(one, int) else None if one is None else ctypes.c_void_p(one.ctypes.data)
+        ctypes.c_int64(one)
+        if isinstance(one, int)
+        else None
+        if one is None
+        else ctypes.c_void_p(one.ctypes.data)
         for one in arguments
     ]
     return int(_function(name)(*values))

@@ -1,4 +1,6 @@
-"""The command line. Thin: every command builds the same objects as Python does, and imports them when it runs."""
+"""The command line. Thin: every command builds the same objects as Python does, and imports them
+when it runs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ import typer
 from typer.core import TyperGroup
 
 from weft.cli import options
-from weft.cli.flags import KEYWORDS, Reading, candidates_file, in_flags, mapping, named_files, names, numbers, slices
+from weft.cli.flags import (
+    KEYWORDS,
+    Reading,
+    candidates_file,
+    in_flags,
+    mapping,
+    named_files,
+    names,
+    numbers,
+    slices,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,18 +40,35 @@ if TYPE_CHECKING:
     from weft.report.context import Subject
     from weft.statistics import Comparison
 
-FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = 1, 2, 3, 130, 141  # exit codes, the last two as shells have them
-_DATA = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}  # suffixes of tables
+FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = (
+    1,
+    2,
+    3,
+    130,
+    141,
+)  # exit codes, the last two as shells have them
+_DATA = {
+    ".csv",
+    ".tsv",
+    ".parquet",
+    ".pq",
+    ".jsonl",
+    ".inter",
+    ".trec",
+    ".run",
+}  # suffixes of tables
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # in the environment of what torchrun has started
 _debug = False
 
 
-# ------------------------------------------------------------------------------------------------- errors, exit codes
+# -------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _readable_errors() -> Iterator[None]:
-    """Whatever goes wrong in a command is one message on standard error and an exit code; `--debug` adds the traceback."""
+    """Whatever goes wrong in a command is one message on standard error and an exit code; `--debug`
+    adds the traceback.
+    """
     from weft.errors import WeftError
 
     try:
@@ -57,10 +86,17 @@ def _readable_errors() -> Iterator[None]:
         if isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code"):
             raise  # typer's own: usage errors, --help
         said = " ".join(str(error).split())[:300]
-        if isinstance(error, MemoryError) or re.search(r"out of memory|can't allocate memory|not enough memory", said):
-            _stop(f"error: there is not enough memory. {said} Try a smaller --batch-size; --debug shows where it happened.", BUG)
+        if isinstance(error, MemoryError) or re.search(
+            r"out of memory|can't allocate memory|not enough memory", said
+        ):
+            _stop(
+                f"error: there is not enough memory. {said} Try a smaller --batch-size; --debug "
+                "shows where it happened.",
+                BUG,
+            )
         _stop(
-            f"error: {type(error).__name__}: {said}. This is a bug in Weft, not in your files: --debug shows the traceback; "
+            f"error: {type(error).__name__}: {said}. This is a bug in Weft, not in your files: "
+            "--debug shows the traceback; "
             "please report it.",
             BUG,
         )
@@ -101,7 +137,9 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The entry point. Exit codes: 0, 1 a failed gate, 2 a user's error, 3 a bug or too little memory, 130 interrupted."""
+    """The entry point. Exit codes: 0, 1 a failed gate, 2 a user's error, 3 a bug or too little
+    memory, 130 interrupted.
+    """
     import warnings
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -117,11 +155,15 @@ def _switch_debug(wanted: bool) -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """Where to print. A closed pipe is left to `_readable_errors`; what the terminal's encoding lacks is spelled out."""
+    """Where to print. A closed pipe is left to `_readable_errors`; what the terminal's encoding
+    lacks is spelled out.
+    """
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    if not (stream.encoding or "utf-8").lower().startswith("utf") and isinstance(stream, TextIOWrapper):
+    if not (stream.encoding or "utf-8").lower().startswith("utf") and isinstance(
+        stream, TextIOWrapper
+    ):
         stream.reconfigure(errors="backslashreplace")
 
     class Plain(Console):
@@ -133,7 +175,9 @@ def _console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def _steps(total: int | None) -> Iterator[Callable[[str], None]]:
-    """A function to tell what begins, shown as a progress bar on standard error if that is a terminal."""
+    """A function to tell what begins, shown as a progress bar on standard error if that is a
+    terminal.
+    """
     if not sys.stderr.isatty() or _rank():
         yield lambda what: None
         return
@@ -146,9 +190,11 @@ def _steps(total: int | None) -> Iterator[Callable[[str], None]]:
         yield lambda what: bar.update(task, description=what, advance=1)
 
 
-# --------------------------------------------------------------------------------------------------- what all share
+# --------------------------------------------------------------------------------------------------
 
-Debug = Annotated[bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,16 +207,28 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     global _debug
     _debug = debug
 
 
-def _show_results(console: Console, results: Sequence[Result], said: Callable[[str], str] = str) -> None:
+def _show_results(
+    console: Console, results: Sequence[Result], said: Callable[[str], str] = str
+) -> None:
     """On what, the table, and what to know about it. `said` words a note."""
-    from weft.report.terminal import counts_line, note_lines, paragraph, results_tables, signs_of, slice_tables
+    from weft.report.terminal import (
+        counts_line,
+        note_lines,
+        paragraph,
+        results_tables,
+        signs_of,
+        slice_tables,
+    )
 
     signs = signs_of(console)
     console.print(paragraph(counts_line(results), console.width))
@@ -198,7 +256,7 @@ def _print_apart(console: Console, tables: Iterable[Any]) -> None:
         console.print(table)
 
 
-# ---------------------------------------------------------------------------------------------------------- commands
+# --------------------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -206,7 +264,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
     debug: Debug = False,
 ) -> None:
-    """Evaluate three recommenders on the embedded data set, print a table, write the results as JSON and a report.
+    """Evaluate three recommenders on the embedded data set, print a table, write the results as
+    JSON and a report.
 
     Needs no files and no network; the report needs the extra "report": pip install 'weft\\[report]'
     """
@@ -221,16 +280,26 @@ def demo(
     console = _console()
     _show_results(console, [demonstration.in_short(result) for result in results])
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN)
-    console.print(f"Not shown: the cut-offs {cutoffs}, values by group of users and of items.", style="dim", highlight=False)
+    console.print(
+        f"Not shown: the cut-offs {cutoffs}, values by group of users and of items.",
+        style="dim",
+        highlight=False,
+    )
     page, lacking = _demo_report(results, out)
-    said = f"{', '.join(map(str, files))} (and values per user beside them)" + (f", {page}" if page else "")
+    said = f"{', '.join(map(str, files))} (and values per user beside them)" + (
+        f", {page}" if page else ""
+    )
     console.print(f"\nWritten: {said}", soft_wrap=True, markup=False)
     if lacking:
         console.print(f"Not written: report.html; {lacking}", soft_wrap=True, markup=False)
     if page:
-        console.print(f"Open {page} in a browser: it needs nothing else.", soft_wrap=True, markup=False)
+        console.print(
+            f"Open {page} in a browser: it needs nothing else.", soft_wrap=True, markup=False
+        )
     console.print("\nNext, try:")
-    console.print(f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False)
+    console.print(
+        f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False
+    )
     console.print("  weft metrics MAP --profiles")
 
 
@@ -249,7 +318,10 @@ def _demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, 
     return _write_report(Subject.of(compare_results(results)), folder / "report.html"), ""
 
 
-@app.command(epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in what was given; 3 for a bug. More: docs/command-line.md")
+@app.command(
+    epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in what was given; 3 for a bug. "
+    "More: docs/command-line.md"
+)
 def evaluate(
     config: options.Config = None,
     recs: options.Recs = None,
@@ -307,7 +379,7 @@ def evaluate(
     weft evaluate config.yaml --report report.html
     weft evaluate config.yaml --engine spark --address spark://head:7077
     """
-    from weft.errors import one_of, whole_number
+    from weft.errors import check_choice, check_int
 
     file_of_candidates = candidates_file(candidates)
     settings: dict[str, Any] = {
@@ -342,16 +414,21 @@ def evaluate(
         "item_features": item_features,
         "candidates": file_of_candidates,
     }
-    chosen = one_of("--format", format, options.FORMATS)
+    chosen = check_choice("--format", format, options.FORMATS)
     reading = Reading(separator, header, ids, column or [])
     settings["slices"] = slices(slice, reading)
     shared = {
-        "name": None if engine is None else one_of("--engine", engine, options.ENGINES),
+        "name": None if engine is None else check_choice("--engine", engine, options.ENGINES),
         "address": address,
-        "parts": None if parts is None else whole_number("--parts", parts),
+        "parts": None if parts is None else check_int("--parts", parts),
     }
-    with _processes(), _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said):
-        flags["engine"] = {name: value for name, value in shared.items() if value is not None} or None
+    with (
+        _processes(),
+        _in_flags("weft evaluate", config, files, recs, settings, reading) as (flags, said),
+    ):
+        flags["engine"] = {
+            name: value for name, value in shared.items() if value is not None
+        } or None
         _evaluate(config, flags, gate or [], chosen, out, report, said, overwrite=overwrite)
 
 
@@ -376,7 +453,9 @@ def _in_flags(
     settings: dict[str, Any],
     reading: Reading,
 ) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
-    """What the flags say, in the shape of a configuration, and how to word a message; errors are worded so, too."""
+    """What the flags say, in the shape of a configuration, and how to word a message; errors are
+    worded so, too.
+    """
     from weft.errors import SettingError, WeftError
 
     said = (settings, files, reading.given(), {"models": recs})
@@ -384,15 +463,21 @@ def _in_flags(
     names = KEYWORDS if config is None else given  # a file is spoken of by its own keys
     try:
         flags = mapping(files, named_files(recs), settings, reading)
-        if config is not None and (as_data := sorted(_DATA & {suffix.lower() for suffix in config.suffixes})):
+        if config is not None and (
+            as_data := sorted(_DATA & {suffix.lower() for suffix in config.suffixes})
+        ):
             raise SettingError(
-                f"{config}: a configuration is YAML, and this is {as_data[-1]}. Recommendation lists are given by name: {command} "
+                f"{config}: a configuration is YAML, and this is {as_data[-1]}. Recommendation "
+                f"lists are given by name: {command} "
                 f"--recs {config} --truth ..."
             )
-        lacking = [flag for flag, value in (("--recs", recs), ("--truth", files["truth"])) if not value]
+        lacking = [
+            flag for flag, value in (("--recs", recs), ("--truth", files["truth"])) if not value
+        ]
         if config is None and lacking:
             raise SettingError(
-                f"{' and '.join(lacking)} must be given, or a configuration: {command} --recs als.csv --truth test.csv -m nDCG "
+                f"{' and '.join(lacking)} must be given, or a configuration: {command} --recs "
+                "als.csv --truth test.csv -m nDCG "
                 f"-k 10, or {command} config.yaml. {command} --help tells more."
             )
         yield flags, partial(in_flags, names=names)
@@ -425,7 +510,8 @@ def _evaluate(
         configuration = from_mapping(flags) if config is None else load(config, flags)
         if configuration.engine is not None and TORCHRUN in os.environ:
             raise SettingError(
-                f"--engine {configuration.engine.name}: torchrun shares the users out already. Leave torchrun out, or the engine "
+                f"--engine {configuration.engine.name}: torchrun shares the users out already. "
+                "Leave torchrun out, or the engine "
                 "(--engine none)."
             )
         out = out if out is not None else configuration.output
@@ -436,12 +522,17 @@ def _evaluate(
         if out is not None:
             _check_folder(out, f"--out {out}")
         elif configuration.evaluation.save_per_user:
-            raise SettingError("--per-user (save_per_user) writes a table beside each result; say where with --out DIR.")
+            raise SettingError(
+                "--per-user (save_per_user) writes a table beside each result; say where with "
+                "--out DIR."
+            )
         if out is not None and configuration.evaluation.save_per_user:
             _check_tables(configuration, out, overwrite=overwrite)
         given = [gates.parse(text) for text in gate_texts]
         given_in_file = [gates.parse(text) for text in configuration.evaluation.gates]
-        configuration = _with_metrics(configuration, [gate.plain_metric for gate in (*given_in_file, *given)])
+        configuration = _with_metrics(
+            configuration, [gate.plain_metric for gate in (*given_in_file, *given)]
+        )
         models, profile = list(configuration.models), configuration.evaluation.profile
         folder = Path() if config is None else config.parent
         ready = gates.ready(given_in_file, models=models, profile=profile, folder=folder)
@@ -466,7 +557,11 @@ def _evaluate(
     for comparison in run.comparisons:
         console.print()
         _show_comparison(console, comparison)
-    more = " (and values per user beside them)" if files and configuration.evaluation.save_per_user else ""
+    more = (
+        " (and values per user beside them)"
+        if files and configuration.evaluation.save_per_user
+        else ""
+    )
     written = [f"{', '.join(map(str, files))}{more}"] if files else []
     if report is not None and run.subject is not None:
         written.append(str(_write_report(run.subject, report)))
@@ -480,7 +575,9 @@ def _evaluate(
 
 
 def _check_folder(folder: Path, flag: str) -> None:
-    """Refuse a folder that cannot be written to before anything is computed. `flag`: what to call it."""
+    """Refuse a folder that cannot be written to before anything is computed. `flag`: what to call
+    it.
+    """
     from weft.errors import InputError
 
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -498,12 +595,22 @@ def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool
 
     engine = configuration.engine
     by_spark = engine is not None and engine.name == "spark"
-    by_spark = by_spark and configuration.report is None and not configuration.evaluation.tests  # these bring the values here
-    for place in (place_beside(one, "per_user") for one in places_of(list(configuration.models), folder)):
+    by_spark = (
+        by_spark and configuration.report is None and not configuration.evaluation.tests
+    )  # these bring the values here
+    for place in (
+        place_beside(one, "per_user") for one in places_of(list(configuration.models), folder)
+    ):
         if by_spark and place.exists() and not overwrite:
-            raise InputError(f"--out {folder}: {place} is there already; --overwrite replaces it, or give another folder.")
+            raise InputError(
+                f"--out {folder}: {place} is there already; --overwrite replaces it, or give "
+                "another folder."
+            )
         if not by_spark and place.is_dir():
-            raise InputError(f"--out {folder}: {place} is a folder, as Spark writes it; remove it, or give another --out.")
+            raise InputError(
+                f"--out {folder}: {place} is a folder, as Spark writes it; remove it, or give "
+                "another --out."
+            )
 
 
 def _check_report(path: Path) -> None:
@@ -541,14 +648,18 @@ def _show_gates(console: Console, outcomes: Sequence[Outcome], notes: Sequence[s
 
     console.print()
     for outcome in outcomes:
-        console.print(Text(f"gate {outcome}", style="" if outcome.passed else "bold red"), soft_wrap=True)
+        console.print(
+            Text(f"gate {outcome}", style="" if outcome.passed else "bold red"), soft_wrap=True
+        )
     for note in notes:
         console.print(Text(f"gate warning: {note}", style="yellow"), soft_wrap=True)
     console.print(f"{sum(outcome.passed for outcome in outcomes)} of {len(outcomes)} passed.")
 
 
 def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configuration:
-    """The configuration with the metrics that gates speak of; those that are there already count once."""
+    """The configuration with the metrics that gates speak of; those that are there already count
+    once.
+    """
     evaluation = configuration.evaluation
     wanted = evaluation.model_copy(update={"metrics": [*evaluation.metrics, *names]})
     return configuration.model_copy(update={"evaluation": wanted})
@@ -556,11 +667,18 @@ def _with_metrics(configuration: Configuration, names: Iterable[str]) -> Configu
 
 @app.command()
 def compare(
-    results: Annotated[list[Path], typer.Argument(help="Result files, two or more, with values per user.", show_default=False)],
+    results: Annotated[
+        list[Path],
+        typer.Argument(help="Result files, two or more, with values per user.", show_default=False),
+    ],
     metrics: Annotated[
         list[str] | None,
         typer.Option(
-            "--metrics", "--metric", "-m", metavar="NAMES", help="Compare these only, such as nDCG@10,MRR@5; may be repeated."
+            "--metrics",
+            "--metric",
+            "-m",
+            metavar="NAMES",
+            help="Compare these only, such as nDCG@10,MRR@5; may be repeated.",
         ),
     ] = None,
     test: Annotated[
@@ -573,12 +691,17 @@ def compare(
         ),
     ] = None,
     correction: Annotated[
-        str, typer.Option(help="holm, bonferroni, fdr or none.", autocompletion=options.offer("holm", "bonferroni", "fdr", "none"))
+        str,
+        typer.Option(
+            help="holm, bonferroni, fdr or none.",
+            autocompletion=options.offer("holm", "bonferroni", "fdr", "none"),
+        ),
     ] = "holm",
     family: Annotated[
         str,
         typer.Option(
-            help="Which tests are corrected together: those of one test, of one metric, of one pair, or all.",
+            help="Which tests are corrected together: those of one test, of one metric, of one "
+            "pair, or all.",
             autocompletion=options.offer("test", "metric", "pair", "all"),
         ),
     ] = "test",
@@ -596,21 +719,30 @@ def compare(
         bool | None,
         typer.Option(
             "--pairs/--no-pairs",
-            help="Show every pair of models. A table shows them for up to three models, Markdown and LaTeX if asked.",
+            help="Show every pair of models. A table shows them for up to three models, Markdown "
+            "and LaTeX if asked.",
             show_default=False,
         ),
     ] = None,
     format: options.Format = "table",  # noqa: A002
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write it, too: a name in .json, .csv, .parquet, .md or .tex.", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="Write it, too: a name in .json, .csv, .parquet, .md or .tex.",
+            show_default=False,
+        ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a report, one HTML page with charts.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a report, one HTML page with charts.", show_default=False
+        ),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Compare models user by user: differences with intervals, paired tests, adjusted p-values, effect sizes.
+    """Compare models user by user: differences with intervals, paired tests, adjusted p-values,
+    effect sizes.
 
     The results must have values per user: weft evaluate ... --out DIR --per-user writes them.
 
@@ -620,9 +752,9 @@ def compare(
     weft compare results/als.json results/pop.json --format latex > table.tex
     weft compare results/*.json --report report.html
     """
-    from weft.errors import SettingError, one_of
+    from weft.errors import SettingError, check_choice
 
-    chosen = one_of("--format", format, options.FORMATS)
+    chosen = check_choice("--format", format, options.FORMATS)
     from weft.evaluation.result import load_result
     from weft.statistics import compare as compare_results
     from weft.statistics.comparison import SUFFIXES
@@ -662,7 +794,13 @@ def compare(
 
 
 def _show_comparison(console: Console, comparison: Comparison, pairs: bool | None = None) -> None:
-    from weft.report.terminal import PAIRS_LEGEND, comparison_tables, paragraph, signs_of, verdicts_of
+    from weft.report.terminal import (
+        PAIRS_LEGEND,
+        comparison_tables,
+        paragraph,
+        signs_of,
+        verdicts_of,
+    )
 
     for verdict in verdicts_of(comparison):
         sentence = paragraph(verdict.sentence, console.width)
@@ -694,10 +832,16 @@ def _tell_comparison(console: Console, comparison: Comparison) -> None:
 @app.command()
 def metrics(
     name: Annotated[
-        str | None, typer.Argument(help="A metric to explain.", show_default=False, autocompletion=options.offer_metrics)
+        str | None,
+        typer.Argument(
+            help="A metric to explain.", show_default=False, autocompletion=options.offer_metrics
+        ),
     ] = None,
     profiles: Annotated[
-        bool, typer.Option("--profiles", help="Show the metric as other tools define it, on the same lists.")
+        bool,
+        typer.Option(
+            "--profiles", help="Show the metric as other tools define it, on the same lists."
+        ),
     ] = False,
     debug: Debug = False,
 ) -> None:
@@ -720,7 +864,10 @@ def metrics(
 
 @app.command()
 def schema(
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file instead.", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write it to a file instead.", show_default=False),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Print the JSON Schema of configuration files, so that editors complete and check them.
@@ -756,7 +903,9 @@ def _list_metrics(*, with_profiles: bool) -> None:
     from weft.report.terminal import trimmed_table
 
     console = _console()
-    table, trimmed = trimmed_table("metric", "better", "covered by" if with_profiles else "what it is")
+    table, trimmed = trimmed_table(
+        "metric", "better", "covered by" if with_profiles else "what it is"
+    )
     family = None
     for metric in registry.all_metrics():
         if metric.family != family:
@@ -764,9 +913,15 @@ def _list_metrics(*, with_profiles: bool) -> None:
                 table.add_section()
             family = metric.family
             table.add_row(Text(family, style="bold"), "", "")
-        known = [tool for tool, found in profiles.definitions(metric.__name__).items() if not isinstance(found, str)]
+        known = [
+            tool
+            for tool, found in profiles.definitions(metric.__name__).items()
+            if not isinstance(found, str)
+        ]
         last = ", ".join(known) if with_profiles else definitions.words(metric).summary
-        table.add_row(definitions.title(metric), definitions.better(metric).partition(" (")[0], Text(last))
+        table.add_row(
+            definitions.title(metric), definitions.better(metric).partition(" (")[0], Text(last)
+        )
     console.print(trimmed)
 
 
@@ -781,7 +936,11 @@ def _explain(metric: type[BaseMetric]) -> None:
     words = definitions.words(metric)
     console.print(Text(definitions.title(metric), style="bold"))
     named = (("Edge cases: ", words.edge_cases), ("Example: ", words.example))
-    said = [words.summary, *words.definition.split("\n\n"), *(name + text for name, text in named if text)]
+    said = [
+        words.summary,
+        *words.definition.split("\n\n"),
+        *(name + text for name, text in named if text),
+    ]
     for text in said:
         if text:
             console.print()
@@ -803,21 +962,31 @@ def _compare_definitions(metric: type[BaseMetric]) -> None:
 
     console = _console()
     told = (
-        f"{definitions.title(metric)} as each tool defines it, on the same four lists of up to {definitions.K} items: with every "
+        f"{definitions.title(metric)} as each tool defines it, on the same four lists of up to "
+        f"{definitions.K} items: with every "
         "rating 1, and with ratings of 1 to 5."
     )
     console.print(paragraph(told, console.width))
-    table, trimmed = trimmed_table("tool", "Weft's name for it", "ratings 1", "ratings 1-5", numbers=2)
+    table, trimmed = trimmed_table(
+        "tool", "Weft's name for it", "ratings 1", "ratings 1-5", numbers=2
+    )
     for row in definitions.side_by_side(metric):
         name = Text(row.name) if row.name else Text(row.reason, style="dim")
         table.add_row(row.tool, name, row.binary or "-", row.graded or "-")
     console.print(trimmed)
-    missing = [tool for tool in definitions.tools() if tool not in {row.tool for row in definitions.side_by_side(metric)}]
+    missing = [
+        tool
+        for tool in definitions.tools()
+        if tool not in {row.tool for row in definitions.side_by_side(metric)}
+    ]
     if missing:
         console.print(paragraph(f"not covered by: {', '.join(missing)}", console.width, "dim"))
 
 
-@app.command(epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something given cannot be read.")
+@app.command(
+    epilog="Exit codes: 0, 1 if there is an error (with --strict: or a warning), 2 if something "
+    "given cannot be read."
+)
 def check(
     config: options.Config = None,
     recs: options.Recs = None,
@@ -841,16 +1010,17 @@ def check(
 ) -> None:
     """Say everything suspicious about files, and how far each of it moves the metrics.
 
-    Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties, scores that are no numbers or all
-    the same, leaks in time and more: each with a count, the first rows, and the metrics with it treated the other way (nDCG and
-    Recall at 10, if no metrics are given).
+    Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties,
+    scores that are no numbers or all the same, leaks in time and more: each with a count, the first
+    rows, and the metrics with it treated the other way (nDCG and Recall at 10, if no metrics are
+    given).
 
     \b
     weft check --recs knn.csv --truth test.csv --train train.csv
     weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG,MAP -k 10,20
     weft check config.yaml --strict
     """
-    from weft.errors import one_of
+    from weft.errors import check_choice
 
     settings: dict[str, Any] = {
         "top_k": numbers(top_k),
@@ -858,7 +1028,7 @@ def check(
         "relevance_threshold": relevance_threshold,
         "profile": profile,
     }
-    chosen = one_of("--format", format, ("table", "json"))
+    chosen = check_choice("--format", format, ("table", "json"))
     files = {
         "truth": truth,
         "train": train,
@@ -868,14 +1038,23 @@ def check(
         "item_features": item_features,
     }
     with (
-        _in_flags("weft check", config, files, recs, settings, Reading(separator, header, ids, column or [])) as (flags, _),
+        _in_flags(
+            "weft check",
+            config,
+            files,
+            recs,
+            settings,
+            Reading(separator, header, ids, column or []),
+        ) as (flags, _),
         _steps(None) as step,
     ):
         step("loading torch")
         from weft.config import from_mapping, load
         from weft.diagnostics import check_configuration
 
-        checked = check_configuration(from_mapping(flags) if config is None else load(config, flags), step)
+        checked = check_configuration(
+            from_mapping(flags) if config is None else load(config, flags), step
+        )
     print(checked.to_json() if chosen == "json" else checked)
     if checked.of("error") or (strict and checked.of("warning")):
         raise typer.Exit(1)

@@ -1,4 +1,6 @@
-"""Flags to a configuration, and messages back in the words of the command line. Light: the command line imports it at once."""
+"""Flags to a configuration, and messages back in the words of the command line. Light: the command
+line imports it at once.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,18 @@ _ROLES = {
 }
 CANDIDATES = ("all", "cold", "warm", "listed")
 _NOT_TEXT = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
-_ENDINGS = re.compile(rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}))+\Z", re.IGNORECASE)
+_ENDINGS = re.compile(
+    rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}))+\Z",
+    re.IGNORECASE,
+)
 
 
 class Reading:
     """How the files of a run are read, as far as the flags say; each file takes what fits it."""
 
-    def __init__(self, separator: str | None, header: bool | None, ids: str | None, columns: Sequence[str]) -> None:
+    def __init__(
+        self, separator: str | None, header: bool | None, ids: str | None, columns: Sequence[str]
+    ) -> None:
         self.separator = {"tab": "\t", r"\t": "\t"}.get(separator or "", separator)
         self.header = header
         self.ids = ids
@@ -41,29 +48,45 @@ class Reading:
     def _add(self, given: str) -> None:
         left, sign, name = given.partition("=")
         file, dot, role = left.strip().rpartition(".")
-        files = [file.replace("-", "_")] if dot else [kind for kind, roles in _ROLES.items() if role in roles]
+        files = (
+            [file.replace("-", "_")]
+            if dot
+            else [kind for kind, roles in _ROLES.items() if role in roles]
+        )
         known = sorted({role for roles in _ROLES.values() for role in roles})
         if not sign or not name.strip():
-            raise SettingError(f"--column {given}: expected ROLE=NAME, such as user=visitor, or truth.item=sku for one file.")
+            raise SettingError(
+                f"--column {given}: expected ROLE=NAME, such as user=visitor, or truth.item=sku "
+                "for one file."
+            )
         if dot and files[0] not in _ROLES:
             raise SettingError(
-                f"--column {given}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose one of {', '.join(_ROLES)}."
+                f"--column {given}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose "
+                f"one of {', '.join(_ROLES)}."
             )
         if role not in (_ROLES[files[0]] if dot else known):
             offered = _ROLES[files[0]] if dot else known
             raise SettingError(
-                f"--column {given}: there is no role {role!r}.{did_you_mean(role, offered)} Choose one of {', '.join(offered)}."
+                f"--column {given}: there is no role {role!r}.{did_you_mean(role, offered)} Choose "
+                f"one of {', '.join(offered)}."
             )
         number = name.strip()
         for kind in files:
             if role in self.columns[kind]:
-                raise SettingError(f"--column {given}: the column of {role} is given twice; keep one.")
+                raise SettingError(
+                    f"--column {given}: the column of {role} is given twice; keep one."
+                )
             self.columns[kind][role] = int(number) if number.isdecimal() else name
 
     def given(self) -> dict[str, Any]:
         """What was said at all, by the names of the configuration."""
         columns = any(self.columns.values()) or None
-        return {"separator": self.separator, "header": self.header, "ids": self.ids, "columns": columns}
+        return {
+            "separator": self.separator,
+            "header": self.header,
+            "ids": self.ids,
+            "columns": columns,
+        }
 
     def file(self, kind: str, path: Path) -> dict[str, Any]:
         """A file of this kind as the configuration has it."""
@@ -78,7 +101,12 @@ class Reading:
         return {name: value for name, value in settings.items() if value is not None}
 
 
-def mapping(files: dict[str, Path | None], models: dict[str, Path], settings: dict[str, Any], reading: Reading) -> dict[str, Any]:
+def mapping(
+    files: dict[str, Path | None],
+    models: dict[str, Path],
+    settings: dict[str, Any],
+    reading: Reading,
+) -> dict[str, Any]:
     """What the flags say, in the shape of a configuration."""
     data = {name: reading.file(name, path) for name, path in files.items() if path is not None}
     sections = {
@@ -103,7 +131,8 @@ def named_files(given: Sequence[str] | None) -> dict[str, Path]:
             name = _ENDINGS.sub("", path.name) or path.resolve().name or "model"
         if name in named:
             raise SettingError(
-                f"--recs {text}: there is a model {name!r} already, {named[name]}; give each its own name, as in "
+                f"--recs {text}: there is a model {name!r} already, {named[name]}; give each its "
+                "own name, as in "
                 f"--recs {name}_2={path}."
             )
         named[name] = path
@@ -118,7 +147,9 @@ def candidates_file(given: str | None) -> Path | None:
 
 
 def slices(given: Sequence[str] | None, reading: Reading) -> dict[str, Any] | None:
-    """`NAME=quantiles(4)`, `NAME=FILE` or `NAME=quantiles(4) of FILE`, as the configuration has them."""
+    """`NAME=quantiles(4)`, `NAME=FILE` or `NAME=quantiles(4) of FILE`, as the configuration has
+    them.
+    """
     if given is None:
         return None
     found: dict[str, Any] = {}
@@ -126,12 +157,17 @@ def slices(given: Sequence[str] | None, reading: Reading) -> dict[str, Any] | No
         name, sign, groups = (part.strip() for part in text.partition("="))
         if not sign or not name or not groups:
             raise SettingError(
-                f"--slice {text}: expected NAME=GROUPS, such as activity=quantiles(4), gender=gender.csv or "
+                f"--slice {text}: expected NAME=GROUPS, such as activity=quantiles(4), "
+                "gender=gender.csv or "
                 "'age=bins(18, 65) of ages.csv'."
             )
         if name in found:
-            raise SettingError(f"--slice {text}: there is a slice {name!r} already; give each its own name.")
-        made = re.fullmatch(r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", groups, re.IGNORECASE)
+            raise SettingError(
+                f"--slice {text}: there is a slice {name!r} already; give each its own name."
+            )
+        made = re.fullmatch(
+            r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", groups, re.IGNORECASE
+        )
         by, path = (made[1], made[2]) if made else (None, groups)
         parts = {"by": by, "of": None if path is None else reading.file("user_groups", Path(path))}
         found[name] = {key: value for key, value in parts.items() if value is not None}
@@ -139,13 +175,18 @@ def slices(given: Sequence[str] | None, reading: Reading) -> dict[str, Any] | No
 
 
 def names(given: Sequence[str] | None) -> list[str] | None:
-    """`nDCG,F1(beta=0.5)`, once or more, as names: what stands between commas that are neither in brackets nor in quotes."""
+    """`nDCG,F1(beta=0.5)`, once or more, as names: what stands between commas that are neither in
+    brackets nor in quotes.
+    """
     if given is None:
         return None
     found = []
     for text in given:
         commas = [position for position, sign in outside(text) if sign == ","]
-        found += [text[start:stop].strip() for start, stop in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)])]
+        found += [
+            text[start:stop].strip()
+            for start, stop in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)])
+        ]
     return [name for name in found if name]
 
 
@@ -156,19 +197,47 @@ def numbers(given: Sequence[str] | None) -> list[int] | None:
     found = []
     for part in (part.strip() for text in given for part in text.strip("[] ").split(",")):
         if not re.fullmatch(r"[-+]?\d+", part):
-            raise SettingError(f"--top-k {','.join(given)}: {part!r} is not a whole number; write for example --top-k 10,20.")
+            raise SettingError(
+                f"--top-k {','.join(given)}: {part!r} is not a whole number; write for example "
+                "--top-k 10,20."
+            )
         found.append(int(part))
     return found
 
 
-# Messages speak as Python does (`top_k=[10]`), and those of a configuration by its keys (`evaluation.top_k`).
+# Messages speak as Python does (`top_k=[10]`), and those of a configuration by its keys
+# (`evaluation.top_k`).
 KEYWORDS = {
-    *("metrics", "top_k", "relevance_threshold", "mask_seen", "ties", "seed", "profile", "empty_users", "missing_lists"),
+    *(
+        "metrics",
+        "top_k",
+        "relevance_threshold",
+        "mask_seen",
+        "ties",
+        "seed",
+        "profile",
+        "empty_users",
+        "missing_lists",
+    ),
     *("duplicates", "batch_size", "device", "per_user", "save_per_user", "models", *_ROLES),
-    *("strategy", "num_negatives", "negative_sampling", "neg_alpha", "correction", "gamma", "bootstrap", "slices"),
+    *(
+        "strategy",
+        "num_negatives",
+        "negative_sampling",
+        "neg_alpha",
+        "correction",
+        "gamma",
+        "bootstrap",
+        "slices",
+    ),
     *("separator", "header", "ids", "columns"),
 } - {"recs"}
-_OTHER_FLAGS = {"save_per_user": "per_user", "models": "recs", "columns": "column", "slices": "slice"}
+_OTHER_FLAGS = {
+    "save_per_user": "per_user",
+    "models": "recs",
+    "columns": "column",
+    "slices": "slice",
+}
 _SWITCHES = {
     ("mask_seen", "True"): "--mask-seen",
     ("mask_seen", "False"): "--keep-seen",
@@ -188,18 +257,31 @@ def in_flags(message: str, names: Collection[str] = frozenset(KEYWORDS)) -> str:
     if {"columns", "ids"} & set(names):
         message = re.sub(r"weft\.File\(path, ((?:[^()]|\([^()]*\))*)\)", r"\1", message)
     # Keys of a configuration, first with what lies below them at the start of a line.
-    message = re.sub(rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=: )", lambda found: _flag(found[1]), message, flags=re.MULTILINE)
+    message = re.sub(
+        rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=: )",
+        lambda found: _flag(found[1]),
+        message,
+        flags=re.MULTILINE,
+    )
     key = rf"(?<![\w/.-])(?:evaluation|data)\.({known})(?:: (FILE))?(?![\w/-]|\.\w)"
-    message = re.sub(key, lambda found: " ".join(filter(None, (_flag(found[1]), found[2]))), message)
+    message = re.sub(
+        key, lambda found: " ".join(filter(None, (_flag(found[1]), found[2]))), message
+    )
     if "models" in names:
         model = rf"^models\.(\S*?)(?:\.{_SETTINGS_OF_FILES}[^:\s]*)?(?=: | \()"
         message = re.sub(model, r"--recs \1", message, flags=re.MULTILINE)
     # Then `'name: value'` of a configuration, `name=value`, and names that can be no ordinary word.
-    message = re.sub(rf"(?<!\w)'({known}): (\w+)'", lambda found: f"{_flag(found[1])} {found[2]}", message)
-    message = re.sub(rf"\(({known}): (\w+)\)", lambda found: f"({_flag(found[1])} {found[2]})", message)
+    message = re.sub(
+        rf"(?<!\w)'({known}): (\w+)'", lambda found: f"{_flag(found[1])} {found[2]}", message
+    )
+    message = re.sub(
+        rf"\(({known}): (\w+)\)", lambda found: f"({_flag(found[1])} {found[2]})", message
+    )
     value = r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|-?[\w.]*\w"
     message = re.sub(rf"(?<![\w/.-])({known})=({value})?(?![\w/])", _with_value, message)
-    return re.sub(rf"(?<![\w/.'\"=-])({compound})(?![\w/.'\"=-])", lambda found: _flag(found[1]), message)
+    return re.sub(
+        rf"(?<![\w/.'\"=-])({compound})(?![\w/.'\"=-])", lambda found: _flag(found[1]), message
+    )
 
 
 def _flag(name: str) -> str:
@@ -216,7 +298,10 @@ def _with_value(found: re.Match[str]) -> str:
         return f"{_flag(name)} {value}".strip()
     if name == "columns":
         pairs = re.findall(r"'(\w+)': ('[^']*'|[\w.]+)", value)
-        each = (f"--column {role}={column.strip(chr(39)) if column != '...' else 'NAME'}" for role, column in pairs)
+        each = (
+            f"--column {role}={column.strip(chr(39)) if column != '...' else 'NAME'}"
+            for role, column in pairs
+        )
         return " ".join(each) or _flag(name)
     plain = re.sub(r"['\"\[\]]", "", value).replace(", ", ",")
     return f"{_flag(name)} {plain}".strip()

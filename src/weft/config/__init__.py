@@ -1,4 +1,5 @@
-"""What to evaluate, on which data, as typed models: from a YAML file, or from the flags of the command line.
+"""What to evaluate, on which data, as typed models: from a YAML file, or from the flags of the
+command line.
 
 Every mistake is said with file, line, column and key; all mistakes of a file are said together.
 """
@@ -18,15 +19,24 @@ from weft.config.validation import check, import_modules
 from weft.config.warprec import translate
 from weft.errors import SettingError, did_you_mean
 
-__all__ = ["Configuration", "Data", "Evaluation", "FileSettings", "from_mapping", "load", "load_evaluation", "schema"]
+__all__ = [
+    "Configuration",
+    "Data",
+    "Evaluation",
+    "FileSettings",
+    "from_mapping",
+    "load",
+    "load_evaluation",
+    "schema",
+]
 
 
 def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Configuration:
     """Read a YAML file. Paths in it are relative to its folder.
 
-    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `engine` key by key, all others as a whole;
-    new `metrics` replace `complex_metrics` too. Paths in it are relative to the current folder.
-    """
+    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `engine` key
+    by key, all others as a whole; new `metrics` replace `complex_metrics` too. Paths in it are
+    relative to the current folder."""
     document = read(path)
     _override(document, overrides or {})
     return _build(document, Path(path).parent)
@@ -35,19 +45,25 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Config
 def from_mapping(given: Mapping[str, Any], *, folder: Path = Path()) -> Configuration:
     """A configuration from plain values; `folder` is where relative paths start."""
     if not isinstance(given, Mapping):
-        raise SettingError(f"a configuration is a mapping with {', '.join(Configuration.model_fields)}; got {given!r}.")
+        raise SettingError(
+            f"a configuration is a mapping with {', '.join(Configuration.model_fields)}; got "
+            f"{given!r}."
+        )
     return _build(Document(_copied(given)), folder)
 
 
 def load_evaluation(path: str | Path) -> Evaluation:
-    """The `evaluation` section of a YAML file, whose `settings()` are keyword arguments of `weft.evaluate`.
+    """The `evaluation` section of a YAML file, whose `settings()` are keyword arguments of
+    `weft.evaluate`.
 
-    What the file says of data and models is not looked at, so that models with scores can be evaluated as the file says.
-    """
+    What the file says of data and models is not looked at, so that models with scores can be
+    evaluated as the file says."""
     document = read(path)
     document.values = {"evaluation": document.values.get("evaluation")}
     if document.values["evaluation"] is None:
-        raise SettingError(f"{path}: there is no section 'evaluation:'; expected one with 'metrics:'.")
+        raise SettingError(
+            f"{path}: there is no section 'evaluation:'; expected one with 'metrics:'."
+        )
     return _build(document, Path(path).parent).evaluation
 
 
@@ -73,7 +89,11 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
             if not isinstance(ours, (dict, type(None))):
                 continue  # refused for its shape
             replaced = {key: value for key, value in given.items() if value is not None}
-            kept = {key: value for key, value in (ours or {}).items() if _SAME.get(key, key) not in replaced}
+            kept = {
+                key: value
+                for key, value in (ours or {}).items()
+                if _SAME.get(key, key) not in replaced
+            }
             document.values[section] = kept | _copied(replaced)
             document.given |= {(section, key) for key in replaced}
         elif section == "engine":
@@ -83,9 +103,14 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
             document.values[section] = _copied(given)
             document.given.add((section,))
     for section, other in (("evaluation", "data"), ("data", "evaluation")):
-        if (section, "candidates") in document.given and (other, "candidates") not in document.given:
+        if (section, "candidates") in document.given and (
+            other,
+            "candidates",
+        ) not in document.given:
             holder = document.values.get(other)
-            if isinstance(holder, dict):  # candidates by name, or from a file: the flag replaces either
+            if isinstance(
+                holder, dict
+            ):  # candidates by name, or from a file: the flag replaces either
                 holder.pop("candidates", None)
     for keys in document.given:
         if keys[0] in ("data", "models", "output", "report") or keys == ("evaluation", "slices"):
@@ -95,13 +120,19 @@ def _override(document: Document, overrides: Mapping[str, Any]) -> None:
 def _engine(ours: Any, given: Mapping[str, Any]) -> Any:
     """What the flags say of the engine, in what the file says of the same one."""
     named = {"name": ours} if isinstance(ours, str) else ours
-    if isinstance(named, Mapping) and str(given.get("name", named.get("name"))).casefold() == str(named.get("name")).casefold():
+    if (
+        isinstance(named, Mapping)
+        and str(given.get("name", named.get("name"))).casefold()
+        == str(named.get("name")).casefold()
+    ):
         return {**named, **given}
     return dict(given)
 
 
 def _from_here(values: Any, keys: Keys) -> None:
-    """Mark paths that are relative to the current folder, rather than the file's: they are Path, not text."""
+    """Mark paths that are relative to the current folder, rather than the file's: they are Path,
+    not text.
+    """
     holder = values
     for key in keys[:-1]:
         holder = holder[key]
@@ -118,7 +149,9 @@ def _from_here(values: Any, keys: Keys) -> None:
 
 
 def _build(document: Document, folder: Path) -> Configuration:
-    given = {key: value for key, value in document.values.items() if not key.startswith("x-")}  # these hold anchors
+    given = {
+        key: value for key, value in document.values.items() if not key.startswith("x-")
+    }  # these hold anchors
     document.values = without_nothing(given, keep=("params", "models"))
     is_warprec = translate(document)
     _rename_per_user(document)
@@ -140,14 +173,18 @@ def _rename_per_user(document: Document) -> None:
     if isinstance(evaluation, dict) and "per_user" in evaluation:
         keys: Keys = ("evaluation", "per_user")
         if "save_per_user" in evaluation:
-            document.problem(keys, "is another name of save_per_user, which is given too; keep one.", at_key=True)
+            document.problem(
+                keys, "is another name of save_per_user, which is given too; keep one.", at_key=True
+            )
         evaluation["save_per_user"] = evaluation.pop("per_user")
         document.move(("evaluation", "save_per_user"), keys)
 
 
 def _validate(document: Document, folder: Path, *, also_here: bool) -> Configuration | None:
     try:
-        return Configuration.model_validate(document.values, context={"folder": folder, "also_here": also_here})
+        return Configuration.model_validate(
+            document.values, context={"folder": folder, "also_here": also_here}
+        )
     except ValidationError as error:
         for found in error.errors(include_url=False):
             keys: Keys = tuple(found["loc"])
@@ -168,7 +205,9 @@ def _unknown_key(keys: Keys) -> str:
     """What to say of a key that no section has."""
     kind: Any = Configuration
     for key in keys[:-1]:
-        kind = _holder(kind.model_fields[key].annotation if _is_section(kind) else get_args(kind)[-1])
+        kind = _holder(
+            kind.model_fields[key].annotation if _is_section(kind) else get_args(kind)[-1]
+        )
     known = list(kind.model_fields)
     return f"unknown key {str(keys[-1])!r}.{did_you_mean(str(keys[-1]), known)} Keys here: {', '.join(known)}."
 

@@ -19,7 +19,9 @@ _SHOWN = 60  # characters of a value in a message
 
 def show_keys(keys: Keys) -> str:
     """`evaluation.metrics[2]`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(
+        "."
+    )
 
 
 def show(value: Any) -> str:
@@ -40,12 +42,16 @@ def from_home(written: str) -> Path:
 
 @dataclass
 class Document:
-    """Plain values, and where each of them stands in its file; values that are not from a file have no place."""
+    """Plain values, and where each of them stands in its file; values that are not from a file have
+    no place.
+    """
 
     values: dict[str, Any]
     name: str | None = None  # of the file
     tree: Any = None  # the same values as the YAML loader gave them, with line marks
-    moved: dict[Keys, Keys] = field(default_factory=dict)  # values that were read under another key, and that key
+    moved: dict[Keys, Keys] = field(
+        default_factory=dict
+    )  # values that were read under another key, and that key
     given: set[Keys] = field(default_factory=set)  # values that replaced those of the file
     problems: list[tuple[tuple[int, int], str]] = field(default_factory=list)
     wrong: set[Keys] = field(default_factory=set)
@@ -65,7 +71,9 @@ class Document:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was noted, each once, in the order of the file."""
-        return tuple(dict.fromkeys(line for _, line in sorted(self.noted, key=lambda noted: noted[0])))
+        return tuple(
+            dict.fromkeys(line for _, line in sorted(self.noted, key=lambda noted: noted[0]))
+        )
 
     def is_wrong(self, keys: Keys) -> bool:
         """Whether something is wrong with this value or a part of it."""
@@ -74,7 +82,9 @@ class Document:
     def refuse(self) -> None:
         """Raise one error for all problems, in the order of the file."""
         if self.problems:
-            raise SettingError("\n".join(line for _, line in sorted(self.problems, key=lambda problem: problem[0])))
+            raise SettingError(
+                "\n".join(line for _, line in sorted(self.problems, key=lambda problem: problem[0]))
+            )
 
     def move(self, new: Keys, old: Keys) -> None:
         """Remember under which key the file has a value."""
@@ -111,7 +121,9 @@ def _depth(values: Any, keys: Keys) -> int:
 
 
 def _find(tree: Any, keys: Keys, at_key: bool) -> tuple[tuple[int, int], int]:
-    """The place of a value, or of the nearest thing around it that is there, and how many of its keys lead there."""
+    """The place of a value, or of the nearest thing around it that is there, and how many of its
+    keys lead there.
+    """
     node, place, depth = tree, (0, 0), 0
     for depth, key in enumerate(keys):
         holder = _holder(node, key)
@@ -119,7 +131,8 @@ def _find(tree: Any, keys: Keys, at_key: bool) -> tuple[tuple[int, int], int]:
             return place, depth
         marks = holder.lc.data[_own_key(holder, key)]
         last = depth == len(keys) - 1
-        # A mapping or list below its key is named by the key: its own place is that of its first line.
+        # A mapping or list below its key is named by the key: its own place is that of its first
+        # line.
         inner = holder[_own_key(holder, key)]
         below = len(marks) == 4 and marks[2] != marks[0]
         use_key = len(marks) == 2 or (last and at_key) or below
@@ -136,13 +149,17 @@ def _own_key(holder: Any, key: str | int) -> Any:
 
 
 def _holder(node: Any, key: str | int) -> Any:
-    """The mapping or list that has a mark for the key: the node itself, or what was merged into it with `<<`."""
+    """The mapping or list that has a mark for the key: the node itself, or what was merged into it
+    with `<<`.
+    """
     data = getattr(getattr(node, "lc", None), "data", None) or {}
     if isinstance(node, Mapping):
         if any(str(own) == str(key) for own in data):
             return node
         merged = getattr(node, "merge", None) or ()
-        return next((found for other in merged if (found := _holder(_merged(other), key)) is not None), None)
+        return next(
+            (found for other in merged if (found := _holder(_merged(other), key)) is not None), None
+        )
     return node if isinstance(key, int) and key in data else None
 
 
@@ -150,21 +167,27 @@ def _merged(entry: Any) -> Any:
     return entry[1] if isinstance(entry, tuple) else entry  # older loaders keep (position, mapping)
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
+# --------------------------------------------------------------------------------------------------
 
 
 def read(path: str | Path) -> Document:
-    """Read a YAML file. Values are plain Python; what YAML itself refuses is one error with its line and column."""
+    """Read a YAML file. Values are plain Python; what YAML itself refuses is one error with its
+    line and column.
+    """
     path = Path(path)
     text = _text(path)
     tree = _parse(path, text)
     if tree is None:
-        raise SettingError(f"{path}: the file is empty; expected sections such as 'evaluation:', 'data:' and 'models:'.")
+        raise SettingError(
+            f"{path}: the file is empty; expected sections such as 'evaluation:', 'data:' and "
+            "'models:'."
+        )
     if not isinstance(tree, Mapping):
         shown = str(tree) if len(str(tree)) < _SHOWN else f"{str(tree)[:_SHOWN]}..."
         what = "a list" if isinstance(tree, list) else f"the value {shown!r}"
         raise SettingError(
-            f"{path}:1:1: the file holds {what}; expected sections with a name, such as 'evaluation:', 'data:' and 'models:'."
+            f"{path}:1:1: the file holds {what}; expected sections with a name, such as "
+            "'evaluation:', 'data:' and 'models:'."
         )
     document = Document({}, str(path), tree)
     document.values = _plain(tree, (), document) or {}
@@ -183,7 +206,9 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
-        raise SettingError(f"{path}:{line}:{column}: the file is not UTF-8 text; save it as UTF-8.") from None
+        raise SettingError(
+            f"{path}:{line}:{column}: the file is not UTF-8 text; save it as UTF-8."
+        ) from None
 
 
 def _parse(path: Path, text: str) -> Any:
@@ -197,15 +222,25 @@ def _parse(path: Path, text: str) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark is not None else (0, 0)
-        raise SettingError(f"{path}:{line + 1}:{column + 1}: {_explain(error, text, line, column)}") from None
+        raise SettingError(
+            f"{path}:{line + 1}:{column + 1}: {_explain(error, text, line, column)}"
+        ) from None
     except RecursionError:
         raise SettingError(f"{path}: lists or mappings are nested too deeply to be read.") from None
     except TypeError:
         raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
-    except (YAMLError, ValueError, LookupError) as error:  # the last two for values that do not fit their tag
+    except (
+        YAMLError,
+        ValueError,
+        LookupError,
+    ) as error:  # the last two for values that do not fit their tag
         at = getattr(error, "position", None)
         before = text[:at] if isinstance(at, int) else ""
-        where = f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}" if isinstance(at, int) else ""
+        where = (
+            f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+            if isinstance(at, int)
+            else ""
+        )
         reason = " ".join(str(getattr(error, "reason", "") or error).split())
         raise SettingError(f"{path}{where}: the file is not valid YAML: {reason}.") from None
 
@@ -213,7 +248,11 @@ def _parse(path: Path, text: str) -> Any:
 def _explain(error: Any, text: str, line: int, column: int) -> str:
     """What a complaint of the YAML loader means, and what to do."""
     problem, context = str(error.problem or ""), str(error.context or "")
-    opened = f"line {error.context_mark.line + 1}, column {error.context_mark.column + 1}" if error.context_mark else "above"
+    opened = (
+        f"line {error.context_mark.line + 1}, column {error.context_mark.column + 1}"
+        if error.context_mark
+        else "above"
+    )
     if "'\\t'" in problem:
         return "there is a tab here; YAML is indented with spaces only. Replace the tab by spaces."
     if found := re.search(r'duplicate key "(.*?)" with value', problem, re.DOTALL):
@@ -228,7 +267,11 @@ def _explain(error: Any, text: str, line: int, column: int) -> str:
         return "a second document starts here ('---'); a configuration is one document. Remove it."
     if found := re.search(r"found character '(.)' that cannot start any token", problem):
         return f"a value cannot begin with {found[1]!r}; put it in quotes."
-    if "mapping values are not allowed" in problem or "<block end>" in problem or "could not find expected ':'" in problem:
+    if (
+        "mapping values are not allowed" in problem
+        or "<block end>" in problem
+        or "could not find expected ':'" in problem
+    ):
         return _explain_indentation(text.split("\n"), line, column)
     return f"the file is not valid YAML here: {', '.join(part for part in (context, problem) if part)}."
 
@@ -243,8 +286,10 @@ def _explain_indentation(lines: list[str], line: int, column: int) -> str:
                 return f"line {number + 1} ({lines[number].strip()!r}) has no ':' behind its key; write 'key: value'."
             if above is not None:
                 return (
-                    f"bad indentation: {key[0]!r} starts in column {key[1] + 1}, but {above[0]!r} in line {number + 1} starts in "
-                    f"column {above[1] + 1}. Keys of one mapping start in the same column; what belongs to a key without a "
+                    f"bad indentation: {key[0]!r} starts in column {key[1] + 1}, but {above[0]!r} "
+                    f"in line {number + 1} starts in "
+                    f"column {above[1] + 1}. Keys of one mapping start in the same column; what "
+                    "belongs to a key without a "
                     "value of its own stands further right."
                 )
     if key is not None:
@@ -259,9 +304,13 @@ def _key_of(line: str) -> tuple[str, int] | None:
 
 
 def _plain(node: Any, keys: Keys, document: Document) -> Any:
-    """The value as plain Python; keys are text. What has no plain value is a problem of the document."""
+    """The value as plain Python; keys are text. What has no plain value is a problem of the
+    document.
+    """
     tag = getattr(getattr(node, "tag", None), "value", None)
-    if type(node).__name__ == "TaggedScalar" or (tag is not None and not str(tag).startswith("tag:yaml.org,2002:")):
+    if type(node).__name__ == "TaggedScalar" or (
+        tag is not None and not str(tag).startswith("tag:yaml.org,2002:")
+    ):
         document.problem(keys, f"the tag {tag} has no meaning here; remove it.")
         return None
     if isinstance(node, Mapping):
@@ -279,9 +328,17 @@ def _plain(node: Any, keys: Keys, document: Document) -> Any:
 
 
 def without_nothing(values: Any, *, keep: Iterable[str] = ()) -> Any:
-    """Values without keys that have none: a key with nothing behind it was not given. Inside `keep`, None is a value."""
+    """Values without keys that have none: a key with nothing behind it was not given. Inside
+    `keep`, None is a value.
+    """
     if isinstance(values, dict):
         return {
-            key: value if key in keep else without_nothing(value, keep=keep) for key, value in values.items() if value is not None
+            key: value if key in keep else without_nothing(value, keep=keep)
+            for key, value in values.items()
+            if value is not None
         }
-    return [without_nothing(value, keep=keep) for value in values] if isinstance(values, list) else values
+    return (
+        [without_nothing(value, keep=keep) for value in values]
+        if isinstance(values, list)
+        else values
+    )

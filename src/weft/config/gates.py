@@ -3,9 +3,9 @@
     gate   := [ model ":" ] metric operator bound
     bound  := number | file | file ("-" | "+" | "*") number
 
-`nDCG@10 >= 0.31`, `Recall@20 > baseline.json`, `als: Recall@20 >= baseline.json * 0.98`. A file is a saved result and stands for
-its value of the same metric. A gate that names no model holds for each.
-"""
+`nDCG@10 >= 0.31`, `Recall@20 > baseline.json`, `als: Recall@20 >= baseline.json * 0.98`. A file is
+a saved result and stands for its value of the same metric. A gate that names no model holds for
+each."""
 
 from __future__ import annotations
 
@@ -35,13 +35,17 @@ _SIGNS = {"≥": ">=", "≤": "<="} | {sign: sign for sign in _COMPARE}
 _ARITHMETIC = {"-": operator.sub, "+": operator.add, "*": operator.mul}
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 # A sign stands apart from the file, whose name may hold it, unless the file ends in .json.
-_TOLERANCE = re.compile(rf"(?P<file>.*\S)(?:\s+|(?<=\.json)\s*)(?P<sign>[-+*])\s*(?P<number>{_NUMBER})\Z", re.DOTALL)
+_TOLERANCE = re.compile(
+    rf"(?P<file>.*\S)(?:\s+|(?<=\.json)\s*)(?P<sign>[-+*])\s*(?P<number>{_NUMBER})\Z", re.DOTALL
+)
 _EXAMPLES = "Gates look like 'nDCG@10 >= 0.31', 'Recall@20 > baseline.json' or 'als: Recall@20 >= baseline.json - 0.005'."
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One condition. `bound` is the number, or where there is a file, what `sign` does to its value: `- 0.005`, `* 0.98`."""
+    """One condition. `bound` is the number, or where there is a file, what `sign` does to its
+    value: `- 0.005`, `* 0.98`.
+    """
 
     text: str  # as written
     metric: str  # as written, with its labels
@@ -59,7 +63,11 @@ class Gate:
         """Where the bound comes from, if not from the gate: ` (baseline.json - 0.005)`."""
         if self.file is None:
             return ""
-        return f" ({self.file})" if self.tolerance is None else f" ({self.file} {self.tolerance[0]} {self.tolerance[1]:g})"
+        return (
+            f" ({self.file})"
+            if self.tolerance is None
+            else f" ({self.file} {self.tolerance[0]} {self.tolerance[1]:g})"
+        )
 
     @property
     def plain_metric(self) -> str:
@@ -123,37 +131,70 @@ def parse(text: str) -> Gate:
         raise SettingError(f"a gate is text; got {text!r}. {_EXAMPLES}")
     found = _operator(text)
     if found is None:
-        single = " A single '=' compares nothing: write '=='." if "=" in re.sub(r"\(.*?\)", "", text) else ""
-        raise SettingError(f"the gate {text!r} has no operator (>, >=, <, <=, ==).{single} {_EXAMPLES}")
+        single = (
+            " A single '=' compares nothing: write '=='."
+            if "=" in re.sub(r"\(.*?\)", "", text)
+            else ""
+        )
+        raise SettingError(
+            f"the gate {text!r} has no operator (>, >=, <, <=, ==).{single} {_EXAMPLES}"
+        )
     start, stop, sign = found
     left, right = text[:start].strip(), text[stop:].strip()
     if right[:1] in ("=", ">", "<") or left[-1:] in ("=", "!"):
-        raise SettingError(f"the gate {text!r} has an operator that is not known; choose one of >, >=, <, <=, ==. {_EXAMPLES}")
+        raise SettingError(
+            f"the gate {text!r} has an operator that is not known; choose one of >, >=, <, <=, ==. "
+            f"{_EXAMPLES}"
+        )
     model, metric = _split_model(left)
     if not metric or not right or model == "":
-        lacking = "no metric" if not metric else "no number or result file after the operator" if not right else "an empty model"
+        lacking = (
+            "no metric"
+            if not metric
+            else "no number or result file after the operator"
+            if not right
+            else "an empty model"
+        )
         raise SettingError(f"the gate {text!r} has {lacking}. {_EXAMPLES}")
     gate = Gate(text, metric, sign, None, model=model)
     if re.fullmatch(_NUMBER, right):
         number = float(right)
         if not math.isfinite(number):
-            raise SettingError(f"the gate {text!r} compares with {right}, which is more than a number can hold.")
+            raise SettingError(
+                f"the gate {text!r} compares with {right}, which is more than a number can hold."
+            )
         return replace(gate, number=number)
-    if re.fullmatch(r"[-+]?(nan|inf|infinity)", right, re.IGNORECASE) or re.fullmatch(rf"{_NUMBER}\s*\S{{0,2}}", right):
-        raise SettingError(f"the gate {text!r} compares with {right!r}, which is no number. {_EXAMPLES}")
+    if re.fullmatch(r"[-+]?(nan|inf|infinity)", right, re.IGNORECASE) or re.fullmatch(
+        rf"{_NUMBER}\s*\S{{0,2}}", right
+    ):
+        raise SettingError(
+            f"the gate {text!r} compares with {right!r}, which is no number. {_EXAMPLES}"
+        )
     tolerance = _TOLERANCE.match(right)
     if tolerance is None:
         return replace(gate, file=Path(right))
-    return replace(gate, file=Path(tolerance["file"]), tolerance=(tolerance["sign"], float(tolerance["number"])))
+    return replace(
+        gate,
+        file=Path(tolerance["file"]),
+        tolerance=(tolerance["sign"], float(tolerance["number"])),
+    )
 
 
-def ready(gates: Iterable[Gate], *, models: Sequence[str], profile: str | None = None, folder: Path = Path()) -> list[ReadyGate]:
+def ready(
+    gates: Iterable[Gate],
+    *,
+    models: Sequence[str],
+    profile: str | None = None,
+    folder: Path = Path(),
+) -> list[ReadyGate]:
     """Look up what gates speak of before anything is evaluated; files are relative to `folder`."""
     return [_ready(gate, models, profile, folder) for gate in gates]
 
 
 def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[Outcome], list[str]]:
-    """The outcome of every gate for every model that it is about, and what to know about the files compared with."""
+    """The outcome of every gate for every model that it is about, and what to know about the files
+    compared with.
+    """
     outcomes, notes = [], []
     for gate in gates:
         for result in results:
@@ -163,7 +204,7 @@ def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[O
     return outcomes, list(dict.fromkeys(notes))
 
 
-# --------------------------------------------------------------------------------------------------------------- reading
+# --------------------------------------------------------------------------------------------------
 
 
 def _operator(text: str) -> tuple[int, int, str] | None:
@@ -171,7 +212,9 @@ def _operator(text: str) -> tuple[int, int, str] | None:
     signs = dict(outside(text))
     for position in signs:
         for sign, meant in _SIGNS.items():
-            if text.startswith(sign, position) and all(at in signs for at in range(position, position + len(sign))):
+            if text.startswith(sign, position) and all(
+                at in signs for at in range(position, position + len(sign))
+            ):
                 return position, position + len(sign), meant
     return None
 
@@ -198,7 +241,9 @@ def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path)
         spec = parse_name(plain)
         if spec.k is None and takes_k(spec.name):
             raise SettingError(f"{plain} needs a cut-off: write '{plain}@10'.")
-        name = (canonical(plain) if profile is None else adopted_name(plain, profile)) + print_cell(labels)
+        name = (canonical(plain) if profile is None else adopted_name(plain, profile)) + print_cell(
+            labels
+        )
     except SettingError as error:
         raise type(error)(f"the gate {gate.text!r}: {error}") from None
     if gate.file is None:
@@ -208,12 +253,14 @@ def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path)
         baseline = load_result(place)
     except InputError as error:
         raise SettingError(
-            f"the gate {gate.text!r}: {error} After the operator comes a number, or a result file as --out and Result.save write."
+            f"the gate {gate.text!r}: {error} After the operator comes a number, or a result file "
+            "as --out and Result.save write."
         ) from None
     value = next((value for value in baseline.values if value.name == name), None)
     if value is None:
         raise SettingError(
-            f"the gate {gate.text!r} compares {name}, which {place} does not have. It has: {', '.join(baseline)}."
+            f"the gate {gate.text!r} compares {name}, which {place} does not have. It has: "
+            f"{', '.join(baseline)}."
             f"{_another_definition(name, baseline)}"
         )
     return ReadyGate(gate, name, baseline, value)
@@ -226,14 +273,16 @@ def _another_definition(name: str, baseline: Result) -> str:
     return " Other parameters make another metric: evaluate both in the same way." if alike else ""
 
 
-# --------------------------------------------------------------------------------------------------------------- judging
+# --------------------------------------------------------------------------------------------------
 
 
 def _outcome(gate: ReadyGate, result: Result) -> Outcome:
     try:
         value = result.entry(gate.name)
     except KeyError as error:
-        raise SettingError(f"the gate {gate.gate.text!r} for the model {result.name!r}: {error.args[0]}") from None
+        raise SettingError(
+            f"the gate {gate.gate.text!r} for the model {result.name!r}: {error.args[0]}"
+        ) from None
     bound = gate.bound
     reason = ""
     if math.isnan(value.value):
@@ -246,4 +295,8 @@ def _outcome(gate: ReadyGate, result: Result) -> Outcome:
 
 def _differences(gate: ReadyGate, result: Result) -> list[str]:
     """How the file was evaluated differently, as far as it tells."""
-    return [] if gate.baseline is None else differences(gate.baseline, str(gate.gate.file), result, "this run")
+    return (
+        []
+        if gate.baseline is None
+        else differences(gate.baseline, str(gate.gate.file), result, "this run")
+    )

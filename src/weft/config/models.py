@@ -11,7 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from weft.config.document import from_home, show
 from weft.errors import SettingError, did_you_mean
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 PAGES = (".html", ".htm")  # how the name of a report ends
 ENGINES = ("ray", "spark")
 
-# ------------------------------------------------------------------------------------------------------- kinds of values
+# --------------------------------------------------------------------------------------------------
 
 _TRUE_FALSE = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -57,7 +66,9 @@ def _text(value: Any, *, what: str = "a text") -> str:
 
 def _separator(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"got {show(value)}, expected what stands between columns, such as ',' or '\\t'.")
+        raise ValueError(
+            f"got {show(value)}, expected what stands between columns, such as ',' or '\\t'."
+        )
     return value.replace("\\t", "\t")  # in single quotes YAML keeps the backslash
 
 
@@ -70,7 +81,10 @@ def _choice(value: Any, *, allowed: Callable[[], tuple[str, ...]]) -> str:
     for option in options:
         if isinstance(value, str) and option.casefold() == value.casefold():
             return option
-    raise ValueError(f"got {show(value)}, expected one of {', '.join(options)}.{did_you_mean(str(value), options)}")
+    raise ValueError(
+        f"got {show(value)}, expected one of "
+        f"{', '.join(options)}.{did_you_mean(str(value), options)}"
+    )
 
 
 def _profiles() -> tuple[str, ...]:
@@ -171,19 +185,30 @@ CHOICES: dict[str, Callable[[], tuple[str, ...]]] = {
 
 def _role(value: Any) -> str:
     if value not in roles():
-        raise ValueError(f"there is no role {value!r}.{did_you_mean(str(value), roles())} Roles: {', '.join(roles())}.")
+        raise ValueError(
+            f"there is no role {value!r}.{did_you_mean(str(value), roles())} Roles: "
+            f"{', '.join(roles())}."
+        )
     return str(value)
 
 
 def _column(value: Any) -> str | int:
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or (isinstance(value, int) and value < 0):
-        raise ValueError(f"got {show(value)}, expected the name of a column, or its position from 0.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (str, int))
+        or (isinstance(value, int) and value < 0)
+    ):
+        raise ValueError(
+            f"got {show(value)}, expected the name of a column, or its position from 0."
+        )
     return value
 
 
 def _is_columns(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise ValueError(f"got {show(value)}, expected a mapping of roles to columns, such as {{user: visitor, item: sku}}.")
+        raise ValueError(
+            f"got {show(value)}, expected a mapping of roles to columns, such as {{user: visitor, item: sku}}."
+        )
     return value
 
 
@@ -198,7 +223,10 @@ def _candidates(value: Any) -> str:
 
     if isinstance(value, str) and value.casefold() in CANDIDATES:
         return value.casefold()
-    hint = did_you_mean(str(value), CANDIDATES) or " The candidates of each user come from a file: data.candidates: FILE."
+    hint = (
+        did_you_mean(str(value), CANDIDATES)
+        or " The candidates of each user come from a file: data.candidates: FILE."
+    )
     raise ValueError(f"got {show(value)}, expected one of {', '.join(CANDIDATES)}.{hint}")
 
 
@@ -219,9 +247,15 @@ Column = Annotated[str | int, BeforeValidator(_column)]
 Bool = Annotated[bool, BeforeValidator(_truth)]
 Number = Annotated[float, BeforeValidator(_real)]
 Text = Annotated[str, BeforeValidator(_text)]
-Metric = Annotated[str, BeforeValidator(partial(_text, what="the name of a metric, such as nDCG or nDCG@10"))]
-Cutoff = Annotated[int, BeforeValidator(partial(_whole, least=1)), Field(json_schema_extra={"minimum": 1})]
-Seed = Annotated[int, BeforeValidator(partial(_whole, least=0)), Field(json_schema_extra={"minimum": 0})]
+Metric = Annotated[
+    str, BeforeValidator(partial(_text, what="the name of a metric, such as nDCG or nDCG@10"))
+]
+Cutoff = Annotated[
+    int, BeforeValidator(partial(_whole, least=1)), Field(json_schema_extra={"minimum": 1})
+]
+Seed = Annotated[
+    int, BeforeValidator(partial(_whole, least=0)), Field(json_schema_extra={"minimum": 0})
+]
 
 
 def _one_of(key: str) -> Any:
@@ -245,7 +279,7 @@ class Section(BaseModel):
         return f"a mapping with {', '.join(cls.model_fields)}"
 
 
-# ---------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 
 class FileSettings(Section):
@@ -258,17 +292,24 @@ class FileSettings(Section):
         default=None, description="The format, where the name of the file does not tell."
     )
     separator: Annotated[str, BeforeValidator(_separator)] | None = Field(
-        default=None, description="What stands between the columns of a text file, such as ',' or '\\t'."
+        default=None,
+        description="What stands between the columns of a text file, such as ',' or '\\t'.",
     )
-    header: Bool | None = Field(default=None, description="Whether the first row of a text file names the columns.")
+    header: Bool | None = Field(
+        default=None, description="Whether the first row of a text file names the columns."
+    )
     columns: Annotated[dict[Role, Column], BeforeValidator(_is_columns)] = Field(
         default_factory=dict,
         description="Which column plays which role, by name or by position from 0: {user: visitor, item: sku}.",
     )
     ids: Annotated[str, _one_of("ids")] = Field(
-        default="auto", description="What ids are: 'string', 'integer', or 'auto': as they are written."
+        default="auto",
+        description="What ids are: 'string', 'integer', or 'auto': as they are written.",
     )
-    ratings: Bool = Field(default=True, description="Whether ratings are read; without them every row of truth or train counts 1.")
+    ratings: Bool = Field(
+        default=True,
+        description="Whether ratings are read; without them every row of truth or train counts 1.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -315,7 +356,9 @@ def _is_there(path: Path) -> bool:
 
 
 def _existing(path: Path, written: Path | None) -> Path:
-    """The path, if something is there; `written` is the relative path that led to it from the YAML file's folder."""
+    """The path, if something is there; `written` is the relative path that led to it from the YAML
+    file's folder.
+    """
     if _is_there(path):
         return path
     hint = ""
@@ -339,15 +382,23 @@ def _base(path: Path, written: Path) -> Path:
 class Data(Section):
     """What all models are evaluated on."""
 
-    truth: FileSettings = Field(description="What the users really wanted: user, item, and a rating if there is one.")
+    truth: FileSettings = Field(
+        description="What the users really wanted: user, item, and a rating if there is one."
+    )
     train: FileSettings | None = Field(
-        default=None, description="What the models were trained on: for masking, popularity, novelty and train bias."
+        default=None,
+        description="What the models were trained on: for masking, popularity, novelty and train bias.",
     )
     items: FileSettings | None = Field(
-        default=None, description="The catalogue, if it is not what train, truth and lists mention: a column of item ids."
+        default=None,
+        description="The catalogue, if it is not what train, truth and lists mention: a column of item ids.",
     )
-    user_groups: FileSettings | None = Field(default=None, description="A label per user: user, label.")
-    item_clusters: FileSettings | None = Field(default=None, description="A label per item: item, label.")
+    user_groups: FileSettings | None = Field(
+        default=None, description="A label per user: user, label."
+    )
+    item_clusters: FileSettings | None = Field(
+        default=None, description="A label per item: item, label."
+    )
     item_features: FileSettings | None = Field(
         default=None, description="The features of each item: item, feature; one row per feature."
     )
@@ -357,7 +408,7 @@ class Data(Section):
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- evaluation
+# --------------------------------------------------------------------------------------------------
 
 
 class ComplexMetric(Section):
@@ -365,7 +416,8 @@ class ComplexMetric(Section):
 
     name: Metric = Field(description="The name of the metric, such as F1.")
     params: dict[str, Any] = Field(
-        default_factory=dict, description="Its parameters, such as {metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}."
+        default_factory=dict,
+        description="Its parameters, such as {metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}.",
     )
 
     @model_validator(mode="before")
@@ -377,7 +429,9 @@ class ComplexMetric(Section):
     @classmethod
     def _is_params(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
-            raise ValueError(f"got {show(given)}, expected a mapping of parameters, such as {{beta: 0.5}}.")
+            raise ValueError(
+                f"got {show(given)}, expected a mapping of parameters, such as {{beta: 0.5}}."
+            )
         return dict(given)
 
     def spec(self) -> Spec:
@@ -385,21 +439,33 @@ class ComplexMetric(Section):
         from weft.metrics.names import parse
 
         named = parse(self.name)
-        return Spec(named.name, (*named.params, *((key, _parameter(key, value)) for key, value in self.params.items())), named.k)
+        return Spec(
+            named.name,
+            (*named.params, *((key, _parameter(key, value)) for key, value in self.params.items())),
+            named.k,
+        )
 
 
 def _parameter(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         raise SettingError(f"the parameter {key!r} is a mapping, expected a value or a list.")
-    return tuple(_parameter(key, one) for one in value) if isinstance(value, (list, tuple)) else value
+    return (
+        tuple(_parameter(key, one) for one in value) if isinstance(value, (list, tuple)) else value
+    )
 
 
 class Corrections(Section):
     """What many tests at once do to their p-values. Several may be chosen: each gives a comparison."""
 
-    bonferroni: Bool | None = Field(default=None, description="Bonferroni: p times the number of tests.")
-    holm_bonferroni: Bool | None = Field(default=None, description="Holm's step-down correction, the default.")
-    fdr: Bool | None = Field(default=None, description="Benjamini and Hochberg's control of the false discovery rate.")
+    bonferroni: Bool | None = Field(
+        default=None, description="Bonferroni: p times the number of tests."
+    )
+    holm_bonferroni: Bool | None = Field(
+        default=None, description="Holm's step-down correction, the default."
+    )
+    fdr: Bool | None = Field(
+        default=None, description="Benjamini and Hochberg's control of the false discovery rate."
+    )
     alpha: Annotated[float, BeforeValidator(_share)] = Field(
         default=0.05, description="The level of significance, between 0 and 1."
     )
@@ -419,24 +485,34 @@ class Significance(Section):
     paired_t_test: Bool = Field(default=False, description="The paired t-test.")
     wilcoxon_test: Bool = Field(default=False, description="Wilcoxon's signed-rank test.")
     kruskal_test: Bool = Field(
-        default=False, description="The Kruskal-Wallis test, which ignores that both models have the same users."
+        default=False,
+        description="The Kruskal-Wallis test, which ignores that both models have the same users.",
     )
     whitney_u_test: Bool = Field(
-        default=False, description="The Mann-Whitney U test, which ignores that both models have the same users."
+        default=False,
+        description="The Mann-Whitney U test, which ignores that both models have the same users.",
     )
     randomization_test: Bool = Field(
-        default=False, description="The paired randomisation test: signs of the differences, flipped at random."
+        default=False,
+        description="The paired randomisation test: signs of the differences, flipped at random.",
     )
-    sign_test: Bool = Field(default=False, description="The sign test: how many users win, and how many lose.")
-    corrections: Corrections = Field(default_factory=lambda: Corrections(), description="Corrections for many tests at once.")
+    sign_test: Bool = Field(
+        default=False, description="The sign test: how many users win, and how many lose."
+    )
+    corrections: Corrections = Field(
+        default_factory=lambda: Corrections(), description="Corrections for many tests at once."
+    )
     family: Annotated[str, _one_of("family")] = Field(
         default="test",
         description="Which tests are corrected together: all of one test, of one test and metric, of one test and pair, or all.",
     )
     alternative: Annotated[str, _one_of("alternative")] = Field(
-        default="two-sided", description="What is tested: a difference, or that the first of two models has greater or less values."
+        default="two-sided",
+        description="What is tested: a difference, or that the first of two models has greater or less values.",
     )
-    resamples: Cutoff = Field(default=10_000, description="How many random flips the randomisation test draws.")
+    resamples: Cutoff = Field(
+        default=10_000, description="How many random flips the randomisation test draws."
+    )
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -454,15 +530,23 @@ class Significance(Section):
     @model_validator(mode="after")
     def _has_a_direction(self) -> Significance:
         if self.kruskal_test and self.alternative != "two-sided":
-            raise ValueError(f"kruskal_test knows no direction, but alternative is {self.alternative}; leave one of the two out.")
+            raise ValueError(
+                f"kruskal_test knows no direction, but alternative is {self.alternative}; leave one of the two out."
+            )
         return self
 
 
 class Slice(Section):
-    """Groups of users: 'quantiles(4)' or 'bins(5, 20)' of activity or item_popularity, a file of labels, or one of numbers."""
+    """Groups of users: 'quantiles(4)' or 'bins(5, 20)' of activity or item_popularity, a file of
+    labels, or one of numbers.
+    """
 
-    of: FileSettings | None = Field(default=None, description="A label per user, or with 'by' a number per user: user, label.")
-    by: Text | None = Field(default=None, description="How numbers make groups: 'quantiles(4)' or 'bins(5, 20)'.")
+    of: FileSettings | None = Field(
+        default=None, description="A label per user, or with 'by' a number per user: user, label."
+    )
+    by: Text | None = Field(
+        default=None, description="How numbers make groups: 'quantiles(4)' or 'bins(5, 20)'."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -500,7 +584,8 @@ class Evaluation(Section):
     """How the models are evaluated."""
 
     metrics: Annotated[list[Metric], BeforeValidator(_listed)] = Field(
-        default_factory=list, description="The metrics: one name or a list, in any case, such as nDCG, nDCG@10 or 'F1(beta=0.5)'."
+        default_factory=list,
+        description="The metrics: one name or a list, in any case, such as nDCG, nDCG@10 or 'F1(beta=0.5)'.",
     )
     complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(_listed)] = Field(
         default_factory=list, description="Metrics with parameters: a list of {name, params}."
@@ -522,19 +607,23 @@ class Evaluation(Section):
         description="'full' ranks all candidates; 'sampled' ranks each user's relevant items among negatives that are drawn.",
     )
     num_negatives: Cutoff | None = Field(
-        default=None, description="How many negatives sampled evaluation draws for each user (99); not read under 'full'."
+        default=None,
+        description="How many negatives sampled evaluation draws for each user (99); not read under 'full'.",
     )
     negative_sampling: Annotated[str, _one_of("negative_sampling")] | None = Field(
-        default=None, description="How it draws them: uniform, or by popularity in train; not read under 'full'."
+        default=None,
+        description="How it draws them: uniform, or by popularity in train; not read under 'full'.",
     )
     neg_alpha: Annotated[float, BeforeValidator(_power)] | None = Field(
-        default=None, description="The power of popularity that negatives are drawn by (0.75); not read under 'full'."
+        default=None,
+        description="The power of popularity that negatives are drawn by (0.75); not read under 'full'.",
     )
     correction: Annotated[str, _one_of("correction")] | None = Field(
         default=None, description="Estimate from sampled ranks what ranking all items would give."
     )
     gamma: Annotated[float, BeforeValidator(_weight)] | None = Field(
-        default=None, description="How much variance weighs against bias in the correction bias_variance (0.1)."
+        default=None,
+        description="How much variance weighs against bias in the correction bias_variance (0.1).",
     )
     relevance_threshold: Number | None = Field(
         default=None, description="From which rating on an item is relevant; without it, above 0."
@@ -543,37 +632,54 @@ class Evaluation(Section):
         default="auto",
         description="Whether items of train are removed from their user's list: true, false, or auto (keep, count and warn).",
     )
-    ties: Annotated[str, _one_of("ties")] | None = Field(default=None, description="Who comes first among equal scores.")
+    ties: Annotated[str, _one_of("ties")] | None = Field(
+        default=None, description="Who comes first among equal scores."
+    )
     seed: Seed = Field(default=0, description="The seed of everything random.")
     empty_users: Annotated[str, _one_of("empty_users")] | None = Field(
-        default=None, description="Users of the truth without a relevant item: leave them out, or count 0."
+        default=None,
+        description="Users of the truth without a relevant item: leave them out, or count 0.",
     )
     missing_lists: Annotated[str, _one_of("missing_lists")] | None = Field(
         default=None, description="Users of the truth without a list: count 0, or leave them out."
     )
     duplicates: Annotated[str, _one_of("duplicates")] = Field(
-        default="error", description="An item that stands twice in a user's list: an error, or the best place counts."
+        default="error",
+        description="An item that stands twice in a user's list: an error, or the best place counts.",
     )
-    save_per_user: Bool = Field(default=False, description="Keep and write a value per user, metric and cut-off.")
+    save_per_user: Bool = Field(
+        default=False, description="Keep and write a value per user, metric and cut-off."
+    )
     exposure: Bool = Field(
-        default=False, description="Keep how often items are recommended at each cut-off; a report asks for it by itself."
+        default=False,
+        description="Keep how often items are recommended at each cut-off; a report asks for it by itself.",
     )
     bootstrap: Cutoff | None = Field(
-        default=None, description="Intervals of every metric from so many resamples of the users, such as 1000."
+        default=None,
+        description="Intervals of every metric from so many resamples of the users, such as 1000.",
     )
     slices: Annotated[dict[str, Slice], BeforeValidator(_are_slices)] = Field(
-        default_factory=dict, description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}."
+        default_factory=dict,
+        description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
     )
     gates: Annotated[list[Text], BeforeValidator(_listed)] = Field(
-        default_factory=list, description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'."
+        default_factory=list,
+        description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'.",
     )
-    stat_significance: Significance | None = Field(default=None, description="Tests between every two models.")
+    stat_significance: Significance | None = Field(
+        default=None, description="Tests between every two models."
+    )
     custom_modules: Annotated[list[Text], BeforeValidator(_listed)] = Field(
         default_factory=list,
         description="Python modules, or .py files, with metrics of your own; they are run when the configuration is loaded.",
     )
-    batch_size: Cutoff | None = Field(default=None, description="Users at once; never changes what comes out.")
-    device: Text | None = Field(default=None, description="Where to compute, such as cpu or cuda:0; never changes what comes out.")
+    batch_size: Cutoff | None = Field(
+        default=None, description="Users at once; never changes what comes out."
+    )
+    device: Text | None = Field(
+        default=None,
+        description="Where to compute, such as cpu or cuda:0; never changes what comes out.",
+    )
 
     @field_validator("mask_seen", mode="before")
     @classmethod
@@ -588,7 +694,9 @@ class Evaluation(Section):
     @property
     def all_metrics(self) -> list[str]:
         """Every metric that is asked for, by name."""
-        return list(dict.fromkeys([*self.metrics, *(str(metric.spec()) for metric in self.complex_metrics)]))
+        return list(
+            dict.fromkeys([*self.metrics, *(str(metric.spec()) for metric in self.complex_metrics)])
+        )
 
     @property
     def tests(self) -> tuple[str, ...]:
@@ -596,22 +704,42 @@ class Evaluation(Section):
         return () if self.stat_significance is None else self.stat_significance.tests
 
     def settings(self, *, read: bool = True) -> dict[str, Any]:
-        """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores, truth, **section.settings())`.
+        """The keyword arguments of `weft.evaluate` that this section sets: `weft.evaluate(scores,
+        truth, **section.settings())`.
 
         `read`: whether files of slices are read here, rather than named.
         """
-        same = ("profile", "relevance_threshold", "mask_seen", "ties", "seed", "empty_users", "missing_lists", "duplicates")
-        sampling: tuple[str, ...] = ("num_negatives", "negative_sampling") if self.strategy == "sampled" else ()
+        same = (
+            "profile",
+            "relevance_threshold",
+            "mask_seen",
+            "ties",
+            "seed",
+            "empty_users",
+            "missing_lists",
+            "duplicates",
+        )
+        sampling: tuple[str, ...] = (
+            ("num_negatives", "negative_sampling") if self.strategy == "sampled" else ()
+        )
         sampling += ("neg_alpha",) if sampling and self.negative_sampling == "popularity" else ()
         offered = ("candidates", "strategy", *sampling, "correction", "gamma")
-        given = self.model_dump(include={*same, *offered, "exposure", "bootstrap", "batch_size", "device"}, exclude_defaults=True)
+        given = self.model_dump(
+            include={*same, *offered, "exposure", "bootstrap", "batch_size", "device"},
+            exclude_defaults=True,
+        )
         if self.save_per_user or self.tests:
             given["per_user"] = True
         if self.slices:
             given["slices"] = {
-                name: one.given(_reader(f"slices.{name}") if read else FileSettings.file) for name, one in self.slices.items()
+                name: one.given(_reader(f"slices.{name}") if read else FileSettings.file)
+                for name, one in self.slices.items()
             }
-        return {"metrics": self.all_metrics, **({"top_k": self.top_k} if self.top_k else {}), **given}
+        return {
+            "metrics": self.all_metrics,
+            **({"top_k": self.top_k} if self.top_k else {}),
+            **given,
+        }
 
 
 def _reader(where: str) -> Callable[[FileSettings], Any]:
@@ -636,14 +764,21 @@ class Engine(Section):
         description="Of a running cluster, such as ray://head:10001 or spark://head:7077; without it, one on this machine.",
     )
     parts: Cutoff | None = Field(
-        default=None, description="Into how many parts users are shared out; never changes what comes out."
+        default=None,
+        description="Into how many parts users are shared out; never changes what comes out.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and "name" not in given and given.keys() <= cls.model_fields.keys():
-            raise ValueError(f"no engine is named, but its {' and '.join(given)}; add the name (--engine), {' or '.join(ENGINES)}.")
+        if (
+            isinstance(given, Mapping)
+            and "name" not in given
+            and given.keys() <= cls.model_fields.keys()
+        ):
+            raise ValueError(
+                f"no engine is named, but its {' and '.join(given)}; add the name (--engine), {' or '.join(ENGINES)}."
+            )
         return {"name": given} if isinstance(given, str) else given
 
     @classmethod
@@ -661,31 +796,42 @@ class Configuration(Section):
     """A whole run: data, models, and how they are evaluated."""
 
     evaluation: Evaluation = Field(
-        default_factory=lambda: Evaluation(), description="How the models are evaluated: metrics, cut-offs, who counts how."
+        default_factory=lambda: Evaluation(),
+        description="How the models are evaluated: metrics, cut-offs, who counts how.",
     )
     data: Data | None = Field(default=None, description="What all models are evaluated on.")
     models: dict[str, FileSettings] = Field(
-        default_factory=dict, description="The recommendation lists of each model, by its name: {als: als.parquet, pop: pop.csv}."
+        default_factory=dict,
+        description="The recommendation lists of each model, by its name: {als: als.parquet, pop: pop.csv}.",
     )
-    output: Path | None = Field(default=None, description="The folder for the results; relative to the folder of the YAML file.")
+    output: Path | None = Field(
+        default=None,
+        description="The folder for the results; relative to the folder of the YAML file.",
+    )
     report: Path | None = Field(
-        default=None, description="The file for the report, an HTML page; relative to the folder of the YAML file."
+        default=None,
+        description="The file for the report, an HTML page; relative to the folder of the YAML file.",
     )
     engine: Engine | None = Field(
-        default=None, description="Ray or Spark, to share the users out on; never changes what comes out. 'none': this process."
+        default=None,
+        description="Ray or Spark, to share the users out on; never changes what comes out. 'none': this process.",
     )
     _warnings: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know: keys that have no meaning here, and what was read in their place."""
+        """What a reader should know: keys that have no meaning here, and what was read in their
+        place.
+        """
         return self._warnings
 
     @field_validator("models", mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
-            raise ValueError(f"got {show(given)}, expected a name and a file for each model, such as {{als: als.parquet}}.")
+            raise ValueError(
+                f"got {show(given)}, expected a name and a file for each model, such as {{als: als.parquet}}."
+            )
         return given
 
     @field_validator("engine", mode="before")
@@ -711,12 +857,18 @@ class Configuration(Section):
         return path
 
     def plain(self, *models: str) -> dict[str, Any]:
-        """Plain JSON from which `from_mapping` makes this configuration again, of some models or all of them."""
-        evaluation = self.evaluation.model_dump(mode="json", exclude_defaults=True, exclude={"custom_modules"})
+        """Plain JSON from which `from_mapping` makes this configuration again, of some models or
+        all of them.
+        """
+        evaluation = self.evaluation.model_dump(
+            mode="json", exclude_defaults=True, exclude={"custom_modules"}
+        )
         if self.evaluation.custom_modules:
             evaluation["custom_modules"] = list(self.evaluation.custom_modules)
         if self.evaluation.slices:
-            evaluation["slices"] = {name: one.plain() for name, one in self.evaluation.slices.items()}
+            evaluation["slices"] = {
+                name: one.plain() for name, one in self.evaluation.slices.items()
+            }
         plain: dict[str, Any] = {"evaluation": evaluation}
         if self.data is not None:
             files = {name: getattr(self.data, name) for name in type(self.data).model_fields}

@@ -21,10 +21,9 @@ from weft.statistics import Comparison, compare
 class Outcome:
     """What a run found. Iterating gives the results.
 
-    `comparisons` has one entry for each correction that `stat_significance` asks for; `warnings` are those of the configuration
-    and of the run. `subject`: what the report is about, if the configuration asks for one; it has values per user, whatever
-    `results` have.
-    """
+    `comparisons` has one entry for each correction that `stat_significance` asks for; `warnings`
+    are those of the configuration and of the run. `subject`: what the report is about, if the
+    configuration asks for one; it has values per user, whatever `results` have."""
 
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...] = ()
@@ -48,11 +47,12 @@ def run(
     progress: bool = False,
     evaluate: Evaluate | None = None,
 ) -> Outcome:
-    """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for each model.
+    """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for
+    each model.
 
-    `evaluate`: what `shared_out` gives, or whatever else takes the place of `weft.evaluate`. Without it the engine of the
-    configuration, if it names one, runs for the time of the call, and values per user come here.
-    """
+    `evaluate`: what `shared_out` gives, or whatever else takes the place of `weft.evaluate`.
+    Without it the engine of the configuration, if it names one, runs for the time of the call, and
+    values per user come here."""
     if evaluate is None:
         with shared_out(configuration) as shared:
             outcome = run(configuration, begin, progress=progress, evaluate=shared)
@@ -65,7 +65,11 @@ def run(
         if len(found) > 1 and not configuration.evaluation.tests:
             comparison, more = _compare_for_report(found, begin)
             warnings += more
-        subject = Subject({result.name: result for result in found}, comparison, (*configuration.warnings, *warnings))
+        subject = Subject(
+            {result.name: result for result in found},
+            comparison,
+            (*configuration.warnings, *warnings),
+        )
     if not configuration.evaluation.save_per_user:  # they were kept for the tests, or the report
         found = [replace(result, per_user=None, user_labels=None) for result in found]
     return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings), subject)
@@ -73,7 +77,9 @@ def run(
 
 @contextmanager
 def shared_out(configuration: Configuration, evaluate: Evaluate = evaluate) -> Iterator[Evaluate]:
-    """What evaluates on the engine of the configuration, which runs as long as this lasts; without an engine, `evaluate`."""
+    """What evaluates on the engine of the configuration, which runs as long as this lasts; without
+    an engine, `evaluate`.
+    """
     engine = configuration.engine
     if engine is None:
         yield evaluate
@@ -96,7 +102,8 @@ def results(
     progress: bool = False,
     evaluate: Evaluate | None = None,
 ) -> Iterator[Result]:
-    """The result of each model, as soon as it is there; with values per user if they are to be saved, tested or reported.
+    """The result of each model, as soon as it is there; with values per user if they are to be
+    saved, tested or reported.
 
     `evaluate` is that of `run`.
     """
@@ -109,8 +116,12 @@ def results(
     here = configuration.engine is None  # else, workers read what they evaluate
     if here:
         begin("reading the data")
-    given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
-    data: dict[str, Any] = {name: _table(file, name, read=here) for name, file in given.items() if file is not None}
+    given = {
+        name: getattr(configuration.data, name) for name in type(configuration.data).model_fields
+    }
+    data: dict[str, Any] = {
+        name: _table(file, name, read=here) for name, file in given.items() if file is not None
+    }
     truth = data.pop("truth")
     settings = configuration.evaluation.settings(read=here)
     if configuration.report is not None:
@@ -127,7 +138,9 @@ def results(
         )
         if configuration.report is not None or configuration.evaluation.tests:
             result = _here(result)
-        yield replace(result, provenance={**result.provenance, "configuration": configuration.plain(name)})
+        yield replace(
+            result, provenance={**result.provenance, "configuration": configuration.plain(name)}
+        )
 
 
 def _here(result: Result) -> Result:
@@ -138,13 +151,19 @@ def _here(result: Result) -> Result:
 def refuse_incomplete(configuration: Configuration) -> None:
     """A configuration may be loaded without data and models, but not carried out."""
     if configuration.data is None:
-        raise SettingError("the configuration has no data; add 'data:' with 'truth: FILE', or give --truth FILE.")
+        raise SettingError(
+            "the configuration has no data; add 'data:' with 'truth: FILE', or give --truth FILE."
+        )
     if not configuration.models:
         raise SettingError(
-            "the configuration has no model to evaluate; add 'models:' with 'NAME: FILE' for each, or give --recs NAME=FILE."
+            "the configuration has no model to evaluate; add 'models:' with 'NAME: FILE' for each, "
+            "or give --recs NAME=FILE."
         )
     if not configuration.evaluation.all_metrics:
-        raise SettingError("the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or give --metrics.")
+        raise SettingError(
+            "the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or "
+            "give --metrics."
+        )
 
 
 def _table(file: FileSettings, name: str, *, read: bool) -> Table | File:
@@ -154,7 +173,9 @@ def _table(file: FileSettings, name: str, *, read: bool) -> Table | File:
     table = read_table(file.file(), name)
     if file.ratings:
         return table
-    return replace(table, columns={role: column for role, column in table.columns.items() if role != "rating"})
+    return replace(
+        table, columns={role: column for role, column in table.columns.items() if role != "rating"}
+    )
 
 
 def _compare(
@@ -164,7 +185,10 @@ def _compare(
     if wanted is None or not wanted.tests:
         return (), ()
     if len(found) < 2:
-        return (), ("evaluation.stat_significance: was not carried out, because it compares models and there is only one.",)
+        return (), (
+            "evaluation.stat_significance: was not carried out, because it compares models and "
+            "there is only one.",
+        )
     begin("comparing the models")
     first, *others = wanted.corrections.chosen
     try:
@@ -183,7 +207,9 @@ def _compare(
         return (), (f"evaluation.stat_significance: was not carried out: {error}",)
 
 
-def _compare_for_report(found: list[Result], begin: Callable[[str], None]) -> tuple[Comparison | None, tuple[str, ...]]:
+def _compare_for_report(
+    found: list[Result], begin: Callable[[str], None]
+) -> tuple[Comparison | None, tuple[str, ...]]:
     """The usual comparison, where none was asked for."""
     begin("comparing the models")
     try:

@@ -10,12 +10,17 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema() -> dict[str, Any]:
-    """What `weft schema` prints: every key with its description, what can be chosen, and the short forms."""
+    """What `weft schema` prints: every key with its description, what can be chosen, and the short
+    forms.
+    """
     from weft.metrics.registry import all_metrics
 
     made = Configuration.model_json_schema()
     sections = made["$defs"]
-    names = sorted((metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")), key=str.casefold)
+    names = sorted(
+        (metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")),
+        key=str.casefold,
+    )
     a_metric = {"anyOf": [{"enum": names}, {"type": "string"}]}
     for section in (made, *sections.values()):
         for key, value in section["properties"].items():
@@ -25,7 +30,11 @@ def schema() -> dict[str, Any]:
     evaluation["metrics"] = _one_or_many(evaluation["metrics"], a_metric)
     for key in ("top_k", "gates", "custom_modules", "complex_metrics"):
         evaluation[key] = _one_or_many(evaluation[key], evaluation[key]["items"])
-    evaluation["per_user"] = {**evaluation["save_per_user"], "description": "Another name of save_per_user.", "title": "Per User"}
+    evaluation["per_user"] = {
+        **evaluation["save_per_user"],
+        "description": "Another name of save_per_user.",
+        "title": "Per User",
+    }
     metric = sections["ComplexMetric"]
     metric["properties"]["name"] |= a_metric
     del metric["properties"]["name"]["type"]
@@ -37,10 +46,21 @@ def schema() -> dict[str, Any]:
     sections["FileSettings"] = {
         "title": "File",
         "description": file.pop("description"),
-        "anyOf": [{"type": "string", "title": "Path", "description": file["properties"]["path"]["description"]}, file],
+        "anyOf": [
+            {
+                "type": "string",
+                "title": "Path",
+                "description": file["properties"]["path"]["description"],
+            },
+            file,
+        ],
     }
     groups = sections["Slice"]
-    short = {"type": "string", "title": "Groups", "description": "'quantiles(4)', 'bins(5, 20)', or the path of a file."}
+    short = {
+        "type": "string",
+        "title": "Groups",
+        "description": "'quantiles(4)', 'bins(5, 20)', or the path of a file.",
+    }
     sections["Slice"] = {
         "title": "Slice",
         "description": groups.pop("description"),
@@ -51,9 +71,20 @@ def schema() -> dict[str, Any]:
     sections["Engine"] = {
         "title": "Engine",
         "description": engine.pop("description"),
-        "anyOf": [{"enum": [*ENGINES, "none"], "title": "Name", "description": "The engine, on this machine."}, engine],
+        "anyOf": [
+            {
+                "enum": [*ENGINES, "none"],
+                "title": "Name",
+                "description": "The engine, on this machine.",
+            },
+            engine,
+        ],
     }
-    anything = {"patternProperties": {"^x-": {"description": "Whatever is to be named by an anchor; it is not read."}}}
+    anything = {
+        "patternProperties": {
+            "^x-": {"description": "Whatever is to be named by an anchor; it is not read."}
+        }
+    }
     return {"$schema": _DRAFT, **made, "title": "Weft configuration", **anything}
 
 

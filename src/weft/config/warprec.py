@@ -1,4 +1,6 @@
-"""Configurations that were written for WarpRec, in Weft's words. What has no meaning here is named in a warning."""
+"""Configurations that were written for WarpRec, in Weft's words. What has no meaning here is named
+in a warning.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ _NOT_READ = (
 )
 # Parameters that WarpRec once set for all metrics, and the metrics that have them.
 _FOR_ALL = {"beta": ("f1",), "pop_ratio": ("aclt", "aplt", "popreo", "poprsp")}
-_LABELS = {"user_id_label": "user", "item_id_label": "item", "rating_label": "rating", "timestamp_label": "timestamp"}
+_LABELS = {
+    "user_id_label": "user",
+    "item_id_label": "item",
+    "rating_label": "rating",
+    "timestamp_label": "timestamp",
+}
 _PROXY = "ProxyRecommender"
 _BESIDE = ("meta", "optimization", "early_stopping")  # what every model of WarpRec's has
 
@@ -42,7 +49,11 @@ def translate(document: Document) -> bool:
     """Put WarpRec's keys into Weft's, in place; whether there were sections of WarpRec's."""
     values = document.values
     models = values.get("models")
-    proxies = [name for name, model in models.items() if _is_proxy(name, model)] if isinstance(models, dict) else []
+    proxies = (
+        [name for name, model in models.items() if _is_proxy(name, model)]
+        if isinstance(models, dict)
+        else []
+    )
     sections = [name for name in (*_SECTIONS, "reader") if name in values]
     for name in sections:
         section = values.pop(name)
@@ -50,18 +61,26 @@ def translate(document: Document) -> bool:
             _translate_reader(document, section)
         else:
             instead = _SECTIONS.get(name, "")
-            document.warn((name,), f"has no meaning here and is not read{'; ' + instead if instead else ''}.")
+            document.warn(
+                (name,), f"has no meaning here and is not read{'; ' + instead if instead else ''}."
+            )
     is_warprec = bool(sections or proxies)
     if isinstance(models, dict):
         values["models"] = _translate_models(document, models, is_warprec)
     if isinstance(values.get("evaluation"), dict):
         _translate_evaluation(document, values["evaluation"])
-    if is_warprec and not (isinstance(values.get("evaluation"), dict) and "profile" in values["evaluation"]):
-        document.warn((), "metrics follow Weft's definitions; 'profile: warprec' in evaluation gives WarpRec's numbers.")
+    if is_warprec and not (
+        isinstance(values.get("evaluation"), dict) and "profile" in values["evaluation"]
+    ):
+        document.warn(
+            (),
+            "metrics follow Weft's definitions; 'profile: warprec' in evaluation gives WarpRec's "
+            "numbers.",
+        )
     return is_warprec
 
 
-# ----------------------------------------------------------------------------------------------------------- evaluation
+# --------------------------------------------------------------------------------------------------
 
 
 def _translate_evaluation(document: Document, evaluation: dict[str, Any]) -> None:
@@ -71,22 +90,35 @@ def _translate_evaluation(document: Document, evaluation: dict[str, Any]) -> Non
             del evaluation[key]
     masking = {"pair": True, "none": False}
     if evaluation.get("mask_seen") == "context":
-        document.problem(("evaluation", "mask_seen"), "got 'context', but Weft knows no contexts; expected true, false or auto.")
+        document.problem(
+            ("evaluation", "mask_seen"),
+            "got 'context', but Weft knows no contexts; expected true, false or auto.",
+        )
         del evaluation["mask_seen"]
     elif isinstance(evaluation.get("mask_seen"), str):
-        evaluation["mask_seen"] = masking.get(evaluation["mask_seen"].casefold(), evaluation["mask_seen"])
+        evaluation["mask_seen"] = masking.get(
+            evaluation["mask_seen"].casefold(), evaluation["mask_seen"]
+        )
     _translate_metrics(evaluation)
 
 
 def _translate_metrics(evaluation: dict[str, Any]) -> None:
     """Older spellings of metrics, and parameters that hold for all metrics that have them."""
     listed = evaluation.get("metrics")
-    names = [_translate_name(name) for name in listed] if isinstance(listed, list) else _translate_name(listed)
+    names = (
+        [_translate_name(name) for name in listed]
+        if isinstance(listed, list)
+        else _translate_name(listed)
+    )
     for key, who in _FOR_ALL.items():
         if key not in evaluation:
             continue
         value = evaluation.pop(key)
-        names = [_with(name, key, value, who) for name in names] if isinstance(names, list) else _with(names, key, value, who)
+        names = (
+            [_with(name, key, value, who) for name in names]
+            if isinstance(names, list)
+            else _with(names, key, value, who)
+        )
         asked = evaluation.get("complex_metrics")
         for metric in asked if isinstance(asked, list) else [asked]:
             if isinstance(metric, dict) and str(metric.get("name", "")).casefold() in who:
@@ -114,12 +146,16 @@ def _with(name: Any, key: str, value: Any, who: tuple[str, ...]) -> Any:
         spec = parse(name) if isinstance(name, str) else None
     except SettingError:
         return name  # refused later, as it was written
-    if spec is None or spec.name.casefold() not in who or key in {known.casefold() for known, _ in spec.params}:
+    if (
+        spec is None
+        or spec.name.casefold() not in who
+        or key in {known.casefold() for known, _ in spec.params}
+    ):
         return name
     return str(type(spec)(spec.name, (*spec.params, (key, value)), spec.k))
 
 
-# --------------------------------------------------------------------------------------------------------------- models
+# --------------------------------------------------------------------------------------------------
 
 
 def _is_proxy(name: str, model: Any) -> bool:
@@ -127,10 +163,15 @@ def _is_proxy(name: str, model: Any) -> bool:
         return False
     meta = model.get("meta")
     called = meta.get("model_name") if isinstance(meta, dict) else None
-    return "recommendation_file" in model or _PROXY.casefold() in (str(called).casefold(), name.casefold())
+    return "recommendation_file" in model or _PROXY.casefold() in (
+        str(called).casefold(),
+        name.casefold(),
+    )
 
 
-def _translate_models(document: Document, models: dict[str, Any], is_warprec: bool) -> dict[str, Any]:
+def _translate_models(
+    document: Document, models: dict[str, Any], is_warprec: bool
+) -> dict[str, Any]:
     """Proxies as files of lists; models that WarpRec would train cannot be evaluated here."""
     translated: dict[str, Any] = {}
     for name, model in models.items():
@@ -139,7 +180,8 @@ def _translate_models(document: Document, models: dict[str, Any], is_warprec: bo
         elif is_warprec and (model is None or (isinstance(model, dict) and "path" not in model)):
             document.warn(
                 ("models", name),
-                "is a model that WarpRec trains; it is left out. Have WarpRec write its lists (meta: {save_recs: true}), "
+                "is a model that WarpRec trains; it is left out. Have WarpRec write its lists "
+                "(meta: {save_recs: true}), "
                 f"and give the file here: '{name}: FILE'.",
             )
         else:
@@ -147,7 +189,9 @@ def _translate_models(document: Document, models: dict[str, Any], is_warprec: bo
     return translated
 
 
-def _translate_proxy(document: Document, name: str, model: dict[str, Any], others: set[str]) -> dict[str, Any]:
+def _translate_proxy(
+    document: Document, name: str, model: dict[str, Any], others: set[str]
+) -> dict[str, Any]:
     keys: Keys = ("models", name)
     known = ("recommendation_file", "separator", "header", *_BESIDE)
     for key in model:
@@ -157,13 +201,23 @@ def _translate_proxy(document: Document, name: str, model: dict[str, Any], other
         document.problem(keys, f"{_PROXY} needs 'recommendation_file', the file with the lists.")
         return {}
     # WarpRec takes a list of values to try for everything; for files these are several models.
-    files = model["recommendation_file"] if isinstance(model["recommendation_file"], list) else [model["recommendation_file"]]
-    separator, header = (_only(model.get(key, default)) for key, default in (("separator", "\t"), ("header", True)))
+    files = (
+        model["recommendation_file"]
+        if isinstance(model["recommendation_file"], list)
+        else [model["recommendation_file"]]
+    )
+    separator, header = (
+        _only(model.get(key, default)) for key, default in (("separator", "\t"), ("header", True))
+    )
     translated = {}
     for number, file in enumerate(files, start=1):
         called = name if len(files) == 1 else f"{name}_{number}"
         if called != name and called in others:
-            document.problem(keys, f"has several files, but {called!r}, the name of one of them, is taken; rename that model.")
+            document.problem(
+                keys,
+                f"has several files, but {called!r}, the name of one of them, is taken; rename "
+                "that model.",
+            )
         translated[called] = {"path": file, **_reading(file, separator, header)}
         document.move(("models", called), keys)
         document.move(("models", called, "path"), (*keys, "recommendation_file"))
@@ -174,7 +228,9 @@ def _only(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _reading(file: Any, separator: Any, header: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
+def _reading(
+    file: Any, separator: Any, header: Any, columns: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """How a file of WarpRec's is read; Parquet needs no telling."""
     if str(file).endswith(".parquet"):
         return {"columns": columns} if columns else {}
@@ -182,7 +238,7 @@ def _reading(file: Any, separator: Any, header: Any, columns: dict[str, Any] | N
     return {"separator": separator, "header": header, **by_name}
 
 
-# ----------------------------------------------------------------------------------------------------------------- data
+# --------------------------------------------------------------------------------------------------
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -192,11 +248,25 @@ def _mapping(value: Any) -> dict[str, Any]:
 def _translate_reader(document: Document, reader: dict[str, Any]) -> None:
     """The files of a split as `data`, where it does not say otherwise."""
     found: dict[str, tuple[Any, Keys]] = {}
-    labels, split, clustering = (_mapping(reader.get(key)) for key in ("labels", "split", "clustering"))
+    labels, split, clustering = (
+        _mapping(reader.get(key)) for key in ("labels", "split", "clustering")
+    )
     columns = {role: labels[label] for label, role in _LABELS.items() if label in labels}
-    if reader.get("loading_strategy") == "split" and reader.get("reading_method", "local") == "local" and "local_path" in split:
-        ending = "parquet" if split.get("file_format") == "parquet" else str(split.get("ext", ".tsv")).removeprefix(".")
-        ratings = {"ratings": False} if str(reader.get("rating_type", "")).casefold() == "implicit" else {}
+    if (
+        reader.get("loading_strategy") == "split"
+        and reader.get("reading_method", "local") == "local"
+        and "local_path" in split
+    ):
+        ending = (
+            "parquet"
+            if split.get("file_format") == "parquet"
+            else str(split.get("ext", ".tsv")).removeprefix(".")
+        )
+        ratings = (
+            {"ratings": False}
+            if str(reader.get("rating_type", "")).casefold() == "implicit"
+            else {}
+        )
         for key, stem in (("truth", "test"), ("train", "train")):
             file = str(Path(str(split["local_path"])) / f"{stem}.{ending}")
             reading = _reading(file, split.get("sep", "\t"), split.get("header", True), columns)
@@ -205,15 +275,21 @@ def _translate_reader(document: Document, reader: dict[str, Any]) -> None:
         what = show(reader.get("loading_strategy"))
         document.warn(
             ("reader",),
-            f"is not read (loading_strategy: {what}): Weft evaluates data that is split already; add data: with truth and train.",
+            f"is not read (loading_strategy: {what}): Weft evaluates data that is split already; "
+            "add data: with truth and train.",
         )
     for key, who in (("user_groups", "user"), ("item_clusters", "item")):
         if f"{who}_local_path" in clustering:
             file = clustering[f"{who}_local_path"]
-            reading = _reading(file, clustering.get(f"{who}_sep", "\t"), clustering.get(f"{who}_header", True))
+            reading = _reading(
+                file, clustering.get(f"{who}_sep", "\t"), clustering.get(f"{who}_header", True)
+            )
             found[key] = {"path": file, **reading}, ("reader", "clustering", f"{who}_local_path")
     if "side" in reader:
-        document.warn(("reader", "side"), "is not read; give the features of the items as data.item_features (item, feature).")
+        document.warn(
+            ("reader", "side"),
+            "is not read; give the features of the items as data.item_features (item, feature).",
+        )
     data = document.values.get("data")
     if found and (data is None or isinstance(data, dict)):
         document.values["data"] = {key: file for key, (file, _) in found.items()} | (data or {})

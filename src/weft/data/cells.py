@@ -1,8 +1,7 @@
 """What users give as truth or train, read into (user, item, value) cells.
 
-Two kinds come in: *named* cells carry the caller's ids (frames, dicts); *placed* cells are matrices, whose rows and columns are
-the numbers of users and items.
-"""
+Two kinds come in: *named* cells carry the caller's ids (frames, dicts); *placed* cells are
+matrices, whose rows and columns are the numbers of users and items."""
 
 from __future__ import annotations
 
@@ -27,14 +26,18 @@ SHOWN = 5  # offending rows in a message
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells under the caller's ids (`users`, `items` are series) or placed by numbers (`shape` is given)."""
+    """Cells under the caller's ids (`users`, `items` are series) or placed by numbers (`shape` is
+    given).
+    """
 
     where: str
     users: pl.Series
     items: pl.Series
     values: NDArray[np.float64]
     shape: tuple[int, int] | None = None
-    everyone: pl.Series | None = None  # users that are named, with cells or without; None: those with cells
+    everyone: pl.Series | None = (
+        None  # users that are named, with cells or without; None: those with cells
+    )
     what: str = "rating"  # what the values are; "" where they say nothing
     table: Table | None = None  # the file that they were read from
     rows: NDArray[np.int64] | None = None  # which of its rows these are; None: all
@@ -43,7 +46,8 @@ class Cells:
         bad = ~np.isfinite(self.values)
         if bad.any():
             raise InputError(
-                f"{self.where} has {self.what}s that are not finite numbers:\n{self.show(bad)}\nRemove or repair these rows."
+                f"{self.where} has {self.what}s that are not finite "
+                f"numbers:\n{self.show(bad)}\nRemove or repair these rows."
             )
 
     def show(self, which: NDArray[np.bool_]) -> str:
@@ -74,25 +78,34 @@ class Cells:
         )
 
     def named(self, items: Vocabulary) -> Cells:
-        """The same under ids: the rows and columns of a matrix by their numbers, or its columns as `items` names them."""
+        """The same under ids: the rows and columns of a matrix by their numbers, or its columns as
+        `items` names them.
+        """
         import polars as pl
 
         if self.shape is None:
             return self
         if self.shape[1] != items.size:
             raise InputError(
-                f"{self.where} is a matrix of {self.shape[1]} columns, but there are {items.size} items; expected one for each."
+                f"{self.where} is a matrix of {self.shape[1]} columns, but there are {items.size} "
+                "items; expected one for each."
             )
         everyone = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
         return replace(self, items=items.ids.gather(self.items), shape=None, everyone=everyone)
 
-    def encode(self, users: Vocabulary, items: Vocabulary) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """User and item codes; -1 for a user that is not in the vocabulary. Items outside it are an error."""
+    def encode(
+        self, users: Vocabulary, items: Vocabulary
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """User and item codes; -1 for a user that is not in the vocabulary. Items outside it are an
+        error.
+        """
         if self.shape is not None:
             if self.shape != (users.size, items.size):
                 raise InputError(
-                    f"{self.where} is a matrix of shape {list(self.shape)}, but there are {users.size} users and "
-                    f"{items.size} items; expected shape [{users.size}, {items.size}], rows and columns in the order of "
+                    f"{self.where} is a matrix of shape {list(self.shape)}, but there are "
+                    f"{users.size} users and "
+                    f"{items.size} items; expected shape [{users.size}, {items.size}], rows and "
+                    "columns in the order of "
                     "the scores."
                 )
             return self.users.to_numpy(), self.items.to_numpy()
@@ -105,7 +118,9 @@ class Cells:
             )
         return user_codes, item_codes
 
-    def encode_items(self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
+    def encode_items(
+        self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64
+    ) -> NDArray[Any]:
         """The code of each item. Items outside the vocabulary are an error."""
         codes = items.encode(self.items, self.where, dtype=dtype)
         outside = codes < 0
@@ -134,7 +149,8 @@ def read_cells(data: Any, where: str) -> Cells:
     if isinstance(data, np.ndarray):
         return _from_dense(data, where)
     raise InputError(
-        f"{where} is a {name}; expected a path, a polars or pandas frame (user, item, rating), a scipy or torch "
+        f"{where} is a {name}; expected a path, a polars or pandas frame (user, item, rating), a "
+        "scipy or torch "
         "sparse matrix, a dense [users, items] matrix, or {user: {item: rating}}."
     )
 
@@ -151,13 +167,18 @@ def read_pairs(data: Any, where: str) -> Cells:
 def is_frame(data: Any) -> bool:
     """Whether this is a table of polars' or pandas'."""
     library, name = type(data).__module__.partition(".")[0], type(data).__name__
-    return (library == "polars" and name in ("DataFrame", "LazyFrame")) or (library == "pandas" and name == "DataFrame")
+    return (library == "polars" and name in ("DataFrame", "LazyFrame")) or (
+        library == "pandas" and name == "DataFrame"
+    )
 
 
 def open_frame(frame: Any, where: str) -> tuple[list[str], Callable[[str], Any]]:
     """The names of a frame's columns, each once, and a way to get one."""
     if type(frame).__module__.partition(".")[0] == "pandas":
-        columns, column = [str(name) for name in frame.columns], lambda name: _from_pandas(frame[name])
+        columns, column = (
+            [str(name) for name in frame.columns],
+            lambda name: _from_pandas(frame[name]),
+        )
     else:
         frame = frame.collect() if hasattr(frame, "collect") else frame
         columns, column = frame.columns, frame.__getitem__
@@ -167,7 +188,9 @@ def open_frame(frame: Any, where: str) -> tuple[list[str], Callable[[str], Any]]
     return columns, column
 
 
-def build(cells: Cells, users: NDArray[np.int64], items: NDArray[np.int64], size: tuple[int, int]) -> Interactions:
+def build(
+    cells: Cells, users: NDArray[np.int64], items: NDArray[np.int64], size: tuple[int, int]
+) -> Interactions:
     """The truth's cells as rows: each cell once, or an error that shows the first repeated ones."""
     rows = Interactions.from_codes(users, items, cells.values, *size)
     repeated = rows.repeated()
@@ -176,7 +199,8 @@ def build(cells: Cells, users: NDArray[np.int64], items: NDArray[np.int64], size
         seen_first = np.zeros(len(keys), dtype=np.bool_)
         seen_first[np.unique(keys, return_index=True)[1]] = True
         raise InputError(
-            f"{cells.where} has {int(repeated.sum()):,} repeated (user, item) rows:\n{cells.show(~seen_first)}\n"
+            f"{cells.where} has {int(repeated.sum()):,} repeated (user, item) "
+            f"rows:\n{cells.show(~seen_first)}\n"
             "Each item may occur once per user; aggregate or drop the repetitions."
         )
     return rows
@@ -193,7 +217,9 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
     values: list[float] = []
     for user, row in data.items():
         if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
-            raise InputError(f"{where}[{user!r}] is {row!r}; expected {{item: rating}} or a list of items.")
+            raise InputError(
+                f"{where}[{user!r}] is {row!r}; expected {{item: rating}} or a list of items."
+            )
         liked = list(row)
         ratings = row.values() if isinstance(row, Mapping) else [1.0] * len(liked)
         users.extend([user] * len(liked))
@@ -201,7 +227,9 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
         try:
             values.extend(float(rating) for rating in ratings)
         except (TypeError, ValueError):
-            raise InputError(f"{where}[{user!r}] is {row!r}; its ratings must be numbers.") from None
+            raise InputError(
+                f"{where}[{user!r}] is {row!r}; its ratings must be numbers."
+            ) from None
     return Cells(
         where,
         id_series(users, "user", where),
@@ -214,19 +242,35 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
 def _from_table(table: Table) -> Cells:
     ratings = table.columns.get("rating")
     values = np.ones(len(table)) if ratings is None else ratings.to_numpy()
-    return Cells(table.where, table.columns["user"], table.columns["item"], values, everyone=table.everyone, table=table)
+    return Cells(
+        table.where,
+        table.columns["user"],
+        table.columns["item"],
+        values,
+        everyone=table.everyone,
+        table=table,
+    )
 
 
 def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> Cells:
     """A frame, by the names of its columns and a way to get one."""
     users, items = read_ids(columns, column, where)
     ratings = find_column(columns, "rating", where)
-    return Cells(where, users, items, np.ones(len(users)) if ratings is None else read_numbers(column(ratings), ratings, where))
+    return Cells(
+        where,
+        users,
+        items,
+        np.ones(len(users)) if ratings is None else read_numbers(column(ratings), ratings, where),
+    )
 
 
-def read_ids(columns: list[str], column: Callable[[str], Any], where: str) -> tuple[pl.Series, pl.Series]:
+def read_ids(
+    columns: list[str], column: Callable[[str], Any], where: str
+) -> tuple[pl.Series, pl.Series]:
     """The user and the item of each row of a frame."""
-    users, items = (id_series(column(str(find_column(columns, role, where))), role, where) for role in NEEDED)
+    users, items = (
+        id_series(column(str(find_column(columns, role, where))), role, where) for role in NEEDED
+    )
     return users, items
 
 
@@ -235,8 +279,14 @@ def read_numbers(column: Any, name: str, where: str, what: str = "rating") -> ND
     import polars as pl
 
     numbers = column if isinstance(column, pl.Series) else pl.Series(column, strict=False)
-    if not (numbers.dtype.is_numeric() or numbers.dtype == pl.Boolean or numbers.null_count() == len(numbers)):
-        raise InputError(f"{where}: the column {name!r} holds {numbers.dtype}; {what}s must be numbers.")
+    if not (
+        numbers.dtype.is_numeric()
+        or numbers.dtype == pl.Boolean
+        or numbers.null_count() == len(numbers)
+    ):
+        raise InputError(
+            f"{where}: the column {name!r} holds {numbers.dtype}; {what}s must be numbers."
+        )
     return numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
@@ -248,7 +298,9 @@ def _from_pandas(column: Any) -> Any:
     return [None if missing else value for value, missing in zip(column.tolist(), column.isna())]
 
 
-def _placed(users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...], where: str) -> Cells:
+def _placed(
+    users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...], where: str
+) -> Cells:
     import polars as pl
 
     if values.dtype.kind not in "biuf":
@@ -276,12 +328,19 @@ def _from_torch(tensor: Any, where: str) -> Cells:
     if tensor.layout == torch.strided:
         return _from_dense(array(tensor), where)
     if tensor.layout == torch.sparse_csr:
-        offsets, columns, values = tensor.crow_indices(), array(tensor.col_indices()), tensor.values()
+        offsets, columns, values = (
+            tensor.crow_indices(),
+            array(tensor.col_indices()),
+            tensor.values(),
+        )
         rows = np.repeat(np.arange(tensor.shape[0]), np.diff(array(offsets)))
     elif tensor.layout == torch.sparse_coo and tensor.dense_dim() == 0:
         (rows, columns), values = array(tensor._indices()), tensor._values()
     else:
-        raise InputError(f"{where} has the torch layout {tensor.layout}; expected a sparse CSR, sparse COO or dense matrix.")
+        raise InputError(
+            f"{where} has the torch layout {tensor.layout}; expected a sparse CSR, sparse COO or "
+            "dense matrix."
+        )
     return _placed(rows, columns, array(values), tuple(tensor.shape), where)
 
 
@@ -293,4 +352,7 @@ def _from_dense(matrix: NDArray[Any], where: str) -> Cells:
 
 def _check_two_dimensions(shape: tuple[int, ...], where: str) -> None:
     if len(shape) != 2:
-        raise InputError(f"{where} has shape {list(shape)}; a matrix of ratings is [users, items], 0 where absent.")
+        raise InputError(
+            f"{where} has shape {list(shape)}; a matrix of ratings is [users, items], 0 where "
+            "absent."
+        )

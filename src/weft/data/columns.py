@@ -26,7 +26,9 @@ class Column:
         return self._copies[device]
 
     def at(self, codes: Tensor, fill: float = 0) -> Tensor:
-        """The value at each code; `fill` where a code is -1, "none" (and, where the host does not see it, where it is no code)."""
+        """The value at each code; `fill` where a code is -1, "none" (and, where the host does not
+        see it, where it is no code).
+        """
         values = self.on(codes.device)
         if len(values) == 0:
             return torch.full_like(codes, fill, dtype=values.dtype)
@@ -36,4 +38,8 @@ class Column:
             return torch.where(known == flat, values.index_select(0, known), fill).view(codes.shape)
         if len(flat) == 0 or int(flat.min()) >= 0:
             return values.index_select(0, flat).view(codes.shape)
-        return values.index_select(0, flat.clamp(min=0)).view(codes.shape).masked_fill_(codes < 0, fill)
+        return (
+            values.index_select(0, flat.clamp(min=0))
+            .view(codes.shape)
+            .masked_fill_(codes < 0, fill)
+        )

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data import Cells, Interactions, Label, Labels, Train, Vocabulary, read_cells, read_features, read_labels
+from weft.data import (
+    Cells,
+    Interactions,
+    Label,
+    Labels,
+    Train,
+    Vocabulary,
+    read_cells,
+    read_features,
+    read_labels,
+)
 from weft.data.cells import build, read_pairs
 from weft.data.popularity import TrainTotals
 from weft.data.readers.files import Table, is_file, read_table
@@ -22,14 +32,18 @@ from weft.errors import InputError, SettingError
 if TYPE_CHECKING:
     import polars as pl
 
-NOTHING_HIT = "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
+NOTHING_HIT = (
+    "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
+)
 # Cells that are looked at together.
 _PIECE = 1 << 19
 
 
 @dataclass(frozen=True)
 class ListOrder:
-    """How lists are put in order: whether an item may stand in one twice, and whether the last id goes first in a tie."""
+    """How lists are put in order: whether an item may stand in one twice, and whether the last id
+    goes first in a tie.
+    """
 
     keep_best: bool
     last_id_first: bool
@@ -37,7 +51,9 @@ class ListOrder:
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of a slice: their names, and where all but the first start, if they come of numbers."""
+    """The groups of a slice: their names, and where all but the first start, if they come of
+    numbers.
+    """
 
     names: tuple[Label, ...]
     starts: list[float] | None = None
@@ -46,10 +62,11 @@ class Groups:
 
 @dataclass(frozen=True)
 class Whole:
-    """What a part of the users has to know of all of them, so that its numbers mean the same as everybody's.
+    """What a part of the users has to know of all of them, so that its numbers mean the same as
+    everybody's.
 
-    `labels`: item_clusters and item_features, by number. `groups`: those of user_groups, and of slices by name; without those of a
-    slice that is yet to be cut, where nobody is evaluated yet.
+    `labels`: item_clusters and item_features, by number. `groups`: those of user_groups, and of
+    slices by name; without those of a slice that is yet to be cut, where nobody is evaluated yet.
     """
 
     items: Vocabulary
@@ -75,13 +92,19 @@ class Problem:
     unmatched: int  # rows of train whose users are not evaluated
     probed: int  # users whom the model was asked for already
     lists: Recommendations | None = None
-    seen_in_lists: int | None = None  # listed items that are in their user's train; None where nobody asks
+    seen_in_lists: int | None = (
+        None  # listed items that are in their user's train; None where nobody asks
+    )
     dropped: int | None = None  # items that stood in a list already; None where that is an error
     candidates: Interactions | None = None  # of each user, where they were given
     candidates_unmatched: int = 0  # rows of candidates whose users are not evaluated
     candidates_repeated: int = 0  # rows of candidates that repeat one
-    tables: Mapping[str, Table] = field(default_factory=dict)  # the files that were read, by argument
-    sliced_by: Mapping[str, str] = field(default_factory=dict)  # how each slice came about, for the record
+    tables: Mapping[str, Table] = field(
+        default_factory=dict
+    )  # the files that were read, by argument
+    sliced_by: Mapping[str, str] = field(
+        default_factory=dict
+    )  # how each slice came about, for the record
     notes: tuple[str, ...] = ()
     all_users: Vocabulary | None = None  # those of train behind the others; None without train
 
@@ -100,40 +123,56 @@ def pose(
     slices: Sequence[Slice] = (),
     whole: Whole | None = None,
 ) -> Problem:
-    """Number the users and items, and put truth, train and candidates, where they are given, into rows.
+    """Number the users and items, and put truth, train and candidates, where they are given, into
+    rows.
 
-    `whole`: what is known of all users, where these are some of them. It says which items there are.
-    """
+    `whole`: what is known of all users, where these are some of them. It says which items there
+    are."""
     items = items if whole is None else whole.items
     truth_cells = read_cells(truth, "truth")
     train_cells = None if train is None else read_cells(train, "train")
     pairs = None if candidates is None else read_pairs(candidates, "candidates")
-    labels = {name: read_table(given, name) if is_file(given) else given for name, given in labels.items()}
-    users, items = (read_table(given, name) if is_file(given) else given for name, given in (("users", users), ("items", items)))
+    labels = {
+        name: read_table(given, name) if is_file(given) else given for name, given in labels.items()
+    }
+    users, items = (
+        read_table(given, name) if is_file(given) else given
+        for name, given in (("users", users), ("items", items))
+    )
     named = source.named.cells if isinstance(source, RecommendationLists) else None
     cells = {"source": named, "truth": truth_cells, "train": train_cells, "candidates": pairs}
     of_cells = {name: None if some is None else some.table for name, some in cells.items()}
     tables = {
-        name: table for name, table in {**of_cells, "users": users, "items": items, **labels}.items() if isinstance(table, Table)
+        name: table
+        for name, table in {**of_cells, "users": users, "items": items, **labels}.items()
+        if isinstance(table, Table)
     }
     lists, probed = None, 0
     notes: list[str] = []
     items_in_order = True  # whether the caller knows which item comes first
     if isinstance(source, RecommendationLists):
         if users is not None:
-            raise SettingError("users= names the rows of scores; recommendation lists name their users themselves. Leave it out.")
+            raise SettingError(
+                "users= names the rows of scores; recommendation lists name their users "
+                "themselves. Leave it out."
+            )
         items_in_order = items is not None or any(
             cells is not None and cells.shape is not None for cells in (truth_cells, train_cells)
         )
         item_ids = _catalogue(source, items, truth_cells, train_cells, pairs, order.last_id_first)
-        truth_cells, train_cells = truth_cells.named(item_ids), None if train_cells is None else train_cells.named(item_ids)
+        truth_cells, train_cells = (
+            truth_cells.named(item_ids),
+            None if train_cells is None else train_cells.named(item_ids),
+        )
         pairs = None if pairs is None else pairs.named(item_ids)
         user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
         if whole is None:
             notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
         lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
     else:
-        user_ids, item_ids, probed = _rows_and_columns(source, users, items, (truth_cells, train_cells), batch_size)
+        user_ids, item_ids, probed = _rows_and_columns(
+            source, users, items, (truth_cells, train_cells), batch_size
+        )
     num_rows = user_ids.size
     user_codes, item_codes = truth_cells.encode(user_ids, item_ids)
     judged = np.ones(num_rows, dtype=np.bool_)
@@ -142,7 +181,8 @@ def pose(
         missing = everyone.filter(user_ids.encode(everyone, "truth") < 0)
         if len(missing) and user_ids.is_numbers:
             raise InputError(
-                f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to {num_rows - 1}; "
+                f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to "
+                f"{num_rows - 1}; "
                 "give the ids of the scores' rows as users=[...]."
             )
         if len(missing):
@@ -158,7 +198,9 @@ def pose(
     read_train, all_users, unmatched = None, user_ids, 0
     if train_cells is not None:
         totals = None if whole is None else whole.train
-        read_train, all_users, unmatched = _train_rows(train_cells, user_ids, item_ids, num_rows, totals)
+        read_train, all_users, unmatched = _train_rows(
+            train_cells, user_ids, item_ids, num_rows, totals
+        )
     offered, of_others, repeated = None, 0, 0
     if pairs is not None:
         offered, of_others, repeated = _candidate_rows(pairs, user_ids, item_ids, num_rows)
@@ -167,17 +209,32 @@ def pose(
         if name == "item_features"
         else read_labels(given, name, item_ids, in_order=item_ids.size if items_in_order else 0)
         if name == "item_clusters"
-        else read_labels(given, name, all_users, in_order=num_rows if users is not None or source.num_users is not None else 0)
+        else read_labels(
+            given,
+            name,
+            all_users,
+            in_order=num_rows if users is not None or source.num_users is not None else 0,
+        )
         for name, given in (labels if whole is None else {**labels, **whole.labels}).items()
     }
     by_row = num_rows if users is not None or source.num_users is not None else 0
     if whole is None:
-        sliced = {one.name: _sliced(one, rows.relevant(threshold), read_train, all_users, by_row) for one in slices}
+        sliced = {
+            one.name: _sliced(one, rows.relevant(threshold), read_train, all_users, by_row)
+            for one in slices
+        }
     else:
         if isinstance(of_users := read.get("user_groups"), Labels):
             read["user_groups"] = _of_all(of_users, whole.groups["user_groups"])
         sliced = {
-            one.name: _cut_as_all(one, rows.relevant(threshold), read_train, all_users, by_row, whole.groups[one.where])
+            one.name: _cut_as_all(
+                one,
+                rows.relevant(threshold),
+                read_train,
+                all_users,
+                by_row,
+                whole.groups[one.where],
+            )
             for one in slices
             if one.where in whole.groups
         }
@@ -207,7 +264,9 @@ def pose(
     )
 
 
-def _sliced(wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int) -> Labels:
+def _sliced(
+    wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int
+) -> Labels:
     """The groups of a slice. Quantiles are those of the users with a relevant item."""
     if wanted.cut is None:
         return wanted.labels(users, in_order)
@@ -224,7 +283,9 @@ def numbers_of(
     assert train is not None
     numbers = np.diff(train.cells.offsets)[: len(evaluated)].astype(np.float64)
     if wanted.name == "item_popularity":  # users without a relevant item have none
-        met = np.bincount(relevant.users, weights=train.item_counts[relevant.items], minlength=len(evaluated))
+        met = np.bincount(
+            relevant.users, weights=train.item_counts[relevant.items], minlength=len(evaluated)
+        )
         numbers = met / np.where(evaluated, np.diff(relevant.offsets), np.nan)
     return numbers, evaluated
 
@@ -235,7 +296,12 @@ def _of_all(labels: Labels, groups: Groups) -> Labels:
 
 
 def _cut_as_all(
-    wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int, groups: Groups
+    wanted: Slice,
+    relevant: Interactions,
+    train: Train | None,
+    users: Vocabulary,
+    in_order: int,
+    groups: Groups,
 ) -> Labels:
     """The groups of a slice where those of all users are known."""
     if wanted.cut is None:
@@ -257,9 +323,15 @@ def _notes_of_slices(wanted: Sequence[Slice], found: Mapping[str, Labels]) -> It
 
 
 def _rows_and_columns(
-    source: Source, users: Any, items: Any, given: tuple[Cells, Cells | None], batch_size: int | None
+    source: Source,
+    users: Any,
+    items: Any,
+    given: tuple[Cells, Cells | None],
+    batch_size: int | None,
 ) -> tuple[Vocabulary, Vocabulary, int]:
-    """The users and items of scores, and how many users a model was asked for to find out. `given`: truth and train."""
+    """The users and items of scores, and how many users a model was asked for to find out. `given`:
+    truth and train.
+    """
     truth, train = given
     user_ids = _vocabulary("user", users, source.num_users)
     if user_ids is None:  # a model can score whoever is asked for: those of the truth
@@ -272,13 +344,24 @@ def _rows_and_columns(
         item_ids = Vocabulary.numbers("item", truth.shape[1])
     if item_ids is None and train is not None and train.shape is not None:
         item_ids = Vocabulary.numbers("item", train.shape[1], origin="train")
-    return (user_ids, item_ids, 0) if item_ids is not None else (user_ids, *_columns_of_model(source, user_ids, batch_size))
+    return (
+        (user_ids, item_ids, 0)
+        if item_ids is not None
+        else (user_ids, *_columns_of_model(source, user_ids, batch_size))
+    )
 
 
 def _catalogue(
-    source: RecommendationLists, items: Any, truth: Cells, train: Cells | None, pairs: Cells | None, last_id_first: bool = False
+    source: RecommendationLists,
+    items: Any,
+    truth: Cells,
+    train: Cells | None,
+    pairs: Cells | None,
+    last_id_first: bool = False,
 ) -> Vocabulary:
-    """The items that lists are about: those given, or the columns of a matrix, or every item that occurs."""
+    """The items that lists are about: those given, or the columns of a matrix, or every item that
+    occurs.
+    """
     if items is not None:
         return given_ids("item", items)
     given = [cells for cells in (truth, train) if cells is not None]
@@ -291,7 +374,12 @@ def _catalogue(
         if listed.ids.dtype.is_integer() != cells.items.dtype.is_integer():
             listed.encode(cells.items, cells.where)  # refuses ids of another type
     met = [distinct(cells.items) for cells in given]
-    if lists.table is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
+    if (
+        lists.table is not None
+        and listed.size
+        and len(met[0])
+        and all((listed.encode(ids, "") < 0).all() for ids in met)
+    ):
         raise nothing_in_common(lists.where, truth.where, listed.ids, met[0])
     met += [] if pairs is None else [distinct(pairs.items)]
     found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
@@ -301,7 +389,8 @@ def _catalogue(
 def nothing_in_common(lists: str, truth: str, listed: pl.Series, relevant: pl.Series) -> InputError:
     """Lists, in a file, whose items are neither in the truth nor in train."""
     return InputError(
-        f"{lists} and {truth} have no item in common: the lists have {some_ids(listed)}, the truth {some_ids(relevant)}. Write the "
+        f"{lists} and {truth} have no item in common: the lists have {some_ids(listed)}, the truth "
+        f"{some_ids(relevant)}. Write the "
         "ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
     )
 
@@ -319,21 +408,31 @@ def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator
         yield nobody_in_common(lists.where, truth.where, users.ids, everyone, are_files=are_files)
 
 
-def nobody_in_common(lists: str, truth: str, listed: pl.Series, judged: pl.Series, *, are_files: bool) -> str:
-    """Lists and truth without a common user are hardly about the same users: an error for files, else what to note."""
+def nobody_in_common(
+    lists: str, truth: str, listed: pl.Series, judged: pl.Series, *, are_files: bool
+) -> str:
+    """Lists and truth without a common user are hardly about the same users: an error for files,
+    else what to note.
+    """
     what = f"{lists} and {truth} have no user in common: one has {some_ids(listed)}, the other {some_ids(judged)}"
     if are_files:
-        raise InputError(f"{what}. Write the ids of both alike, and check that both are of the same data.")
+        raise InputError(
+            f"{what}. Write the ids of both alike, and check that both are of the same data."
+        )
     return what
 
 
 def _overlap(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
-    """Whether an item of the truth stands in a list; nothing of either is no reason to say otherwise."""
+    """Whether an item of the truth stands in a list; nothing of either is no reason to say
+    otherwise.
+    """
     if not len(listed) or not len(relevant):
         return True
     wanted = np.zeros(num_items, dtype=np.bool_)
     wanted[relevant] = True
-    return any(wanted[listed[start : start + _PIECE]].any() for start in range(0, len(listed), _PIECE))
+    return any(
+        wanted[listed[start : start + _PIECE]].any() for start in range(0, len(listed), _PIECE)
+    )
 
 
 def given_ids(kind: str, ids: Any) -> Vocabulary:
@@ -343,7 +442,9 @@ def given_ids(kind: str, ids: Any) -> Vocabulary:
     if not isinstance(ids, Table):
         return Vocabulary.of(kind, ids)
     column = ids.columns[kind]
-    return Vocabulary.of(kind, column if ids.width == 1 else column.unique(maintain_order=True), where=ids.where)
+    return Vocabulary.of(
+        kind, column if ids.width == 1 else column.unique(maintain_order=True), where=ids.where
+    )
 
 
 def _named_users(cells: Cells) -> pl.Series:
@@ -352,22 +453,36 @@ def _named_users(cells: Cells) -> pl.Series:
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
-    """The given ids, which must fit the scores; or row and column numbers; None if neither is known."""
+    """The given ids, which must fit the scores; or row and column numbers; None if neither is
+    known.
+    """
     if ids is None:
         return None if size is None else Vocabulary.numbers(kind, size)
     vocabulary = given_ids(kind, ids)
     if size is not None and vocabulary.size != size:
         what = "rows" if kind == "user" else "columns"
-        raise InputError(f"{kind}s= has {vocabulary.size} ids, but the scores have {size} {what}; expected one id for each.")
+        raise InputError(
+            f"{kind}s= has {vocabulary.size} ids, but the scores have {size} {what}; expected one "
+            "id for each."
+        )
     return vocabulary
 
 
-def _columns_of_model(source: Source, users: Vocabulary, batch_size: int | None) -> tuple[Vocabulary, int]:
-    """The catalogue of a model that was given without items, from its first answer, and how many users that was for."""
+def _columns_of_model(
+    source: Source, users: Vocabulary, batch_size: int | None
+) -> tuple[Vocabulary, int]:
+    """The catalogue of a model that was given without items, from its first answer, and how many
+    users that was for.
+    """
     assert isinstance(source, Model)
     if users.size == 0:
-        raise InputError("the truth is empty and the model's items are not known; give the item ids as items=[...].")
-    stop = min(users.size, batch_size or 16)  # few: how many items there are decides how many users fit into a batch
+        raise InputError(
+            "the truth is empty and the model's items are not known; give the item ids as "
+            "items=[...]."
+        )
+    stop = min(
+        users.size, batch_size or 16
+    )  # few: how many items there are decides how many users fit into a batch
     return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop])), stop
 
 
@@ -375,7 +490,8 @@ def _refuse_negative(cells: Cells, threshold: float | None) -> None:
     negative = cells.values < 0
     if threshold is None and negative.any():
         raise InputError(
-            f"truth has negative ratings:\n{cells.show(negative)}\nGive relevance_threshold= to say from which rating on an item "
+            f"truth has negative ratings:\n{cells.show(negative)}\nGive relevance_threshold= to "
+            "say from which rating on an item "
             "is relevant, or remove them."
         )
 
@@ -383,7 +499,9 @@ def _refuse_negative(cells: Cells, threshold: float | None) -> None:
 def _train_rows(
     cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int, totals: TrainTotals | None
 ) -> tuple[Train, Vocabulary, int]:
-    """Train as rows, first of the evaluated users, then of those it alone names; all these users; how many rows the latter have."""
+    """Train as rows, first of the evaluated users, then of those it alone names; all these users;
+    how many rows the latter have.
+    """
     rows = users
     if cells.shape is not None and users.size > num_rows:
         rows = Vocabulary(users.kind, num_rows, users.ids[:num_rows])
@@ -392,17 +510,27 @@ def _train_rows(
     if unmatched.any():
         users = users.extend(cells.users.filter(unmatched).unique(maintain_order=True))
         user_codes = users.encode(cells.users, "train")
-    rows_of_all = Interactions.from_codes(user_codes, item_codes, cells.values, users.size, items.size)
+    rows_of_all = Interactions.from_codes(
+        user_codes, item_codes, cells.values, users.size, items.size
+    )
     return Train(rows_of_all, totals), users, int(unmatched.sum())
 
 
-def _candidate_rows(cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int) -> tuple[Interactions, int, int]:
-    """The candidates of the evaluated users, each once; how many rows belong to others, and how many repeat one."""
+def _candidate_rows(
+    cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int
+) -> tuple[Interactions, int, int]:
+    """The candidates of the evaluated users, each once; how many rows belong to others, and how
+    many repeat one.
+    """
     if cells.shape is not None:
-        user_codes, item_codes = cells.encode(Vocabulary(users.kind, num_rows, users.ids[:num_rows]), items)
+        user_codes, item_codes = cells.encode(
+            Vocabulary(users.kind, num_rows, users.ids[:num_rows]), items
+        )
     else:
         user_codes, item_codes = users.encode(cells.users, cells.where), cells.encode_items(items)
     known = user_codes >= 0
-    rows = Interactions.from_codes(user_codes[known], item_codes[known], cells.values[known], users.size, items.size)
+    rows = Interactions.from_codes(
+        user_codes[known], item_codes[known], cells.values[known], users.size, items.size
+    )
     repeated = rows.repeated()
     return rows.keep(~repeated), int((~known).sum()), int(repeated.sum())

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Interactions:
     """The cells of `num_users` users over `num_items` items, by code.
 
-    offsets `[num_users + 1]`, items `[cells]` ascending within each user, values `[cells]` (a rating, or 1).
-    """
+    offsets `[num_users + 1]`, items `[cells]` ascending within each user, values `[cells]` (a
+    rating, or 1)."""
 
     offsets: NDArray[np.int64]
     items: NDArray[np.int64]
@@ -44,13 +44,20 @@ class Interactions:
         if np.any(keys[1:] < keys[:-1]):
             if np.any(users[1:] < users[:-1]):
                 order = sorted_keys(keys, num_users * num_items)[1]
-            else:  # user by user, as most data come: a sort that goes by what is in order already is faster
+            # user by user, as most data come: a sort that goes by what is in order already is
+            # faster
+            else:
                 order = np.argsort(keys, kind="stable")
             users, items, values = users[order], items[order], values[order]
         offsets = np.zeros(num_users + 1, dtype=np.int64)
         np.cumsum(np.bincount(users, minlength=num_users), out=offsets[1:])
         # Writable, because torch shares their memory and wants nothing less.
-        return cls(offsets, np.require(items, requirements="W"), np.require(values, requirements="W"), num_items)
+        return cls(
+            offsets,
+            np.require(items, requirements="W"),
+            np.require(values, requirements="W"),
+            num_items,
+        )
 
     @property
     def num_users(self) -> int:
@@ -71,14 +78,18 @@ class Interactions:
         """True for each cell that repeats the one before it."""
         same = np.zeros(len(self.items), dtype=np.bool_)
         np.equal(self.items[1:], self.items[:-1], out=same[1:])
-        same[self.offsets[:-1][self.offsets[:-1] < len(same)]] = False  # the first of a row repeats nothing
+        same[self.offsets[:-1][self.offsets[:-1] < len(same)]] = (
+            False  # the first of a row repeats nothing
+        )
         return same
 
     def keep(self, cells: NDArray[np.bool_]) -> Interactions:
         """Only the chosen cells; every user stays."""
         if cells.all():
             return self
-        return Interactions.from_codes(self.users[cells], self.items[cells], self.values[cells], self.num_users, self.num_items)
+        return Interactions.from_codes(
+            self.users[cells], self.items[cells], self.values[cells], self.num_users, self.num_items
+        )
 
     def relevant(self, threshold: float | None) -> Interactions:
         """The cells that count as relevant: `value >= threshold`, without one `value > 0`."""
@@ -88,7 +99,9 @@ class Interactions:
         """Users `start` to `stop - 1`, without copying."""
         first, last = self.offsets[start], self.offsets[stop]
         offsets = self.offsets[start : stop + 1] - first
-        return Interactions(offsets, self.items[first:last], self.values[first:last], self.num_items)
+        return Interactions(
+            offsets, self.items[first:last], self.values[first:last], self.num_items
+        )
 
     def select(self, users: NDArray[np.int64]) -> Interactions:
         """The rows of these users, in their order."""
@@ -101,28 +114,42 @@ class Interactions:
     def fingerprint(self) -> str:
         """A short digest of the cells."""
         items = self.items.astype(np.int32) if self.num_items < 1 << 31 else self.items
-        values = self.values[:1] if (self.values == self.values[:1]).all() else self.values  # mostly all are 1
+        values = (
+            self.values[:1] if (self.values == self.values[:1]).all() else self.values
+        )  # mostly all are 1
         return digest(self.offsets, items, values)
 
 
 def digest(*arrays: NDArray[Any], about: object = "") -> str:
     """A short digest of arrays, and of what is said about them."""
-    found = hashlib.sha256(repr(about).encode() if about else b"")  # which processors have an instruction for
+    found = hashlib.sha256(
+        repr(about).encode() if about else b""
+    )  # which processors have an instruction for
     for array in arrays:
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()[:16]
 
 
 def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> str:
-    """A short digest of the cells by their ids: the same whatever numbers stand for them, as other lists bring other catalogues."""
+    """A short digest of the cells by their ids: the same whatever numbers stand for them, as other
+    lists bring other catalogues.
+    """
     return digest_of(sums_by_id(cells, users, items))
 
 
 def sums_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> NDArray[np.uint64]:
     """What such a digest is made of. Those of the cells of other users add up."""
-    hashes = mixed(users.keys_of(cells.users), items.keys_of(cells.items), cells.values.astype(np.float64).view(np.int64))
-    # Sums do not depend on the order of the cells; that of squares leaves no room for cells that trade places.
-    return np.array([len(hashes), hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64)], dtype=np.uint64)
+    hashes = mixed(
+        users.keys_of(cells.users),
+        items.keys_of(cells.items),
+        cells.values.astype(np.float64).view(np.int64),
+    )
+    # Sums do not depend on the order of the cells; that of squares leaves no room for cells that
+    # trade places.
+    return np.array(
+        [len(hashes), hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64)],
+        dtype=np.uint64,
+    )
 
 
 def digest_of(sums: NDArray[np.uint64]) -> str:
@@ -131,7 +158,9 @@ def digest_of(sums: NDArray[np.uint64]) -> str:
 
 
 def mixed(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A hash of the numbers of each row, by multiplication and shifts; in place, because new memory costs more."""
+    """A hash of the numbers of each row, by multiplication and shifts; in place, because new memory
+    costs more.
+    """
     mixed = np.full(len(columns[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
     for column in columns:
         mixed ^= column.view(np.uint64)
@@ -152,6 +181,7 @@ def check_threshold(threshold: object) -> float | None:
         number = math.nan
     if isinstance(threshold, (str, bool)) or not 0 < number < math.inf:
         raise SettingError(
-            f"relevance_threshold={threshold!r}; it must be a number above 0, from which on a rating makes an item relevant."
+            f"relevance_threshold={threshold!r}; it must be a number above 0, from which on a "
+            "rating makes an item relevant."
         )
     return number

@@ -33,7 +33,9 @@ Label = str | int | float | bool
 
 @dataclass(frozen=True)
 class Labels:
-    """A label per user or item: `codes [n]` into `names`, -1 for none. `unknown` labels belonged to ids that are not evaluated."""
+    """A label per user or item: `codes [n]` into `names`, -1 for none. `unknown` labels belonged to
+    ids that are not evaluated.
+    """
 
     codes: Column
     names: tuple[Label, ...]
@@ -71,7 +73,9 @@ class Labels:
 
 @dataclass(frozen=True)
 class Features:
-    """A set of features per item: those of item i are `codes[offsets[i]:offsets[i + 1]]`, numbers into `names`."""
+    """A set of features per item: those of item i are `codes[offsets[i]:offsets[i + 1]]`, numbers
+    into `names`.
+    """
 
     offsets: Column
     codes: Column
@@ -81,11 +85,15 @@ class Features:
     def same_as(self, other: Features) -> bool:
         """Whether both give the same features to the same items."""
         pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
-        return self.names == other.names and all(torch.equal(mine.values, theirs.values) for mine, theirs in pairs)
+        return self.names == other.names and all(
+            torch.equal(mine.values, theirs.values) for mine, theirs in pairs
+        )
 
     def fingerprint(self) -> str:
         """A short digest."""
-        return digest(*(part.values.cpu().numpy() for part in (self.offsets, self.codes)), about=self.names)
+        return digest(
+            *(part.values.cpu().numpy() for part in (self.offsets, self.codes)), about=self.names
+        )
 
     @property
     def size(self) -> int:
@@ -98,10 +106,11 @@ class Features:
         return int(np.diff(self.offsets.values.numpy()).max(initial=0))
 
     def of(self, items: Tensor) -> tuple[Tensor, Tensor]:
-        """The features of items `[n]`, where -1 is none: for each pair the place of the item and the feature's code.
+        """The features of items `[n]`, where -1 is none: for each pair the place of the item and
+        the feature's code.
 
-        Where the host does not see how many these are, each item has as many as the one that has most, -1 behind its last.
-        """
+        Where the host does not see how many these are, each item has as many as the one that has
+        most, -1 behind its last."""
         offsets, codes = self.offsets.on(items.device), self.codes.on(items.device)
         known = items.clamp(min=0)
         first = offsets.index_select(0, known)
@@ -109,11 +118,19 @@ class Features:
         places = torch.arange(len(items), device=items.device)
         if host_sees(items.device):
             cell = torch.repeat_interleave(places, counts)
-            feature = (first - counts.cumsum(0) + counts).index_select(0, cell).add_(torch.arange(len(cell)))
+            feature = (
+                (first - counts.cumsum(0) + counts)
+                .index_select(0, cell)
+                .add_(torch.arange(len(cell)))
+            )
             return cell, codes.index_select(0, feature)
         number = torch.arange(self.most, device=items.device)
         has = number < counts[:, None]
-        found = codes[torch.where(has, first[:, None] + number, 0)] if self.most else codes.new_empty(has.shape)
+        found = (
+            codes[torch.where(has, first[:, None] + number, 0)]
+            if self.most
+            else codes.new_empty(has.shape)
+        )
         return places[:, None].expand_as(has).reshape(-1), torch.where(has, found, -1).reshape(-1)
 
     @property
@@ -123,23 +140,34 @@ class Features:
 
 
 NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())
-NO_FEATURES = Features(Column(torch.zeros(1, dtype=torch.int64)), Column(torch.empty(0, dtype=torch.int64)), ())
+NO_FEATURES = Features(
+    Column(torch.zeros(1, dtype=torch.int64)), Column(torch.empty(0, dtype=torch.int64)), ()
+)
 
 
 def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None) -> Labels:
-    """A label for each id: `{id: label}`, a frame (id, label), or labels in the order of the (first `in_order`) ids.
+    """A label for each id: `{id: label}`, a frame (id, label), or labels in the order of the (first
+    `in_order`) ids.
 
     `in_order=0`: the caller knows no order. Missing labels are no label.
     """
     if isinstance(given, Labels):
         if given.size < ids.size:
-            raise InputError(f"{where} has labels for {given.size} {ids.kind}s, but there are {ids.size}.")
+            raise InputError(
+                f"{where} has labels for {given.size} {ids.kind}s, but there are {ids.size}."
+            )
         return given
     if getattr(given, "ndim", 1) > 1 and not hasattr(given, "columns"):
-        raise InputError(f"{where} has shape {list(given.shape)}; expected one label for each {ids.kind}.")
-    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
+        raise InputError(
+            f"{where} has shape {list(given.shape)}; expected one label for each {ids.kind}."
+        )
+    codes, numbers, names, unknown = _encoded(
+        given, where, ids, ids.size if in_order is None else in_order
+    )
     if len(codes) == ids.size and (codes == np.arange(ids.size)).all():  # one each, in order
-        return Labels(Column(torch.as_tensor(np.require(numbers, requirements="W"))), names, unknown)
+        return Labels(
+            Column(torch.as_tensor(np.require(numbers, requirements="W"))), names, unknown
+        )
     chosen = np.full(ids.size, -1, dtype=np.int64)
     chosen[codes] = numbers
     differing = chosen[codes] != numbers
@@ -147,28 +175,44 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
         kept = ids.ids.gather(codes[differing][:SHOWN])
         shown = ", ".join(map(repr, kept))
         raise InputError(
-            f"{where} gives more than one label to the same {ids.kind}: {shown}{', ...' if differing.sum() > SHOWN else ''}. "
+            f"{where} gives more than one label to the same {ids.kind}: "
+            f"{shown}{', ...' if differing.sum() > SHOWN else ''}. "
             f"Each {ids.kind} has one label here; remove the others."
         )
     return Labels(Column(torch.as_tensor(chosen)), names, unknown)
 
 
-def read_features(given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None) -> Features:
-    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a matrix `[ids, features]`.
+def read_features(
+    given: Any, where: str, ids: Vocabulary, *, in_order: int | None = None
+) -> Features:
+    """A set of features for each id: `{id: features}`, a frame (id, feature) with a row each, or a
+    matrix `[ids, features]`.
 
     Or a list of sets in the order of the ids, unless `in_order=0`: the caller knows no order.
     """
     if isinstance(given, Features):
         if given.size != ids.size:
-            raise InputError(f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}.")
+            raise InputError(
+                f"{where} has features of {given.size} {ids.kind}s, but there are {ids.size}."
+            )
         return given
     if _is_in_order(given) and given.shape[0] == ids.size:
         names, numbers = _numbered_integers(given.indices.astype(np.int64))
-        return Features(Column(torch.as_tensor(given.indptr.astype(np.int64))), Column(torch.as_tensor(numbers)), names)
-    codes, numbers, names, unknown = _encoded(given, where, ids, ids.size if in_order is None else in_order)
-    rows = Interactions.from_codes(codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names)))
+        return Features(
+            Column(torch.as_tensor(given.indptr.astype(np.int64))),
+            Column(torch.as_tensor(numbers)),
+            names,
+        )
+    codes, numbers, names, unknown = _encoded(
+        given, where, ids, ids.size if in_order is None else in_order
+    )
+    rows = Interactions.from_codes(
+        codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names))
+    )
     rows = rows.keep(~rows.repeated())  # each feature of an item once
-    return Features(Column(torch.as_tensor(rows.offsets)), Column(torch.as_tensor(rows.items)), names, unknown)
+    return Features(
+        Column(torch.as_tensor(rows.offsets)), Column(torch.as_tensor(rows.items)), names, unknown
+    )
 
 
 def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
@@ -178,31 +222,49 @@ def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
 
 def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Labels:
     """Labels of row or column numbers; how many there are may follow from the labels."""
-    return given if isinstance(given, Labels) else read_labels(given, where, _numbers(given, where, kind, size))
+    return (
+        given
+        if isinstance(given, Labels)
+        else read_labels(given, where, _numbers(given, where, kind, size))
+    )
 
 
 def features_by_number(given: Any, size: int | None) -> Features:
     """Features of column numbers; how many there are may follow from the features."""
     where = "item_features"
-    return given if isinstance(given, Features) else read_features(given, where, _numbers(given, where, "item", size))
+    return (
+        given
+        if isinstance(given, Features)
+        else read_features(given, where, _numbers(given, where, "item", size))
+    )
 
 
 def _numbers(given: Any, where: str, kind: str, size: int | None) -> Vocabulary:
-    if size is None and not isinstance(given, Mapping) and not hasattr(given, "columns") and hasattr(given, "__len__"):
+    if (
+        size is None
+        and not isinstance(given, Mapping)
+        and not hasattr(given, "columns")
+        and hasattr(given, "__len__")
+    ):
         size = given.shape[0] if hasattr(given, "shape") else len(given)
     if size is None:
-        raise SettingError(f"{where}= does not tell how many {kind}s there are; give num_{kind}s= beside it.")
+        raise SettingError(
+            f"{where}= does not tell how many {kind}s there are; give num_{kind}s= beside it."
+        )
     return Vocabulary.numbers(kind, size)
 
 
-# Labels as they are read: integers and strings in columns, which are numbered at once, or anything in a list.
+# Labels as they are read: integers and strings in columns, which are numbered at once, or anything
+# in a list.
 Given = Union[NDArray[np.int64], "pl.Series", list[Any]]
 
 
 def _encoded(
     given: Any, where: str, ids: Vocabulary, in_order: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[Label, ...], int]:
-    """(id code, label number) pairs without the missing ones, the labels, and how many pairs belong to ids unknown here."""
+    """(id code, label number) pairs without the missing ones, the labels, and how many pairs belong
+    to ids unknown here.
+    """
     codes, labels = _pairs(given, where, ids, in_order)
     known = codes >= 0
     unknown = 0
@@ -227,8 +289,12 @@ def _count_present(labels: Given) -> int:
     return len(labels) if isinstance(labels, np.ndarray) else len(labels) - labels.null_count()
 
 
-def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDArray[np.int64], Given]:
-    """The code of an id (-1: not known here) for each label; an id may have several, and labels may be missing."""
+def _pairs(
+    given: Any, where: str, ids: Vocabulary, in_order: int
+) -> tuple[NDArray[np.int64], Given]:
+    """The code of an id (-1: not known here) for each label; an id may have several, and labels may
+    be missing.
+    """
     if is_file(given):
         return _from_table(read_table(given, where), ids)
     library, name = type(given).__module__.partition(".")[0], type(given).__name__
@@ -243,24 +309,42 @@ def _pairs(given: Any, where: str, ids: Vocabulary, in_order: int) -> tuple[NDAr
     if (library == "scipy" and hasattr(given, "tocoo")) or getattr(given, "ndim", 1) == 2:
         return _from_matrix(given, where, ids)
     labels = _column(given)
-    if not isinstance(labels, (list, tuple, np.ndarray)) and type(labels).__module__.partition(".")[0] != "polars":
-        raise InputError(f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of labels, or a list.")
+    if (
+        not isinstance(labels, (list, tuple, np.ndarray))
+        and type(labels).__module__.partition(".")[0] != "polars"
+    ):
+        raise InputError(
+            f"{where} is a {name}; expected {{id: label}}, a frame with a column of ids and one of "
+            "labels, or a list."
+        )
     if in_order == 0 and ids.size:
         hint = (
-            "" if (ids.origin or "").startswith("source") and ids.kind == "user" else f", or {ids.kind}s="
+            ""
+            if (ids.origin or "").startswith("source") and ids.kind == "user"
+            else f", or {ids.kind}s="
         )  # lists name their users themselves
-        raise InputError(f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: label}}{hint}.")
+        raise InputError(
+            f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: "
+            f"label}}{hint}."
+        )
     if len(labels) != in_order:
         raise InputError(
-            f"{where} has {len(labels)} labels for {in_order} {ids.kind}s; give one for each, or {{id: label}} for some."
+            f"{where} has {len(labels)} labels for {in_order} {ids.kind}s; give one for each, or "
+            f"{{id: label}} for some."
         )
-    if isinstance(labels, (list, tuple)) and any(kind in _SEVERAL or hasattr(kind, "tolist") for kind in set(map(type, labels))):
+    if isinstance(labels, (list, tuple)) and any(
+        kind in _SEVERAL or hasattr(kind, "tolist") for kind in set(map(type, labels))
+    ):
         return _pairs(dict(zip(ids.ids, labels)), where, ids, in_order)
-    return np.arange(len(labels), dtype=np.int64), list(labels) if isinstance(labels, tuple) else labels
+    return np.arange(len(labels), dtype=np.int64), list(labels) if isinstance(
+        labels, tuple
+    ) else labels
 
 
 def _column(given: Any) -> Any:
-    """Integers as an array and strings as a series; everything else as it is, arrays and series as a list."""
+    """Integers as an array and strings as a series; everything else as it is, arrays and series as
+    a list.
+    """
     import polars as pl
 
     if isinstance(given, pl.Series):
@@ -269,7 +353,11 @@ def _column(given: Any) -> Any:
         return given if given.dtype == pl.String else given.to_list()
     if isinstance(given, torch.Tensor):
         given = given.detach().cpu().numpy()
-    if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and (given.dtype != np.uint64 or not (given >= 1 << 63).any()):
+    if (
+        isinstance(given, np.ndarray)
+        and given.dtype.kind in "iu"
+        and (given.dtype != np.uint64 or not (given >= 1 << 63).any())
+    ):
         return given.astype(np.int64)
     if isinstance(given, np.ndarray) and given.dtype.kind == "U":
         return pl.Series(given)
@@ -286,11 +374,17 @@ def _several(labels: Any) -> Iterable[Any]:
 
 
 def _is_in_order(given: Any) -> bool:
-    """Whether this is a sparse matrix that holds the features of each row as `Features` does: ascending, each once."""
+    """Whether this is a sparse matrix that holds the features of each row as `Features` does:
+    ascending, each once.
+    """
     if not (type(given).__module__.startswith("scipy") and getattr(given, "format", "") == "csr"):
         return False
     values = given.data
-    return values.dtype.kind in "biuf" and given.has_canonical_format and bool((np.isfinite(values) & (values != 0)).all())
+    return (
+        values.dtype.kind in "biuf"
+        and given.has_canonical_format
+        and bool((np.isfinite(values) & (values != 0)).all())
+    )
 
 
 def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], Given]:
@@ -300,10 +394,14 @@ def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.in
         cells = read_cells(given, where)
     except InputError:
         raise InputError(
-            f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the {kind} and features."
+            f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the "
+            f"{kind} and features."
         ) from None
     if cells.shape is None or cells.shape[0] != ids.size:
-        raise InputError(f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} {kind}.")
+        raise InputError(
+            f"{where} is a matrix of {(cells.shape or (0,))[0]} rows, but there are {ids.size} "
+            f"{kind}."
+        )
     owners, features = cells.users.to_numpy(), cells.items.to_numpy()
     stored = cells.values != 0
     return (owners, features) if stored.all() else (owners[stored], features[stored])
@@ -324,29 +422,45 @@ def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.i
         raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
     id_column = look_for(columns, kind, where)
     if id_column is None:
-        raise InputError(f"{where} has the columns {columns}; expected one named {COLUMNS[kind][0]!r} with the {kind} ids.")
+        raise InputError(
+            f"{where} has the columns {columns}; expected one named {COLUMNS[kind][0]!r} with the "
+            f"{kind} ids."
+        )
     others = [name for name in columns if name != id_column]
     named = [name for name in others if look_for([name], "label", where)]
     if len(others) != 1 and len(named) != 1:
         raise InputError(
-            f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. Select two columns, for example "
+            f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. "
+            "Select two columns, for example "
             f"frame.select({id_column!r}, 'label')."
         )
     real = dict(zip(columns, frame.columns))  # pandas has columns whose names are no text
-    ids, labels = (frame[real[name]] for name in (id_column, others[0] if len(others) == 1 else named[0]))
-    if not isinstance(column := _column(labels), list) and type(labels).__module__.startswith("polars"):
+    ids, labels = (
+        frame[real[name]] for name in (id_column, others[0] if len(others) == 1 else named[0])
+    )
+    if not isinstance(column := _column(labels), list) and type(labels).__module__.startswith(
+        "polars"
+    ):
         return known.encode(id_series(ids, kind, where), where), column
     return _paired(ids.to_list(), labels.to_list(), where, known)
 
 
-def _paired(ids: list[Any], labels: list[Any], where: str, known: Vocabulary) -> tuple[NDArray[np.int64], list[Any]]:
+def _paired(
+    ids: list[Any], labels: list[Any], where: str, known: Vocabulary
+) -> tuple[NDArray[np.int64], list[Any]]:
     """An id for each label, where an id may have several."""
-    pairs = [(_plain(name), label) for name, several in zip(ids, labels) for label in _several(several)]
-    return known.encode(id_series([name for name, _ in pairs], known.kind, where), where), [label for _, label in pairs]
+    pairs = [
+        (_plain(name), label) for name, several in zip(ids, labels) for label in _several(several)
+    ]
+    return known.encode(id_series([name for name, _ in pairs], known.kind, where), where), [
+        label for _, label in pairs
+    ]
 
 
 def _plain(label: Any) -> Any:
-    """A label as Python's own value; None where it is missing. Whole floats, which pandas makes of integers, are integers."""
+    """A label as Python's own value; None where it is missing. Whole floats, which pandas makes of
+    integers, are integers.
+    """
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(label, np.generic):
@@ -359,7 +473,9 @@ def _plain(label: Any) -> Any:
 
 
 def _numbered(labels: Given, where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
-    """The different labels in order, numbers before words; and the number of each, -1 where it is missing."""
+    """The different labels in order, numbers before words; and the number of each, -1 where it is
+    missing.
+    """
     if isinstance(labels, np.ndarray):
         return _numbered_integers(labels)
     if not isinstance(labels, list):
@@ -370,17 +486,27 @@ def _numbered(labels: Given, where: str) -> tuple[tuple[Label, ...], NDArray[np.
         kinds = set(map(type, labels)) - {type(None)}
     for kind in kinds - {str, int, float, bool}:
         label = next(label for label in labels if type(label) is kind)
-        raise InputError(f"{where} has the label {label!r}, a {kind.__name__}; labels are strings or numbers.")
+        raise InputError(
+            f"{where} has the label {label!r}, a {kind.__name__}; labels are strings or numbers."
+        )
     if bool in kinds and kinds & {int, float}:
         number = next(label for label in labels if type(label) in (int, float))
-        raise InputError(f"{where} has both {next(label for label in labels if type(label) is bool)} and {number} as labels.")
+        raise InputError(
+            f"{where} has both {next(label for label in labels if type(label) is bool)} and "
+            f"{number} as labels."
+        )
     names = sorted(set(labels) - {None}, key=lambda label: (isinstance(label, str), label))
     by_text: dict[str, Label] = {}
     for name in names:
         if by_text.setdefault(str(name), name) is not name:
-            raise InputError(f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; write them in one way.")
+            raise InputError(
+                f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; write them in "
+                "one way."
+            )
     numbers = {name: number for number, name in enumerate(names)}
-    found = np.fromiter(map(numbers.get, labels, itertools.repeat(-1)), dtype=np.int64, count=len(labels))
+    found = np.fromiter(
+        map(numbers.get, labels, itertools.repeat(-1)), dtype=np.int64, count=len(labels)
+    )
     return tuple(names), found
 
 

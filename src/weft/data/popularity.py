@@ -1,4 +1,6 @@
-"""Train interactions, how popular they make each item, and what follows from it: the short head and the long tail."""
+"""Train interactions, how popular they make each item, and what follows from it: the short head and
+the long tail.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,15 @@ from weft.data.interactions import Interactions
 from weft.data.labels import Labels
 from weft.data.rows import RowsOnDevice
 from weft.data.vocabulary import Vocabulary
-from weft.errors import SettingError, real_number
+from weft.errors import SettingError, check_float
 
 _USERS_AT_ONCE = 1024
 
 
 class ByPopularity(NamedTuple):
-    """Items in bins by their interactions: 0, 1, 2 to 3, 4 to 7 and so on, up to the most that an item has."""
+    """Items in bins by their interactions: 0, 1, 2 to 3, 4 to 7 and so on, up to the most that an
+    item has.
+    """
 
     bins: Column  # of each item
     items: NDArray[np.int64]  # how many there are in each bin
@@ -40,9 +44,9 @@ class ByPopularity(NamedTuple):
 class TrainTotals:
     """What the interactions of all users come to, for whoever holds those of some.
 
-    `item_counts`: the interactions of each item; `num_users`: users with one. `by_label`: those of each group of users with each
-    cluster of items, as `Train.cells_by_label` has them; None where nobody asks.
-    """
+    `item_counts`: the interactions of each item; `num_users`: users with one. `by_label`: those of
+    each group of users with each cluster of items, as `Train.cells_by_label` has them; None where
+    nobody asks."""
 
     item_counts: NDArray[np.int64]
     num_users: int
@@ -50,7 +54,8 @@ class TrainTotals:
 
 
 class Train:
-    """Train interactions by code, each (user, item) once; `repetitions` says how many rows were collapsed.
+    """Train interactions by code, each (user, item) once; `repetitions` says how many rows were
+    collapsed.
 
     `totals`: those of all users, where the cells are those of some.
     """
@@ -74,10 +79,18 @@ class Train:
         cells = read_cells(given, "train")
         found = (num_users, num_items) if cells.shape is None else cells.shape
         if found[0] is None or found[1] is None:
-            raise SettingError("train does not tell how many users and items there are; give it as a matrix [users, items].")
-        sizes = Vocabulary.numbers("user", num_users or found[0]), Vocabulary.numbers("item", num_items or found[1])
+            raise SettingError(
+                "train does not tell how many users and items there are; give it as a matrix "
+                "[users, items]."
+            )
+        sizes = (
+            Vocabulary.numbers("user", num_users or found[0]),
+            Vocabulary.numbers("item", num_items or found[1]),
+        )
         users, items = cells.encode(*sizes)
-        return cls(Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size))
+        return cls(
+            Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size)
+        )
 
     def same_as(self, other: Train) -> bool:
         """Whether both hold the same cells."""
@@ -110,16 +123,26 @@ class Train:
     @cached_property
     def num_users(self) -> int:
         """Users with an interaction."""
-        return int(np.count_nonzero(np.diff(self.cells.offsets))) if self._totals is None else self._totals.num_users
+        return (
+            int(np.count_nonzero(np.diff(self.cells.offsets)))
+            if self._totals is None
+            else self._totals.num_users
+        )
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
         """n_i, the interactions of each item."""
-        return np.bincount(self.cells.items, minlength=self.num_items) if self._totals is None else self._totals.item_counts
+        return (
+            np.bincount(self.cells.items, minlength=self.num_items)
+            if self._totals is None
+            else self._totals.item_counts
+        )
 
     @cached_property
     def _items_with(self) -> NDArray[np.int64]:
-        """How many items have n interactions, by n, up to the most that an item has: far fewer numbers than items."""
+        """How many items have n interactions, by n, up to the most that an item has: far fewer
+        numbers than items.
+        """
         return np.bincount(self.item_counts)
 
     @property
@@ -139,22 +162,28 @@ class Train:
         bin_of = np.frexp(numbers)[1].astype(np.int64)  # how many binary digits a number has
         starts = np.flatnonzero(np.diff(bin_of, prepend=-1))
         bins = Column(torch.as_tensor(bin_of.take(self.item_counts)))
-        return ByPopularity(bins, np.add.reduceat(items, starts), np.add.reduceat(items * numbers, starts))
+        return ByPopularity(
+            bins, np.add.reduceat(items, starts), np.add.reduceat(items * numbers, starts)
+        )
 
     def popularity_or(self, unseen: float) -> Column:
         """The same, with another number for items without an interaction."""
         if unseen not in self._popularity:
             counts = self.popularity.values
-            self._popularity[unseen] = self.popularity if unseen == 0 else Column(torch.where(counts == 0, unseen, counts))
+            self._popularity[unseen] = (
+                self.popularity if unseen == 0 else Column(torch.where(counts == 0, unseen, counts))
+            )
         return self._popularity[unseen]
 
     def tail(self, pop_ratio: float) -> Column:
         """1 for an item of the long tail, 0 for one of the head.
 
-        The head is the shortest prefix, by falling popularity (ties: lower item first), that reaches `pop_ratio` of the total.
-        """
+        The head is the shortest prefix, by falling popularity (ties: lower item first), that
+        reaches `pop_ratio` of the total."""
         if pop_ratio not in self._tails:
-            self._tails[pop_ratio] = Column(torch.from_numpy(self._is_tail((pop_ratio - 1e-9) * self.total).astype(np.float64)))
+            self._tails[pop_ratio] = Column(
+                torch.from_numpy(self._is_tail((pop_ratio - 1e-9) * self.total).astype(np.float64))
+            )
         return self._tails[pop_ratio]
 
     def _is_tail(self, wanted: float) -> NDArray[np.bool_]:
@@ -172,13 +201,18 @@ class Train:
         return is_tail
 
     def cells_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
-        """How many interactions the users of each group have with the items of each cluster, `[groups * clusters]`."""
+        """How many interactions the users of each group have with the items of each cluster,
+        `[groups * clusters]`.
+        """
         if self._totals is not None and self._totals.by_label is not None:
             return self._totals.by_label
         if (groups, clusters) not in self._by_label:
             width = len(clusters.names) + 1  # one more group and cluster for those without a label
             group = (groups.codes.values.numpy()[: self.cells.num_users] + 1) * width
-            cluster, counts = clusters.codes.values.numpy() + 1, np.zeros((len(groups.names) + 1) * width, dtype=np.int64)
+            cluster, counts = (
+                clusters.codes.values.numpy() + 1,
+                np.zeros((len(groups.names) + 1) * width, dtype=np.int64),
+            )
             for start in range(0, self.cells.num_users, _USERS_AT_ONCE):
                 some = self.cells.rows(start, min(start + _USERS_AT_ONCE, self.cells.num_users))
                 pair = np.repeat(group[start : start + some.num_users], np.diff(some.offsets))
@@ -187,12 +221,14 @@ class Train:
         return self._by_label[groups, clusters]
 
 
-NO_TRAIN = Train(Interactions(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), 0))
+NO_TRAIN = Train(
+    Interactions(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0), 0)
+)
 
 
 def check_pop_ratio(pop_ratio: object) -> float:
     """The share of all interactions that the head reaches: above 0, at most 1."""
-    number = float(real_number("pop_ratio", pop_ratio, more=" above 0 and at most 1"))
+    number = float(check_float("pop_ratio", pop_ratio, more=" above 0 and at most 1"))
     if not 0 < number <= 1:
         raise SettingError(f"pop_ratio={pop_ratio!r}; it must be a number above 0 and at most 1.")
     return number
@@ -200,7 +236,7 @@ def check_pop_ratio(pop_ratio: object) -> float:
 
 def check_unseen(unseen: object) -> float:
     """With how many interactions an item without any counts: a number from 0 up."""
-    number = real_number("unseen", unseen, more=" from 0 up")
+    number = check_float("unseen", unseen, more=" from 0 up")
     if number < 0:
         raise SettingError(f"unseen={unseen!r}; it must be a number from 0 up.")
     return number

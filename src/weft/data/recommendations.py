@@ -1,4 +1,6 @@
-"""Recommendation lists: as they come (frames, dicts), as rows by code, and as the rows of one batch."""
+"""Recommendation lists: as they come (frames, dicts), as rows by code, and as the rows of one
+batch.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _MOST_CELLS = 1 << 31
 
 @dataclass(frozen=True)
 class NamedLists:
-    """Lists under the caller's ids, a cell for each row. `order` is what ranks them: "score", "rank", or "rows" as they stand."""
+    """Lists under the caller's ids, a cell for each row. `order` is what ranks them: "score",
+    "rank", or "rows" as they stand.
+    """
 
     cells: Cells  # their values are the scores
     ranks: NDArray[np.float64] | None = None
@@ -56,7 +60,9 @@ class NamedLists:
 
     @cached_property
     def runs(self) -> tuple[pl.Series, Numbers] | None:
-        """Who each stretch of rows of one user belongs to, and where it starts; None where rows are in no such order."""
+        """Who each stretch of rows of one user belongs to, and where it starts; None where rows are
+        in no such order.
+        """
         users = self.cells.users
         is_first = (users != users.shift()).fill_null(True)
         if is_first.sum() > max(_FEW_ROWS, len(users) // 2):
@@ -71,13 +77,17 @@ class NamedLists:
             return self.cells.everyone
         return self.cells.users if self.runs is None else self.runs[0]
 
-    def arrange(self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False) -> Recommendations:
+    def arrange(
+        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
+    ) -> Recommendations:
         """The lists as rows of the first `users`, best first. A rank twice in a list is an error.
 
-        So is an item, unless `keep_best`: then its best place counts, and the result says how many others were dropped.
-        """
+        So is an item, unless `keep_best`: then its best place counts, and the result says how many
+        others were dropped."""
         offsets, rows = self._by_user(users)
-        listed = self.cells.encode_items(items, dtype=np.int32 if items.size < 1 << 31 else np.int64)
+        listed = self.cells.encode_items(
+            items, dtype=np.int32 if items.size < 1 << 31 else np.int64
+        )
         scores, merit = self.cells.values, self._merit()
         if rows is not None:
             listed, gathered = listed[rows], scores[rows]
@@ -85,22 +95,36 @@ class NamedLists:
             scores = gathered
         certain = self.order != "score"
         if self._is_in_order(offsets, listed, merit, items.size):
-            return Recommendations(offsets, listed, scores if self.has_scores else None, items.size, certain)
+            return Recommendations(
+                offsets, listed, scores if self.has_scores else None, items.size, certain
+            )
         is_own = rows is not None  # whether scores may be changed
         twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
         for first, last in portions(offsets):
             start, stop = offsets[first], offsets[last]
             part, own = slice(start, stop), offsets[first : last + 1] - start
-            portion = sort_lists(listed[part], None if merit is None else merit[part], own, items.size)
-            twice["item"].append((portion.worse() if keep_best and len(portion.repeated()) else portion.repeated()) + start)
+            portion = sort_lists(
+                listed[part], None if merit is None else merit[part], own, items.size
+            )
+            twice["item"].append(
+                (portion.worse() if keep_best and len(portion.repeated()) else portion.repeated())
+                + start
+            )
             if self.order == "rank" and merit is not None:
                 twice["rank"].append(portion.tied(merit[part], own) + start)
             if portion.order is not None:
                 if not is_own:
                     scores, is_own = scores.copy(), True
-                listed[part], scores[part] = listed[part][portion.order], scores[part][portion.order]
+                listed[part], scores[part] = (
+                    listed[part][portion.order],
+                    scores[part][portion.order],
+                )
         if keep_best and (worse := self._rows(rows, twice["item"])).any():
-            best = replace(self, cells=self.cells.keep(~worse), ranks=None if self.ranks is None else self.ranks[~worse])
+            best = replace(
+                self,
+                cells=self.cells.keep(~worse),
+                ranks=None if self.ranks is None else self.ranks[~worse],
+            )
             return replace(best.arrange(users, items), dropped=int(worse.sum()))
         self._refuse(
             self._rows(rows, twice["item"]),
@@ -108,12 +132,24 @@ class NamedLists:
             "Each item may occur once per user; duplicates='keep-best' keeps the best-ranked one.",
         )
         self._refuse(
-            self._rows(rows, twice["rank"]), "gives one rank to several items of a list", "The ranks of a user must differ."
+            self._rows(rows, twice["rank"]),
+            "gives one rank to several items of a list",
+            "The ranks of a user must differ.",
         )
-        return Recommendations(offsets, listed, scores if self.has_scores else None, items.size, certain)
+        return Recommendations(
+            offsets, listed, scores if self.has_scores else None, items.size, certain
+        )
 
-    def _is_in_order(self, offsets: Numbers, items: NDArray[Any], merit: NDArray[np.float64] | None, num_items: int) -> bool:
-        """Whether it is known without sorting that lists are best first and hold nothing twice, as those of most files are."""
+    def _is_in_order(
+        self,
+        offsets: Numbers,
+        items: NDArray[Any],
+        merit: NDArray[np.float64] | None,
+        num_items: int,
+    ) -> bool:
+        """Whether it is known without sorting that lists are best first and hold nothing twice, as
+        those of most files are.
+        """
         if not is_built() or items.dtype != np.int32 or len(offsets) > _MOST_CELLS:
             return False
         lists = (offsets, len(offsets) - 1, items, merit, num_items)
@@ -127,9 +163,14 @@ class NamedLists:
             offsets[1:] = np.cumsum(np.bincount(codes, minlength=users.size))
             return offsets, sorted_keys(codes, users.size)[1]
         owners, starts = self.runs
-        codes, lengths = users.encode(owners, self.cells.where), np.diff(starts, append=len(self.cells.values))
+        codes, lengths = (
+            users.encode(owners, self.cells.where),
+            np.diff(starts, append=len(self.cells.values)),
+        )
         offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
-        return offsets, None if (codes[1:] > codes[:-1]).all() else together(codes, starts, lengths, users.size)
+        return offsets, None if (codes[1:] > codes[:-1]).all() else together(
+            codes, starts, lengths, users.size
+        )
 
     def _merit(self) -> NDArray[np.float64] | None:
         """What ranks the cells of a list, the highest first; None: nothing but their order."""
@@ -155,8 +196,8 @@ class NamedLists:
 class Recommendations:
     """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
 
-    `certain`: the order is given, so that equal scores are no ties. `dropped`: how many cells repeated an item of their list.
-    """
+    `certain`: the order is given, so that equal scores are no ties. `dropped`: how many cells
+    repeated an item of their list."""
 
     offsets: Numbers
     items: NDArray[Any]  # of 32 bits, mostly
@@ -172,8 +213,13 @@ class Recommendations:
         def moved(part: NDArray[Any]) -> Tensor:
             return torch.as_tensor(np.require(part, requirements="W")).to(device)
 
-        scores = None if self.scores is None else moved(self.scores[first:last]).to(float_type(device))
-        offsets, items = self.offsets[start : stop + 1] - first, self.items[first:last].astype(np.int64)
+        scores = (
+            None if self.scores is None else moved(self.scores[first:last]).to(float_type(device))
+        )
+        offsets, items = (
+            self.offsets[start : stop + 1] - first,
+            self.items[first:last].astype(np.int64),
+        )
         lists = ListRows(moved(offsets), moved(items), scores, self.num_items, self.certain)
         if host_sees(device):
             return lists
@@ -183,14 +229,21 @@ class Recommendations:
     def count(self, cells: Interactions) -> int:
         """How many of these cells are listed."""
         here = torch.device("cpu")
-        some = ((self.rows(*part, here), torch.as_tensor(cells.rows(*part).keys)) for part in portions(self.offsets))
+        some = (
+            (self.rows(*part, here), torch.as_tensor(cells.rows(*part).keys))
+            for part in portions(self.offsets)
+        )
         return sum(int(lists.holds(keys).sum()) for lists, keys in some)
 
     def fingerprint(self) -> str:
         """A digest of the lengths and of up to 65,536 evenly spread cells."""
         digest = hashlib.blake2b(digest_size=8)
         step = max(1, len(self.items) // _SAMPLE)
-        for part in (self.offsets, self.items[::step].astype(np.int64), None if self.scores is None else self.scores[::step]):
+        for part in (
+            self.offsets,
+            self.items[::step].astype(np.int64),
+            None if self.scores is None else self.scores[::step],
+        ):
             if part is not None:
                 digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
@@ -200,9 +253,9 @@ class Recommendations:
 class ListRows(InRows):
     """The lists of a batch: `Recommendations` as tensors, on the batch's device.
 
-    `missing`: the source has no list for these users, not even an empty one. `complete`: they hold everything that was offered.
-    `by_item`: places in a flattened `[batch, items]` matrix, ascending, and the cells there, where they are known.
-    """
+    `missing`: the source has no list for these users, not even an empty one. `complete`: they hold
+    everything that was offered. `by_item`: places in a flattened `[batch, items]` matrix,
+    ascending, and the cells there, where they are known."""
 
     offsets: Tensor
     items: Tensor
@@ -217,32 +270,48 @@ class ListRows(InRows):
 
     @classmethod
     def of_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> ListRows:
-        """Complete lists: the items `[batch, n]` (ascending in a row, -1 = none) that have a score above `-inf`, best first."""
+        """Complete lists: the items `[batch, n]` (ascending in a row, -1 = none) that have a score
+        above `-inf`, best first.
+        """
         scores = torch.where(items >= 0, scores.to(float_type(scores.device)), -torch.inf)
         offered = scores > -torch.inf
         lengths = offered.sum(1)
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-        best = scores.sort(dim=1, descending=True, stable=True)  # equal scores stay in the order of their items
+        best = scores.sort(
+            dim=1, descending=True, stable=True
+        )  # equal scores stay in the order of their items
         standing = torch.empty_like(best.indices)
-        standing.scatter_(1, best.indices, torch.arange(items.shape[1], device=items.device).expand_as(items))
+        standing.scatter_(
+            1, best.indices, torch.arange(items.shape[1], device=items.device).expand_as(items)
+        )
         first = torch.arange(len(items), device=items.device)[:, None] * num_items
         in_order = (items.gather(1, best.indices), best.values)
         by_item = (first + items, offsets[:-1, None] + standing)
         if bool(offered.all()):  # mostly rows are full
-            (listed, values), (keys, places) = (tuple(part.reshape(-1) for part in parts) for parts in (in_order, by_item))
+            (listed, values), (keys, places) = (
+                tuple(part.reshape(-1) for part in parts) for parts in (in_order, by_item)
+            )
         else:
             is_listed = best.values > -torch.inf
             listed, values = (part[is_listed] for part in in_order)
             keys, places = (part[offered] for part in by_item)
-        return cls(offsets, listed, values, num_items, certain=False, complete=True, by_item=(keys, places))
+        return cls(
+            offsets, listed, values, num_items, certain=False, complete=True, by_item=(keys, places)
+        )
 
     @classmethod
-    def of_unseen_candidates(cls, scores: Tensor, items: Tensor, num_items: int, faults: Mapping[str, Tensor]) -> ListRows:
-        """The same where the host does not see how many are offered; `num_items` = none. What is not offered does not count."""
+    def of_unseen_candidates(
+        cls, scores: Tensor, items: Tensor, num_items: int, faults: Mapping[str, Tensor]
+    ) -> ListRows:
+        """The same where the host does not see how many are offered; `num_items` = none. What is
+        not offered does not count.
+        """
         number = items.shape[1]
         best = scores.to(float_type(scores.device)).sort(dim=1, descending=True, stable=True)
         standing = torch.empty_like(best.indices)
-        standing.scatter_(1, best.indices, torch.arange(number, device=items.device).expand_as(items))
+        standing.scatter_(
+            1, best.indices, torch.arange(number, device=items.device).expand_as(items)
+        )
         rows = torch.arange(len(items) + 1, device=items.device)
         items = items.clamp(max=num_items - 1)
         return cls(
@@ -252,7 +321,10 @@ class ListRows(InRows):
             num_items,
             certain=False,
             complete=True,
-            by_item=((rows[:-1, None] * num_items + items).reshape(-1), (rows[:-1, None] * number + standing).reshape(-1)),
+            by_item=(
+                (rows[:-1, None] * num_items + items).reshape(-1),
+                (rows[:-1, None] * number + standing).reshape(-1),
+            ),
             counted=(best.values > -torch.inf).reshape(-1),
             faults=faults,
         )
@@ -266,14 +338,20 @@ class ListRows(InRows):
 
     @cached_property
     def scores(self) -> Tensor:
-        """The score of each cell; lists without scores fall from -1 in steps of 1, so that their order can be seen."""
+        """The score of each cell; lists without scores fall from -1 in steps of 1, so that their
+        order can be seen.
+        """
         if self.given_scores is not None:
             return self.given_scores
-        positions = torch.arange(len(self.items), device=self.items.device) - self.offsets[self.rows]
+        positions = (
+            torch.arange(len(self.items), device=self.items.device) - self.offsets[self.rows]
+        )
         return -1 - positions.to(float_type(self.items.device))
 
     def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """For places in a flattened `[batch, items]` matrix: the cell there, and whether there is one."""
+        """For places in a flattened `[batch, items]` matrix: the cell there, and whether there is
+        one.
+        """
         if id(keys) not in self._found:  # the truth's cells are looked for several times
             self._found[id(keys)] = keys, self._find(keys)
         return self._found[id(keys)][1]
@@ -294,7 +372,9 @@ class ListRows(InRows):
             found = torch.searchsorted(places, keys)
         found = found.clamp_(max=len(places) - 1)
         cells, is_there = cells.index_select(0, found), places.index_select(0, found) == keys
-        return cells, is_there if self.counted is None else is_there & self.counted.index_select(0, cells)
+        return cells, is_there if self.counted is None else is_there & self.counted.index_select(
+            0, cells
+        )
 
     def _look_up(self, keys: Tensor) -> Tensor | None:
         """The cell at each of these places, -1 for none; None where that has to be found otherwise."""
@@ -302,12 +382,16 @@ class ListRows(InRows):
             return None
         cells = torch.empty_like(keys)
         lists = (self.offsets.numpy(), self.num_rows, self.items.numpy(), self.num_items)
-        looked = call("find_in_lists", *lists, np.ascontiguousarray(keys.numpy()), len(keys), cells.numpy())
+        looked = call(
+            "find_in_lists", *lists, np.ascontiguousarray(keys.numpy()), len(keys), cells.numpy()
+        )
         return cells if looked == len(keys) else None
 
     @cached_property
     def _by_item(self) -> tuple[Tensor, Tensor]:
-        """What `by_item` says, found where it is not known; it is, where the host does not see the items."""
+        """What `by_item` says, found where it is not known; it is, where the host does not see the
+        items.
+        """
         if self.by_item is not None:
             return self.by_item
         keys, cells = by_item(self.items.numpy(), self.offsets.numpy(), self.num_items)
@@ -319,19 +403,33 @@ class ListRows(InRows):
 
     @cached_property
     def double_ranks(self) -> Tensor:
-        """For each cell, how many of its list score above it, plus how many at least as high; itself among them."""
+        """For each cell, how many of its list score above it, plus how many at least as high;
+        itself among them.
+        """
         cells = torch.arange(len(self.items), device=self.items.device)
-        is_first = torch.ones(len(cells) + 1, dtype=torch.bool, device=cells.device)  # of those that score alike
+        is_first = torch.ones(
+            len(cells) + 1, dtype=torch.bool, device=cells.device
+        )  # of those that score alike
         if not self.certain and len(cells) > 1:
-            is_first[1:-1] = (self.scores[1:] != self.scores[:-1]) | (self.rows[1:] != self.rows[:-1])
+            is_first[1:-1] = (self.scores[1:] != self.scores[:-1]) | (
+                self.rows[1:] != self.rows[:-1]
+            )
         start = torch.where(is_first[:-1], cells, 0).cummax(0).values if len(cells) else cells
-        stop = torch.where(is_first[1:], cells + 1, len(cells)).flip(0).cummin(0).values.flip(0) if len(cells) else cells
+        stop = (
+            torch.where(is_first[1:], cells + 1, len(cells)).flip(0).cummin(0).values.flip(0)
+            if len(cells)
+            else cells
+        )
         return start + stop - 2 * self.offsets[self.rows]
 
     def scores_at(self, keys: Tensor) -> Tensor:
-        """The scores at places in a flattened `[batch, items]` matrix, `-inf` where nothing is listed or has a score."""
+        """The scores at places in a flattened `[batch, items]` matrix, `-inf` where nothing is
+        listed or has a score.
+        """
         cells, found = self.find(keys)
-        nothing = torch.full(keys.shape, -torch.inf, dtype=float_type(keys.device), device=keys.device)
+        nothing = torch.full(
+            keys.shape, -torch.inf, dtype=float_type(keys.device), device=keys.device
+        )
         return (
             nothing
             if self.given_scores is None or len(self.items) == 0
@@ -339,7 +437,8 @@ class ListRows(InRows):
         )
 
     def first(self, depth: int) -> tuple[Tensor, Tensor]:
-        """The first items of each list and their scores, `[batch, depth]`; -1 and `-inf` behind its end.
+        """The first items of each list and their scores, `[batch, depth]`; -1 and `-inf` behind its
+        end.
 
         And one position more, unless all lists end there.
         """
@@ -347,20 +446,31 @@ class ListRows(InRows):
         shape = (self.num_rows, depth)
         places = torch.arange(depth, device=self.items.device)
         if len(self.items) == 0:
-            return self.items.new_full(shape, -1), torch.full(shape, -torch.inf, dtype=float_type(self.items.device)).to(
-                self.items.device
-            )
+            return self.items.new_full(shape, -1), torch.full(
+                shape, -torch.inf, dtype=float_type(self.items.device)
+            ).to(self.items.device)
         length = len(self.items) // self.num_rows
-        if host_sees(self.items.device) and bool((self.lengths == length).all()):  # there is nothing to look up
+        if host_sees(self.items.device) and bool(
+            (self.lengths == length).all()
+        ):  # there is nothing to look up
             depth -= length < depth
-            return _fitted(self.items.view(-1, length), depth, -1), _fitted(self.scores.view(-1, length), depth, -torch.inf)
+            return _fitted(self.items.view(-1, length), depth, -1), _fitted(
+                self.scores.view(-1, length), depth, -torch.inf
+            )
         listed = places < self.lengths[:, None]
         cells = torch.where(listed, self.offsets[:-1, None] + places, 0)
-        return torch.where(listed, self.items[cells], -1), torch.where(listed, self.scores[cells], -torch.inf)
+        return torch.where(listed, self.items[cells], -1), torch.where(
+            listed, self.scores[cells], -torch.inf
+        )
 
     def dense(self) -> Tensor:
         """The scores as a `[batch, items]` matrix, `-inf` for items that are not listed."""
-        out = torch.full((self.num_rows * self.num_items,), -torch.inf, dtype=self.scores.dtype, device=self.items.device)
+        out = torch.full(
+            (self.num_rows * self.num_items,),
+            -torch.inf,
+            dtype=self.scores.dtype,
+            device=self.items.device,
+        )
         keys = self.rows * self.num_items + self.items
         if self.counted is None:
             out[keys] = self.scores
@@ -372,8 +482,14 @@ class ListRows(InRows):
         """Only the cells where the mask `[cells]` is true; each list closes up."""
         if not host_sees(cells.device):
             counted = self.only(cells, False)
-            order = (self.rows * 2 + (~counted).long()).argsort(stable=True)  # what does not count comes last in its list
-            scores = None if self.given_scores is None else torch.where(counted, self.given_scores, -torch.inf)
+            order = (self.rows * 2 + (~counted).long()).argsort(
+                stable=True
+            )  # what does not count comes last in its list
+            scores = (
+                None
+                if self.given_scores is None
+                else torch.where(counted, self.given_scores, -torch.inf)
+            )
             return replace(self, given_scores=scores, counted=counted).reorder(order)
         before = torch.nn.functional.pad(cells.long().cumsum(0), (1, 0))
         found = None
@@ -402,7 +518,7 @@ class ListRows(InRows):
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------- reading
+# --------------------------------------------------------------------------------------------------
 
 
 def are_lists(given: Any) -> bool:
@@ -430,8 +546,10 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
     columns, column = open_frame(given, where)
     if not any(look_for(columns, role, where) for role in ("user", "item")):
         raise InputError(
-            f"{where} is a {type(given).__name__} with the columns {columns}. It is read as recommendation lists: expected the "
-            "columns 'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] are given as an array: "
+            f"{where} is a {type(given).__name__} with the columns {columns}. It is read as "
+            "recommendation lists: expected the "
+            "columns 'user', 'item' and, if there is one, 'score' or 'rank'. Scores [users, items] "
+            "are given as an array: "
             "frame.to_numpy(), with users= and items=."
         )
     users, items = read_ids(columns, column, where)
@@ -457,7 +575,8 @@ def _refuse_near_names(unread: tuple[str, ...], where: str) -> None:
     for name in unread:
         if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
             raise InputError(
-                f"{where} has neither a column of scores nor one of ranks, but one named {name!r}.{hint} Rename it, or drop it "
+                f"{where} has neither a column of scores nor one of ranks, but one named "
+                f"{name!r}.{hint} Rename it, or drop it "
                 "if the rows of each user stand best first."
             )
 
@@ -467,11 +586,19 @@ def _from_table(table: Table) -> NamedLists:
     if score is None and rank is None:
         _refuse_near_names(table.unread, table.where)
     values = np.zeros(len(table)) if score is None else score.to_numpy()
-    users, items, what = table.columns["user"], table.columns["item"], "" if score is None else "score"
-    cells = Cells(table.where, users, items, values, everyone=table.everyone, what=what, table=table)
+    users, items, what = (
+        table.columns["user"],
+        table.columns["item"],
+        "" if score is None else "score",
+    )
+    cells = Cells(
+        table.where, users, items, values, everyone=table.everyone, what=what, table=table
+    )
     ranks = None if rank is None else rank.to_numpy()
     if ranks is not None:
-        Cells(table.where, users, items, ranks, what="rank", table=table)  # finite, or an error that shows the rows
+        Cells(
+            table.where, users, items, ranks, what="rank", table=table
+        )  # finite, or an error that shows the rows
     return NamedLists(cells, ranks, table.unread)
 
 
@@ -480,9 +607,14 @@ def _refuse_large(scores: Any, name: str, where: str) -> None:
     import polars as pl
 
     numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
-    if numbers.dtype.is_integer() and len(numbers) and max(abs(int(numbers.min())), abs(int(numbers.max()))) > 2**53:  # type: ignore[arg-type]
+    if (
+        numbers.dtype.is_integer()
+        and len(numbers)
+        and max(abs(int(numbers.min())), abs(int(numbers.max()))) > 2**53
+    ):  # type: ignore[arg-type]
         raise InputError(
-            f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell apart; rescale the scores."
+            f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell "
+            "apart; rescale the scores."
         )
 
 
@@ -492,18 +624,33 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
     if any(scored) and not all(scored):
         user = next(user for user, has_scores in zip(given, scored) if not has_scores)
         raise InputError(
-            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for all, or lists for all."
+            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for "
+            "all, or lists for all."
         )
     for user, row in given.items():
         if isinstance(row, (str, bytes, set, frozenset)) or not hasattr(row, "__iter__"):
-            raise InputError(f"{where}[{user!r}] is {row!r}; expected a list of items, best first, or {{item: score}}.")
-        lists.append(row.tolist() if hasattr(row, "tolist") else row if hasattr(row, "__len__") else list(row))
+            raise InputError(
+                f"{where}[{user!r}] is {row!r}; expected a list of items, best first, or {{item: score}}."
+            )
+        lists.append(
+            row.tolist()
+            if hasattr(row, "tolist")
+            else row
+            if hasattr(row, "__len__")
+            else list(row)
+        )
     everyone = id_series(list(given), "user", where)
-    users = everyone.gather(np.repeat(np.arange(len(lists)), list(map(len, lists)))) if lists else everyone
+    users = (
+        everyone.gather(np.repeat(np.arange(len(lists)), list(map(len, lists))))
+        if lists
+        else everyone
+    )
     items = id_series(list(itertools.chain.from_iterable(lists)), "item", where)
     if not any(scored):
         what = "" if len(items) else "score"  # where nothing is listed, nothing lacks a score
-        return NamedLists(Cells(where, users, items, np.zeros(len(items)), everyone=everyone, what=what))
+        return NamedLists(
+            Cells(where, users, items, np.zeros(len(items)), everyone=everyone, what=what)
+        )
     flat = list(itertools.chain.from_iterable(row.values() for row in lists))
     try:
         scores = np.array([float(score) for score in flat], dtype=np.float64)

@@ -22,9 +22,8 @@ from weft.errors import InputError
 class InRows:
     """Cells of a batch, row by row: those of row r are `offsets[r]` to `offsets[r + 1] - 1`.
 
-    `counted [cells]`: which cells are there at all; None: all. Cells that do not count keep shapes from depending on the data,
-    where the host would have to wait for them.
-    """
+    `counted [cells]`: which cells are there at all; None: all. Cells that do not count keep shapes
+    from depending on the data, where the host would have to wait for them."""
 
     offsets: Tensor
     items: Tensor
@@ -60,8 +59,8 @@ class InRows:
     def chosen(self, values: Tensor, which: Tensor, fill: float) -> tuple[Tensor, Tensor]:
         """Values given per cell where a mask is true, and how many each row has, `[batch]`.
 
-        Where the host would have to wait to know how many these are: all values, `fill` where it is not true.
-        """
+        Where the host would have to wait to know how many these are: all values, `fill` where it is
+        not true."""
         if not host_sees(values.device):
             return torch.where(which, values, fill), self.sizes
         return values[which], torch.zeros_like(self.sizes).index_add_(0, self.rows, which.long())
@@ -69,11 +68,11 @@ class InRows:
 
 @dataclass(frozen=True)
 class SparseRows(InRows):
-    """Cells of a batch: offsets `[batch + 1]`, items `[cells]` ascending within a row, values `[cells]`.
+    """Cells of a batch: offsets `[batch + 1]`, items `[cells]` ascending within a row, values
+    `[cells]`.
 
-    Of two cells with the same item only the first may count. `faults`: how much was wrong with what the rows were made from, where
-    the host could not look (see `FAULTS`).
-    """
+    Of two cells with the same item only the first may count. `faults`: how much was wrong with what
+    the rows were made from, where the host could not look (see `FAULTS`)."""
 
     offsets: Tensor
     items: Tensor
@@ -85,7 +84,11 @@ class SparseRows(InRows):
     @classmethod
     def of(cls, cells: Interactions, device: torch.device) -> SparseRows:
         """Rows of the data station, moved to a device."""
-        parts = (torch.as_tensor(cells.offsets), torch.as_tensor(cells.items), torch.as_tensor(cells.values))
+        parts = (
+            torch.as_tensor(cells.offsets),
+            torch.as_tensor(cells.items),
+            torch.as_tensor(cells.values),
+        )
         return cls(*parts, cells.num_items).on(device)
 
     def on(self, device: torch.device) -> SparseRows:
@@ -93,21 +96,36 @@ class SparseRows(InRows):
         offsets, items = (send(part, device) for part in (self.offsets, self.items))
         counted = None if self.counted is None else send(self.counted, device)
         faults = {name: send(count, device) for name, count in self.faults.items()}
-        return SparseRows(offsets, items, send(self.values, device, float_type(device)), self.num_items, counted, faults)
+        return SparseRows(
+            offsets,
+            items,
+            send(self.values, device, float_type(device)),
+            self.num_items,
+            counted,
+            faults,
+        )
 
     @cached_property
     def ones(self) -> Tensor:
         """1 for each cell that counts, else 0, `[cells]`."""
-        return torch.ones_like(self.values) if self.counted is None else self.counted.to(self.values.dtype)
+        return (
+            torch.ones_like(self.values)
+            if self.counted is None
+            else self.counted.to(self.values.dtype)
+        )
 
     @cached_property
     def keys(self) -> Tensor:
         """The place of each cell in a flattened `[batch, items]` matrix, ascending, `[cells]`."""
         first = torch.arange(self.num_rows, device=self.items.device) * self.num_items
-        return torch.repeat_interleave(first, self.sizes, output_size=len(self.items)).add_(self.items)
+        return torch.repeat_interleave(first, self.sizes, output_size=len(self.items)).add_(
+            self.items
+        )
 
     def find(self, items: Tensor) -> tuple[Tensor, Tensor]:
-        """For items `[batch, n]` (-1 = none): the number of the row's cell that holds each, and whether there is one."""
+        """For items `[batch, n]` (-1 = none): the number of the row's cell that holds each, and
+        whether there is one.
+        """
         if len(self.items) == 0:
             return torch.zeros_like(items), torch.zeros_like(items, dtype=torch.bool)
         first = torch.arange(self.num_rows, device=items.device)[:, None] * self.num_items
@@ -116,7 +134,11 @@ class SparseRows(InRows):
 
     def holds(self, keys: Tensor) -> Tensor:
         """Whether a cell stands at each of these places of the flattened matrix."""
-        return self._find_keys(keys)[1] if len(self.items) else torch.zeros_like(keys, dtype=torch.bool)
+        return (
+            self._find_keys(keys)[1]
+            if len(self.items)
+            else torch.zeros_like(keys, dtype=torch.bool)
+        )
 
     def _find_keys(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         cells = torch.searchsorted(self.keys, keys).clamp_(max=len(self.items) - 1)
@@ -130,7 +152,9 @@ class SparseRows(InRows):
     def dense(self, values: Tensor) -> Tensor:
         """Values given per cell as a `[batch, items]` matrix with zeros elsewhere."""
         out = values.new_zeros(self.num_rows * self.num_items)
-        return out.index_add_(0, self.keys, self.only(values, 0)).view(self.num_rows, self.num_items)
+        return out.index_add_(0, self.keys, self.only(values, 0)).view(
+            self.num_rows, self.num_items
+        )
 
     def keep(self, cells: Tensor) -> SparseRows:
         """Only the cells where the mask `[cells]` is true."""
@@ -146,7 +170,9 @@ class RowsOnDevice:
     """Rows of the data station by number, to be looked up where the numbers are."""
 
     def __init__(self, cells: Interactions) -> None:
-        self._offsets, self._items = (Column(torch.as_tensor(part)) for part in (cells.offsets, cells.items))
+        self._offsets, self._items = (
+            Column(torch.as_tensor(part)) for part in (cells.offsets, cells.items)
+        )
         self.longest = int(np.diff(cells.offsets).max(initial=0))
         self._num_items = cells.num_items
 
@@ -159,32 +185,41 @@ class RowsOnDevice:
         length = torch.where(row == numbers, offsets[(row + 1).clamp(max=last + 1)] - first, 0)
         place = torch.arange(self.longest, device=device)
         counted = place < length[:, None]
-        found = torch.where(counted, items[torch.where(counted, first[:, None] + place, 0)], self._num_items - 1).reshape(-1)
+        found = torch.where(
+            counted, items[torch.where(counted, first[:, None] + place, 0)], self._num_items - 1
+        ).reshape(-1)
         starts = torch.arange(len(numbers) + 1, device=device) * self.longest
         ones = torch.ones(len(found), dtype=float_type(device), device=device)
         return SparseRows(starts, found, ones, self._num_items, counted.reshape(-1))
 
 
-def rows_of_target(target: Any, batch: int, num_items: int, device: torch.device, candidates: Tensor | None = None) -> SparseRows:
+def rows_of_target(
+    target: Any, batch: int, num_items: int, device: torch.device, candidates: Tensor | None = None
+) -> SparseRows:
     """The truth of a batch in the forms that `update` takes.
 
-    A dense `[batch, items]` tensor, a sparse one (torch or scipy), or the items of each row: a list of lists, or an integer
-    tensor `[batch, n]` (n not the number of items) padded with -1. With `candidates [batch, n]`, a dense matrix of their shape
-    is about these.
+    A dense `[batch, items]` tensor, a sparse one (torch or scipy), or the items of each row: a list
+    of lists, or an integer tensor `[batch, n]` (n not the number of items) padded with -1. With
+    `candidates [batch, n]`, a dense matrix of their shape is about these.
 
-    What is on the host is read there, and sent to the device. On the device, how many cells a dense matrix has must be waited for;
-    the other forms say it by their shape.
-    """
+    What is on the host is read there, and sent to the device. On the device, how many cells a dense
+    matrix has must be waited for; the other forms say it by their shape."""
     if isinstance(target, SparseRows):
         return target
-    if candidates is not None and isinstance(target, (Tensor, np.ndarray)) and tuple(target.shape) == tuple(candidates.shape):
+    if (
+        candidates is not None
+        and isinstance(target, (Tensor, np.ndarray))
+        and tuple(target.shape) == tuple(candidates.shape)
+    ):
         dense = torch.as_tensor(target)
         if dense.layout == torch.strided and not dense.is_complex():
             return _rows_of_candidates(send(dense.detach(), device), candidates, num_items)
     if isinstance(target, Tensor) and target.layout == torch.strided and not target.is_complex():
         integers = not target.is_floating_point() and target.dtype != torch.bool
         if integers and (target.ndim == 1 or (target.ndim == 2 and target.shape[1] != num_items)):
-            return _rows_of_ids(target[:, None] if target.ndim == 1 else target, batch, num_items, device)
+            return _rows_of_ids(
+                target[:, None] if target.ndim == 1 else target, batch, num_items, device
+            )
         return _rows_of_dense(target.detach(), batch, num_items, device)
     if isinstance(target, (list, tuple)):
         return _rows_of_ids(_pad(target), batch, num_items, device)
@@ -192,42 +227,63 @@ def rows_of_target(target: Any, batch: int, num_items: int, device: torch.device
         _refuse("names users and items by ids", batch, num_items)
     if target is None:
         _refuse(f"is a {type(target).__name__}", batch, num_items)
-    if isinstance(target, Tensor) and target.ndim == 2 and not host_sees(target.device) and not target.is_complex():
+    if (
+        isinstance(target, Tensor)
+        and target.ndim == 2
+        and not host_sees(target.device)
+        and not target.is_complex()
+    ):
         if target.layout == torch.sparse_coo and target.dense_dim() == 0:
             (row_of, item_of), ratings = target._indices(), target._values()
-            return _rows_of_cells(row_of, item_of, ratings, target.shape, batch, num_items).on(device)
+            return _rows_of_cells(row_of, item_of, ratings, target.shape, batch, num_items).on(
+                device
+            )
         if target.layout == torch.sparse_csr:
-            given = SparseRows(target.crow_indices(), target.col_indices(), target.values(), num_items)
-            return _rows_of_cells(given.rows, given.items, given.values, target.shape, batch, num_items).on(device)
+            given = SparseRows(
+                target.crow_indices(), target.col_indices(), target.values(), num_items
+            )
+            return _rows_of_cells(
+                given.rows, given.items, given.values, target.shape, batch, num_items
+            ).on(device)
     cells = read_cells(target, "target")
     if cells.shape is None:
         _refuse("names users and items by ids", batch, num_items)
     if cells.shape != (batch, num_items):
         _refuse(f"has shape {list(cells.shape)}", batch, num_items)
     items = cells.items.to_numpy()
-    if len(outside := items[(items < 0) | (items >= num_items)]):  # torch and scipy do not look at the indices that they are given
+    if len(
+        outside := items[(items < 0) | (items >= num_items)]
+    ):  # torch and scipy do not look at the indices that they are given
         _refuse_item(int(outside[0]), num_items)
     rows = Interactions.from_codes(cells.users.to_numpy(), items, cells.values, batch, num_items)
     if rows.repeated().any():
-        raise InputError("target holds the same (row, item) twice; each item may occur once per row.")
+        raise InputError(
+            "target holds the same (row, item) twice; each item may occur once per row."
+        )
     return SparseRows.of(rows, device)
 
 
 def _refuse(got: str, batch: int, num_items: int) -> NoReturn:
     raise InputError(
-        f"target {got}, but preds has {batch} rows and {num_items} items; expected a [{batch}, {num_items}] "
-        "matrix, dense or sparse, or the relevant items of each row: a list of lists, or an integer tensor padded with -1."
+        f"target {got}, but preds has {batch} rows and {num_items} items; expected a [{batch}, "
+        f"{num_items}] "
+        "matrix, dense or sparse, or the relevant items of each row: a list of lists, or an "
+        "integer tensor padded with -1."
     )
 
 
 def _refuse_item(item: int, num_items: int) -> NoReturn:
-    raise InputError(f"target holds the item {item}; items are the columns of preds, 0 to {num_items - 1}.")
+    raise InputError(
+        f"target holds the item {item}; items are the columns of preds, 0 to {num_items - 1}."
+    )
 
 
 def _rows_of_dense(target: Tensor, batch: int, num_items: int, device: torch.device) -> SparseRows:
     if target.ndim != 2 or tuple(target.shape) != (batch, num_items):
         _refuse(f"has shape {list(target.shape)}", batch, num_items)
-    rows, items = target.nonzero(as_tuple=True)  # waits, where the host does not see it: how many cells there are is data
+    rows, items = target.nonzero(
+        as_tuple=True
+    )  # waits, where the host does not see it: how many cells there are is data
     offsets = torch.searchsorted(rows, torch.arange(batch + 1, device=rows.device))
     return SparseRows(offsets, items, target[rows, items], num_items).on(device)
 
@@ -238,17 +294,25 @@ def _rows_of_candidates(target: Tensor, items: Tensor, num_items: int) -> Sparse
     if not host_sees(items.device):
         ids = torch.where((target != 0) & (items >= 0) & (items < num_items), items, num_items)
         ids, order = ids.sort(dim=1)
-        return replace(_fixed(ids, target.gather(1, order), num_items), faults={"bad_candidates": astray})
+        return replace(
+            _fixed(ids, target.gather(1, order), num_items), faults={"bad_candidates": astray}
+        )
     if bool(astray):
-        raise InputError("target has a rating where items is -1, which is no item; expected 0 there.")
+        raise InputError(
+            "target has a rating where items is -1, which is no item; expected 0 there."
+        )
     rows, places = target.nonzero(as_tuple=True)
     found = items[rows, places]
     order = (rows * num_items + found).argsort()
     offsets = torch.searchsorted(rows, torch.arange(len(items) + 1, device=rows.device))
-    return SparseRows(offsets, found[order], target[rows, places][order].to(float_type(target.device)), num_items)
+    return SparseRows(
+        offsets, found[order], target[rows, places][order].to(float_type(target.device)), num_items
+    )
 
 
-def _rows_of_cells(rows: Tensor, items: Tensor, values: Tensor, shape: Sequence[int], batch: int, num_items: int) -> SparseRows:
+def _rows_of_cells(
+    rows: Tensor, items: Tensor, values: Tensor, shape: Sequence[int], batch: int, num_items: int
+) -> SparseRows:
     """Cells in any order, where the host would have to wait to look at them."""
     if tuple(shape) != (batch, num_items):
         _refuse(f"has shape {list(shape)}", batch, num_items)
@@ -263,10 +327,15 @@ def _rows_of_cells(rows: Tensor, items: Tensor, values: Tensor, shape: Sequence[
 
 
 def _fixed(ids: Tensor, values: Tensor, num_items: int) -> SparseRows:
-    """Rows that are all equally long: ids `[batch, n]`, ascending in a row, `num_items` behind its end."""
+    """Rows that are all equally long: ids `[batch, n]`, ascending in a row, `num_items` behind its
+    end.
+    """
     width = ids.shape[1] if num_items else 0
     offsets = torch.arange(len(ids) + 1, device=ids.device) * width
-    ids, values = ids[:, :width].reshape(-1), values[:, :width].reshape(-1).to(float_type(ids.device))
+    ids, values = (
+        ids[:, :width].reshape(-1),
+        values[:, :width].reshape(-1).to(float_type(ids.device)),
+    )
     return SparseRows(offsets, ids.clamp(max=num_items - 1), values, num_items, ids < num_items)
 
 
@@ -274,12 +343,25 @@ def _pad(lists: Sequence[Any]) -> Tensor:
     """Lists of items as one tensor, short ones filled up with -1."""
     rows = []
     for number, given in enumerate(lists):
-        row = torch.as_tensor(given) if isinstance(given, (Tensor, np.ndarray)) else _as_integers(given)
-        if row is None or row.ndim > 1 or row.is_complex() or (row.is_floating_point() and row.numel()):
-            raise InputError(f"target has {given!r} for row {number}; expected a list of item numbers.")
+        row = (
+            torch.as_tensor(given)
+            if isinstance(given, (Tensor, np.ndarray))
+            else _as_integers(given)
+        )
+        if (
+            row is None
+            or row.ndim > 1
+            or row.is_complex()
+            or (row.is_floating_point() and row.numel())
+        ):
+            raise InputError(
+                f"target has {given!r} for row {number}; expected a list of item numbers."
+            )
         rows.append(row.reshape(-1).long())
     empty = torch.empty((0, 0), dtype=torch.int64)
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1) if rows else empty
+    return (
+        torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1) if rows else empty
+    )
 
 
 def _as_integers(given: Any) -> Tensor | None:
@@ -302,11 +384,15 @@ def _rows_of_ids(ids: Tensor, batch: int, num_items: int, device: torch.device) 
         _refuse_item(int(ids[(ids >= num_items) | (ids < -1)][0]), num_items)
     ids = ids.sort(dim=1).values
     if ((ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)).any():
-        raise InputError("target holds the same (row, item) twice; each item may occur once per row.")
+        raise InputError(
+            "target holds the same (row, item) twice; each item may occur once per row."
+        )
     present = ids >= 0
     offsets = torch.nn.functional.pad(present.sum(1).cumsum(0), (1, 0))
     items = ids[present]
-    return SparseRows(offsets, items, torch.ones_like(items, dtype=torch.float64), num_items).on(device)
+    return SparseRows(offsets, items, torch.ones_like(items, dtype=torch.float64), num_items).on(
+        device
+    )
 
 
 def _rows_of_unseen_ids(ids: Tensor, num_items: int) -> SparseRows:

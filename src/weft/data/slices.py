@@ -43,19 +43,35 @@ class Cut:
         found = _EXPRESSION.fullmatch(text) if isinstance(text, str) else None
         kind = found[1].casefold() if found else ""
         if found is None or kind not in _CUTS:
-            raise SettingError(f"{where} has {text!r};{did_you_mean(kind or str(text), _CUTS)} expected {_HOW}.")
+            raise SettingError(
+                f"{where} has {text!r};{did_you_mean(kind or str(text), _CUTS)} expected {_HOW}."
+            )
         try:
             numbers = tuple(float(number) for number in found[2].split(","))
         except ValueError:
-            raise SettingError(f"{where} has {text!r}, with something that is no number; expected {_HOW}.") from None
-        if kind == "quantiles" and not (len(numbers) == 1 and numbers[0].is_integer() and numbers[0] >= 2):
-            raise SettingError(f"{where} has {text!r}; quantiles take one whole number from 2 up, as in quantiles(4).")
-        if kind == "bins" and not (all(map(math.isfinite, numbers)) and all(a < b for a, b in pairwise(numbers))):
-            raise SettingError(f"{where} has {text!r}; bins take the numbers at which groups start, ascending, as in bins(5, 20).")
+            raise SettingError(
+                f"{where} has {text!r}, with something that is no number; expected {_HOW}."
+            ) from None
+        if kind == "quantiles" and not (
+            len(numbers) == 1 and numbers[0].is_integer() and numbers[0] >= 2
+        ):
+            raise SettingError(
+                f"{where} has {text!r}; quantiles take one whole number from 2 up, as in "
+                "quantiles(4)."
+            )
+        if kind == "bins" and not (
+            all(map(math.isfinite, numbers)) and all(a < b for a, b in pairwise(numbers))
+        ):
+            raise SettingError(
+                f"{where} has {text!r}; bins take the numbers at which groups start, ascending, as "
+                "in bins(5, 20)."
+            )
         return cls(kind, numbers)
 
     def starts(self, ordered: Ordered[np.float64]) -> list[float]:
-        """Where each group but the first starts. Quantiles of these numbers never part equal ones: there may be fewer of them."""
+        """Where each group but the first starts. Quantiles of these numbers never part equal ones:
+        there may be fewer of them.
+        """
         if self.kind == "bins":
             return list(self.numbers)
         if ordered.size == 0:
@@ -71,7 +87,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice as asked for: labels (`cut` is None) or numbers per user; `of` is None for the built-in number of this name."""
+    """A slice as asked for: labels (`cut` is None) or numbers per user; `of` is None for the
+    built-in number of this name.
+    """
 
     name: str
     of: Any
@@ -103,7 +121,10 @@ def _number(label: Any, where: str) -> float:
     except ValueError:
         number = math.inf
     if math.isinf(number):
-        raise InputError(f"{where} has {label!r}, which is no finite number; expected a number for each user, or none.")
+        raise InputError(
+            f"{where} has {label!r}, which is no finite number; expected a number for each user, "
+            "or none."
+        )
     return number
 
 
@@ -112,7 +133,9 @@ def parse_slices(given: Mapping[str, Any] | None, *, has_train: bool) -> tuple[S
     if given is None:
         return ()
     if not isinstance(given, Mapping):
-        raise SettingError(f"slices is a {type(given).__name__}; expected {{name: labels of users, or how to group them}}.")
+        raise SettingError(
+            f"slices is a {type(given).__name__}; expected {{name: labels of users, or how to group them}}."
+        )
     return tuple(_parse(name, wanted, has_train) for name, wanted in given.items())
 
 
@@ -155,7 +178,9 @@ def are_whole(numbers: NDArray[np.float64]) -> bool:
 
 def cut_at(numbers: NDArray[np.float64], starts: list[float], names: tuple[str, ...]) -> Labels:
     """Users in groups that start at these numbers, all but the first. NaN is in none."""
-    codes = np.where(np.isnan(numbers) | (len(names) == 0), -1, np.searchsorted(starts, numbers, "right"))
+    codes = np.where(
+        np.isnan(numbers) | (len(names) == 0), -1, np.searchsorted(starts, numbers, "right")
+    )
     return Labels(Column(torch.as_tensor(codes.astype(np.int64))), names)
 
 
@@ -166,8 +191,19 @@ def ranges(starts: list[float], *, are_whole: bool) -> list[str]:
     if are_whole:
         first = list(dict.fromkeys(math.ceil(start) for start in starts))
         if len(first) == len(starts):
-            middle = [f"{low} to {high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(first)]
+            middle = [
+                f"{low} to {high - 1}" if high - 1 > low else f"{low}"
+                for low, high in pairwise(first)
+            ]
             return [f"up to {first[0] - 1}", *middle, f"{first[-1]} and more"]
-    digits = next(digits for digits in range(4, 18) if digits == 17 or len({f"{one:.{digits}g}" for one in starts}) == len(starts))
+    digits = next(
+        digits
+        for digits in range(4, 18)
+        if digits == 17 or len({f"{one:.{digits}g}" for one in starts}) == len(starts)
+    )
     shown = [f"{start:.{digits}g}" for start in starts]
-    return [f"below {shown[0]}", *(f"{low} to below {high}" for low, high in pairwise(shown)), f"{shown[-1]} and more"]
+    return [
+        f"below {shown[0]}",
+        *(f"{low} to below {high}" for low, high in pairwise(shown)),
+        f"{shown[-1]} and more",
+    ]

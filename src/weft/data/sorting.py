@@ -1,4 +1,6 @@
-"""Sorting many lists at once, by item and by merit: in portions that stay in the processor's cache, never list by list."""
+"""Sorting many lists at once, by item and by merit: in portions that stay in the processor's cache,
+never list by list.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,8 @@ TILE = 1 << 16
 class Portion:
     """Some lists, sorted in two ways. Cells are numbered from the first of the portion.
 
-    `keys [cells]` are places in a flattened `[lists, items]` matrix, ascending, `by_item` the cells there; `order [cells]` are the
-    cells of each list, best first (None: as they stand).
-    """
+    `keys [cells]` are places in a flattened `[lists, items]` matrix, ascending, `by_item` the cells
+    there; `order [cells]` are the cells of each list, best first (None: as they stand)."""
 
     keys: Numbers
     by_item: Numbers
@@ -47,8 +48,12 @@ class Portion:
         return order[same]
 
 
-def sort_lists(items: NDArray[Any], merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int) -> Portion:
-    """Lists by item, and by merit: the highest first, equal ones by item. Without merit a list keeps its order."""
+def sort_lists(
+    items: NDArray[Any], merit: NDArray[np.float64] | None, offsets: Numbers, num_items: int
+) -> Portion:
+    """Lists by item, and by merit: the highest first, equal ones by item. Without merit a list
+    keeps its order.
+    """
     keys, cells = by_item(items, offsets, num_items)
     if merit is None or _is_falling(merit, items, offsets):
         return Portion(keys, cells, None)
@@ -58,8 +63,13 @@ def sort_lists(items: NDArray[Any], merit: NDArray[np.float64] | None, offsets: 
 def by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numbers, Numbers]:
     """Places in a flattened `[lists, items]` matrix, ascending, and the cells there."""
     length, numbers = repetitions(offsets), np.arange(len(offsets) - 1)
-    if isinstance(length, int) and length and num_items.bit_length() + (bits := length.bit_length()) < 32:
-        # Lists of one length, as most are, are the rows of a matrix: short rows of 32 bits are sorted several times as fast.
+    if (
+        isinstance(length, int)
+        and length
+        and num_items.bit_length() + (bits := length.bit_length()) < 32
+    ):
+        # Lists of one length, as most are, are the rows of a matrix: short rows of 32 bits are
+        # sorted several times as fast.
         packed = items.reshape(-1, length).astype(np.int32) << bits
         packed |= np.arange(length, dtype=np.int32)
         packed.sort(axis=1)
@@ -70,22 +80,30 @@ def by_item(items: NDArray[Any], offsets: Numbers, num_items: int) -> tuple[Numb
 
 
 def repetitions(offsets: Numbers) -> Numbers | int:
-    """How often to repeat what belongs to each list; one number, which is faster, where all are of one length."""
+    """How often to repeat what belongs to each list; one number, which is faster, where all are of
+    one length.
+    """
     lengths = np.diff(offsets)
     return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else lengths
 
 
 def portions(offsets: Numbers) -> Iterator[tuple[int, int]]:
-    """Lists in portions of about `TILE` cells, from where to where; a longer list is a portion of its own."""
+    """Lists in portions of about `TILE` cells, from where to where; a longer list is a portion of
+    its own.
+    """
     first, lists = 0, len(offsets) - 1
     while first < lists:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + TILE, side="right")) - 1)
+        last = max(
+            first + 1, int(np.searchsorted(offsets, offsets[first] + TILE, side="right")) - 1
+        )
         yield first, last
         first = last
 
 
 def together(owners: Numbers, starts: Numbers, lengths: Numbers, limit: int) -> Numbers:
-    """Rows in the order of their owners, from stretches of rows of one owner (from 0 below `limit`) each."""
+    """Rows in the order of their owners, from stretches of rows of one owner (from 0 below `limit`)
+    each.
+    """
     order = sorted_keys(owners, limit)[1]
     starts, lengths = starts[order], lengths[order]
     ends = np.cumsum(lengths)
@@ -94,10 +112,13 @@ def together(owners: Numbers, starts: Numbers, lengths: Numbers, limit: int) -> 
 
 
 def sorted_keys(keys: Numbers, limit: int) -> tuple[Numbers, Numbers]:
-    """Keys from 0 below `limit` in ascending order, and which they are; equal ones in the order given."""
+    """Keys from 0 below `limit` in ascending order, and which they are; equal ones in the order
+    given.
+    """
     bits = len(keys).bit_length()
     if limit.bit_length() + bits < 64:
-        # The number of each key rides along below it: plain sorting is several times faster than finding an order.
+        # The number of each key rides along below it: plain sorting is several times faster than
+        # finding an order.
         packed = keys << bits
         packed |= np.arange(len(keys))
         packed.sort()
@@ -136,7 +157,9 @@ def _falling(values: NDArray[np.float64], offsets: Numbers) -> Numbers:
             cells[~listed] = 0
         low = -values[cells]
         low[~listed] = np.inf  # behind all that is listed
-        columns = np.argsort(low, axis=1)  # not stable, and much faster: lists in which that shows are sorted again
+        columns = np.argsort(
+            low, axis=1
+        )  # not stable, and much faster: lists in which that shows are sorted again
         found = np.take_along_axis(low, columns, 1)
         moved = ((found[:, 1:] == found[:, :-1]) & (columns[:, 1:] < columns[:, :-1])).any(1)
         if moved.any():

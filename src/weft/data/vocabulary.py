@@ -21,11 +21,12 @@ Codes = NDArray[np.int64]
 class Vocabulary:
     """The ids of one kind ("user" or "item") in order; the position of an id is its code.
 
-    Without ids, an id *is* its code: a row or column number below `size`. `origin` says in messages whose ids, or rows and columns,
-    these are.
-    """
+    Without ids, an id *is* its code: a row or column number below `size`. `origin` says in messages
+    whose ids, or rows and columns, these are."""
 
-    def __init__(self, kind: str, size: int, ids: pl.Series | None = None, *, origin: str | None = None) -> None:
+    def __init__(
+        self, kind: str, size: int, ids: pl.Series | None = None, *, origin: str | None = None
+    ) -> None:
         self.kind = kind
         self.size = size
         self._ids = ids
@@ -42,7 +43,13 @@ class Vocabulary:
         import polars as pl
 
         met = [distinct(part) for part in ids if len(part)]  # integers of 64 bits, or strings
-        everything = distinct(pl.concat(met)) if len(met) > 1 else met[0] if met else pl.Series(dtype=pl.Int64)
+        everything = (
+            distinct(pl.concat(met))
+            if len(met) > 1
+            else met[0]
+            if met
+            else pl.Series(dtype=pl.Int64)
+        )
         return cls(kind, len(everything), everything, origin=origin)
 
     @classmethod
@@ -52,7 +59,8 @@ class Vocabulary:
         repeated = series.filter(series.is_duplicated())
         if len(repeated):
             raise InputError(
-                f"{where or f'{kind}s='} holds the id {repeated[0]!r} {(series == repeated[0]).sum()} times; each {kind} id must "
+                f"{where or f'{kind}s='} holds the id {repeated[0]!r} "
+                f"{(series == repeated[0]).sum()} times; each {kind} id must "
                 "occur once."
             )
         return cls(kind, len(series), series, origin=where)
@@ -67,10 +75,16 @@ class Vocabulary:
         """All ids in the order of their codes."""
         import polars as pl
 
-        return pl.int_range(self.size, dtype=pl.Int64, eager=True) if self._ids is None else self._ids
+        return (
+            pl.int_range(self.size, dtype=pl.Int64, eager=True) if self._ids is None else self._ids
+        )
 
-    def encode(self, ids: pl.Series, where: str, *, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
-        """The code of each id, -1 for an id that is not here. `where` names the data in messages, `dtype` must hold the codes."""
+    def encode(
+        self, ids: pl.Series, where: str, *, dtype: type[np.signedinteger[Any]] = np.int64
+    ) -> NDArray[Any]:
+        """The code of each id, -1 for an id that is not here. `where` names the data in messages,
+        `dtype` must hold the codes.
+        """
         import polars as pl
 
         if len(ids) == 0 or (self.size == 0 and not self.is_numbers):
@@ -80,24 +94,33 @@ class Vocabulary:
             if self._ids is None:
                 line = "row" if self.kind == "user" else "column"
                 raise InputError(
-                    f"{where} has {_describe(ids)} as {self.kind} ids, but without {self.kind}s= ids are {line} numbers of "
-                    f"{self.origin}, 0 to {self.size - 1}. Give the ids of the {line}s of {self.origin} as {self.kind}s=[...]."
+                    f"{where} has {_describe(ids)} as {self.kind} ids, but without {self.kind}s= "
+                    f"ids are {line} numbers of "
+                    f"{self.origin}, 0 to {self.size - 1}. Give the ids of the {line}s of "
+                    f"{self.origin} as {self.kind}s=[...]."
                 )
             raise InputError(
-                f"{where} has {_describe(ids)} as {self.kind} ids, but {self.origin or f'{self.kind}s='} has {_describe(own)}. "
-                "Convert one of them: 1 and '1' are different ids. Files are read as strings, all of them, by "
+                f"{where} has {_describe(ids)} as {self.kind} ids, but "
+                f"{self.origin or f'{self.kind}s='} has {_describe(own)}. "
+                "Convert one of them: 1 and '1' are different ids. Files are read as strings, all "
+                "of them, by "
                 "weft.File(path, ids='string')."
             )
         if isinstance(ids.dtype, pl.Enum):  # strings that are codes already
-            return _look_up(self.encode(ids.dtype.categories, where, dtype=dtype), ids.to_physical().to_numpy())
+            return _look_up(
+                self.encode(ids.dtype.categories, where, dtype=dtype), ids.to_physical().to_numpy()
+            )
         if self._ids is None:
             codes = ids.to_numpy().astype(np.int64)
             return np.where((codes >= 0) & (codes < self.size), codes, -1).astype(dtype, copy=False)
         if own.dtype.is_integer() and (span := _span(own, self.size + len(ids))) is not None:
-            # Whole numbers that lie close together are looked up in a table, which is many times faster than a join.
+            # Whole numbers that lie close together are looked up in a table, which is many times
+            # faster than a join.
             low, high = span
             wanted, all_inside = ids.to_numpy(), ids.min() >= low and ids.max() <= high  # type: ignore[operator]
-            if all_inside and high - low + 1 == self.size and own.is_sorted():  # low, low + 1, low + 2, ...
+            if (
+                all_inside and high - low + 1 == self.size and own.is_sorted()
+            ):  # low, low + 1, low + 2, ...
                 codes = wanted - wanted.dtype.type(low) if low else wanted
                 return codes.astype(dtype, copy=codes is wanted)
             places = np.full(high - low + 1, -1, dtype=dtype)
@@ -105,7 +128,9 @@ class Vocabulary:
             if all_inside:
                 return _look_up(places, wanted, low)
             inside = (wanted >= low) & (wanted <= high)
-            return np.where(inside, places[np.where(inside, wanted, low).astype(np.int64) - low], -1)
+            return np.where(
+                inside, places[np.where(inside, wanted, low).astype(np.int64) - low], -1
+            )
         ids = ids.cast(own.dtype)
         table = pl.DataFrame({"id": own, "code": np.arange(self.size, dtype=np.int64)})
         found = pl.DataFrame({"id": ids}).join(table, on="id", how="left", maintain_order="left")
@@ -116,18 +141,28 @@ class Vocabulary:
         import polars as pl
 
         ids = ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
-        return Vocabulary(self.kind, self.size + len(ids), pl.concat([self.ids, ids]) if self.size else ids, origin=self.origin)
+        return Vocabulary(
+            self.kind,
+            self.size + len(ids),
+            pl.concat([self.ids, ids]) if self.size else ids,
+            origin=self.origin,
+        )
 
     def by_text_descending(self) -> Vocabulary:
         """The same ids with the last first, in the order of their text."""
         import polars as pl
 
         return Vocabulary(
-            self.kind, self.size, self.ids.gather(self.ids.cast(pl.String).arg_sort(descending=True)), origin=self.origin
+            self.kind,
+            self.size,
+            self.ids.gather(self.ids.cast(pl.String).arg_sort(descending=True)),
+            origin=self.origin,
         )
 
     def keys(self) -> Codes:
-        """A number for each id that depends on the id alone, for hashing: not on its place or on the machine."""
+        """A number for each id that depends on the id alone, for hashing: not on its place or on
+        the machine.
+        """
         if self._ids is None:
             return np.arange(self.size, dtype=np.int64)
         if self._ids.dtype.is_integer():
@@ -180,7 +215,9 @@ def _look_up(table: NDArray[Any], places: NDArray[Any], low: int = 0) -> NDArray
 
 
 def _span(ids: pl.Series, count: int) -> tuple[int, int] | None:
-    """The lowest and the highest of some whole numbers, if a table of all between them costs no more than `count` ids do."""
+    """The lowest and the highest of some whole numbers, if a table of all between them costs no
+    more than `count` ids do.
+    """
     low, high = int(ids.min()), int(ids.max())  # type: ignore[arg-type]
     return (low, high) if high - low < 4 * count + (1 << 16) else None
 
@@ -194,7 +231,8 @@ def id_series(ids: Any, kind: str, where: str) -> pl.Series:
             ids = ids.detach().cpu().numpy()
         if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
             raise InputError(
-                f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; give them as a list or an array."
+                f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; "
+                "give them as a list or an array."
             )
         if not isinstance(ids, np.ndarray):
             ids = list(ids)
@@ -210,7 +248,10 @@ def _checked(ids: pl.Series, kind: str, where: str) -> pl.Series:
         raise InputError(f"{where} has no {kind} id in row {row}; every row needs one.")
     if ids.dtype.is_integer():
         if ids.dtype == pl.UInt64 and (ids >= 2**63).any():
-            raise InputError(f"{where} has the {kind} id {ids.max()!r}, beyond 63 bits; give such ids as strings.")
+            raise InputError(
+                f"{where} has the {kind} id {ids.max()!r}, beyond 63 bits; give such ids as "
+                "strings."
+            )
         return ids.cast(pl.Int64)
     if ids.dtype in (pl.String, pl.Categorical) or isinstance(ids.dtype, pl.Enum):
         return ids.cast(pl.String)
@@ -228,12 +269,20 @@ def _series_of_values(values: Sequence[Any] | NDArray[Any], kind: str, where: st
     types = {type(value) for value in plain if value is not None}
     if len(types) > 1:
         shown = ", ".join(sorted(kind_.__name__ for kind_ in types))
-        raise InputError(f"{where} mixes {kind} ids of types {shown}; ids are all integers or all strings.")
+        raise InputError(
+            f"{where} mixes {kind} ids of types {shown}; ids are all integers or all strings."
+        )
     if types - {int, str}:
-        raise InputError(f"{where} has {kind} ids of type {types.pop().__name__}; ids are integers or strings.")
-    beyond = next((value for value in plain if isinstance(value, int) and not -(2**63) <= value < 2**63), None)
+        raise InputError(
+            f"{where} has {kind} ids of type {types.pop().__name__}; ids are integers or strings."
+        )
+    beyond = next(
+        (value for value in plain if isinstance(value, int) and not -(2**63) <= value < 2**63), None
+    )
     if beyond is not None:
-        raise InputError(f"{where} has the {kind} id {beyond}, beyond 64 bits; give such ids as strings.")
+        raise InputError(
+            f"{where} has the {kind} id {beyond}, beyond 64 bits; give such ids as strings."
+        )
     return pl.Series(plain, dtype=pl.String if types == {str} else pl.Int64)
 
 
@@ -243,6 +292,12 @@ def _describe(ids: pl.Series) -> str:
     is_text = ids.dtype == pl.String or isinstance(ids.dtype, pl.Enum)
     name = "integers" if ids.dtype.is_integer() else "strings" if is_text else str(ids.dtype)
     shown = ids.head(3).to_list()
-    if is_text and all(value is not None and value.isdigit() for value in shown):  # what else makes them strings
-        shown += ids.filter(~ids.cast(pl.String).str.contains("^[0-9]+$").fill_null(False)).head(1).to_list()
+    if is_text and all(
+        value is not None and value.isdigit() for value in shown
+    ):  # what else makes them strings
+        shown += (
+            ids.filter(~ids.cast(pl.String).str.contains("^[0-9]+$").fill_null(False))
+            .head(1)
+            .to_list()
+        )
     return f"{name} ({', '.join(map(repr, shown))}{', ...' if len(ids) > len(shown) else ''})"

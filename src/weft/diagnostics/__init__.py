@@ -1,4 +1,6 @@
-"""Everything suspicious about files, before any number: what it is, how often, where, and how far it moves the metrics."""
+"""Everything suspicious about files, before any number: what it is, how often, where, and how far
+it moves the metrics.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import SettingError, one_of
+from weft.errors import SettingError, check_choice
 
 if TYPE_CHECKING:
     from weft.config import Configuration
@@ -37,10 +39,10 @@ class Effect:
 class Finding:
     """Something suspicious.
 
-    `severity`: "error" (`weft.evaluate` refuses it), "warning" (it is evaluated, but is probably not meant), "note" (good to know).
-    `where`: "truth", "train", "items" or a model. `examples`: the first rows or ids. `effects`: how far it moves the metrics; where
-    there are none, `remark` says why.
-    """
+    `severity`: "error" (`weft.evaluate` refuses it), "warning" (it is evaluated, but is probably
+    not meant), "note" (good to know). `where`: "truth", "train", "items" or a model. `examples`:
+    the first rows or ids. `effects`: how far it moves the metrics; where there are none, `remark`
+    says why."""
 
     kind: str
     severity: str
@@ -68,8 +70,8 @@ class Input:
 class Checked:
     """What `weft.check` found, worst first, and what it looked at.
 
-    `values`: each model's metrics as `weft.evaluate` gives them by default, or with the errors repaired if it is `refused`.
-    """
+    `values`: each model's metrics as `weft.evaluate` gives them by default, or with the errors
+    repaired if it is `refused`."""
 
     findings: tuple[Finding, ...]
     inputs: tuple[Input, ...]
@@ -79,7 +81,9 @@ class Checked:
     def of(self, severity: str) -> tuple[Finding, ...]:
         """The findings of one severity."""
         if severity not in SEVERITIES:
-            raise SettingError(f"severity={severity!r}; choose one of {', '.join(map(repr, SEVERITIES))}.")
+            raise SettingError(
+                f"severity={severity!r}; choose one of {', '.join(map(repr, SEVERITIES))}."
+            )
         return tuple(finding for finding in self.findings if finding.severity == severity)
 
     @property
@@ -91,7 +95,10 @@ class Checked:
         """Everything as JSON. What is undefined or refused is null."""
         document = asdict(self)
         for finding, told in zip(self.findings, document["findings"]):
-            told["examples"] = [{key: _shown(value) for key, value in example.items()} for example in finding.examples]
+            told["examples"] = [
+                {key: _shown(value) for key, value in example.items()}
+                for example in finding.examples
+            ]
             for effect, row in zip(finding.effects, told["effects"]):
                 row["change"] = effect.change
         return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
@@ -120,9 +127,10 @@ def check(
 ) -> Checked:
     """Say everything suspicious about recommendation lists and the data that they are evaluated on.
 
-    The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user: [items]}`, `{user: {item: score}}`).
-    For each finding, the metrics are evaluated again with the finding repaired or treated the other way. Rows that `weft.evaluate`
-    refuses are findings of severity "error", not exceptions; a file that cannot be read at all is an exception as usual.
+    The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user:
+    [items]}`, `{user: {item: score}}`). For each finding, the metrics are evaluated again with the
+    finding repaired or treated the other way. Rows that `weft.evaluate` refuses are findings of
+    severity "error", not exceptions; a file that cannot be read at all is an exception as usual.
 
     >>> import weft
     >>> checked = weft.check({"ann": ["tea", "rye"], "bob": ["rye"]}, {"ann": ["rye"], "bob": ["rye"]}, metrics="MRR", top_k=2)
@@ -164,7 +172,8 @@ def check_models(
     profile: str | None = None,
     begin: Callable[[str], None] = lambda what: None,
 ) -> Checked:
-    """The same for several models by name: what is found in truth and train is said once, with its effect on each model.
+    """The same for several models by name: what is found in truth and train is said once, with its
+    effect on each model.
 
     `begin` is told what starts.
     """
@@ -179,20 +188,30 @@ def check_models(
     taken = [name for name in sources if name in ("truth", "train", "items", "ids")]
     if taken or not sources:
         raise SettingError(
-            f"a model cannot be called {taken[0]!r}; give it another name." if taken else "there is nothing to check."
+            f"a model cannot be called {taken[0]!r}; give it another name."
+            if taken
+            else "there is nothing to check."
         )
     begin("reading the data")
     lists = {name: tables.read(source, name, tables.LISTS) for name, source in sources.items()}
     read_truth = tables.read(truth, "truth", tables.INTERACTIONS)
     read_train = None if train is None else tables.read(train, "train", tables.INTERACTIONS)
     catalogue = None if items is None else tables.read_items(items)
-    labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
+    labels = {
+        "user_groups": user_groups,
+        "item_clusters": item_clusters,
+        "item_features": item_features,
+    }
     settings = {
-        **{name: read_table(given, name) if is_file(given) else given for name, given in labels.items() if given is not None},
+        **{
+            name: read_table(given, name) if is_file(given) else given
+            for name, given in labels.items()
+            if given is not None
+        },
         "metrics": metrics,
         "top_k": as_cutoffs(top_k),
         "relevance_threshold": check_threshold(relevance_threshold),
-        "candidates": one_of("candidates", candidates, CANDIDATES),
+        "candidates": check_choice("candidates", candidates, CANDIDATES),
         "profile": profile,
     }
     # One model after the other, so that nothing odd about one changes the numbers of another.
@@ -200,20 +219,31 @@ def check_models(
     values: dict[str, Mapping[str, float]] = {}
     refused = []
     for name, table in lists.items():
-        findings, values[name], is_refused = search.find(trials.Inputs(table, read_truth, read_train, catalogue), settings, begin)
+        findings, values[name], is_refused = search.find(
+            trials.Inputs(table, read_truth, read_train, catalogue), settings, begin
+        )
         refused += [name] if is_refused else []
         for one in findings:
             key = (one.kind, one.where, one.message)
-            found[key] = replace(found[key], effects=found[key].effects + one.effects) if key in found else one
+            found[key] = (
+                replace(found[key], effects=found[key].effects + one.effects)
+                if key in found
+                else one
+            )
     ordered = sorted(found.values(), key=lambda finding: SEVERITIES.index(finding.severity))
-    described = [_describe(table) for table in (*lists.values(), read_truth, read_train) if table is not None]
+    described = [
+        _describe(table) for table in (*lists.values(), read_truth, read_train) if table is not None
+    ]
     if catalogue is not None:
         described.append(Input("items", None, len(catalogue), None, catalogue.n_unique()))
     return Checked(tuple(ordered), tuple(described), values, tuple(refused))
 
 
-def check_configuration(configuration: Configuration, begin: Callable[[str], None] = lambda what: None) -> Checked:
-    """The same for the files and metrics of a configuration; without metrics, nDCG and Recall at 10.
+def check_configuration(
+    configuration: Configuration, begin: Callable[[str], None] = lambda what: None
+) -> Checked:
+    """The same for the files and metrics of a configuration; without metrics, nDCG and Recall at
+    10.
 
     A file of candidates is not looked at: the metrics are those of all items.
     """
@@ -226,8 +256,14 @@ def check_configuration(configuration: Configuration, begin: Callable[[str], Non
         configuration = configuration.model_copy(update={"evaluation": evaluation})
     refuse_incomplete(configuration)
     assert configuration.data is not None
-    given = {name: getattr(configuration.data, name) for name in type(configuration.data).model_fields}
-    data = {name: file.file() for name, file in given.items() if file is not None and name != "candidates"}
+    given = {
+        name: getattr(configuration.data, name) for name in type(configuration.data).model_fields
+    }
+    data = {
+        name: file.file()
+        for name, file in given.items()
+        if file is not None and name != "candidates"
+    }
     return check_models(
         {name: file.file() for name, file in configuration.models.items()},
         data.pop("truth"),

@@ -15,11 +15,15 @@ from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, first_ids,
 from weft.metrics.profiles import choose, find_profile
 
 
-def between_tables(data: Inputs, settings: Mapping[str, Any], cutoffs: list[int]) -> Iterator[Found]:
+def between_tables(
+    data: Inputs, settings: Mapping[str, Any], cutoffs: list[int]
+) -> Iterator[Found]:
     """Everything odd about the truth and between tables."""
     threshold = settings["relevance_threshold"]
     profile = settings["profile"]
-    counts = choose(None if profile is None else find_profile(profile), empty_users=None, missing_lists=None)
+    counts = choose(
+        None if profile is None else find_profile(profile), empty_users=None, missing_lists=None
+    )
     yield from spelling(data)
     yield from _ratings(data.truth, threshold, counts["empty_users"])
     if data.train is not None:
@@ -38,7 +42,15 @@ def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterato
     frame, ratings = truth.frame, truth.frame["rating"]
     if not len(truth.users):
         yield Found(
-            "empty", "warning", "truth", "There is no row.", 0, (), (), "Give the held-out interactions.", "nobody can be evaluated"
+            "empty",
+            "warning",
+            "truth",
+            "There is no row.",
+            0,
+            (),
+            (),
+            "Give the held-out interactions.",
+            "nobody can be evaluated",
         )
         return
     zero = frame.filter(pl.col("rating") == 0)
@@ -57,7 +69,10 @@ def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterato
                         data,
                         truth=data.truth.with_frame(
                             data.truth.frame.with_columns(
-                                pl.when(pl.col("rating") == 0).then(1.0).otherwise("rating").alias("rating")
+                                pl.when(pl.col("rating") == 0)
+                                .then(1.0)
+                                .otherwise("rating")
+                                .alias("rating")
                             )
                         ),
                     ),
@@ -73,14 +88,18 @@ def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterato
             "graded-truth",
             "note",
             "truth",
-            f"Ratings run from {levels[0]:g} to {levels[-1]:g}, and without a threshold every rated item is relevant: "
+            f"Ratings run from {levels[0]:g} to {levels[-1]:g}, and without a threshold every "
+            "rated item is relevant: "
             f"{len(low):,} of {truth.rows:,} rows are rated below {high:g}.",
             len(low),
             truth.examples(low),
             (Treatment(f"relevance_threshold={high:g}", settings={"relevance_threshold": high}),),
-            f"Nothing, if a low rating is still a hit; else relevance_threshold={high:g} (--relevance-threshold {high:g}).",
+            f"Nothing, if a low rating is still a hit; else relevance_threshold={high:g} "
+            f"(--relevance-threshold {high:g}).",
         )
-    wanted = frame.filter(pl.col("rating") > 0 if threshold is None else pl.col("rating") >= threshold)["user"].unique()
+    wanted = frame.filter(
+        pl.col("rating") > 0 if threshold is None else pl.col("rating") >= threshold
+    )["user"].unique()
     users = truth.users
     without = users.filter(~users.is_in(wanted.implode()))
     if len(without):
@@ -101,7 +120,9 @@ def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterato
 def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
     truth = data.truth
     for kind in KINDS:
-        if (found := nothing_in_common(kind, "train", "truth", train.ids(kind), truth.ids(kind))) is not None:
+        if (
+            found := nothing_in_common(kind, "train", "truth", train.ids(kind), truth.ids(kind))
+        ) is not None:
             yield found
             return
     both = truth.frame.join(train.frame, on=PAIR, how="semi", maintain_order="left")
@@ -110,7 +131,8 @@ def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
             "train-in-truth",
             "warning",
             "truth",
-            f"{len(both):,} of {truth.rows:,} rows are in train, too: a model has seen what it is asked for, and if seen items are "
+            f"{len(both):,} of {truth.rows:,} rows are in train, too: a model has seen what it is "
+            "asked for, and if seen items are "
             "masked they can never be hit.",
             len(both),
             truth.examples(both),
@@ -118,20 +140,27 @@ def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
                 Treatment(
                     "removed from truth",
                     lambda data: _unless_empty(
-                        data, data.truth.with_frame(data.truth.frame.join(both, on=PAIR, how="anti", maintain_order="left"))
+                        data,
+                        data.truth.with_frame(
+                            data.truth.frame.join(both, on=PAIR, how="anti", maintain_order="left")
+                        ),
                     ),
                 ),
             ),
-            "Split again, so that no interaction is on both sides; or remove repeated interactions from the truth.",
+            "Split again, so that no interaction is on both sides; or remove repeated interactions "
+            "from the truth.",
         )
-    cold = truth.items.to_frame("item").join(train.items.to_frame("item"), on="item", how="anti", maintain_order="left")["item"]
+    cold = truth.items.to_frame("item").join(
+        train.items.to_frame("item"), on="item", how="anti", maintain_order="left"
+    )["item"]
     if len(cold):
         rows = truth.frame.join(cold.to_frame("item"), on="item", how="semi", maintain_order="left")
         yield Found(
             "cold-items-in-truth",
             "note",
             "truth",
-            f"{len(cold):,} of {len(truth.items):,} items ({many(len(rows), 'row')}) are not in train: most models cannot "
+            f"{len(cold):,} of {len(truth.items):,} items ({many(len(rows), 'row')}) are not in "
+            "train: most models cannot "
             "recommend them.",
             len(cold),
             truth.examples(rows),
@@ -150,17 +179,24 @@ def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
             "users-without-train",
             "note",
             "truth",
-            f"{len(new):,} of {len(users):,} users have no row in train: nothing was known about them.",
+            f"{len(new):,} of {len(users):,} users have no row in train: nothing was known about "
+            "them.",
             len(new),
             first_ids("user", new),
-            (Treatment("users without train left out", lambda data: data.of_users(new, keep=False)),),
+            (
+                Treatment(
+                    "users without train left out", lambda data: data.of_users(new, keep=False)
+                ),
+            ),
             "Nothing, if new users are part of the task.",
         )
 
 
 def _without_items(data: Inputs, items: pl.Series) -> Inputs | None:
     """The data without the truth about some items."""
-    rest = data.truth.frame.join(items.to_frame("item"), on="item", how="anti", maintain_order="left")
+    rest = data.truth.frame.join(
+        items.to_frame("item"), on="item", how="anti", maintain_order="left"
+    )
     return _unless_empty(data, data.truth.with_frame(rest))
 
 
@@ -179,7 +215,8 @@ def _time(data: Inputs, train: Table) -> Iterator[Found]:
             "timestamps-of-two-kinds",
             "note",
             "train",
-            f"Timestamps are {kinds[0]} in train and {kinds[1]} in truth, so that nobody can tell which is later.",
+            f"Timestamps are {kinds[0]} in train and {kinds[1]} in truth, so that nobody can tell "
+            "which is later.",
             len(train.frame),
             (),
             (),
@@ -188,14 +225,17 @@ def _time(data: Inputs, train: Table) -> Iterator[Found]:
         )
         return
     begins = data.truth.frame.group_by("user").agg(begins=pl.col("timestamp").min())
-    late = train.frame.join(begins, on="user", how="inner", maintain_order="left").filter(pl.col("timestamp") > pl.col("begins"))
+    late = train.frame.join(begins, on="user", how="inner", maintain_order="left").filter(
+        pl.col("timestamp") > pl.col("begins")
+    )
     if len(late):
         users = late["user"].unique(maintain_order=True)
         yield Found(
             "train-after-truth",
             "warning",
             "train",
-            f"{len(late):,} of {train.rows:,} rows are later than the first truth row of their user ({many(len(users), 'user')}): "
+            f"{len(late):,} of {train.rows:,} rows are later than the first truth row of their "
+            f"user ({many(len(users), 'user')}): "
             "the model may have learned from the future of those it is tested on.",
             len(late),
             train.examples(late),
@@ -210,7 +250,8 @@ def _time(data: Inputs, train: Table) -> Iterator[Found]:
             "train-overlaps-truth-in-time",
             "note",
             "train",
-            f"{len(after):,} of {train.rows:,} rows are later than the first row of the truth: other users' future is in train. "
+            f"{len(after):,} of {train.rows:,} rows are later than the first row of the truth: "
+            "other users' future is in train. "
             f"{len(later):,} of {data.truth.rows:,} truth rows are later than all of train.",
             len(after),
             train.examples(after),
@@ -218,24 +259,46 @@ def _time(data: Inputs, train: Table) -> Iterator[Found]:
                 Treatment(
                     "only truth later than train",
                     lambda data: _unless_empty(
-                        data, replace(data.truth, frame=data.truth.frame.filter(pl.col("timestamp") > last), everyone=None)
+                        data,
+                        replace(
+                            data.truth,
+                            frame=data.truth.frame.filter(pl.col("timestamp") > last),
+                            everyone=None,
+                        ),
                     ),
                 ),
             ),
-            "Nothing, if users are split one by one; split at one point in time to come close to a system that runs.",
+            "Nothing, if users are split one by one; split at one point in time to come close to a "
+            "system that runs.",
             remark="" if len(later) else "no truth row is later than all of train",
         )
 
 
-def _lists_and_truth(data: Inputs, table: Table, threshold: float | None, missing_lists: str) -> Iterator[Found]:
+def _lists_and_truth(
+    data: Inputs, table: Table, threshold: float | None, missing_lists: str
+) -> Iterator[Found]:
     truth, name = data.truth, table.where
     if not len(table.frame):
         remark = "nothing is recommended"
-        yield Found("empty", "warning", name, "There is no recommendation.", 0, (), (), "Give the model's lists.", remark)
+        yield Found(
+            "empty",
+            "warning",
+            name,
+            "There is no recommendation.",
+            0,
+            (),
+            (),
+            "Give the model's lists.",
+            remark,
+        )
         return
     for kind in KINDS:
         severity = "error" if _refuses_strangers(data, kind) else "warning"
-        if (found := nothing_in_common(kind, name, "truth", table.ids(kind), truth.ids(kind), severity)) is not None:
+        if (
+            found := nothing_in_common(
+                kind, name, "truth", table.ids(kind), truth.ids(kind), severity
+            )
+        ) is not None:
             yield found
             return
     users, listed = truth.users, table.users
@@ -251,7 +314,8 @@ def _lists_and_truth(data: Inputs, table: Table, threshold: float | None, missin
             len(missing),
             first_ids("user", missing),
             (Treatment(f"missing_lists={other!r}", settings={"missing_lists": other}),),
-            "Make lists for all users of the truth, or say missing_lists='skip' (--missing-lists skip) if they are not to be "
+            "Make lists for all users of the truth, or say missing_lists='skip' (--missing-lists "
+            "skip) if they are not to be "
             "served.",
         )
     others = listed.filter(~listed.is_in(users.implode()))
@@ -260,30 +324,42 @@ def _lists_and_truth(data: Inputs, table: Table, threshold: float | None, missin
             "users-without-truth",
             "note",
             name,
-            f"{len(others):,} of {len(listed):,} lists are of users who are not in the truth; they count only for metrics of all "
+            f"{len(others):,} of {len(listed):,} lists are of users who are not in the truth; they "
+            "count only for metrics of all "
             "lists, such as coverage.",
             len(others),
             first_ids("user", others),
-            (Treatment("their lists left out", lambda data: replace(data, lists=table.of_users(users, keep=True))),),
+            (
+                Treatment(
+                    "their lists left out",
+                    lambda data: replace(data, lists=table.of_users(users, keep=True)),
+                ),
+            ),
             "Nothing, if coverage is to be that of all lists.",
         )
-    relevant = truth.frame.filter(pl.col("rating") > 0 if threshold is None else pl.col("rating") >= threshold)
+    relevant = truth.frame.filter(
+        pl.col("rating") > 0 if threshold is None else pl.col("rating") >= threshold
+    )
     if len(relevant) and not len(relevant.join(table.frame, on=PAIR, how="semi")):
         yield Found(
             "no-hits",
             "warning",
             name,
-            f"Not one of the {len(relevant):,} relevant items stands in its user's list, at any depth.",
+            f"Not one of the {len(relevant):,} relevant items stands in its user's list, at any "
+            "depth.",
             len(relevant),
             truth.examples(relevant),
             (),
-            "Look whether both files number users and items in the same way, and whether the lists are of these users.",
+            "Look whether both files number users and items in the same way, and whether the lists "
+            "are of these users.",
             remark="every metric of hits is 0 however it is treated",
         )
 
 
 def _refuses_strangers(data: Inputs, kind: str) -> bool:
-    """Whether `weft.evaluate` refuses lists and truth without a user, or an item, in common: it does for files."""
+    """Whether `weft.evaluate` refuses lists and truth without a user, or an item, in common: it
+    does for files.
+    """
     if kind == "user":
         return data.lists.file is not None or data.truth.file is not None
     in_train = data.train is not None and data.lists.items.is_in(data.train.items.implode()).any()
@@ -302,7 +378,8 @@ def _seen(table: Table, train: Table) -> Iterator[Found]:
             len(seen),
             table.examples(seen),
             (Treatment("mask_seen=True", settings={"mask_seen": True}),),
-            "mask_seen=True (--mask-seen) removes them and closes the lists up; or make the lists without them.",
+            "mask_seen=True (--mask-seen) removes them and closes the lists up; or make the lists "
+            "without them.",
         )
 
 
@@ -310,7 +387,9 @@ def _nowhere(data: Inputs, train: Table) -> Iterator[Found]:
     """Items of the truth that neither train nor the lists know."""
     items = data.truth.items.to_frame("item")
     for table in (train, data.lists):
-        items = items.join(table.items.to_frame("item"), on="item", how="anti", maintain_order="left")
+        items = items.join(
+            table.items.to_frame("item"), on="item", how="anti", maintain_order="left"
+        )
     unknown = items["item"]
     if len(unknown) and len(unknown) < len(data.truth.items):
         rows = data.truth.frame.join(items, on="item", how="semi", maintain_order="left")
@@ -318,11 +397,16 @@ def _nowhere(data: Inputs, train: Table) -> Iterator[Found]:
             "unknown-items-in-truth",
             "note",
             data.lists.where,
-            f"{len(unknown):,} of the {len(data.truth.items):,} items of the truth ({many(len(rows), 'row')}) are neither in "
+            f"{len(unknown):,} of the {len(data.truth.items):,} items of the truth "
+            f"({many(len(rows), 'row')}) are neither in "
             "train nor in any list: nobody could hit them.",
             len(unknown),
             data.truth.examples(rows),
-            (Treatment("their rows removed from truth", lambda data: _without_items(data, unknown)),),
+            (
+                Treatment(
+                    "their rows removed from truth", lambda data: _without_items(data, unknown)
+                ),
+            ),
             "Nothing, if these are new items; else look whether they are called by another id.",
         )
 

@@ -15,16 +15,32 @@ _INDENT = "    "
 
 def render(checked: Checked) -> str:
     """The inputs, then each finding in a block of its own, the worst first."""
-    blocks = [_inputs(checked), *(_block(finding, checked.refused) for finding in checked.findings), _summary(checked)]
+    blocks = [
+        _inputs(checked),
+        *(_block(finding, checked.refused) for finding in checked.findings),
+        _summary(checked),
+    ]
     return "\n\n".join(blocks)
 
 
 def _inputs(checked: Checked) -> str:
     rows = [("", "rows", "users", "items")]
     for one in checked.inputs:
-        rows.append((one.name, f"{one.rows:,}", "" if one.users is None else f"{one.users:,}", f"{one.items:,}"))
+        rows.append(
+            (
+                one.name,
+                f"{one.rows:,}",
+                "" if one.users is None else f"{one.users:,}",
+                f"{one.items:,}",
+            )
+        )
     lines = _table(rows)
-    return "\n".join([lines[0], *(f"{line}  {one.path or ''}".rstrip() for line, one in zip(lines[1:], checked.inputs))])
+    return "\n".join(
+        [
+            lines[0],
+            *(f"{line}  {one.path or ''}".rstrip() for line, one in zip(lines[1:], checked.inputs)),
+        ]
+    )
 
 
 def _block(finding: Finding, refused: Sequence[str]) -> str:
@@ -42,20 +58,35 @@ def _block(finding: Finding, refused: Sequence[str]) -> str:
 
 
 # Kinds whose examples are not of what is counted.
-_COUNTS_NO_EXAMPLES = {"id-types", "nothing-in-common", "same-lists", "cold-items-in-truth", "ties", "ranks-against-scores"}
+_COUNTS_NO_EXAMPLES = {
+    "id-types",
+    "nothing-in-common",
+    "same-lists",
+    "cold-items-in-truth",
+    "ties",
+    "ranks-against-scores",
+}
 
 
 def _summary(checked: Checked) -> str:
     counts = [len(checked.of(severity)) for severity in SEVERITIES]
     if not any(counts):
         return "Nothing suspicious was found."
-    told = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for count, severity in zip(counts, SEVERITIES) if count)
+    told = ", ".join(
+        f"{count} {severity}{'' if count == 1 else 's'}"
+        for count, severity in zip(counts, SEVERITIES)
+        if count
+    )
     refused = f"\nweft evaluate refuses: {', '.join(checked.refused)}." if checked.refused else ""
     return f"{told}.{refused}"
 
 
 def _example(example: Mapping[str, Any]) -> str:
-    told = {name: value for name, value in example.items() if name not in ("file", "place", "row", "where")}
+    told = {
+        name: value
+        for name, value in example.items()
+        if name not in ("file", "place", "row", "where")
+    }
     place = f"row {example['row']}: " if "row" in example else ""
     place = next((f"{example[name]}: " for name in ("place", "where") if name in example), place)
     return place + ", ".join(f"{name} {_value(value)}" for name, value in told.items())
@@ -68,28 +99,42 @@ def _value(value: Any) -> str:
 
 
 def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
-    """A table for each model: what comes out as it is, or with errors repaired, and under each treatment."""
+    """A table for each model: what comes out as it is, or with errors repaired, and under each
+    treatment.
+    """
     lines = []
     models = list(dict.fromkeys(effect.model for effect in finding.effects))
     for model in models:
-        own = {(effect.metric, effect.treatment): effect for effect in finding.effects if effect.model == model}
+        own = {
+            (effect.metric, effect.treatment): effect
+            for effect in finding.effects
+            if effect.model == model
+        }
         treatments = list(dict.fromkeys(treatment for _, treatment in own))
-        first = "as it is" if finding.severity == "error" or model not in refused else "errors repaired"
+        first = (
+            "as it is" if finding.severity == "error" or model not in refused else "errors repaired"
+        )
         head = (model if len(models) > 1 else "", first)
         table = _effect_table(head, own, treatments)
         if max(map(len, table)) > _WIDTH - len(_INDENT):  # side by side is too wide
-            table = [line for treatment in treatments for line in _effect_table(head, own, [treatment])]
+            table = [
+                line for treatment in treatments for line in _effect_table(head, own, [treatment])
+            ]
         lines += table
     return lines
 
 
-def _effect_table(head: tuple[str, str], own: Mapping[tuple[str, str], Effect], treatments: Sequence[str]) -> list[str]:
+def _effect_table(
+    head: tuple[str, str], own: Mapping[tuple[str, str], Effect], treatments: Sequence[str]
+) -> list[str]:
     """Metrics down, treatments across."""
     rows = [(*head, *treatments)]
     for metric in dict.fromkeys(metric for metric, _ in own):
         effects = [own[metric, treatment] for treatment in treatments]
         before = "refused" if effects[0].value is None else _number(effects[0].value)
-        rows.append((metric, before, *(f"{_number(effect.treated)}{_moved(effect)}" for effect in effects)))
+        rows.append(
+            (metric, before, *(f"{_number(effect.treated)}{_moved(effect)}" for effect in effects))
+        )
     return _table(rows)
 
 
@@ -108,14 +153,17 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
         ).rstrip()
         for row in rows
     ]
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+    )
 
 
 def _cut(line: str) -> str:

@@ -36,12 +36,14 @@ def fractional(given: Inputs) -> Iterator[Found]:
                 "fractional-ids",
                 "error",
                 table.where,
-                f"The {kind} ids are numbers with a fraction, such as {float(table.frame[kind][0]) if len(table.frame) else 1.0}: "
+                f"The {kind} ids are numbers with a fraction, such as "
+                f"{float(table.frame[kind][0]) if len(table.frame) else 1.0}: "
                 "pandas turns integers into such numbers where one is missing.",
                 len(table.frame),
                 table.examples(table.frame),
                 (Treatment("ids converted to integers"),),
-                f"Convert the column to integers before it is written: frame[{kind!r}].astype('Int64').",
+                "Convert the column to integers before it is written: "
+                f"frame[{kind!r}].astype('Int64').",
             )
 
 
@@ -52,10 +54,15 @@ def id_types(given: Inputs) -> Found | None:
         columns = _columns(given, kind)
         if len({column.dtype for column in columns.values()}) > 1:
             text, numbers = (
-                [name for name, column in columns.items() if (column.dtype == pl.String) == is_text] for is_text in (True, False)
+                [name for name, column in columns.items() if (column.dtype == pl.String) == is_text]
+                for is_text in (True, False)
             )
-            told.append(f"the {kind} ids are text in {in_words(text)}, but integers in {in_words(numbers)}")
-            examples += [{"where": names[0], kind: columns[names[0]][0]} for names in (text, numbers)]
+            told.append(
+                f"the {kind} ids are text in {in_words(text)}, but integers in {in_words(numbers)}"
+            )
+            examples += [
+                {"where": names[0], kind: columns[names[0]][0]} for names in (text, numbers)
+            ]
     if not told:
         return None
     return Found(
@@ -85,24 +92,33 @@ def of_one_type(given: Inputs) -> Inputs:
         dtype = pl.String if is_text else pl.Int64
         items = given.items
         given = given.map(lambda table, kind=kind, dtype=dtype: table.retyped(kind, dtype))  # type: ignore[misc]
-        given = replace(given, items=items.cast(dtype) if kind == "item" and items is not None else items)
+        given = replace(
+            given, items=items.cast(dtype) if kind == "item" and items is not None else items
+        )
     return given
 
 
 def _plain_spelling(ids: pl.Expr) -> pl.Expr:
-    """An id without spaces around it, in lower case, without leading zeros and without ".0" behind a number."""
+    """An id without spaces around it, in lower case, without leading zeros and without ".0" behind
+    a number.
+    """
     bare = ids.str.strip_chars().str.to_lowercase()
     return bare.str.replace(r"^([+-]?\d+)\.0+$", "${1}").str.replace(r"^0+(\d+)$", "${1}")
 
 
 def _respelled(ids: pl.Series, reference: pl.Series) -> pl.DataFrame:
-    """Ids that the reference does not have but under another spelling: `old`, and `new` as the reference spells it."""
+    """Ids that the reference does not have but under another spelling: `old`, and `new` as the
+    reference spells it.
+    """
     nothing = pl.DataFrame(schema={"old": ids.dtype, "new": ids.dtype})
     if ids.dtype != pl.String or reference.dtype != pl.String:
         return nothing
-    # Only where each table has one spelling: ids that differ in case within a table are different ids.
+    # Only where each table has one spelling: ids that differ in case within a table are different
+    # ids.
     mine, theirs = (
-        part.to_frame(name).with_columns(plain=_plain_spelling(pl.col(name))).filter(pl.col("plain").is_unique())
+        part.to_frame(name)
+        .with_columns(plain=_plain_spelling(pl.col(name)))
+        .filter(pl.col("plain").is_unique())
         for name, part in (("old", ids), ("new", reference))
     )
     return (
@@ -112,8 +128,12 @@ def _respelled(ids: pl.Series, reference: pl.Series) -> pl.DataFrame:
     )
 
 
-def _spellings(data: Inputs) -> tuple[dict[tuple[str, str], pl.DataFrame], Callable[[Inputs], Inputs]]:
-    """Whose users or items are in the truth under another spelling, and the data with the truth's spelling throughout."""
+def _spellings(
+    data: Inputs,
+) -> tuple[dict[tuple[str, str], pl.DataFrame], Callable[[Inputs], Inputs]]:
+    """Whose users or items are in the truth under another spelling, and the data with the truth's
+    spelling throughout.
+    """
     names = {
         (name, kind): found
         for kind in KINDS
@@ -142,7 +162,8 @@ def spelling(data: Inputs) -> Iterator[Found]:
             "id-spelling",
             "warning",
             where,
-            f"{len(found):,} of {len(data.tables()[where].ids(kind)):,} {kind} ids are in the truth only under another spelling "
+            f"{len(found):,} of {len(data.tables()[where].ids(kind)):,} {kind} ids are in the "
+            "truth only under another spelling "
             "(spaces, upper case, leading zeros, or '.0' at the end).",
             len(found),
             tuple({kind: old, "in the truth": new} for old, new in found.head(SHOWN).iter_rows()),
@@ -165,6 +186,7 @@ def nothing_in_common(
         len(first),
         ({"where": one, kind: first[0]}, {"where": other, kind: second[0]}),
         (),
-        "Look whether both files are of the same data set and number users and items in the same way.",
+        "Look whether both files are of the same data set and number users and items in the same "
+        "way.",
         remark="nothing matches, so that there is nothing to compare with",
     )

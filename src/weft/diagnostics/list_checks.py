@@ -16,7 +16,9 @@ from weft.metrics.registry import all_metrics
 
 # From how many users on it is odd that half of them have one list.
 _MANY_USERS = 20
-_TIE_RANGE = tuple(Treatment(f"ties={rule!r}", settings={"ties": rule}) for rule in ("pessimistic", "optimistic"))
+_TIE_RANGE = tuple(
+    Treatment(f"ties={rule!r}", settings={"ties": rule}) for rule in ("pessimistic", "optimistic")
+)
 
 
 def within_lists(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
@@ -47,10 +49,15 @@ def placed(table: Table) -> pl.DataFrame:
 
 
 def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
-    lengths = table.users.to_frame("user").join(table.frame.group_by("user").len(), on="user", how="left", maintain_order="left")
+    lengths = table.users.to_frame("user").join(
+        table.frame.group_by("user").len(), on="user", how="left", maintain_order="left"
+    )
     lengths = lengths.with_columns(pl.col("len").fill_null(0))
     least, middle, most = (
-        float(part) for part in lengths.select(pl.min("len"), pl.median("len").alias("m"), pl.max("len").alias("x")).row(0)
+        float(part)
+        for part in lengths.select(
+            pl.min("len"), pl.median("len").alias("m"), pl.max("len").alias("x")
+        ).row(0)
     )
     spread = f"lengths run from {least:g} to {most:g}, half of them up to {middle:g}"
     deepest = max(cutoffs, default=0)
@@ -58,13 +65,17 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
     if len(short):
         empty = int((short["len"] == 0).sum())
         users = short["user"]
-        treatment = Treatment("users with short lists left out", lambda data: data.of_users(users, keep=False))
+        treatment = Treatment(
+            "users with short lists left out", lambda data: data.of_users(users, keep=False)
+        )
         if len(short) == len(lengths):
             # Nobody would be left, so the metrics are taken where the longest list ends.
             end = int(most)
             names = _cut_off(baseline, end)
             settings = {"metrics": list(dict.fromkeys(names.values())), "top_k": []}
-            treatment = Treatment(f"cut-off {end}", lambda data: data if end and names else None, settings, names)
+            treatment = Treatment(
+                f"cut-off {end}", lambda data: data if end and names else None, settings, names
+            )
         yield Found(
             "short-lists",
             "warning",
@@ -72,9 +83,12 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
             f"{len(short):,} of {len(lengths):,} lists have fewer than {deepest} items"
             f"{f', {empty:,} of them none' if empty else ''}; {spread}.",
             len(short),
-            tuple({"user": user, "items": length} for user, length in short.head(SHOWN).iter_rows()),
+            tuple(
+                {"user": user, "items": length} for user, length in short.head(SHOWN).iter_rows()
+            ),
             (treatment,),
-            f"Ask for lists of at least {deepest} items, or for smaller cut-offs; places behind the end of a list count as misses.",
+            f"Ask for lists of at least {deepest} items, or for smaller cut-offs; places behind "
+            "the end of a list count as misses.",
         )
     elif most >= 2 * least and most > least + 1:
         long = lengths.sort("len", descending=True, maintain_order=True)
@@ -89,7 +103,10 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
                 Treatment(
                     f"all lists cut at {least:g}",
                     lambda data: replace(
-                        data, lists=table.with_frame(placed(table).filter(pl.col("place") <= least).drop("place").sort("row"))
+                        data,
+                        lists=table.with_frame(
+                            placed(table).filter(pl.col("place") <= least).drop("place").sort("row")
+                        ),
                     ),
                 ),
             ),
@@ -98,7 +115,9 @@ def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Fou
 
 
 def _cut_off(baseline: Result, end: int) -> dict[str, str]:
-    """For each metric that can be asked for by name, the same with its cut-off where the lists end, if it was behind that."""
+    """For each metric that can be asked for by name, the same with its cut-off where the lists end,
+    if it was behind that.
+    """
     known = {metric.__name__ for metric in all_metrics()}
     return {
         value.name: value.metric if value.k is None else f"{value.metric}@{min(value.k, end)}"
@@ -109,7 +128,9 @@ def _cut_off(baseline: Result, end: int) -> dict[str, str]:
 
 def _ranks(table: Table) -> Iterator[Found]:
     frame = table.frame
-    spans = frame.group_by("user", maintain_order=True).agg(first=pl.col("rank").min(), last=pl.col("rank").max(), length=pl.len())
+    spans = frame.group_by("user", maintain_order=True).agg(
+        first=pl.col("rank").min(), last=pl.col("rank").max(), length=pl.len()
+    )
     odd = spans.filter(pl.col("first") != 1)
     if len(odd):
         starts = odd["first"].unique().sort()
@@ -118,7 +139,8 @@ def _ranks(table: Table) -> Iterator[Found]:
             "note",
             table.where,
             f"The ranks of {len(odd):,} of {len(spans):,} lists do not start at 1, but at "
-            f"{starts[0]:g}{f' to {starts[-1]:g}' if len(starts) > 1 else ''}; only their order counts.",
+            f"{starts[0]:g}{f' to {starts[-1]:g}' if len(starts) > 1 else ''}; only their order "
+            "counts.",
             len(odd),
             tuple({"user": row[0], "first rank": row[1]} for row in odd.head(SHOWN).iter_rows()),
             (Treatment("ranks from 1"),),
@@ -131,15 +153,20 @@ def _ranks(table: Table) -> Iterator[Found]:
             "gaps-in-ranks",
             "warning",
             table.where,
-            f"The ranks of {len(gaps):,} of {len(spans):,} lists have gaps or fractions; the lists close up over them.",
+            f"The ranks of {len(gaps):,} of {len(spans):,} lists have gaps or fractions; the lists "
+            "close up over them.",
             len(gaps),
-            tuple({"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]} for row in gaps.head(SHOWN).iter_rows()),
+            tuple(
+                {"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]}
+                for row in gaps.head(SHOWN).iter_rows()
+            ),
             (Treatment("users with gaps left out", lambda data: data.of_users(users, keep=False)),),
             "Look whether rows are missing, or were taken out after the ranks were given.",
         )
     if "score" in frame.columns:
         below = placed(table).with_columns(
-            better=(pl.col("score") > pl.col("score").shift()) & (pl.col("user") == pl.col("user").shift())
+            better=(pl.col("score") > pl.col("score").shift())
+            & (pl.col("user") == pl.col("user").shift())
         )
         wrong = below.filter("better")
         if len(wrong):
@@ -148,12 +175,21 @@ def _ranks(table: Table) -> Iterator[Found]:
                 "ranks-against-scores",
                 "warning",
                 table.where,
-                f"{count:,} of {len(spans):,} lists have an item with a higher score than the one ranked before it; lists with "
+                f"{count:,} of {len(spans):,} lists have an item with a higher score than the one "
+                "ranked before it; lists with "
                 "both are ranked by rank.",
                 count,
                 table.examples(wrong),
-                (Treatment("ranked by score", lambda data: replace(data, lists=table.with_frame(table.frame.drop("rank")))),),
-                "Leave out the column that does not tell the order (a score may also be a distance, the lowest first).",
+                (
+                    Treatment(
+                        "ranked by score",
+                        lambda data: replace(
+                            data, lists=table.with_frame(table.frame.drop("rank"))
+                        ),
+                    ),
+                ),
+                "Leave out the column that does not tell the order (a score may also be a "
+                "distance, the lowest first).",
             )
 
 
@@ -177,9 +213,13 @@ def _scores(table: Table, cutoffs: list[int]) -> Iterator[Found]:
             table.where,
             f"All scores are {levels[0]:g}: the order of each list is chance."
             if everywhere
-            else f"{len(constant):,} of {len(of_users):,} lists have one score for all their items: their order is chance.",
+            else f"{len(constant):,} of {len(of_users):,} lists have one score for all their "
+            "items: their order is chance.",
             len(constant),
-            tuple({"user": row[0], "score": row[1], "items": row[3]} for row in constant.head(SHOWN).iter_rows()),
+            tuple(
+                {"user": row[0], "score": row[1], "items": row[3]}
+                for row in constant.head(SHOWN).iter_rows()
+            ),
             _TIE_RANGE,
             fix,
         )
@@ -188,7 +228,8 @@ def _scores(table: Table, cutoffs: list[int]) -> Iterator[Found]:
             "two-scores",
             "warning",
             table.where,
-            f"All {table.rows:,} scores are {levels[0]:g} or {levels[1]:g}: these look like labels, not like scores.",
+            f"All {table.rows:,} scores are {levels[0]:g} or {levels[1]:g}: these look like "
+            "labels, not like scores.",
             len(frame),
             table.examples(frame),
             _TIE_RANGE,
@@ -202,14 +243,20 @@ def _scores(table: Table, cutoffs: list[int]) -> Iterator[Found]:
             "rising-scores",
             "warning",
             table.where,
-            f"The rows of {len(rising):,} of {len(several):,} lists stand by rising score: is the lowest the best, as with "
+            f"The rows of {len(rising):,} of {len(several):,} lists stand by rising score: is the "
+            "lowest the best, as with "
             "distances?",
             len(rising),
-            tuple({"user": row[0], "scores": f"{row[1]:g} to {row[2]:g}"} for row in rising.head(SHOWN).iter_rows()),
+            tuple(
+                {"user": row[0], "scores": f"{row[1]:g} to {row[2]:g}"}
+                for row in rising.head(SHOWN).iter_rows()
+            ),
             (
                 Treatment(
                     "the lowest score first",
-                    lambda data: replace(data, lists=table.with_frame(table.frame.with_columns(-pl.col("score")))),
+                    lambda data: replace(
+                        data, lists=table.with_frame(table.frame.with_columns(-pl.col("score")))
+                    ),
                 ),
             ),
             "Give the negative of a distance as the score, or a rank.",
@@ -237,12 +284,14 @@ def _ties(table: Table, constant: pl.DataFrame, cutoffs: list[int]) -> Iterator[
         "ties",
         "warning",
         table.where,
-        f"{users:,} of {len(table.users):,} lists have equal scores among their first {depth + 1} items, {at_cut:,} of them across "
+        f"{users:,} of {len(table.users):,} lists have equal scores among their first {depth + 1} "
+        f"items, {at_cut:,} of them across "
         f"{cut}.",
         users,
         table.examples(tied),
         _TIE_RANGE,
-        "Give scores with all their digits, or say ties='expected' (--ties expected), the mean over all orders.",
+        "Give scores with all their digits, or say ties='expected' (--ties expected), the mean "
+        "over all orders.",
     )
 
 
@@ -259,17 +308,21 @@ def _same_lists(table: Table, depth: int) -> Iterator[Found]:
         .sort("len", descending=True, maintain_order=True)
     )
     count = int(common["len"][0])
-    if (count == len(lists) and count > 1) or (len(lists) >= _MANY_USERS and 2 * count >= len(lists)):
+    if (count == len(lists) and count > 1) or (
+        len(lists) >= _MANY_USERS and 2 * count >= len(lists)
+    ):
         whom = "All" if count == len(lists) else f"{count:,} of"
         items = common["item"][0].split("\n")
         yield Found(
             "same-lists",
             "warning",
             table.where,
-            f"{whom} {len(lists):,} users have the same first {f'{len(items)} items' if len(items) > 1 else 'item'}.",
+            f"{whom} {len(lists):,} users have the same first "
+            f"{f'{len(items)} items' if len(items) > 1 else 'item'}.",
             count,
             tuple({"item": item} for item in items[:SHOWN]),
             (),
-            "Nothing, if this is a model without personalisation such as most-popular; else look at how the lists were joined.",
+            "Nothing, if this is a model without personalisation such as most-popular; else look "
+            "at how the lists were joined.",
             remark="there are no other lists to compare with",
         )

@@ -1,4 +1,6 @@
-"""What is to be checked, read as it is: rows that an evaluation would refuse come along, so that they can be shown."""
+"""What is to be checked, read as it is: rows that an evaluation would refuse come along, so that
+they can be shown.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ LISTS, INTERACTIONS = ("score", "rank"), ("rating",)
 
 @dataclass(frozen=True)
 class Table:
-    """Rows (user, item) under the caller's ids, with what was found of score, rank, rating, timestamp, and `row`, their number.
+    """Rows (user, item) under the caller's ids, with what was found of score, rank, rating,
+    timestamp, and `row`, their number.
 
-    `everyone` are the users that a dict or a matrix names, with rows or without; None: those with rows.
-    """
+    `everyone` are the users that a dict or a matrix names, with rows or without; None: those with
+    rows."""
 
     where: str
     frame: pl.DataFrame
@@ -39,12 +42,16 @@ class Table:
     width: int | None = None  # the columns of a matrix, which are all items
     nameless: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows without a user or an item
     fractional: tuple[str, ...] = ()  # "user", "item": whose ids came as 1.0, 2.0
-    imprecise: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows with scores that float64 cannot tell apart
+    imprecise: pl.DataFrame = field(
+        default_factory=pl.DataFrame
+    )  # rows with scores that float64 cannot tell apart
 
     @cached_property
     def users(self) -> pl.Series:
         """Each user once."""
-        return (self.frame["user"] if self.everyone is None else self.everyone).unique(maintain_order=True)
+        return (self.frame["user"] if self.everyone is None else self.everyone).unique(
+            maintain_order=True
+        )
 
     @cached_property
     def items(self) -> pl.Series:
@@ -70,13 +77,25 @@ class Table:
         how: Any = "semi" if keep else "anti"
         everyone = self.everyone
         if everyone is not None:
-            everyone = everyone.to_frame("user").join(chosen, on="user", how=how, maintain_order="left")["user"]
-        return replace(self, frame=self.frame.join(chosen, on="user", how=how, maintain_order="left"), everyone=everyone)
+            everyone = everyone.to_frame("user").join(
+                chosen, on="user", how=how, maintain_order="left"
+            )["user"]
+        return replace(
+            self,
+            frame=self.frame.join(chosen, on="user", how=how, maintain_order="left"),
+            everyone=everyone,
+        )
 
     def retyped(self, kind: str, dtype: Any) -> Table:
         """With the ids of users or items as text, or, where there are none, of any type."""
-        everyone = self.everyone.cast(dtype) if self.everyone is not None and kind == "user" else self.everyone
-        return replace(self, frame=self.frame.with_columns(pl.col(kind).cast(dtype)), everyone=everyone)
+        everyone = (
+            self.everyone.cast(dtype)
+            if self.everyone is not None and kind == "user"
+            else self.everyone
+        )
+        return replace(
+            self, frame=self.frame.with_columns(pl.col(kind).cast(dtype)), everyone=everyone
+        )
 
     def renamed(self, kind: str, names: pl.DataFrame) -> Table:
         """With some users or items under another name: `names` has the columns `old` and `new`."""
@@ -85,8 +104,14 @@ class Table:
             found = ids.to_frame("old").join(names, on="old", how="left", maintain_order="left")
             return found["new"].fill_null(found["old"])
 
-        everyone = new(self.everyone) if self.everyone is not None and kind == "user" else self.everyone
-        return replace(self, frame=self.frame.with_columns(new(self.frame[kind]).alias(kind)), everyone=everyone)
+        everyone = (
+            new(self.everyone) if self.everyone is not None and kind == "user" else self.everyone
+        )
+        return replace(
+            self,
+            frame=self.frame.with_columns(new(self.frame[kind]).alias(kind)),
+            everyone=everyone,
+        )
 
     def for_evaluation(self) -> Any:
         """What `weft.evaluate` takes: a frame, or a dict where users without rows count."""
@@ -97,13 +122,19 @@ class Table:
         value = next((name for name in ("score", "rating") if name in wanted), None)
         grouped = frame.group_by("user", maintain_order=True).agg(pl.exclude("user"))
         rows: dict[Any, Any] = {user: [] if value is None else {} for user in self.everyone}
-        for row in grouped.iter_rows(named=True):  # as many steps as the caller took to build a dict
+        for row in grouped.iter_rows(
+            named=True
+        ):  # as many steps as the caller took to build a dict
             rows[row["user"]] = row["item"] if value is None else dict(zip(row["item"], row[value]))
         return rows
 
     def examples(self, frame: pl.DataFrame) -> tuple[dict[str, Any], ...]:
-        """The first of some rows, each with its place: the line of a text file, or the number of the row."""
-        known = [name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns]
+        """The first of some rows, each with its place: the line of a text file, or the number of
+        the row.
+        """
+        known = [
+            name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns
+        ]
         shown = list(frame.head(SHOWN).select("row", *known).iter_rows(named=True))
         numbers = [row.pop("row") for row in shown]
         if self.file is None:
@@ -113,16 +144,21 @@ class Table:
 
 
 def read(given: Any, where: str, columns: tuple[str, ...]) -> Table:
-    """Lists, truth or train from whatever `weft.evaluate` takes. `columns` are those to look for beside user and item."""
+    """Lists, truth or train from whatever `weft.evaluate` takes. `columns` are those to look for
+    beside user and item.
+    """
     if is_file(given):
-        return _from_file(read_table(given, where, use="lists" if columns == LISTS else "timed"), where, columns)
+        return _from_file(
+            read_table(given, where, use="lists" if columns == LISTS else "timed"), where, columns
+        )
     if is_frame(given):
         table = _from_columns(*open_frame(given, where), where, columns)
     elif isinstance(given, Mapping):
         table = _from_dict(given, where, columns)
     elif columns == LISTS:
         raise InputError(
-            f"{where} is a {type(given).__name__}; weft.check reads recommendation lists: a file, a polars or pandas frame "
+            f"{where} is a {type(given).__name__}; weft.check reads recommendation lists: a file, "
+            "a polars or pandas frame "
             "(user, item, and a score or a rank), {user: [items]} or {user: {item: score}}. "
             "What is odd about scores, the notes of weft.evaluate say."
         )
@@ -131,7 +167,9 @@ def read(given: Any, where: str, columns: tuple[str, ...]) -> Table:
         assert cells.shape is not None
         frame = pl.DataFrame({"user": cells.users, "item": cells.items, "rating": cells.values})
         everyone = pl.int_range(cells.shape[0], dtype=pl.Int64, eager=True)
-        table = Table(where, frame.with_row_index("row"), everyone, rows=len(frame), width=cells.shape[1])
+        table = Table(
+            where, frame.with_row_index("row"), everyone, rows=len(frame), width=cells.shape[1]
+        )
     return table
 
 
@@ -162,7 +200,9 @@ def read_items(given: Any) -> pl.Series:
     return id_series(given, "item", "items")
 
 
-def _from_columns(columns: list[str], column: Callable[[str], Any], where: str, wanted: tuple[str, ...]) -> Table:
+def _from_columns(
+    columns: list[str], column: Callable[[str], Any], where: str, wanted: tuple[str, ...]
+) -> Table:
     raw = {kind: column(str(find_column(columns, kind, where))) for kind in PAIR}
     named = np.logical_and(*(_present(raw[kind]) for kind in PAIR))
     numbers: dict[str, Any] = {}
@@ -184,10 +224,14 @@ def _from_columns(columns: list[str], column: Callable[[str], Any], where: str, 
             part = _whole(part, kind, where)
             fractional.append(kind)
         ids[kind] = id_series(part, kind, where)
-    lost = rows.filter(~named).with_columns(pl.Series(kind, _texts(_chosen(raw[kind], ~named)), dtype=pl.String) for kind in PAIR)
+    lost = rows.filter(~named).with_columns(
+        pl.Series(kind, _texts(_chosen(raw[kind], ~named)), dtype=pl.String) for kind in PAIR
+    )
     frame = rows.filter(named).with_columns(**ids)
     beyond = frame.filter(imprecise[named])
-    return Table(where, frame, rows=len(rows), nameless=lost, fractional=tuple(fractional), imprecise=beyond)
+    return Table(
+        where, frame, rows=len(rows), nameless=lost, fractional=tuple(fractional), imprecise=beyond
+    )
 
 
 def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) -> Table:
@@ -201,24 +245,42 @@ def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) ->
             or not hasattr(row, "__iter__")
         ):
             expected = "a list of items, best first," if value == "score" else "a list of items"
-            raise InputError(f"{where}[{user!r}] is {row!r}; expected {expected} or {{item: {value}}}.")
+            raise InputError(
+                f"{where}[{user!r}] is {row!r}; expected {expected} or {{item: {value}}}."
+            )
         parts.append(row if hasattr(row, "__len__") else list(row))
     if value == "score" and any(scored) and not all(scored):
         user = next(user for user, has_scores in zip(given, scored) if not has_scores)
         raise InputError(
-            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for all, or lists for all."
+            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for "
+            "all, or lists for all."
         )
     everyone = id_series(list(given), "user", where)
-    users = everyone.gather(np.repeat(np.arange(len(parts)), list(map(len, parts)))) if parts else everyone
-    frame = pl.DataFrame({"user": users, "item": id_series(list(itertools.chain.from_iterable(parts)), "item", where)})
+    users = (
+        everyone.gather(np.repeat(np.arange(len(parts)), list(map(len, parts))))
+        if parts
+        else everyone
+    )
+    frame = pl.DataFrame(
+        {
+            "user": users,
+            "item": id_series(list(itertools.chain.from_iterable(parts)), "item", where),
+        }
+    )
     if value == "rating" or any(scored):
         flat = itertools.chain.from_iterable(
-            row.values() if isinstance(row, Mapping) else itertools.repeat(1.0, len(row)) for row in parts
+            row.values() if isinstance(row, Mapping) else itertools.repeat(1.0, len(row))
+            for row in parts
         )
         try:
-            numbers = np.array([float("nan") if number is None else float(number) for number in flat], dtype=np.float64)
+            numbers = np.array(
+                [float("nan") if number is None else float(number) for number in flat],
+                dtype=np.float64,
+            )
         except (TypeError, ValueError):
-            raise InputError(f"{where} has {value}s that are not numbers; give {{item: {value}}} with numbers.") from None
+            raise InputError(
+                f"{where} has {value}s that are not numbers; give {{item: {value}}} with numbers."
+            ) from None
         frame = frame.with_columns(pl.Series(value, numbers))
     return Table(where, frame.with_row_index("row"), everyone, rows=len(frame))
 
@@ -227,7 +289,9 @@ def _present(ids: Any) -> Any:
     """Which ids are there: neither missing nor NaN."""
     if isinstance(ids, pl.Series):
         there = ids.is_not_null()
-        return (there & ids.is_not_nan().fill_null(False) if ids.dtype.is_float() else there).to_numpy()
+        return (
+            there & ids.is_not_nan().fill_null(False) if ids.dtype.is_float() else there
+        ).to_numpy()
     if isinstance(ids, np.ndarray):
         return ~np.isnan(ids) if ids.dtype.kind == "f" else np.ones(len(ids), dtype=np.bool_)
     return np.array([value is not None for value in ids], dtype=np.bool_)
@@ -266,7 +330,9 @@ def _whole(ids: Any, kind: str, where: str) -> pl.Series:
 
 
 def _times(columns: list[str], column: Callable[[str], Any], where: str) -> list[pl.Series]:
-    """The column of timestamps, if there is one whose order can be told: numbers, dates, or text that begins with a date."""
+    """The column of timestamps, if there is one whose order can be told: numbers, dates, or text
+    that begins with a date.
+    """
     name = find_column(columns, "timestamp", where)
     if name is None:
         return []
@@ -276,7 +342,10 @@ def _times(columns: list[str], column: Callable[[str], Any], where: str) -> list
 
 def _in_order(times: pl.Series) -> list[pl.Series]:
     """Times in a type whose order is that of time, if there is one."""
-    if times.dtype == pl.String and (numbers := times.cast(pl.Float64, strict=False)).null_count() == times.null_count():
+    if (
+        times.dtype == pl.String
+        and (numbers := times.cast(pl.Float64, strict=False)).null_count() == times.null_count()
+    ):
         times = numbers
     if times.dtype.is_numeric():
         return [times.cast(pl.Float64).fill_nan(None).alias("timestamp")]

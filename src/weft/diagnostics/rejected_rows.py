@@ -29,7 +29,10 @@ def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
                 Treatment(
                     "counted as rated 1",
                     lambda data: replace(
-                        data, truth=repair_truth(truth.with_frame(repair_train(truth).frame), threshold=threshold)
+                        data,
+                        truth=repair_truth(
+                            truth.with_frame(repair_train(truth).frame), threshold=threshold
+                        ),
                     ),
                 ),
             ),
@@ -41,13 +44,17 @@ def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
             "negative-ratings",
             "error",
             "truth",
-            f"{count:,} of {truth.rows:,} ratings are below 0, and there is no threshold that says what they mean.",
+            f"{count:,} of {truth.rows:,} ratings are below 0, and there is no threshold that says "
+            "what they mean.",
             count,
             truth.examples(negative),
             (
                 Treatment("counted as rated 0, not relevant"),
                 Treatment(
-                    "rows dropped", lambda data: replace(data, truth=repair_truth(truth, threshold=threshold, negative="drop"))
+                    "rows dropped",
+                    lambda data: replace(
+                        data, truth=repair_truth(truth, threshold=threshold, negative="drop")
+                    ),
                 ),
             ),
             "Give relevance_threshold (--relevance-threshold), or remove these rows.",
@@ -64,7 +71,10 @@ def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
             (
                 Treatment("keep-best"),
                 Treatment(
-                    "keep-worst", lambda data: replace(data, truth=repair_truth(truth, threshold=threshold, duplicates="worst"))
+                    "keep-worst",
+                    lambda data: replace(
+                        data, truth=repair_truth(truth, threshold=threshold, duplicates="worst")
+                    ),
                 ),
             ),
             "Keep one row per user and item: the best, or the last in time.",
@@ -84,7 +94,12 @@ def refused_train(train: Table) -> Iterator[Found]:
             train.examples(bad),
             (
                 Treatment("rows kept as seen"),
-                Treatment("rows dropped", lambda data: replace(data, train=train.with_frame(train.frame.filter(finite("rating"))))),
+                Treatment(
+                    "rows dropped",
+                    lambda data: replace(
+                        data, train=train.with_frame(train.frame.filter(finite("rating")))
+                    ),
+                ),
             ),
             "Give each row a rating, or leave the column out: train says what was seen.",
         )
@@ -94,11 +109,13 @@ def refused_train(train: Table) -> Iterator[Found]:
             "duplicates-in-train",
             "note",
             "train",
-            f"{count:,} of {train.rows:,} rows repeat the user and item of an earlier row; each pair counts once.",
+            f"{count:,} of {train.rows:,} rows repeat the user and item of an earlier row; each "
+            "pair counts once.",
             count,
             train.examples(again),
             (Treatment("each pair once"),),
-            "Nothing, if users may meet an item several times; popularity counts users here, not events.",
+            "Nothing, if users may meet an item several times; popularity counts users here, not "
+            "events.",
         )
 
 
@@ -111,9 +128,15 @@ def refused_lists(table: Table) -> Iterator[Found]:
         ways = [Treatment("rows dropped")]
         if column == "score":
             ways.append(
-                Treatment("ranked last", lambda data: replace(data, lists=repair_lists(table, not_finite="last")))
+                Treatment(
+                    "ranked last",
+                    lambda data: replace(data, lists=repair_lists(table, not_finite="last")),
+                )
                 if "rank" not in frame.columns
-                else Treatment("kept at their rank", lambda data: replace(data, lists=repair_lists(table, not_finite="last")))
+                else Treatment(
+                    "kept at their rank",
+                    lambda data: replace(data, lists=repair_lists(table, not_finite="last")),
+                )
             )
         yield Found(
             f"not-finite-{column}s",
@@ -123,14 +146,16 @@ def refused_lists(table: Table) -> Iterator[Found]:
             count,
             table.examples(bad),
             tuple(ways),
-            f"Find out why the model has no {column} there; leave these rows out, or give them a number.",
+            f"Find out why the model has no {column} there; leave these rows out, or give them a "
+            "number.",
         )
     if count := len(table.imprecise):
         yield Found(
             "scores-beyond-precision",
             "error",
             table.where,
-            f"{count:,} of {table.rows:,} scores are whole numbers beyond 2**53, which float64 cannot tell apart.",
+            f"{count:,} of {table.rows:,} scores are whole numbers beyond 2**53, which float64 "
+            "cannot tell apart.",
             count,
             table.examples(table.imprecise),
             (Treatment("scores rounded to float64"),),
@@ -142,14 +167,19 @@ def refused_lists(table: Table) -> Iterator[Found]:
             "duplicates-in-lists",
             "error",
             table.where,
-            f"{count:,} of {table.rows:,} rows repeat an item in their list ({many(again['user'].n_unique(), 'user')}).",
+            f"{count:,} of {table.rows:,} rows repeat an item in their list "
+            f"({many(again['user'].n_unique(), 'user')}).",
             count,
             table.examples(again),
             (
                 Treatment("keep-best"),
-                Treatment("keep-worst", lambda data: replace(data, lists=repair_lists(table, duplicates="worst"))),
+                Treatment(
+                    "keep-worst",
+                    lambda data: replace(data, lists=repair_lists(table, duplicates="worst")),
+                ),
             ),
-            "duplicates='keep-best' (--duplicates keep-best) goes on with the best of each; look for a join that doubles rows.",
+            "duplicates='keep-best' (--duplicates keep-best) goes on with the best of each; look "
+            "for a join that doubles rows.",
         )
     if "rank" in frame.columns:
         twice = frame.filter(finite("rank") & ~repeated(PAIR)).filter(repeated(["user", "rank"]))
@@ -159,13 +189,17 @@ def refused_lists(table: Table) -> Iterator[Found]:
                 "repeated-ranks",
                 "error",
                 table.where,
-                f"{count:,} of {table.rows:,} rows have a rank that another item of the same user has, too.",
+                f"{count:,} of {table.rows:,} rows have a rank that another item of the same user "
+                "has, too.",
                 count,
                 table.examples(twice),
                 (
                     Treatment(f"equal ranks by {by}"),
                     Treatment(
-                        "equal ranks in reverse", lambda data: replace(data, lists=repair_lists(table, equal_ranks="reverse"))
+                        "equal ranks in reverse",
+                        lambda data: replace(
+                            data, lists=repair_lists(table, equal_ranks="reverse")
+                        ),
                     ),
                 ),
                 "Give each item of a list a rank of its own, or give scores instead of ranks.",
@@ -196,13 +230,17 @@ def outside_catalogue(whole: Inputs) -> Iterator[Found]:
                 "items-outside-catalogue",
                 "error",
                 name,
-                f"{count:,} of {table.rows:,} rows ({many(rows['item'].n_unique(), 'item')}) are not in the catalogue of "
+                f"{count:,} of {table.rows:,} rows ({many(rows['item'].n_unique(), 'item')}) are "
+                "not in the catalogue of "
                 f"{whole.items.n_unique():,} items.",
                 count,
                 table.examples(rows),
                 (
                     Treatment("catalogue widened by them"),
-                    Treatment(f"rows of {name} dropped", lambda data, name=name: _inside(data, name, catalogue)),  # type: ignore[misc]
+                    Treatment(
+                        f"rows of {name} dropped",
+                        lambda data, name=name: _inside(data, name, catalogue),
+                    ),  # type: ignore[misc]
                 ),
                 "Give the whole catalogue, or leave it out: it is then every item that occurs.",
             )
@@ -212,6 +250,8 @@ def _inside(data: Inputs, name: str, catalogue: pl.DataFrame) -> Inputs:
     """The data without the rows of one table whose items are not in the catalogue."""
 
     def inside(table: Table) -> Table:
-        return table.with_frame(table.frame.join(catalogue, on="item", how="semi", maintain_order="left"))
+        return table.with_frame(
+            table.frame.join(catalogue, on="item", how="semi", maintain_order="left")
+        )
 
     return data.map(lambda table: inside(table) if table.where == name else table)

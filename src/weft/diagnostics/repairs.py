@@ -17,12 +17,18 @@ def repeated(columns: list[str]) -> pl.Expr:
     return pl.struct(columns).is_first_distinct().not_()
 
 
-def repair_lists(table: Table, *, not_finite: str = "drop", duplicates: str = "best", equal_ranks: str = "in order") -> Table:
+def repair_lists(
+    table: Table,
+    *,
+    not_finite: str = "drop",
+    duplicates: str = "best",
+    equal_ranks: str = "in order",
+) -> Table:
     """Lists with finite scores and ranks, each item once per user, and ranks that differ.
 
-    `not_finite`: rows without a finite score are "drop"ped or ranked "last". `duplicates`: the "best" or the "worst" of each stays.
-    `equal_ranks`: items of one rank stand "in order" of their scores and rows, or in "reverse".
-    """
+    `not_finite`: rows without a finite score are "drop"ped or ranked "last". `duplicates`: the
+    "best" or the "worst" of each stays. `equal_ranks`: items of one rank stand "in order" of their
+    scores and rows, or in "reverse"."""
     frame = table.frame
     if "rank" in frame.columns:
         frame = frame.filter(finite("rank"))
@@ -36,33 +42,56 @@ def repair_lists(table: Table, *, not_finite: str = "drop", duplicates: str = "b
         by = next(column for column in ("rank", "score", "row") if column in frame.columns)
         frame = _once_each(frame, by, duplicates)
     if "rank" in frame.columns and frame.select(repeated(["user", "rank"]).any()).item():
-        order = {"user": False, "rank": False, **({"score": True} if "score" in frame.columns else {}), "row": False}
+        order = {
+            "user": False,
+            "rank": False,
+            **({"score": True} if "score" in frame.columns else {}),
+            "row": False,
+        }
         if equal_ranks == "reverse":
-            order = {name: falls if name in ("user", "rank") else not falls for name, falls in order.items()}
+            order = {
+                name: falls if name in ("user", "rank") else not falls
+                for name, falls in order.items()
+            }
         ordered = frame.sort(list(order), descending=list(order.values()))
         ranks = pl.int_range(1, pl.len() + 1).over("user").cast(pl.Float64)
         frame = ordered.with_columns(rank=ranks).sort("row")
     return table.with_frame(frame)
 
 
-def repair_truth(table: Table, *, threshold: float | None, duplicates: str = "best", negative: str = "zero") -> Table:
-    """Truth with finite ratings, none below 0 unless there is a threshold, and each item once per user.
+def repair_truth(
+    table: Table, *, threshold: float | None, duplicates: str = "best", negative: str = "zero"
+) -> Table:
+    """Truth with finite ratings, none below 0 unless there is a threshold, and each item once per
+    user.
 
     `negative`: ratings below 0 become "zero", or their rows are "drop"ped.
     """
     frame = table.frame.filter(finite("rating"))
     if threshold is None:
-        frame = frame.filter(pl.col("rating") >= 0) if negative == "drop" else frame.with_columns(pl.col("rating").clip(0.0))
-    return table.with_frame(_once_each(frame, "rating", duplicates) if len(table.repetitions) else frame)
+        frame = (
+            frame.filter(pl.col("rating") >= 0)
+            if negative == "drop"
+            else frame.with_columns(pl.col("rating").clip(0.0))
+        )
+    return table.with_frame(
+        _once_each(frame, "rating", duplicates) if len(table.repetitions) else frame
+    )
 
 
 def repair_train(table: Table) -> Table:
     """Train with finite ratings: without one, an item has been seen all the same."""
-    return table.with_frame(table.frame.with_columns(pl.when(finite("rating")).then("rating").otherwise(1.0)))
+    return table.with_frame(
+        table.frame.with_columns(pl.when(finite("rating")).then("rating").otherwise(1.0))
+    )
 
 
 def _once_each(frame: pl.DataFrame, by: str, which: str) -> pl.DataFrame:
-    """Each (user, item) once: the "best" or the "worst", by the lowest rank or row, or the highest score or rating."""
+    """Each (user, item) once: the "best" or the "worst", by the lowest rank or row, or the highest
+    score or rating.
+    """
     falling = by in ("score", "rating")
-    ordered = frame.sort(by, "row", descending=[falling if which == "best" else not falling, which != "best"])
+    ordered = frame.sort(
+        by, "row", descending=[falling if which == "best" else not falling, which != "best"]
+    )
     return ordered.unique(PAIR, keep="first", maintain_order=True).sort("row")

@@ -12,16 +12,29 @@ from weft.diagnostics import Finding
 from weft.diagnostics.cross_table import between_tables
 from weft.diagnostics.ids import fractional, id_types, nameless, of_one_type
 from weft.diagnostics.list_checks import within_lists
-from weft.diagnostics.rejected_rows import outside_catalogue, refused_lists, refused_train, refused_truth
+from weft.diagnostics.rejected_rows import (
+    outside_catalogue,
+    refused_lists,
+    refused_train,
+    refused_truth,
+)
 from weft.diagnostics.repairs import repair_lists, repair_train, repair_truth
 from weft.diagnostics.what_if import Inputs, Trial, evaluate_tables
 
 
-def find(given: Inputs, settings: Mapping[str, Any], begin: Callable[[str], None]) -> tuple[list[Finding], dict[str, float], bool]:
-    """All findings about one model, its values with errors repaired, and whether an evaluation refuses it."""
+def find(
+    given: Inputs, settings: Mapping[str, Any], begin: Callable[[str], None]
+) -> tuple[list[Finding], dict[str, float], bool]:
+    """All findings about one model, its values with errors repaired, and whether an evaluation
+    refuses it.
+    """
     name, threshold = given.lists.where, settings["relevance_threshold"]
     begin(f"looking at {name}")
-    if given.items is None and (width := next((t.width for t in (given.truth, given.train) if t is not None and t.width), None)):
+    if given.items is None and (
+        width := next(
+            (t.width for t in (given.truth, given.train) if t is not None and t.width), None
+        )
+    ):
         given = replace(given, items=pl.int_range(width, dtype=pl.Int64, eager=True))
     found = [*nameless(given), *fractional(given)]
     if (types := id_types(given)) is not None:

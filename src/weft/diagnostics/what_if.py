@@ -1,4 +1,6 @@
-"""How a finding is tried out: the data, another way to treat them, and what that does to the metrics."""
+"""How a finding is tried out: the data, another way to treat them, and what that does to the
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +30,47 @@ class Inputs:
 
     def tables(self) -> dict[str, Table]:
         """All tables by name."""
-        return {table.where: table for table in (self.lists, self.truth, self.train) if table is not None}
+        return {
+            table.where: table
+            for table in (self.lists, self.truth, self.train)
+            if table is not None
+        }
 
     def map(self, change: Callable[[Table], Table]) -> Inputs:
         """The same with every table changed."""
-        return Inputs(change(self.lists), change(self.truth), None if self.train is None else change(self.train), self.items)
+        return Inputs(
+            change(self.lists),
+            change(self.truth),
+            None if self.train is None else change(self.train),
+            self.items,
+        )
 
     def catalogue(self) -> pl.Series | None:
         """The catalogue, if there is one, with each item once and with all that occur."""
         if self.items is None:
             return None
-        occurring = [self.items, *(table.items for table in self.tables().values() if len(table.frame))]
+        occurring = [
+            self.items,
+            *(table.items for table in self.tables().values() if len(table.frame)),
+        ]
         return pl.concat(occurring).unique(maintain_order=True)
 
     def of_users(self, users: pl.Series, *, keep: bool) -> Inputs | None:
-        """Only some users of lists and truth, or all but those; None where nobody of the truth is left."""
+        """Only some users of lists and truth, or all but those; None where nobody of the truth is
+        left.
+        """
         truth = self.truth.of_users(users, keep=keep)
-        return replace(self, lists=self.lists.of_users(users, keep=keep), truth=truth) if len(truth.users) else None
+        return (
+            replace(self, lists=self.lists.of_users(users, keep=keep), truth=truth)
+            if len(truth.users)
+            else None
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Treatment:
-    """Another way to evaluate: other data, other settings. Data of None cannot be evaluated; no change at all moves nothing.
+    """Another way to evaluate: other data, other settings. Data of None cannot be evaluated; no
+    change at all moves nothing.
 
     `names`: for a metric that was asked for, the one to look at instead.
     """
@@ -78,7 +99,9 @@ class Found:
 class Trial:
     """Evaluates treatments against the values with errors repaired, each treatment once."""
 
-    def __init__(self, whole: Inputs, settings: Mapping[str, Any], values: Mapping[str, float]) -> None:
+    def __init__(
+        self, whole: Inputs, settings: Mapping[str, Any], values: Mapping[str, float]
+    ) -> None:
         self._whole = whole
         self._settings = settings
         self._values = values
@@ -87,14 +110,32 @@ class Trial:
     def finding(self, one: Found) -> Finding:
         """What was found, with its effect."""
         effects = tuple(
-            Effect(self._whole.lists.where, treatment.name, metric, None if one.severity == "error" else value, treated[metric])
+            Effect(
+                self._whole.lists.where,
+                treatment.name,
+                metric,
+                None if one.severity == "error" else value,
+                treated[metric],
+            )
             for treatment in one.treatments
             if (treated := self._values_after(treatment)) is not None
             for metric, value in self._values.items()
             if metric in treated
         )
-        remark = one.remark or ("" if effects else "no user would be left to evaluate without what was found")
-        return Finding(one.kind, one.severity, one.where, one.message, one.count, one.examples, effects, one.fix, remark)
+        remark = one.remark or (
+            "" if effects else "no user would be left to evaluate without what was found"
+        )
+        return Finding(
+            one.kind,
+            one.severity,
+            one.where,
+            one.message,
+            one.count,
+            one.examples,
+            effects,
+            one.fix,
+            remark,
+        )
 
     def _values_after(self, treatment: Treatment) -> Mapping[str, float] | None:
         if treatment.change is None and not treatment.settings:

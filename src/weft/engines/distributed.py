@@ -1,7 +1,8 @@
-"""Several processes of torch.distributed: each evaluates its share of the users, and all get the same result.
+"""Several processes of torch.distributed: each evaluates its share of the users, and all get the
+same result.
 
-An `Evaluator` in a loop needs none of this: its `compute` puts together what all processes have met.
-"""
+An `Evaluator` in a loop needs none of this: its `compute` puts together what all processes have
+met."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from weft.errors import InputError, SettingError, whole_number
+from weft.errors import InputError, SettingError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
 from weft.evaluation.result import Result
 from weft.evaluation.runner import prepare
@@ -23,11 +24,12 @@ T = TypeVar("T")
 
 
 def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
-    """`weft.evaluate`, shared out among all processes of torch.distributed. All must call it, with the same arguments.
+    """`weft.evaluate`, shared out among all processes of torch.distributed. All must call it, with
+    the same arguments.
 
-    Each process reads the data, evaluates its share of the users, and gets the result of all of them. A model is asked only for the
-    users of the share. Where an error stops one process, it stops all.
-    """
+    Each process reads the data, evaluates its share of the users, and gets the result of all of
+    them. A model is asked only for the users of the share. Where an error stops one process, it
+    stops all."""
     bound = inspect.signature(evaluate_alone).bind(source, truth, **settings)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
@@ -42,7 +44,9 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
     everyone: list[Any] = [None] * number
     dist.all_gather_object(everyone, job.identity())
     for other, theirs in enumerate(everyone):
-        refuse_others(everyone[0], theirs, f"cannot put together processes (rank 0 and {other}) that")
+        refuse_others(
+            everyone[0], theirs, f"cannot put together processes (rank 0 and {other}) that"
+        )
     _all_or_none(lambda: job.carry_out((rank, number)))
     counted: list[Any] = [None] * number
     dist.all_gather_object(counted, job.offers.counted())
@@ -54,7 +58,9 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
 
 
 def _all_or_none(work: Callable[[], T]) -> T:
-    """What each process does by itself; an error in one is an error in all, so that nobody waits for it."""
+    """What each process does by itself; an error in one is an error in all, so that nobody waits
+    for it.
+    """
     found, error = None, None
     try:
         found = work()
@@ -66,7 +72,9 @@ def _all_or_none(work: Callable[[], T]) -> T:
         raise error
     for rank, message in enumerate(said):
         if message is not None:
-            raise InputError(f"rank {rank} of the processes that evaluate together stopped: {message}")
+            raise InputError(
+                f"rank {rank} of the processes that evaluate together stopped: {message}"
+            )
     return found  # type: ignore[return-value]
 
 
@@ -89,10 +97,12 @@ def joined() -> Iterator[None]:
 
 
 class ShareSampler(Sampler[int]):
-    """The rows of a data set that are this process's, each row on one process: for evaluation, where repeating rows is wrong.
+    """The rows of a data set that are this process's, each row on one process: for evaluation,
+    where repeating rows is wrong.
 
-    `torch.utils.data.DistributedSampler` repeats rows until all processes have as many, so that some users count twice. Here
-    processes may have one row more or less than others, or none. That is harmless as long as no collective runs per batch.
+    `torch.utils.data.DistributedSampler` repeats rows until all processes have as many, so that
+    some users count twice. Here processes may have one row more or less than others, or none. That
+    is harmless as long as no collective runs per batch.
 
     >>> from weft.engines.distributed import ShareSampler
     >>> [list(ShareSampler(range(5), rank=rank, number=2)) for rank in (0, 1)]
@@ -101,10 +111,13 @@ class ShareSampler(Sampler[int]):
 
     def __init__(self, rows: Sized, *, rank: int | None = None, number: int | None = None) -> None:
         self._rows = len(rows)
-        self._number = number_of_processes() if number is None else whole_number("number", number)
-        self._rank = this_process() if rank is None else whole_number("rank", rank, least=0)
+        self._number = number_of_processes() if number is None else check_int("number", number)
+        self._rank = this_process() if rank is None else check_int("rank", rank, least=0)
         if self._rank >= self._number:
-            raise SettingError(f"rank={self._rank} is not one of {self._number} processes, which are 0 to {self._number - 1}.")
+            raise SettingError(
+                f"rank={self._rank} is not one of {self._number} processes, which are 0 to "
+                f"{self._number - 1}."
+            )
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(self._rank, self._rows, self._number))

@@ -1,0 +1,1 @@
+"""One evaluation: settings, the pass over batches of users, its state and its result."""

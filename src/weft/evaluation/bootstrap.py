@@ -1,9 +1,9 @@
 """How far values would move with other users: intervals by resampling the users of one pass.
 
-A resample gives each user a Poisson(1) weight, which depends on the seed, the user's key and the number of the resample, and on
-nothing else: not on batches, their order, or who else is there. What adds up over users is added up again with these weights, and
-each metric is computed from it as from any sums. Sums over users are scaled to their number, so that counts of users stay such.
-"""
+A resample gives each user a Poisson(1) weight, which depends on the seed, the user's key and the
+number of the resample, and on nothing else: not on batches, their order, or who else is there. What
+adds up over users is added up again with these weights, and each metric is computed from it as from
+any sums. Sums over users are scaled to their number, so that counts of users stay such."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _DRAWS = 4  # weights of 16 bits that a hash gives
 
 @dataclass(frozen=True)
 class Resampled:
-    """What resampling tells of a value: 95 % intervals by percentiles and BCa, and the standard deviation of the resamples.
+    """What resampling tells of a value: 95 % intervals by percentiles and BCa, and the standard
+    deviation of the resamples.
 
     `undefined`: how many resamples had no value. NaN where there is no interval.
     """
@@ -54,11 +55,11 @@ class Resampled:
 
 
 def interval(estimate: float, resampled: Floats, acceleration: float) -> Resampled:
-    """The intervals of an estimate from its values in resamples and the acceleration of a jackknife.
+    """The intervals of an estimate from its values in resamples and the acceleration of a
+    jackknife.
 
-    BCa (Efron 1987, doi 10.1080/01621459.1987.10478410) is undefined where nearly all resamples lie on one side of the estimate, so
-    that the interval would not hold it.
-    """
+    BCa (Efron 1987, doi 10.1080/01621459.1987.10478410) is undefined where nearly all resamples lie
+    on one side of the estimate, so that the interval would not hold it."""
     known = resampled[np.isfinite(resampled)]
     undefined = len(resampled) - len(known)
     if math.isnan(estimate) or len(known) < 2:
@@ -74,14 +75,21 @@ def interval(estimate: float, resampled: Floats, acceleration: float) -> Resampl
         normal = NormalDist()
         shift = normal.inv_cdf(share)
         moved = [shift + normal.inv_cdf(end) for end in (0.025, 0.975)]
-        levels = [normal.cdf(shift + z / (1 - acceleration * z)) if acceleration * z < 1 else math.nan for z in moved]
-        if levels[0] <= share <= levels[1]:  # else resampling shifts the value by more than it spreads it
+        levels = [
+            normal.cdf(shift + z / (1 - acceleration * z)) if acceleration * z < 1 else math.nan
+            for z in moved
+        ]
+        if (
+            levels[0] <= share <= levels[1]
+        ):  # else resampling shifts the value by more than it spreads it
             ends = tuple(np.quantile(known, levels).tolist())
     return Resampled(low, high, *ends, float(known.std(ddof=1)), undefined)
 
 
 def acceleration(left_out: Floats) -> float:
-    """The acceleration from the values without each user (or each group of users) in turn; NaN for fewer than two."""
+    """The acceleration from the values without each user (or each group of users) in turn; NaN for
+    fewer than two.
+    """
     known = left_out[np.isfinite(left_out)]
     if len(known) < 2:
         return math.nan
@@ -92,7 +100,7 @@ def acceleration(left_out: Floats) -> float:
     return float((scaled**3).sum()) / below if below > 0 else 0.0
 
 
-# ------------------------------------------------------------------------------------------------------------- weights
+# --------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -100,12 +108,16 @@ def _poisson() -> NDArray[np.uint8]:
     """The weight that each number of 16 bits stands for: a Poisson(1) law, exact to 1 / 65,536."""
     density = [math.exp(-1) / math.factorial(weight) for weight in range(9)]
     starts = np.round(np.cumsum(density) * (1 << 16)).astype(np.int64)
-    weights: NDArray[np.uint8] = np.searchsorted(starts, np.arange(1 << 16), side="right").astype(np.uint8)
+    weights: NDArray[np.uint8] = np.searchsorted(starts, np.arange(1 << 16), side="right").astype(
+        np.uint8
+    )
     return weights
 
 
 def poisson_weights(keys: Tensor, seed: int, start: int, stop: int) -> Floats:
-    """The weights of users in the resamples `start` to `stop - 1`, `[resamples, users]`; `keys`: a number for each user."""
+    """The weights of users in the resamples `start` to `stop - 1`, `[resamples, users]`; `keys`: a
+    number for each user.
+    """
     seeded = mix(keys + mix(torch.full_like(keys, seed) + _SALT))
     first, last = start // _DRAWS, -(-stop // _DRAWS)
     found = np.empty(((last - first) * _DRAWS, len(keys)))
@@ -116,23 +128,32 @@ def poisson_weights(keys: Tensor, seed: int, start: int, stop: int) -> Floats:
     return found[start - first * _DRAWS : stop - first * _DRAWS]
 
 
-# --------------------------------------------------------------------------------------------------------- what is kept
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """What each of some users adds to every sum: 8 bytes per user and column of means, 12 per further term that is not 0."""
+    """What each of some users adds to every sum: 8 bytes per user and column of means, 12 per
+    further term that is not 0.
+    """
 
     keys: Tensor  # by which users are resampled
     values: Floats  # that are averaged, [users, columns]
-    weights: dict[int, Floats]  # how much each counts, by column; without them all users count alike
+    weights: dict[
+        int, Floats
+    ]  # how much each counts, by column; without them all users count alike
     terms: csr_matrix  # all others, [users, places]
     tallies: Floats  # what is counted of each user, [users, counts]
 
     @classmethod
-    def of(cls, batch: Batch, ledger: Ledger, terms: Sequence[tuple[slice, Terms]], tallies: Tensor) -> Contributions:
+    def of(
+        cls, batch: Batch, ledger: Ledger, terms: Sequence[tuple[slice, Terms]], tallies: Tensor
+    ) -> Contributions:
         """What the users of a batch add, on the CPU."""
-        weights = {column: found.cpu().double().numpy() for column, found in ledger.user_weights(batch).items()}
+        weights = {
+            column: found.cpu().double().numpy()
+            for column, found in ledger.user_weights(batch).items()
+        }
         values = ledger.user_values(batch).cpu().double().numpy()
         sparse = _sparse(batch.size, ledger.of_users, terms)
         return cls(batch.user_keys.cpu(), values, weights, sparse, tallies.cpu().double().numpy())
@@ -147,7 +168,10 @@ class Contributions:
             "kept_places": torch.from_numpy(self.terms.indices.astype(np.int64)),
             "kept_terms": torch.from_numpy(self.terms.data),
         }
-        return found | {f"kept_weights_{column}": torch.from_numpy(weights) for column, weights in self.weights.items()}
+        return found | {
+            f"kept_weights_{column}": torch.from_numpy(weights)
+            for column, weights in self.weights.items()
+        }
 
     @classmethod
     def of_rows(cls, rows: Mapping[str, Tensor], ledger: Ledger) -> Contributions | None:
@@ -156,8 +180,16 @@ class Contributions:
 
         if "kept_keys" not in rows:
             return None
-        found = {name.removeprefix("kept_"): values.cpu() for name, values in rows.items() if name.startswith("kept_")}
-        weights = {int(name.removeprefix("weights_")): found[name].numpy() for name in found if name.startswith("weights_")}
+        found = {
+            name.removeprefix("kept_"): values.cpu()
+            for name, values in rows.items()
+            if name.startswith("kept_")
+        }
+        weights = {
+            int(name.removeprefix("weights_")): found[name].numpy()
+            for name in found
+            if name.startswith("weights_")
+        }
         starts = np.concatenate([[0], np.cumsum(found["lengths"].numpy())])
         shape = (len(found["keys"]), ledger.of_users.stop - ledger.of_users.start)
         terms = csr_matrix((found["terms"].numpy(), found["places"].numpy(), starts), shape=shape)
@@ -167,7 +199,11 @@ class Contributions:
         """Those of some of the users."""
         weights = {column: of_users[chosen] for column, of_users in self.weights.items()}
         return Contributions(
-            self.keys[torch.from_numpy(chosen)], self.values[chosen], weights, self.terms[chosen], self.tallies[chosen]
+            self.keys[torch.from_numpy(chosen)],
+            self.values[chosen],
+            weights,
+            self.terms[chosen],
+            self.tallies[chosen],
         )
 
     def sums(self, ledger: Ledger, users: Tensor) -> Tensor:
@@ -175,7 +211,9 @@ class Contributions:
         weights = {column: torch.from_numpy(found) for column, found in self.weights.items()}
         found = torch.zeros(ledger.size, dtype=torch.float64)
         ledger.add(found, list(ledger.tables(torch.from_numpy(self.values), weights, users)))
-        found[ledger.of_users] = torch.from_numpy(np.asarray(self.terms.sum(axis=0), dtype=np.float64).reshape(-1))
+        found[ledger.of_users] = torch.from_numpy(
+            np.asarray(self.terms.sum(axis=0), dtype=np.float64).reshape(-1)
+        )
         return found
 
 
@@ -190,15 +228,21 @@ def _sparse(size: int, place: slice, terms: Sequence[tuple[slice, Terms]]) -> cs
         flat = found[:, None] if found.ndim == 1 else found.flatten(1)
         counted = flat != 0
         owners = torch.arange(len(found), device=found.device) if rows is None else rows
-        at = torch.arange(flat.shape[1], device=found.device).expand_as(flat) if index is None else index.reshape_as(flat)
+        at = (
+            torch.arange(flat.shape[1], device=found.device).expand_as(flat)
+            if index is None
+            else index.reshape_as(flat)
+        )
         users.append(owners[:, None].expand_as(flat)[counted].cpu().numpy())
         places.append(at[counted].cpu().long().numpy() + (where.start - place.start))
         values.append(flat[counted].cpu().double().numpy())
     shape = (size, place.stop - place.start)
-    return csr_matrix((np.concatenate(values), (np.concatenate(users), np.concatenate(places))), shape=shape)
+    return csr_matrix(
+        (np.concatenate(values), (np.concatenate(users), np.concatenate(places))), shape=shape
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- kept, weighted
+# --------------------------------------------------------------------------------------------------
 
 
 class Weights(Protocol):
@@ -239,7 +283,9 @@ class Resamples:
 
 @dataclass(frozen=True)
 class AllBut:
-    """Everybody but the users of group `start`, of the next, and so on; groups start at these hashes, the first at none."""
+    """Everybody but the users of group `start`, of the next, and so on; groups start at these
+    hashes, the first at none.
+    """
 
     edges: NDArray[np.int64]
     start: int
@@ -279,7 +325,9 @@ class Weighted(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How much leaving out each user moves the means, `[columns]` each. Those of parts of the users add up."""
+    """How much leaving out each user moves the means, `[columns]` each. Those of parts of the users
+    add up.
+    """
 
     users: Floats  # who have a value
     moved: Floats  # by how much, in all
@@ -304,7 +352,9 @@ class Spread(NamedTuple):
 
 
 class Kept(Protocol):
-    """What users add to every sum, kept for resampling, wherever it is. `users`: how many there are."""
+    """What users add to every sum, kept for resampling, wherever it is. `users`: how many there
+    are.
+    """
 
     users: int
 
@@ -348,12 +398,19 @@ class KeptHere:
 
     def under(self, weights: Weights, *, places: bool) -> Weighted:
         step = at_once(self.users)
-        return _side_by_side([self._under(weights.some(row, row + step), places) for row in range(0, weights.rows, step)])
+        return _side_by_side(
+            [
+                self._under(weights.some(row, row + step), places)
+                for row in range(0, weights.rows, step)
+            ]
+        )
 
     def _under(self, weights: Weights, places: bool) -> Weighted:
         some = weights.of(self.keys)
         by_place = self._by_place @ some.T if places else np.empty((0, len(some)))
-        return Weighted(some.sum(1), some @ self._weighted, (some @ self._counted)[:, self._column_of], by_place)
+        return Weighted(
+            some.sum(1), some @ self._weighted, (some @ self._counted)[:, self._column_of], by_place
+        )
 
     def spread(self, sums: Floats, counts: Floats) -> Spread:
         found = np.zeros((5, len(sums)))
@@ -362,12 +419,25 @@ class KeptHere:
             counted = weights > 0
             if counted.sum() == 0 or counts[column] == 0:
                 continue
-            mine, values = weights[counted], self._weighted[counted, column]  # the values are weighted already
+            mine, values = (
+                weights[counted],
+                self._weighted[counted, column],
+            )  # the values are weighted already
             mean = sums[column] / counts[column]
             left = counts[column] - mine
             # In the unit of the mean, so that no power of a small number vanishes.
-            moved = (mine * mean - values) / np.where(left > 0, left, np.inf) * (counts[column] / (abs(mean) or 1.0))
-            found[:, column] = len(mine), moved.sum(), np.square(moved).sum(), (moved**3).sum(), np.abs(moved).max()
+            moved = (
+                (mine * mean - values)
+                / np.where(left > 0, left, np.inf)
+                * (counts[column] / (abs(mean) or 1.0))
+            )
+            found[:, column] = (
+                len(mine),
+                moved.sum(),
+                np.square(moved).sum(),
+                (moved**3).sum(),
+                np.abs(moved).max(),
+            )
         return Spread(*found)
 
     def hashes(self) -> Ordered[np.int64]:
@@ -377,7 +447,12 @@ class KeptHere:
 def _side_by_side(parts: Sequence[Weighted]) -> Weighted:
     """Rows of weights one after the other."""
     total, sums, counts, places = zip(*parts)
-    return Weighted(np.concatenate(total), np.concatenate(sums), np.concatenate(counts), np.concatenate(places, axis=1))
+    return Weighted(
+        np.concatenate(total),
+        np.concatenate(sums),
+        np.concatenate(counts),
+        np.concatenate(places, axis=1),
+    )
 
 
 def at_once(numbers: int) -> int:
@@ -386,9 +461,10 @@ def at_once(numbers: int) -> int:
     return step - step % _DRAWS or step
 
 
-# ---------------------------------------------------------------------------------------------------------- resampling
+# --------------------------------------------------------------------------------------------------
 
-# The values of all metrics that are no plain means over users, from the sums that they are read from.
+# The values of all metrics that are no plain means over users, from the sums that they are read
+# from.
 Formulas = Callable[[Tensor], Floats]
 
 
@@ -403,11 +479,15 @@ class Resampling:
         self._places = ledger.of_users.stop - ledger.of_users.start
 
     def resample(self, number: int, seed: int) -> tuple[Floats, Floats]:
-        """The means `[resamples, columns]` and the values of the formulas `[resamples, values]` in each resample."""
+        """The means `[resamples, columns]` and the values of the formulas `[resamples, values]` in
+        each resample.
+        """
         return self._under(Resamples(seed, 0, number))
 
     def accelerations(self) -> tuple[Floats, Floats]:
-        """Of the means, leaving out each user in turn; of the formulas, leaving out groups of users in turn."""
+        """Of the means, leaving out each user in turn; of the formulas, leaving out groups of users
+        in turn.
+        """
         return self._of_means(), self._of_formulas()
 
     def _of_means(self) -> Floats:
@@ -444,9 +524,12 @@ class Resampling:
             if total == 0:
                 yield np.full(self._number, np.nan)
                 continue
-            # Sums over users as if there were as many as there are, for metrics that count users. What is counted otherwise is only
-            # compared with itself, and stays a whole number.
+            # Sums over users as if there were as many as there are, for metrics that count users.
+            # What is counted otherwise is only compared with itself, and stays a whole number.
             scale = self._kept.users / total
-            table[1], table[2] = torch.from_numpy(found.counts[row] * scale), torch.from_numpy(found.sums[row] * scale)
+            table[1], table[2] = (
+                torch.from_numpy(found.counts[row] * scale),
+                torch.from_numpy(found.sums[row] * scale),
+            )
             vector[self._ledger.of_users] = torch.from_numpy(found.places[:, row])
             yield self._formulas(vector)

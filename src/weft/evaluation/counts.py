@@ -1,4 +1,6 @@
-"""What is counted in every pass, whatever its metrics: users, relevant items, short lists, ties, what is wrong."""
+"""What is counted in every pass, whatever its metrics: users, relevant items, short lists, ties,
+what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,21 @@ _ALWAYS = (
 
 
 class Tallies:
-    """The counts of a pass, by the names that a result has; at each cut-off short lists and ties; who is in no group or slice."""
+    """The counts of a pass, by the names that a result has; at each cut-off short lists and ties;
+    who is in no group or slice.
+    """
 
-    def __init__(self, cutoffs: tuple[int, ...], groups: Labels | None, slices: Mapping[str, Labels]) -> None:
+    def __init__(
+        self, cutoffs: tuple[int, ...], groups: Labels | None, slices: Mapping[str, Labels]
+    ) -> None:
         self._cutoffs = cutoffs
         self._labels = {} if groups is None else {"users_without_group": groups}
         self._labels |= {f"users_outside_{name}": labels for name, labels in slices.items()}
-        self.names = (*_ALWAYS, *(f"{what}@{k}" for what in ("short_lists", "ties") for k in cutoffs), *self._labels)
+        self.names = (
+            *_ALWAYS,
+            *(f"{what}@{k}" for what in ("short_lists", "ties") for k in cutoffs),
+            *self._labels,
+        )
 
     def of(self, batch: Batch, *, by_user: bool) -> Tensor:
         """What is counted of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
@@ -47,7 +57,9 @@ class Tallies:
         evaluated = batch.relevant.lengths > 0
         everyone = torch.ones_like(evaluated)
         nobody = of_users(torch.zeros_like(evaluated))
-        seen = nobody if batch.seen is None else of_cells(_is_seen(batch, batch.seen), batch.relevant)
+        seen = (
+            nobody if batch.seen is None else of_cells(_is_seen(batch, batch.seen), batch.relevant)
+        )
         found = {
             "users": of_users(everyone),
             "evaluated_users": of_users(evaluated),
@@ -56,17 +68,23 @@ class Tallies:
             "missing_users": of_users(everyone) if batch.is_missing else nobody,
             "relevant_items": of_users(batch.relevant.lengths),
             "relevant_seen": seen,
-            "relevant_not_offered": of_cells(~batch.relevant_offered, batch.relevant) - seen.to(batch.dtype),
+            "relevant_not_offered": of_cells(~batch.relevant_offered, batch.relevant)
+            - seen.to(batch.dtype),
             "ratings_without_score": of_cells(batch.raw_scores == -torch.inf, batch.truth),
             # Any is too much, whoever's it is.
-            **{name: count.expand(batch.size) if by_user else count for name, count in zip(FAULTS, batch.faults.unbind())},
+            **{
+                name: count.expand(batch.size) if by_user else count
+                for name, count in zip(FAULTS, batch.faults.unbind())
+            },
         }
         for k in self._cutoffs:
             values = batch.ranking.values
             found[f"short_lists@{k}"] = of_users(batch.lengths < k)
             found[f"ties@{k}"] = nobody
             if not batch.is_certain and k < values.shape[1]:
-                found[f"ties@{k}"] = of_users((values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf))
+                found[f"ties@{k}"] = of_users(
+                    (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
+                )
         for name, labels in self._labels.items():
             found[name] = of_users(labels.codes.at(batch.users, -1) < 0)
         return torch.stack([found[name].to(batch.dtype) for name in self.names], dim=-1)

@@ -21,15 +21,28 @@ from weft.data.devices import float_type, host_sees, moving, send
 from weft.data.interactions import check_threshold
 from weft.data.labels import features_by_number, labels_by_number
 from weft.data.rows import SparseRows, rows_of_target
-from weft.errors import InputError, MissingInput, SettingError, one_of, true_or_false, whole_number
+from weft.errors import InputError, MissingInput, SettingError, check_choice, check_bool, check_int
 from weft.evaluation.bootstrap import Contributions, Kept, KeptHere, Resampled, interval
 from weft.evaluation.counts import Tallies
 from weft.evaluation.exposure import frames as exposure_frames
 from weft.evaluation.metric_set import Composition
 from weft.evaluation.notes import Pass, items_without, notes_of, notes_of_intervals, undefined
 from weft.evaluation.result import MetricValue, Result, slice_column
-from weft.evaluation.state import Gathered, number_of_processes, put_together, refuse_others, synchronised
-from weft.metrics.base.metric import EMPTY_USERS, BaseMetric, check_batch, check_users, item_numbers, users_outside
+from weft.evaluation.state import (
+    Gathered,
+    number_of_processes,
+    put_together,
+    refuse_others,
+    synchronised,
+)
+from weft.metrics.base.metric import (
+    EMPTY_USERS,
+    BaseMetric,
+    check_batch,
+    check_users,
+    item_numbers,
+    users_outside,
+)
 from weft.metrics.profiles import adopt, choose, find_profile
 from weft.metrics.registry import as_list
 from weft.ranking import Drawn, TieRule
@@ -41,32 +54,37 @@ if TYPE_CHECKING:
 REPEATED_USERS = ("count", "drop")
 
 
-# Train rows are padded to the longest, where user numbers are on a device, if it has at most one in so many of all items: what is
-# made on the way is then no larger than the scores. Longer ones are looked up on the host, which waits for the numbers.
+# Train rows are padded to the longest, where user numbers are on a device, if it has at most one in
+# so many of all items: what is made on the way is then no larger than the scores. Longer ones are
+# looked up on the host, which waits for the numbers.
 _MOST_PADDING = 8
 
 
 class Evaluator(nn.Module):
     """Evaluates batch by batch. Users and items are row and column numbers.
 
-    `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without one. With `train` (a matrix,
-    or cells of row and column numbers), seen items are masked unless `mask_seen=False`. `per_user=True` keeps a value per user,
-    metric and cut-off (8 bytes each). `user_groups`, `item_clusters`: a label for each number, as a dict, a frame or a list;
-    `item_features`: a set of features for each. Metrics that count items need `num_items`, where train does not tell it. `profile`:
-    another tool's definitions, such as `"trec_eval"`.
+    `metrics`: names, specs or metric objects; `top_k`: the cut-offs of those that are named without
+    one. With `train` (a matrix, or cells of row and column numbers), seen items are masked unless
+    `mask_seen=False`. `per_user=True` keeps a value per user, metric and cut-off (8 bytes each).
+    `user_groups`, `item_clusters`: a label for each number, as a dict, a frame or a list;
+    `item_features`: a set of features for each. Metrics that count items need `num_items`, where
+    train does not tell it. `profile`: another tool's definitions, such as `"trec_eval"`.
 
-    `bootstrap=1000` gives intervals by so many resamples of the users, which depend on `seed` and the users' numbers alone. What
-    each user adds to the sums is kept for it: 8 bytes per mean and cut-off, 12 per further term, such as a place of a list, or a
-    masked item where a metric asks what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a
-    value per user are then also given by label. `exposure=True` counts at every cut-off how often each item is recommended (8 bytes
-    per item and cut-off), for `Result.exposure` and `Result.popularity`.
+    `bootstrap=1000` gives intervals by so many resamples of the users, which depend on `seed` and
+    the users' numbers alone. What each user adds to the sums is kept for it: 8 bytes per mean and
+    cut-off, 12 per further term, such as a place of a list, or a masked item where a metric asks
+    what was offered. `slices`: by name a label for each user, as `user_groups`; metrics with a
+    value per user are then also given by label. `exposure=True` counts at every cut-off how often
+    each item is recommended (8 bytes per item and cut-off), for `Result.exposure` and
+    `Result.popularity`.
 
-    `repeated_users="drop"` counts each user once, also if another process has met the same: the first row of a user's number stays.
-    What each user adds is kept for it, as for `bootstrap`. Otherwise every row counts, and the result says how many were repeated.
+    `repeated_users="drop"` counts each user once, also if another process has met the same: the
+    first row of a user's number stays. What each user adds is kept for it, as for `bootstrap`.
+    Otherwise every row counts, and the result says how many were repeated.
 
-    Where `torch.distributed` is in use, `compute` puts together what all processes have seen: all must call it, and all get the
-    same result. With `sync_on_compute=False` it tells of this process alone. `prefix` and `postfix` are for the names of
-    `Result.as_dict`.
+    Where `torch.distributed` is in use, `compute` puts together what all processes have seen: all
+    must call it, and all get the same result. With `sync_on_compute=False` it tells of this process
+    alone. `prefix` and `postfix` are for the names of `Result.as_dict`.
 
     >>> import torch, weft
     >>> evaluator = weft.Evaluator(metrics=["Precision", "Recall"], top_k=[1, 2])
@@ -104,24 +122,38 @@ class Evaluator(nn.Module):
     ) -> None:
         super().__init__()
         self.prefix, self.postfix, self.sync_on_compute = prefix, postfix, sync_on_compute
-        self.repeated_users = None if repeated_users is None else one_of("repeated_users", repeated_users, REPEATED_USERS)
-        self.num_users = None if num_users is None else whole_number("num_users", num_users, least=0)
-        self.num_items = None if num_items is None else whole_number("num_items", num_items, least=0)
+        self.repeated_users = (
+            None
+            if repeated_users is None
+            else check_choice("repeated_users", repeated_users, REPEATED_USERS)
+        )
+        self.num_users = None if num_users is None else check_int("num_users", num_users, least=0)
+        self.num_items = None if num_items is None else check_int("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
-        self.correction = Correction.chosen(correction) if isinstance(correction, str) else correction
-        self.keeps_per_user, self.keeps_exposure = per_user, true_or_false("exposure", exposure)
+        self.correction = (
+            Correction.chosen(correction) if isinstance(correction, str) else correction
+        )
+        self.keeps_per_user, self.keeps_exposure = per_user, check_bool("exposure", exposure)
         self.profile = None if profile is None else find_profile(profile)
         chosen = choose(self.profile, ties=ties, empty_users=empty_users)
-        self.empty_users = one_of("empty_users", chosen["empty_users"], EMPTY_USERS)
+        self.empty_users = check_choice("empty_users", chosen["empty_users"], EMPTY_USERS)
         self.rule = TieRule(chosen["ties"], seed)
-        wanted = [metric if self.profile is None else adopt(metric, self.profile) for metric in as_list(metrics)]
+        wanted = [
+            metric if self.profile is None else adopt(metric, self.profile)
+            for metric in as_list(metrics)
+        ]
         self.masks_seen = decide_masking(mask_seen, train is not None)
-        labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
+        labels = {
+            "user_groups": user_groups,
+            "item_clusters": item_clusters,
+            "item_features": item_features,
+        }
         self.inputs = self._read_inputs(train, labels)
         self._refuse_other_settings(wanted)
-        self.bootstrap = None if bootstrap is None else whole_number("bootstrap", bootstrap, least=2)
+        self.bootstrap = None if bootstrap is None else check_int("bootstrap", bootstrap, least=2)
         self.slices = {
-            name: labels_by_number(given, f"slices[{name!r}]", "user", self.num_users) for name, given in dict(slices or {}).items()
+            name: labels_by_number(given, f"slices[{name!r}]", "user", self.num_users)
+            for name, given in dict(slices or {}).items()
         }
         self.composition = Composition(
             wanted,
@@ -131,7 +163,11 @@ class Evaluator(nn.Module):
             slices=self.slices,
             exposure=self._exposed_items() if self.keeps_exposure else None,
         )
-        self.specs, self.cutoffs, self.depth = self.composition.specs, self.composition.cutoffs, self.composition.depth
+        self.specs, self.cutoffs, self.depth = (
+            self.composition.specs,
+            self.composition.cutoffs,
+            self.composition.depth,
+        )
         self.own_metrics = nn.ModuleList(self.composition.own.values())
         if self.drops_repeats:
             self._refuse_to_drop()
@@ -141,12 +177,21 @@ class Evaluator(nn.Module):
         self._begin(torch.device("cpu"))
 
     def _begin(self, device: torch.device) -> None:
-        """No batch yet. The sums are no buffers: those of a model are sent round by DistributedDataParallel, and may be halved."""
-        # NumPy's zeros take no memory before they are written to: of a large catalogue most items stay untouched.
-        self.sums = torch.from_numpy(np.zeros(self.composition.ledger.size)).to(device, float_type(device))
-        self.tallies = torch.zeros(len(self._counter.names), device=device, dtype=float_type(device))
+        """No batch yet. The sums are no buffers: those of a model are sent round by
+        DistributedDataParallel, and may be halved.
+        """
+        # NumPy's zeros take no memory before they are written to: of a large catalogue most items
+        # stay untouched.
+        self.sums = torch.from_numpy(np.zeros(self.composition.ledger.size)).to(
+            device, float_type(device)
+        )
+        self.tallies = torch.zeros(
+            len(self._counter.names), device=device, dtype=float_type(device)
+        )
         self._users: list[Tensor] = []  # who was met, where rows are named
-        self._table: list[tuple[Tensor, Tensor, Tensor]] = []  # the table per user: who, whether he stands in it, his values
+        self._table: list[
+            tuple[Tensor, Tensor, Tensor]
+        ] = []  # the table per user: who, whether he stands in it, his values
         self._contributions: list[Contributions] = []
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
@@ -158,9 +203,13 @@ class Evaluator(nn.Module):
         """Move to another device. Whatever type a model is changed to, sums keep theirs."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         move = moving(fn)
-        self.sums, self.tallies = (move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.tallies))
+        self.sums, self.tallies = (
+            move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.tallies)
+        )
         self._users = [move(users) for users in self._users]
-        self._table = [(move(users), move(kept), move(values)) for users, kept, values in self._table]
+        self._table = [
+            (move(users), move(kept), move(values)) for users, kept, values in self._table
+        ]
         return self
 
     @property
@@ -170,14 +219,17 @@ class Evaluator(nn.Module):
 
     @property
     def knows_its_rows(self) -> bool:
-        """Whether what each row adds can be told apart, so that repeated users can be dropped: not for authors' own states."""
+        """Whether what each row adds can be told apart, so that repeated users can be dropped: not
+        for authors' own states.
+        """
         return all(metric.knows_its_rows for metric in self.own)
 
     def _refuse_to_drop(self) -> None:
         if not self.knows_its_rows:
             names = ", ".join(str(metric.spec) for metric in self.own if not metric.knows_its_rows)
             raise SettingError(
-                f"repeated_users='drop' needs to know what each user adds, but {names} keeps states of its own; evaluate it apart, "
+                f"repeated_users='drop' needs to know what each user adds, but {names} keeps "
+                "states of its own; evaluate it apart, "
                 "or see to it that no user comes twice."
             )
 
@@ -188,13 +240,19 @@ class Evaluator(nn.Module):
             try:
                 inputs["train"] = Train.read(train, self.num_users, self.num_items)
             except SettingError as error:
-                raise SettingError(f"{str(error).rstrip('.')}, or give num_users= and num_items= too.") from None
+                raise SettingError(
+                    f"{str(error).rstrip('.')}, or give num_users= and num_items= too."
+                ) from None
             self.num_items = inputs["train"].num_items
         for name, given in labels.items():
             if given is not None and name == "user_groups":
                 inputs[name] = labels_by_number(given, name, "user", self.num_users)
             elif given is not None:
-                read = features_by_number if name == "item_features" else partial(labels_by_number, where=name, kind="item")
+                read = (
+                    features_by_number
+                    if name == "item_features"
+                    else partial(labels_by_number, where=name, kind="item")
+                )
                 inputs[name] = read(given, size=self.num_items)
                 self.num_items = inputs[name].size if self.num_items is None else self.num_items
         sizes = {"num_users": self.num_users, "num_items": self.num_items}
@@ -202,7 +260,10 @@ class Evaluator(nn.Module):
 
     def _exposed_items(self) -> int:
         if self.num_items is None:
-            raise MissingInput("exposure=True counts the recommendations of each item and needs num_items=, or train=.")
+            raise MissingInput(
+                "exposure=True counts the recommendations of each item and needs num_items=, or "
+                "train=."
+            )
         return self.num_items
 
     def _counting(self) -> dict[str, Any]:
@@ -215,46 +276,66 @@ class Evaluator(nn.Module):
         }
 
     def _refuse_other_settings(self, metrics: list[Any]) -> None:
-        """A metric object that was told to count in another way than the run would silently be overruled."""
+        """A metric object that was told to count in another way than the run would silently be
+        overruled.
+        """
         for metric in metrics:
             if isinstance(metric, BaseMetric):
                 unsaid = inspect.signature(BaseMetric.__init__).parameters
                 for name, value in metric.settings().items():
                     if value not in (unsaid[name].default, self._counting()[name]):
                         raise SettingError(
-                            f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count alike, here with "
-                            f"{name}={self._counting()[name]!r}; give {name}={value!r} to the evaluation instead."
+                            f"{metric.spec} was made with {name}={value!r}, but all metrics of a "
+                            "run count alike, here with "
+                            f"{name}={self._counting()[name]!r}; give {name}={value!r} to the "
+                            "evaluation instead."
                         )
                 size = getattr(metric, "num_items", None)
                 if isinstance(size, int) and self.num_items not in (None, size):
-                    raise SettingError(f"{metric.spec} was made with num_items={size}, but the run has {self.num_items} items.")
+                    raise SettingError(
+                        f"{metric.spec} was made with num_items={size}, but the run has "
+                        f"{self.num_items} items."
+                    )
                 for name, own in metric.own_inputs().items():
                     if name in self.inputs and not own.same_as(self.inputs[name]):
                         raise SettingError(
-                            f"{metric.spec} was made with another {name} than that of the run; give metrics by name, or the same "
+                            f"{metric.spec} was made with another {name} than that of the run; "
+                            "give metrics by name, or the same "
                             f"{name}."
                         )
 
-    # ---------------------------------------------------------------------------------------------------- the pass
+    # ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def update(self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None) -> None:
-        """Add a batch: scores `[batch, items]`, and their truth as a dense or sparse matrix or as lists of item numbers.
+    def update(
+        self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None
+    ) -> None:
+        """Add a batch: scores `[batch, items]`, and their truth as a dense or sparse matrix or as
+        lists of item numbers.
 
-        `user_indices` tells who the rows are; needed with `train`, and to name the rows of the per-user table.
+        `user_indices` tells who the rows are; needed with `train`, and to name the rows of the
+        per-user table.
 
-        With `items [batch, n]`, item numbers (-1 fills up short rows), `preds [batch, n]` are the scores of these candidates, and
-        nothing else was offered. The truth goes by item number as ever, or is dense `[batch, n]`, a rating for each candidate.
+        With `items [batch, n]`, item numbers (-1 fills up short rows), `preds [batch, n]` are the
+        scores of these candidates, and nothing else was offered. The truth goes by item number as
+        ever, or is dense `[batch, n]`, a rating for each candidate.
 
-        Off the CPU nothing here waits for the device, but for a dense `[batch, items]` target on it, whose number of cells is data,
-        `bootstrap`, `repeated_users="drop"`, and masking by very long train rows; `docs/devices.md` has the forms that never wait.
-        """
+        Off the CPU nothing here waits for the device, but for a dense `[batch, items]` target on
+        it, whose number of cells is data, `bootstrap`, `repeated_users="drop"`, and masking by very
+        long train rows; `docs/devices.md` has the forms that never wait."""
         if user_indices is None and self.masks_seen:
-            raise InputError("update() needs user_indices, to know whose seen items to mask; or give mask_seen=False.")
+            raise InputError(
+                "update() needs user_indices, to know whose seen items to mask; or give "
+                "mask_seen=False."
+            )
         if user_indices is None and "user_groups" in self.inputs:
             raise InputError("update() needs user_indices, to know the groups of the users.")
         if user_indices is None and (self.slices or self.bootstrap or self.drops_repeats):
-            why = "which slice users are in" if self.slices else "users by something that stays the same, to resample them"
+            why = (
+                "which slice users are in"
+                if self.slices
+                else "users by something that stays the same, to resample them"
+            )
             why = "who was counted already" if self.drops_repeats else why
             raise InputError(f"update() needs user_indices, to know {why}.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
@@ -264,7 +345,10 @@ class Evaluator(nn.Module):
             num_items = scores.shape[1]
             self._check_items(num_items)
         elif self.num_items is None:
-            raise InputError("update() with items= needs to know how many items there are; give the Evaluator num_items=.")
+            raise InputError(
+                "update() with items= needs to know how many items there are; give the Evaluator "
+                "num_items=."
+            )
         else:
             num_items = self.num_items
             offered = complete_lists(scores, candidates, users, num_items)
@@ -273,7 +357,11 @@ class Evaluator(nn.Module):
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
         truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
-        seen = self._seen(self.inputs["train"], user_indices, scores.device) if self.masks_seen else None
+        seen = (
+            self._seen(self.inputs["train"], user_indices, scores.device)
+            if self.masks_seen
+            else None
+        )
         self.add(offered, truth, users=users, seen=seen)
         self._rows_met += len(scores)
         self._items_met = num_items
@@ -286,13 +374,20 @@ class Evaluator(nn.Module):
         """All batches have the same items: as many as was said, or as in the first batch."""
         expected = self.num_items if self.num_items is not None else self._items_met
         if expected is not None and found != expected:
-            said = f"num_items={expected}" if self.num_items is not None else f"an earlier batch had {expected}"
+            said = (
+                f"num_items={expected}"
+                if self.num_items is not None
+                else f"an earlier batch had {expected}"
+            )
             raise InputError(f"preds has {found} items, but {said}; give one column per item.")
 
     def _seen(self, train: Train, users: Any, device: torch.device) -> SparseRows:
         """The train rows of the users, looked up on the host if their numbers are there."""
         numbers = torch.as_tensor(users).long()
-        if not host_sees(numbers.device) and train.on_device.longest * _MOST_PADDING <= train.num_items:
+        if (
+            not host_sees(numbers.device)
+            and train.on_device.longest * _MOST_PADDING <= train.num_items
+        ):
             return train.on_device.select(send(numbers, device))
         numbers = numbers.cpu()
         check_users(numbers, train.cells.num_users, "train")
@@ -313,14 +408,18 @@ class Evaluator(nn.Module):
         candidates: SparseRows | None = None,
         drawn: Drawn | None = None,
     ) -> None:
-        """Add a batch that is prepared already: scores, lists, or None for users for whom the source has nothing.
+        """Add a batch that is prepared already: scores, lists, or None for users for whom the
+        source has nothing.
 
         What can be recommended, where it is not everything: see `open_batch`.
         """
-        known = scores is None or (isinstance(scores, ListRows) and (drawn is not None or scores.missing))
+        known = scores is None or (
+            isinstance(scores, ListRows) and (drawn is not None or scores.missing)
+        )
         if self.correction is not None and not known:
             raise SettingError(
-                f"correction={self.correction.method!r} needs candidates with uniformly drawn negatives, and how many there were "
+                f"correction={self.correction.method!r} needs candidates with uniformly drawn "
+                "negatives, and how many there were "
                 "to draw from; give strategy='sampled', or leave correction out."
             )
         is_complete = isinstance(scores, ListRows) and scores.complete
@@ -352,7 +451,9 @@ class Evaluator(nn.Module):
         terms = self.composition.ledger.terms(batch, by_user=by_user)
         tallies = self._counter.of(batch, by_user=self.drops_repeats).to(self.tallies.dtype)
         of_each = tallies if self.drops_repeats else tallies.new_empty((batch.size, 0))
-        contributions = Contributions.of(batch, self.composition.ledger, terms, of_each) if by_user else None
+        contributions = (
+            Contributions.of(batch, self.composition.ledger, terms, of_each) if by_user else None
+        )
         kept = self.composition.user_values(batch) if self.keeps_per_user else None
         own = self.composition.own.values()
         before = [(metric, metric.states()) for metric in own]
@@ -380,19 +481,27 @@ class Evaluator(nn.Module):
         if sizes:
             batch.note("bad_users", users_outside(batch.users, min(sizes)))
 
-    # ------------------------------------------------------------------------------------------------- what comes out
+    # ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def compute(self, kept: Kept | None = None) -> Result:
-        """The Result of all batches so far, of all processes. `kept`: what is resampled, where that is kept elsewhere."""
+        """The Result of all batches so far, of all processes. `kept`: what is resampled, where that
+        is kept elsewhere.
+        """
         gathered, processes = self.gathered(), number_of_processes() if self.sync_on_compute else 1
         if processes > 1:
             gathered = synchronised(gathered, self.identity(), self.own)
         result = self._result(gathered, kept)
-        return replace(result, provenance={**result.provenance, "processes": processes}) if processes > 1 else result
+        return (
+            replace(result, provenance={**result.provenance, "processes": processes})
+            if processes > 1
+            else result
+        )
 
     @torch.no_grad()
-    def forward(self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None) -> Result:
+    def forward(
+        self, preds: Tensor, target: Any, user_indices: Any = None, items: Any = None
+    ) -> Result:
         """Add a batch, and give the Result of it alone."""
         before, device = self.gathered(), self.sums.device
         self.reset()
@@ -405,20 +514,30 @@ class Evaluator(nn.Module):
             raise
         # Rows without a number were counted on already.
         whole = put_together([before, replace(of_batch, is_named=True)], self.own)
-        self.take(replace(whole, rows_met=of_batch.rows_met, is_named=before.is_named and of_batch.is_named))
+        self.take(
+            replace(
+                whole, rows_met=of_batch.rows_met, is_named=before.is_named and of_batch.is_named
+            )
+        )
         self.to(device)
         return self._result(of_batch)
 
     def _result(self, gathered: Gathered, kept: Kept | None = None) -> Result:
         """What was gathered, as values."""
-        first, contributions = gathered.first_of_each_user(), Contributions.of_rows(gathered.rows, self.composition.ledger)
+        first, contributions = (
+            gathered.first_of_each_user(),
+            Contributions.of_rows(gathered.rows, self.composition.ledger),
+        )
         repeated = 0 if first is None else len(first) - int(first.sum())
         if repeated and self.drops_repeats:
             assert first is not None and contributions is not None
             contributions = contributions.only(first.cpu().numpy())
             gathered = self._once_each(gathered, first, contributions)
         counts = self._counter.read(gathered.tallies)
-        counts |= {"items": self.num_items or gathered.items_met or 0, **items_without(self.composition, self.inputs)}
+        counts |= {
+            "items": self.num_items or gathered.items_met or 0,
+            **items_without(self.composition, self.inputs),
+        }
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
         train: Train | None = self.inputs.get("train")
         counts |= {} if train is None else {"train_interactions": train.total}
@@ -427,7 +546,14 @@ class Evaluator(nn.Module):
         with self._own_states(gathered.own):
             values = tuple(self.composition.values(read))
         how = (self.rule.name, self.empty_users, self.correction)
-        about = Pass(self.composition, self.inputs, *how, gathered.has_lists, gathered.has_candidates, self.drops_repeats)
+        about = Pass(
+            self.composition,
+            self.inputs,
+            *how,
+            gathered.has_lists,
+            gathered.has_candidates,
+            self.drops_repeats,
+        )
         notes = notes_of(about, counts)
         notes += undefined(self.composition, values, notes)
         if self.bootstrap is not None:
@@ -451,13 +577,25 @@ class Evaluator(nn.Module):
             postfix=self.postfix,
         )
 
-    def _once_each(self, gathered: Gathered, first: Tensor, contributions: Contributions) -> Gathered:
+    def _once_each(
+        self, gathered: Gathered, first: Tensor, contributions: Contributions
+    ) -> Gathered:
         """What was gathered of each user's first row."""
         users = gathered.rows["users"][first].cpu()
-        rows = {name: values[first] for name, values in gathered.rows.items() if name.startswith("table_")}
+        rows = {
+            name: values[first]
+            for name, values in gathered.rows.items()
+            if name.startswith("table_")
+        }
         tallies = torch.from_numpy(contributions.tallies.sum(0))
         own = tuple(metric.only(states, first) for metric, states in zip(self.own, gathered.own))
-        return replace(gathered, sums=contributions.sums(self.composition.ledger, users), tallies=tallies, rows=rows, own=own)
+        return replace(
+            gathered,
+            sums=contributions.sums(self.composition.ledger, users),
+            tallies=tallies,
+            rows=rows,
+            own=own,
+        )
 
     def _with_intervals(
         self, values: tuple[MetricValue, ...], resamples: int, kept: Kept | None
@@ -465,14 +603,18 @@ class Evaluator(nn.Module):
         """The values with the intervals of resampled users, and what to say about these."""
         resampled = self.composition.resample(kept, values, resamples, self.rule.seed)
         if not resampled:
-            return values, ["fewer than two users cannot be resampled: there are no bootstrap intervals"]
+            return values, [
+                "fewer than two users cannot be resampled: there are no bootstrap intervals"
+            ]
         found = {
             value.name: interval(value.value, *resampled[value.name])
             for value in values
             if value.name in resampled and (value.users is None or value.users > 1)
         }
         with_intervals = tuple(_with(value, found.get(value.name, Resampled())) for value in values)
-        return with_intervals, list(notes_of_intervals(self.composition, with_intervals, found, resamples))
+        return with_intervals, list(
+            notes_of_intervals(self.composition, with_intervals, found, resamples)
+        )
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -487,7 +629,9 @@ class Evaluator(nn.Module):
         }
 
     def users_table(self) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-        """The values of each user met so far, if they are kept, and what is known of these, if anything; by user number."""
+        """The values of each user met so far, if they are kept, and what is known of these, if
+        anything; by user number.
+        """
         return self._users_table(self.gathered())
 
     def _users_table(self, gathered: Gathered) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
@@ -504,7 +648,10 @@ class Evaluator(nn.Module):
         columns, table = self.composition.user_columns, values.double().numpy()
         order = [spec for spec in self.specs if spec in columns]
         return pl.DataFrame(
-            [pl.Series("user", users.numpy()), *(pl.Series(str(spec), table[:, columns.index(spec)]) for spec in order)]
+            [
+                pl.Series("user", users.numpy()),
+                *(pl.Series(str(spec), table[:, columns.index(spec)]) for spec in order),
+            ]
         )
 
     def _user_labels(self, users: pl.Series) -> pl.DataFrame | None:
@@ -514,17 +661,25 @@ class Evaluator(nn.Module):
         numbers, columns = users.to_numpy(), list[pl.Series]()
         if "train" in self.inputs:
             activity = np.diff(self.inputs["train"].cells.offsets)
-            known = numbers < len(activity)  # others may be no rows of train, where nothing is masked
-            found = pl.Series("activity", activity[np.where(known, numbers, 0)] if len(activity) else numbers * 0, dtype=pl.Int64)
+            known = numbers < len(
+                activity
+            )  # others may be no rows of train, where nothing is masked
+            found = pl.Series(
+                "activity",
+                activity[np.where(known, numbers, 0)] if len(activity) else numbers * 0,
+                dtype=pl.Int64,
+            )
             columns.append(found.set(pl.Series(~known), None))
         named = {"user_groups": self.inputs["user_groups"]} if "user_groups" in self.inputs else {}
-        for name, labels in (named | {slice_column(name): labels for name, labels in self.slices.items()}).items():
+        for name, labels in (
+            named | {slice_column(name): labels for name, labels in self.slices.items()}
+        ).items():
             codes = labels.codes.values.cpu().numpy()[numbers]
             texts = pl.Series(name, [*map(str, labels.names), None], dtype=pl.String)
             columns.append(texts.gather(np.where(codes < 0, len(labels.names), codes)))
         return pl.DataFrame([users, *columns]) if columns else None
 
-    # ---------------------------------------------------------------------------------------------- states that travel
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def own(self) -> list[BaseMetric]:
@@ -533,7 +688,9 @@ class Evaluator(nn.Module):
 
     @property
     def users_met(self) -> Tensor:
-        """The numbers of the users met so far, in this process: a loop that goes on from a saved state leaves them out."""
+        """The numbers of the users met so far, in this process: a loop that goes on from a saved
+        state leaves them out.
+        """
         return torch.cat([torch.empty(0, dtype=torch.int64, device=self.sums.device), *self._users])
 
     def contributions(self) -> Contributions | None:
@@ -541,18 +698,42 @@ class Evaluator(nn.Module):
         return Contributions.of_rows(self.gathered().rows, self.composition.ledger)
 
     def gathered(self) -> Gathered:
-        """All batches so far, as one value. It shares memory with the evaluator: copy it before the next batch."""
+        """All batches so far, as one value. It shares memory with the evaluator: copy it before the
+        next batch.
+        """
         device = self.sums.device
         rows = {"users": self.users_met}
         if self.keeps_per_user:
-            nobody = torch.empty((0, len(self.composition.user_columns)), dtype=self.sums.dtype, device=device)
-            rows["table_users"] = torch.cat([torch.empty(0, dtype=torch.int64, device=device), *(part[0] for part in self._table)])
-            rows["table_kept"] = torch.cat([torch.empty(0, dtype=torch.bool, device=device), *(part[1] for part in self._table)])
-            rows["table_values"] = torch.cat([nobody, *(part[2].to(nobody.dtype) for part in self._table)])
+            nobody = torch.empty(
+                (0, len(self.composition.user_columns)), dtype=self.sums.dtype, device=device
+            )
+            rows["table_users"] = torch.cat(
+                [
+                    torch.empty(0, dtype=torch.int64, device=device),
+                    *(part[0] for part in self._table),
+                ]
+            )
+            rows["table_kept"] = torch.cat(
+                [
+                    torch.empty(0, dtype=torch.bool, device=device),
+                    *(part[1] for part in self._table),
+                ]
+            )
+            rows["table_values"] = torch.cat(
+                [nobody, *(part[2].to(nobody.dtype) for part in self._table)]
+            )
         kept = [part.rows() for part in self._contributions]
-        rows |= {name: torch.cat([part[name] for part in kept]) for name in (kept[0] if kept else ())}
+        rows |= {
+            name: torch.cat([part[name] for part in kept]) for name in (kept[0] if kept else ())
+        }
         own = tuple(metric.states() for metric in self.own)
-        facts = (self._rows_met, self._items_met, self._is_named, self._has_lists, self._has_candidates)
+        facts = (
+            self._rows_met,
+            self._items_met,
+            self._is_named,
+            self._has_lists,
+            self._has_candidates,
+        )
         return Gathered(self.sums, self.tallies, rows, own, *facts)
 
     def take(self, gathered: Gathered) -> None:
@@ -560,12 +741,20 @@ class Evaluator(nn.Module):
         self._begin(gathered.sums.device)
         self.sums, self.tallies, rows = gathered.sums, gathered.tallies, gathered.rows
         self._users = [rows["users"]]
-        self._table = [(rows["table_users"], rows["table_kept"], rows["table_values"])] if self.keeps_per_user else []
+        self._table = (
+            [(rows["table_users"], rows["table_kept"], rows["table_values"])]
+            if self.keeps_per_user
+            else []
+        )
         kept = Contributions.of_rows(rows, self.composition.ledger)
         self._contributions = [] if kept is None else [kept]
         for metric, states in zip(self.own, gathered.own):
             metric.restore(states)
-        self._rows_met, self._items_met, self._is_named = gathered.rows_met, gathered.items_met, gathered.is_named
+        self._rows_met, self._items_met, self._is_named = (
+            gathered.rows_met,
+            gathered.items_met,
+            gathered.is_named,
+        )
         self._has_lists, self._has_candidates = gathered.has_lists, gathered.has_candidates
 
     @contextmanager
@@ -581,12 +770,18 @@ class Evaluator(nn.Module):
                 metric.restore(mine)
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same of evaluators whose states are put together: the settings, and a digest of each input."""
+        """What must be the same of evaluators whose states are put together: the settings, and a
+        digest of each input.
+        """
         classes = [f"{of.__module__}.{of.__qualname__}" for of in self.composition.classes.values()]
         others = [name for name in classes if not name.startswith("weft.")]
-        digests = {f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()}
+        digests = {
+            f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()
+        }
         for name, given in self.inputs.items():
-            digests[name] = given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
+            digests[name] = (
+                given.fingerprint() if isinstance(given, (Train, Labels, Features)) else given
+            )
         kept = {"per_user": self.keeps_per_user, "exposure": self.keeps_exposure}
         about = {**kept, "num_items": self.num_items, "classes of metrics": others}
         # Another version may add up something else under the same names.
@@ -606,14 +801,17 @@ class Evaluator(nn.Module):
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Evaluator:
-        memo |= {id(given): given for given in (*self.inputs.values(), *self.slices.values())}  # nobody changes them
+        memo |= {
+            id(given): given for given in (*self.inputs.values(), *self.slices.values())
+        }  # nobody changes them
         other: Evaluator = type(self).__new__(type(self))
         memo[id(self)] = other
         other.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return other
 
     def persistent(self, mode: bool = True) -> None:
-        """Whether, as a part of a model, the state is saved with it. As for metrics of TorchMetrics, it is not unless asked for.
+        """Whether, as a part of a model, the state is saved with it. As for metrics of
+        TorchMetrics, it is not unless asked for.
 
         The `state_dict` of an evaluator itself always has it.
         """
@@ -622,11 +820,20 @@ class Evaluator(nn.Module):
     def get_extra_state(self) -> dict[str, Any]:
         """What `state_dict` holds: the identity of the evaluator, and what it has gathered."""
         gathered = self.gathered()
-        return {"identity": self.identity(), **vars(gathered), "sums": gathered.sums.clone(), "tallies": gathered.tallies.clone()}
+        return {
+            "identity": self.identity(),
+            **vars(gathered),
+            "sums": gathered.sums.clone(),
+            "tallies": gathered.tallies.clone(),
+        }
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Take up a state; refuses that of other metrics, settings or inputs."""
-        refuse_others(self.identity(), state["identity"], "cannot take up this state: the evaluator and the state")
+        refuse_others(
+            self.identity(),
+            state["identity"],
+            "cannot take up this state: the evaluator and the state",
+        )
         device = self.sums.device
         self.take(copy.deepcopy(gathered_of(state)))
         self.to(device)
@@ -642,7 +849,9 @@ class Evaluator(nn.Module):
     def merge(self, other: Evaluator) -> None:
         """Add what another evaluator of the same metrics and settings has seen of other users."""
         if not isinstance(other, Evaluator):
-            raise SettingError(f"an Evaluator merges with another Evaluator; got a {type(other).__name__}.")
+            raise SettingError(
+                f"an Evaluator merges with another Evaluator; got a {type(other).__name__}."
+            )
         refuse_others(self.identity(), other.identity(), "cannot merge evaluators that")
         device = self.sums.device
         self.take(put_together([self.gathered(), other.gathered()], self.own))
@@ -673,9 +882,11 @@ def as_cutoffs(top_k: Any) -> list[int]:
     cutoffs = top_k if isinstance(top_k, Iterable) and not isinstance(top_k, str) else [top_k]
     for k in cutoffs:
         try:
-            whole_number("top_k", k)
+            check_int("top_k", k)
         except SettingError:
-            raise SettingError(f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like top_k=[10, 20].") from None
+            raise SettingError(
+                f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like top_k=[10, 20]."
+            ) from None
     return [int(k) for k in cutoffs]
 
 
@@ -692,4 +903,9 @@ def versions() -> dict[str, str]:
     """What computed the result."""
     from importlib.metadata import version
 
-    return {"weft": version("weft"), "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
+    return {
+        "weft": version("weft"),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,4 +1,6 @@
-"""How recommendations are spread over the items of the catalogue, from the counts of a pass: small enough to be drawn."""
+"""How recommendations are spread over the items of the catalogue, from the counts of a pass: small
+enough to be drawn.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,19 @@ _PERCENT = np.arange(101) / 100
 def frames(
     ledger: Ledger, read: Callable[[int | None], Sums], train: Train | None
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-    """`Result.exposure`, and `Result.popularity` if there is train, at each cut-off at which all lists were counted by item.
+    """`Result.exposure`, and `Result.popularity` if there is train, at each cut-off at which all
+    lists were counted by item.
 
     None where nothing was counted, or nothing recommended.
     """
-    total = next((total for total in ledger.cutoffs if isinstance(total, Exposure) and total.users == "lists"), None)
+    total = next(
+        (
+            total
+            for total in ledger.cutoffs
+            if isinstance(total, Exposure) and total.users == "lists"
+        ),
+        None,
+    )
     if total is None:
         return None, None
     curves, bins = [], []
@@ -38,8 +48,22 @@ def frames(
         curves.append((np.full(len(curve[0]), k), *curve))
         if train is not None:
             popular = train.by_popularity
-            recommended = read(k).by_group(total, popular.bins, len(popular.items)).cpu().numpy().astype(np.int64)
-            bins.append((np.full(len(recommended), k), *popular.ranges, popular.items, popular.interactions, recommended))
+            recommended = (
+                read(k)
+                .by_group(total, popular.bins, len(popular.items))
+                .cpu()
+                .numpy()
+                .astype(np.int64)
+            )
+            bins.append(
+                (
+                    np.full(len(recommended), k),
+                    *popular.ranges,
+                    popular.items,
+                    popular.interactions,
+                    recommended,
+                )
+            )
     return _frame("exposure", curves), _frame("popularity", bins)
 
 
@@ -53,20 +77,25 @@ def _frame(name: str, parts: Sequence[tuple[NDArray[Any], ...]]) -> pl.DataFrame
 
 
 def lorenz(counts: NDArray[np.int64], num_items: int) -> tuple[Floats, Floats]:
-    """Points of the Lorenz curve, least recommended items first: the share of items, and their share of recommendations.
+    """Points of the Lorenz curve, least recommended items first: the share of items, and their
+    share of recommendations.
 
-    `counts`: how often items were recommended, of which some were; what lacks to `num_items` has 0. There is a point at each
-    percent of the items and at each percent of the recommendations, so that the curve is followed where it is steep, too.
-    """
+    `counts`: how often items were recommended, of which some were; what lacks to `num_items` has 0.
+    There is a point at each percent of the items and at each percent of the recommendations, so
+    that the curve is followed where it is steep, too."""
     number = np.bincount(counts)  # of items, by how often they were recommended
     number[0] += num_items - len(counts)
     times = np.flatnonzero(number)
     of_items, of_all = number[times].cumsum(), (times * number[times]).cumsum()
-    corners_x, corners_y = np.append(0.0, of_items / of_items[-1]), np.append(0.0, of_all / of_all[-1])
+    corners_x, corners_y = (
+        np.append(0.0, of_items / of_items[-1]),
+        np.append(0.0, of_all / of_all[-1]),
+    )
     rises = int(times[0] == 0)  # behind the items that were never recommended
     x = np.append(_PERCENT, np.interp(_PERCENT, corners_y[rises:], corners_x[rises:]))
     y = np.append(np.interp(_PERCENT, corners_x, corners_y), _PERCENT)
-    # The curve rises: sorted each for themselves they stay together, and rounding makes no step back.
+    # The curve rises: sorted each for themselves they stay together, and rounding makes no step
+    # back.
     x, y = np.sort(x), np.sort(y)
     new = np.append(True, (np.diff(x) > 0) | (np.diff(y) > 0))
     return x[new], y[new]

@@ -1,4 +1,5 @@
-"""The metrics of a run, put together: one formula for all cut-offs of a metric, what several of them add up only once.
+"""The metrics of a run, put together: one formula for all cut-offs of a metric, what several of
+them add up only once.
 
 From a batch to what it adds, and from the sums of all batches to values.
 """
@@ -41,9 +42,9 @@ class Group:
 class Composition:
     """Metrics by name at their cut-offs, with the inputs that they need and how the run counts.
 
-    `own`: metrics that keep states of their own; all others are formulas over the sums of the `ledger`. `exposure`: the number of
-    items whose recommendations are counted at every cut-off, whether a metric asks for it or not.
-    """
+    `own`: metrics that keep states of their own; all others are formulas over the sums of the
+    `ledger`. `exposure`: the number of items whose recommendations are counted at every cut-off,
+    whether a metric asks for it or not."""
 
     def __init__(
         self,
@@ -63,17 +64,27 @@ class Composition:
         self._groups, self.own = self._fuse(inputs, counting)
         found = {spec: group.metric for group in self._groups for spec in group.specs}
         self.formulas = {spec: found[spec] for spec in self.specs if spec in found}
-        self._user_means = [group for group in self._groups if isinstance(group.metric, UserMean) and group.metric.has_user_values]
+        self._user_means = [
+            group
+            for group in self._groups
+            if isinstance(group.metric, UserMean) and group.metric.has_user_values
+        ]
         self.ledger = self._make_ledger(exposure)
 
-    def _fuse(self, inputs: Mapping[str, Any], counting: Mapping[str, Any]) -> tuple[list[Group], dict[Spec, BaseMetric]]:
-        """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that keep states of their own."""
+    def _fuse(
+        self, inputs: Mapping[str, Any], counting: Mapping[str, Any]
+    ) -> tuple[list[Group], dict[Spec, BaseMetric]]:
+        """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that
+        keep states of their own.
+        """
         groups: dict[Spec, Group] = {}
         own: dict[Spec, BaseMetric] = {}
         for spec in self.specs:
             group = groups.get(spec.at(None))
             if group is not None and spec.k is not None:
-                groups[spec.at(None)] = Group(group.metric, (*group.cutoffs, spec.k), (*group.specs, spec))
+                groups[spec.at(None)] = Group(
+                    group.metric, (*group.cutoffs, spec.k), (*group.specs, spec)
+                )
                 continue
             metric = build(spec, of=self.classes[spec], inputs=inputs, alone=False, **counting)
             if isinstance(metric, SummedMetric) and metric.is_summed:
@@ -99,7 +110,9 @@ class Composition:
         return [spec for group in self._user_means for spec in group.specs]
 
     def user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Whether each user is evaluated or has a value in some column, `[batch]`; and the values, `[batch, columns]`."""
+        """Whether each user is evaluated or has a value in some column, `[batch]`; and the values,
+        `[batch, columns]`.
+        """
         columns = [batch.truth.values.new_empty((batch.size, 0))]
         for group in self._user_means:
             assert isinstance(group.metric, UserMean)
@@ -112,23 +125,35 @@ class Composition:
     @property
     def wants_dense(self) -> bool:
         """Whether a metric is handed blocks of `[batch, items]`, as authors' metrics are."""
-        formulas = [group.metric for group in self._groups if isinstance(group.metric, UserAverageTopKMetric)]
-        return len(self.own) > 0 or any(type(metric).per_user is UserAverageTopKMetric.per_user for metric in formulas)
+        formulas = [
+            group.metric
+            for group in self._groups
+            if isinstance(group.metric, UserAverageTopKMetric)
+        ]
+        return len(self.own) > 0 or any(
+            type(metric).per_user is UserAverageTopKMetric.per_user for metric in formulas
+        )
 
     @property
     def needs(self) -> set[str]:
         """The inputs that some metric looks at."""
-        return set[str]().union(*(metric.needed_inputs() for metric in (*self.formulas.values(), *self.own.values())))
+        return set[str]().union(
+            *(metric.needed_inputs() for metric in (*self.formulas.values(), *self.own.values()))
+        )
 
     def names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
         """The metrics, without their cut-offs, for which something holds."""
         metrics: dict[Spec, BaseMetric] = {**self.formulas, **self.own}
-        return list(dict.fromkeys(str(spec.at(None)) for spec, metric in metrics.items() if holds(metric)))
+        return list(
+            dict.fromkeys(str(spec.at(None)) for spec, metric in metrics.items() if holds(metric))
+        )
 
-    # --------------------------------------------------------------------------------------------- from sums to values
+    # ---------------------------------------------------------------------------------------------
 
     def values(self, read: Callable[[int | None], Sums]) -> Iterator[MetricValue]:
-        """All values, from the sums of the ledger (`Ledger.read`) and the states of metrics that have their own."""
+        """All values, from the sums of the ledger (`Ledger.read`) and the states of metrics that
+        have their own.
+        """
         for spec in self.specs:
             metric: BaseMetric
             cells: Mapping[tuple[Label, ...], Tensor] = {}
@@ -138,21 +163,38 @@ class Composition:
             else:
                 metric = self.own[spec]
                 reading = _read_own(spec, metric)
-            about: dict[str, Any] = {"higher_is_better": type(metric).higher_is_better, "target": type(metric).target}
+            about: dict[str, Any] = {
+                "higher_is_better": type(metric).higher_is_better,
+                "target": type(metric).target,
+            }
             name = str(spec.at(None))
             if reading.value is not None:
                 value = _finite(spec, metric, reading.value)
-                yield MetricValue(name, spec.k, value, reading.std_error, reading.users, **about, parts=reading.parts)
+                yield MetricValue(
+                    name,
+                    spec.k,
+                    value,
+                    reading.std_error,
+                    reading.users,
+                    **about,
+                    parts=reading.parts,
+                )
                 about = {}  # the rates behind a value have no direction of their own
             for labels, cell in cells.items():
-                yield MetricValue(name, spec.k, _finite(spec, metric, cell), cell=tuple(map(str, labels)), **about)
+                yield MetricValue(
+                    name, spec.k, _finite(spec, metric, cell), cell=tuple(map(str, labels)), **about
+                )
 
     def by_slice(self, sums: Tensor) -> pl.DataFrame:
         """The metrics with a value per user, by group."""
         import polars as pl
 
         rows = []
-        formulas = [(spec, one) for spec, one in self.formulas.items() if isinstance(one, UserMean) and one.has_user_values]
+        formulas = [
+            (spec, one)
+            for spec, one in self.formulas.items()
+            if isinstance(one, UserMean) and one.has_user_values
+        ]
         for name, labels in self.slices.items():
             for group, label in enumerate(labels.names):
                 read = self.ledger.read(self.ledger.of_group(sums, name, group))
@@ -160,19 +202,37 @@ class Composition:
                     found = formula.read(read(spec.k))
                     assert found.value is not None
                     value = MetricValue(
-                        str(spec.at(None)), spec.k, _finite(spec, formula, found.value), found.std_error, found.users
+                        str(spec.at(None)),
+                        spec.k,
+                        _finite(spec, formula, found.value),
+                        found.std_error,
+                        found.users,
                     )
-                    rows.append((name, str(label), *(getattr(value, column) for column in SLICE_COLUMNS[2:])))
+                    rows.append(
+                        (
+                            name,
+                            str(label),
+                            *(getattr(value, column) for column in SLICE_COLUMNS[2:]),
+                        )
+                    )
         return pl.DataFrame(rows, schema=schema_of("slices"), orient="row")
 
     def resample(
         self, kept: Kept | None, values: tuple[MetricValue, ...], number: int, seed: int
     ) -> dict[str, tuple[Floats, float]]:
-        """What each value is in every resample of the users, and its acceleration, by name. Nothing for fewer than two users."""
+        """What each value is in every resample of the users, and its acceleration, by name. Nothing
+        for fewer than two users.
+        """
         formulas = self.formulas
-        means = {str(spec): self._column(spec, formula) for spec, formula in formulas.items() if _is_mean(formula)}
+        means = {
+            str(spec): self._column(spec, formula)
+            for spec, formula in formulas.items()
+            if _is_mean(formula)
+        }
         named = set(map(str, formulas))
-        others = [value.name for value in values if value.name not in means and value.plain_name in named]
+        others = [
+            value.name for value in values if value.name not in means and value.plain_name in named
+        ]
         if kept is None or kept.users < 2:
             return {}
 
@@ -188,8 +248,13 @@ class Composition:
         resampling = Resampling(kept, self.ledger, read_others, len(others))
         of_means, of_others = resampling.resample(number, seed)
         bent_means, bent_others = resampling.accelerations()
-        found = {name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()}
-        return found | {name: (of_others[:, place], float(bent_others[place])) for place, name in enumerate(others)}
+        found = {
+            name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()
+        }
+        return found | {
+            name: (of_others[:, place], float(bent_others[place]))
+            for place, name in enumerate(others)
+        }
 
     def _column(self, spec: Spec, formula: SummedMetric) -> int:
         """Where the mean of a metric at its cut-off lies in the table of means."""
@@ -200,10 +265,13 @@ class Composition:
 
 
 def _read_own(spec: Spec, metric: BaseMetric) -> Reading:
-    # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by accumulate().
+    # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by
+    # accumulate().
     value = torch.as_tensor(type(metric).compute(metric))
     if value.numel() != 1:
-        raise SettingError(f"{spec} computed a value of shape {list(value.shape)}; expected one number.")
+        raise SettingError(
+            f"{spec} computed a value of shape {list(value.shape)}; expected one number."
+        )
     users = metric.users_counted()
     return Reading(value, users=None if users is None else int(users))
 
@@ -218,8 +286,12 @@ def _finite(spec: Spec, metric: BaseMetric, value: Tensor) -> float:
     if not math.isinf(number):
         return number
     if metric.reads_scores:
-        raise InputError(f"{spec} is infinite: the scores or ratings are too large to compute with; rescale them.")
+        raise InputError(
+            f"{spec} is infinite: the scores or ratings are too large to compute with; rescale "
+            "them."
+        )
     raise InputError(
         f"{spec} is infinite: a division by zero, or ratings too large for the gain 2^r - 1. "
-        "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale them."
+        "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale "
+        "them."
     )

@@ -20,7 +20,10 @@ ESTIMATED = ("corrected", "combined")
 # What to say of items that lack an input which a metric looks at: the count, and what follows.
 _ITEMS_WITHOUT = {
     "train": ("items_without_train", "have no train interaction"),
-    "item_clusters": ("items_without_cluster", "have no label in item_clusters and are in no cluster"),
+    "item_clusters": (
+        "items_without_cluster",
+        "have no label in item_clusters and are in no cluster",
+    ),
     "item_features": ("items_without_features", "have no feature in item_features"),
 }
 
@@ -40,7 +43,9 @@ class Pass:
 
     def draws_ties(self, metric: BaseMetric) -> bool:
         """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
-        return not metric.averages_ties or (self.correction is not None and metric.under_sampling in ESTIMATED)
+        return not metric.averages_ties or (
+            self.correction is not None and metric.under_sampling in ESTIMATED
+        )
 
 
 def items_without(composition: Composition, inputs: Mapping[str, Any]) -> dict[str, int]:
@@ -59,69 +64,116 @@ def notes_of(about: Pass, counts: Mapping[str, int]) -> list[str]:
     if counts["evaluated_users"] == 0 and about.empty_users == "skip":
         notes.append("no user has a relevant item: every mean over evaluated users is undefined")
     if empty := counts["users_without_relevant"]:
-        how = "count 0" if about.empty_users == "zero" else "are left out of the means over evaluated users"
+        how = (
+            "count 0"
+            if about.empty_users == "zero"
+            else "are left out of the means over evaluated users"
+        )
         notes.append(f"{empty:,} of {counts['users']:,} users have no relevant item and {how}")
     if unknown := counts["users_without_truth"]:
         notes.append(
-            f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of the means over evaluated users"
+            f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of "
+            "the means over evaluated users"
         )
     if missing := counts["missing_users"]:
-        what = "list and are evaluated with an empty one" if about.has_lists else "scores and are evaluated with an empty list"
+        what = (
+            "list and are evaluated with an empty one"
+            if about.has_lists
+            else "scores and are evaluated with an empty list"
+        )
         notes.append(f"{missing:,} users of the truth have no {what}")
     if again := counts.get("repeated_users"):
-        how = "are left out" if about.drops_repeats else "count again; repeated_users='drop' counts each user once"
+        how = (
+            "are left out"
+            if about.drops_repeats
+            else "count again; repeated_users='drop' counts each user once"
+        )
         notes.append(f"{again:,} rows are of users who were met before, and {how}")
     if seen := counts["relevant_seen"]:
         notes.append(
-            f"{seen:,} of {counts['relevant_items']:,} relevant items are masked because they are in train; "
+            f"{seen:,} of {counts['relevant_items']:,} relevant items are masked because they are "
+            "in train; "
             "they stay relevant and cannot be hit"
         )
     if (gone := counts["relevant_not_offered"]) and gone > 0:
-        why = "not among the candidates, or without a finite score" if about.has_candidates else "no finite score"
-        notes.append(f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered ({why})")
+        why = (
+            "not among the candidates, or without a finite score"
+            if about.has_candidates
+            else "no finite score"
+        )
+        notes.append(
+            f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered ({why})"
+        )
     for k in composition.cutoffs:
         if short := counts[f"short_lists@{k}"]:
             notes.append(f"{short:,} users have fewer than {k} recommended items")
     for k in composition.cutoffs:
         if tied := counts[f"ties@{k}"]:
             notes.append(
-                f"{tied:,} users have equal scores at positions {k} and {k + 1}: ties={about.ties!r} decides what is in the top {k}"
+                f"{tied:,} users have equal scores at positions {k} and {k + 1}: "
+                f"ties={about.ties!r} decides what is in the top {k}"
             )
     uses = composition.needs
     for name in composition.slices:
         if outside := counts[f"users_outside_{name}"]:
-            notes.append(f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and are in no group of it")
+            notes.append(
+                f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
+                "are in no group of it"
+            )
     if (without := counts.get("users_without_group")) and "user_groups" in uses:
-        notes.append(f"{without:,} of {counts['users']:,} users have no label in user_groups and are in no group")
-    for name, labels in {**about.inputs, **{f"slices[{name!r}]": labels for name, labels in composition.slices.items()}}.items():
+        notes.append(
+            f"{without:,} of {counts['users']:,} users have no label in user_groups and are in no "
+            "group"
+        )
+    for name, labels in {
+        **about.inputs,
+        **{f"slices[{name!r}]": labels for name, labels in composition.slices.items()},
+    }.items():
         if isinstance(labels, (Labels, Features)) and labels.unknown:
             kind = "item" if name.startswith("item_") else "user"
-            notes.append(f"{labels.unknown:,} labels of {name} belong to {kind}s that are not known here")
+            notes.append(
+                f"{labels.unknown:,} labels of {name} belong to {kind}s that are not known here"
+            )
     for name, (what, effect) in _ITEMS_WITHOUT.items():
         if name in uses and (without := counts.get(what)):
             notes.append(f"{without:,} of {counts['items']:,} items {effect}")
     if about.ties == "expected" and (others := composition.names_of(about.draws_ties)):
-        notes.append(f"ties='expected' has no closed form for {', '.join(others)}: drawn as with ties='random'")
-    if about.correction is not None and (corrected := composition.names_of(lambda metric: metric.under_sampling in ESTIMATED)):
         notes.append(
-            f"correction={about.correction.method!r}: {', '.join(corrected)} estimate{'' if len(corrected) > 1 else 's'} what "
+            f"ties='expected' has no closed form for {', '.join(others)}: drawn as with "
+            "ties='random'"
+        )
+    if about.correction is not None and (
+        corrected := composition.names_of(lambda metric: metric.under_sampling in ESTIMATED)
+    ):
+        notes.append(
+            f"correction={about.correction.method!r}: {', '.join(corrected)} "
+            f"estimate{'' if len(corrected) > 1 else 's'} what "
             "ranking all items would give"
         )
-    if about.correction is not None and (others := composition.names_of(lambda metric: metric.under_sampling == "candidates")):
+    if about.correction is not None and (
+        others := composition.names_of(lambda metric: metric.under_sampling == "candidates")
+    ):
         notes.append(
-            f"correction={about.correction.method!r} has no estimate for {', '.join(others)}: computed on the sampled candidates"
+            f"correction={about.correction.method!r} has no estimate for {', '.join(others)}: "
+            "computed on the sampled candidates"
         )
     return notes
 
 
-def undefined(composition: Composition, values: tuple[MetricValue, ...], already_said: list[str]) -> Iterator[str]:
+def undefined(
+    composition: Composition, values: tuple[MetricValue, ...], already_said: list[str]
+) -> Iterator[str]:
     """Why values are undefined, one note per reason."""
     classes = {str(spec.at(None)): metric for spec, metric in composition.classes.items()}
     names: dict[str, dict[str, list[str]]] = {}
     for value in values:
-        reason = classes[value.metric].undefined_cell if value.cell else classes[value.metric].undefined
+        reason = (
+            classes[value.metric].undefined_cell if value.cell else classes[value.metric].undefined
+        )
         if math.isnan(value.value) and not any(note.startswith(reason) for note in already_said):
-            names.setdefault(reason, {}).setdefault(value.plain_name, []).append(print_cell(value.cell))
+            names.setdefault(reason, {}).setdefault(value.plain_name, []).append(
+                print_cell(value.cell)
+            )
     told = {value.plain_name for value in values}
     for spec in composition.specs:
         if str(spec) not in told:
@@ -135,22 +187,32 @@ def undefined(composition: Composition, values: tuple[MetricValue, ...], already
 
 
 def notes_of_intervals(
-    composition: Composition, values: tuple[MetricValue, ...], found: Mapping[str, Resampled], resamples: int
+    composition: Composition,
+    values: tuple[MetricValue, ...],
+    found: Mapping[str, Resampled],
+    resamples: int,
 ) -> Iterator[str]:
     """What to know about the intervals of resampled users."""
     if composition.own:
         names = ", ".join(map(str, composition.own))
         verb = "keeps a state" if len(composition.own) == 1 else "keep states"
         yield f"{names} {verb} of their own, which cannot be resampled: no bootstrap interval"
-    if gone := {name: one.undefined for name, one in found.items() if one.undefined and not math.isnan(one.low)}:
+    if gone := {
+        name: one.undefined
+        for name, one in found.items()
+        if one.undefined and not math.isnan(one.low)
+    }:
         yield (
-            f"{_some(gone)} {'has' if len(gone) == 1 else 'have'} no value in up to {max(gone.values()):,} of "
+            f"{_some(gone)} {'has' if len(gone) == 1 else 'have'} no value in up to "
+            f"{max(gone.values()):,} of "
             f"{resamples:,} resamples; the intervals are those of the others"
         )
     if outside := [value.name for value in values if value.interval.kind == "bootstrap"]:
         yield (
-            f"{_some(outside)}: the BCa interval is undefined, because nearly all resamples, which hold fewer different users, "
-            "lie on one side of the value; shown is the value ± 1.96 standard deviations of the resamples"
+            f"{_some(outside)}: the BCa interval is undefined, because nearly all resamples, which "
+            "hold fewer different users, "
+            "lie on one side of the value; shown is the value ± 1.96 standard deviations of the "
+            "resamples"
         )
 
 

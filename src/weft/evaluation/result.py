@@ -1,4 +1,6 @@
-"""What an evaluation found: values with their uncertainty, what was left out, and where it all came from."""
+"""What an evaluation found: values with their uncertainty, what was left out, and where it all came
+from.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class MetricValue:
     target: float | None = None  # the best value, where there is one
     cell: tuple[str, ...] = ()  # labels, of one of several values: BiasDisparityBR@10[F, Drama]
     parts: tuple[float, ...] = ()  # of a composite, the values that it combined
-    # From resampled users: 95 % intervals by percentiles and BCa, and the standard deviation of the resamples.
+    # From resampled users: 95 % intervals by percentiles and BCa, and the standard deviation of the
+    # resamples.
     boot_low: float = math.nan
     boot_high: float = math.nan
     bca_low: float = math.nan
@@ -81,8 +84,8 @@ class MetricValue:
     def interval(self) -> Interval:
         """The 95 % interval to show: BCa if users were resampled, else the normal one.
 
-        Where BCa is undefined but resamples vary, the value ± 1.96 of their standard deviations ("bootstrap").
-        """
+        Where BCa is undefined but resamples vary, the value ± 1.96 of their standard deviations
+        ("bootstrap")."""
         if not math.isnan(self.bca_low):
             return Interval(self.bca_low, self.bca_high, "BCa")
         if not math.isnan(self.boot_std_error):
@@ -94,7 +97,9 @@ class MetricValue:
 
 
 class Interval(NamedTuple):
-    """A 95 % interval, and how it came about: "normal", "BCa" or "bootstrap"; "none" where there is none, with NaN for its ends."""
+    """A 95 % interval, and how it came about: "normal", "BCa" or "bootstrap"; "none" where there is
+    none, with NaN for its ends.
+    """
 
     low: float
     high: float
@@ -107,7 +112,17 @@ class Interval(NamedTuple):
 # The tables about users, which are saved as files of their own, and what notes call them.
 BESIDE = {"per_user": "per-user values", "user_labels": "labels of the users"}
 BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
-SLICE_COLUMNS = ("slice", "group", "metric", "k", "value", "std_error", "ci_low", "ci_high", "users")
+SLICE_COLUMNS = (
+    "slice",
+    "group",
+    "metric",
+    "k",
+    "value",
+    "std_error",
+    "ci_low",
+    "ci_high",
+    "users",
+)
 
 
 # The tables that a result may have beside its values, with their columns.
@@ -123,7 +138,8 @@ def schema_of(frame: str) -> dict[str, Any]:
     import polars as pl
 
     kinds: dict[str, dict[str, Any]] = {
-        "slices": dict.fromkeys(("slice", "group", "metric"), pl.String) | {"k": pl.Int64, "users": pl.Int64},
+        "slices": dict.fromkeys(("slice", "group", "metric"), pl.String)
+        | {"k": pl.Int64, "users": pl.Int64},
         "exposure": {"k": pl.Int64},
         "popularity": dict.fromkeys(FRAMES["popularity"], pl.Int64),
     }
@@ -131,7 +147,9 @@ def schema_of(frame: str) -> dict[str, Any]:
 
 
 def slice_column(name: str) -> str:
-    """The column of `Result.user_labels` that has the labels of a slice: slices may be called `activity` or `user`, too."""
+    """The column of `Result.user_labels` that has the labels of a slice: slices may be called
+    `activity` or `user`, too.
+    """
     return f"slices[{name}]"
 
 
@@ -139,11 +157,11 @@ def slice_column(name: str) -> str:
 class Result(Shown):
     """The values of one model.
 
-    `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile the plain name. `counts` tells how many
-    users and items were evaluated, left out or looked suspicious, `notes` says in words what a reader should know, `settings` and
-    `provenance` how to get the same numbers again. `per_user` has a row per user and a column per metric, `slices` a row per slice,
-    group of users and metric; both are None unless they were asked for.
-    """
+    `result["nDCG@10"]` is a float; any spelling of the name will do, and under a profile the plain
+    name. `counts` tells how many users and items were evaluated, left out or looked suspicious,
+    `notes` says in words what a reader should know, `settings` and `provenance` how to get the same
+    numbers again. `per_user` has a row per user and a column per metric, `slices` a row per slice,
+    group of users and metric; both are None unless they were asked for."""
 
     values: tuple[MetricValue, ...]
     name: str = "model"
@@ -153,14 +171,16 @@ class Result(Shown):
     provenance: Mapping[str, Any] = field(default_factory=dict)
     per_user: pl.DataFrame | None = None
     slices: pl.DataFrame | None = None
-    # How recommendations are spread over the catalogue: k, items, recommendations. The least recommended share `items` of items
-    # gets the share `recommendations` of all recommendations; from (0, 0) to (1, 1), some hundred rows per k.
+    # How recommendations are spread over the catalogue: k, items, recommendations. The least
+    # recommended share `items` of items gets the share `recommendations` of all recommendations;
+    # from (0, 0) to (1, 1), some hundred rows per k.
     exposure: pl.DataFrame | None = None
-    # The same by popularity: k, low, high, items, interactions, recommendations. Of the items with low to high train interactions:
-    # how many they are, how many train interactions and how many recommendations they have.
+    # The same by popularity: k, low, high, items, interactions, recommendations. Of the items with
+    # low to high train interactions: how many they are, how many train interactions and how many
+    # recommendations they have.
     popularity: pl.DataFrame | None = None
-    # The rows of `per_user` again: user, and what is known of each: activity (train interactions), user_groups (the label), and of
-    # each slice the label, in the column `slice_column(name)`.
+    # The rows of `per_user` again: user, and what is known of each: activity (train interactions),
+    # user_groups (the label), and of each slice the label, in the column `slice_column(name)`.
     user_labels: pl.DataFrame | None = None
     prefix: str = ""  # of the names in `as_dict`
     postfix: str = ""
@@ -191,7 +211,9 @@ class Result(Shown):
             plain, labels = split_cell(name)
             try:
                 wanted = canonical(plain) + print_cell(labels)
-            except SettingError:  # a metric that is not registered here, such as one of a loaded result
+            except (
+                SettingError
+            ):  # a metric that is not registered here, such as one of a loaded result
                 folded = {known_name.casefold(): known_name for known_name in known}
                 wanted = folded.get((str(parse(plain)) + print_cell(labels)).casefold(), name)
         if wanted in known:
@@ -203,35 +225,49 @@ class Result(Shown):
                 meant = wanted
             if meant in known:
                 return known[meant]
-        raise KeyError(f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: {', '.join(known)}.")
+        raise KeyError(
+            f"{name!r} was not evaluated.{did_you_mean(wanted, known)} This result has: "
+            f"{', '.join(known)}."
+        )
 
     @cached_property
     def _by_name(self) -> dict[str, MetricValue]:
         return {value.name: value for value in self.values}
 
     def as_dict(self) -> dict[str, Tensor]:
-        """The values by name as tensors, as loggers and TorchMetrics have them: `{"nDCG@10": tensor(0.5, dtype=torch.float64)}`.
+        """The values by name as tensors, as loggers and TorchMetrics have them: `{"nDCG@10":
+        tensor(0.5, dtype=torch.float64)}`.
 
         Names have the prefix and the postfix of the evaluator, such as `val_nDCG@10`.
         """
         import torch
 
-        return {f"{self.prefix}{value.name}{self.postfix}": torch.tensor(value.value, dtype=torch.float64) for value in self.values}
+        return {
+            f"{self.prefix}{value.name}{self.postfix}": torch.tensor(
+                value.value, dtype=torch.float64
+            )
+            for value in self.values
+        }
 
     def to_frame(self) -> pl.DataFrame:
         """One row per value: metric, k, value, std_error, ci_low, ci_high, users.
 
-        If users were resampled, also boot_low, boot_high (percentiles), bca_low, bca_high and boot_std_error.
-        """
+        If users were resampled, also boot_low, boot_high (percentiles), bca_low, bca_high and
+        boot_std_error."""
         import polars as pl
 
         more = BOOTSTRAP_COLUMNS if self.is_bootstrapped else ()
         columns = ("metric", "k", "value", "std_error", "ci_low", "ci_high", "users", *more)
         rows = [
-            {column: getattr(value, column) for column in columns} | {"metric": value.metric + print_cell(value.cell)}
+            {column: getattr(value, column) for column in columns}
+            | {"metric": value.metric + print_cell(value.cell)}
             for value in self.values
         ]
-        kinds = dict.fromkeys(columns, pl.Float64) | {"metric": pl.String, "k": pl.Int64, "users": pl.Int64}
+        kinds = dict.fromkeys(columns, pl.Float64) | {
+            "metric": pl.String,
+            "k": pl.Int64,
+            "users": pl.Int64,
+        }
         return pl.DataFrame(rows, schema=kinds)
 
     @property
@@ -243,33 +279,50 @@ class Result(Shown):
         """The rows of `slices` about one slice."""
         import polars as pl
 
-        known = [] if self.slices is None else self.slices["slice"].unique(maintain_order=True).to_list()
+        known = (
+            []
+            if self.slices is None
+            else self.slices["slice"].unique(maintain_order=True).to_list()
+        )
         if self.slices is None or name not in known:
-            have = f"This result has: {', '.join(known)}." if known else "This result has none; give slices= to the evaluation."
+            have = (
+                f"This result has: {', '.join(known)}."
+                if known
+                else "This result has none; give slices= to the evaluation."
+            )
             raise KeyError(f"there is no slice {name!r}.{did_you_mean(str(name), known)} {have}")
         return self.slices.filter(pl.col("slice") == name)
 
-    # --------------------------------------------------------------------------------------------------------- files
+    # ----------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """Write the result as JSON, and the tables about users, if kept, as Parquet beside it. Whole or not at all."""
+        """Write the result as JSON, and the tables about users, if kept, as Parquet beside it.
+        Whole or not at all.
+        """
         path = Path(path)
         write_whole(self.files(path))
         return path
 
     def files(self, path: Path, *, also: Collection[str] = ()) -> dict[Path, Writer]:
-        """What `save` writes, for `write_whole`: so that the files of several results can be written together.
+        """What `save` writes, for `write_whole`: so that the files of several results can be
+        written together.
 
         `also`: tables that somebody else writes beside it.
         """
         beside = {name: table for name in BESIDE if (table := getattr(self, name)) is not None}
-        document = self.to_dict() | {name: place_beside(path, name).name for name in (*beside, *also)}
+        document = self.to_dict() | {
+            name: place_beside(path, name).name for name in (*beside, *also)
+        }
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        files: dict[Path, Writer] = {path.with_name(document[name]): table.write_parquet for name, table in beside.items()}
+        files: dict[Path, Writer] = {
+            path.with_name(document[name]): table.write_parquet for name, table in beside.items()
+        }
         return files | {path: lambda file: file.write(text.encode())}
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values for JSON: what `save` writes, without the values per user. Undefined is None."""
+        """The result as plain values for JSON: what `save` writes, without the values per user.
+        Undefined is None.
+        """
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -287,7 +340,7 @@ class Result(Shown):
             },
         }
 
-    # ------------------------------------------------------------------------------------------------------- display
+    # ----------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         rows = [("metric", "k", "value", "95 % interval", "users")]
@@ -311,7 +364,9 @@ class Result(Shown):
             for row in rows
         ]
         head = f"{self.name}: {self.counts.get('evaluated_users', 0):,} evaluated users, {self.counts.get('items', 0):,} items"
-        return "\n".join([head, *(line.rstrip() for line in lines), *(f"- {note}" for note in self.notes)])
+        return "\n".join(
+            [head, *(line.rstrip() for line in lines), *(f"- {note}" for note in self.notes)]
+        )
 
     def _repr_html_(self) -> str:
         def cell(text: str, tag: str = "td") -> str:
@@ -320,37 +375,64 @@ class Result(Shown):
         rows = []
         for value in self.values:
             users = "" if value.users is None else f"{value.users:,}"
-            rows.append(f"<tr>{''.join(map(cell, (value.name, f'{value.value:.4f}', str(value.interval), users)))}</tr>")
+            rows.append(
+                f"<tr>{''.join(map(cell, (value.name, f'{value.value:.4f}', str(value.interval), users)))}</tr>"
+            )
         head = "".join(cell(title, "th") for title in ("metric", "value", "95 % interval", "users"))
         notes = "".join(cell(note, "li") for note in self.notes)
         return f"<table><caption>{html.escape(self.name)}</caption><tr>{head}</tr>{''.join(rows)}</table><ul>{notes}</ul>"
 
 
 # What moves a number, beside the data and the model.
-_SETTINGS = ("relevance_threshold", "ties", "empty_users", "missing_lists", "mask_seen", "strategy", "candidates")
-_OF_SAMPLES = ("num_negatives", "negative_sampling", "neg_alpha")  # which other strategies do not have
+_SETTINGS = (
+    "relevance_threshold",
+    "ties",
+    "empty_users",
+    "missing_lists",
+    "mask_seen",
+    "strategy",
+    "candidates",
+)
+_OF_SAMPLES = (
+    "num_negatives",
+    "negative_sampling",
+    "neg_alpha",
+)  # which other strategies do not have
 _CORRECTIONS = ("correction", "gamma")  # told only where there is one
 
 
 def differences(one: Result, name: str, other: Result, other_name: str) -> list[str]:
-    """How two results were evaluated differently, as far as they tell: reasons not to compare their numbers."""
+    """How two results were evaluated differently, as far as they tell: reasons not to compare their
+    numbers.
+    """
     said = []
     ours, theirs = (result.provenance.get("fingerprint", {}) for result in (other, one))
     if "truth" in ours and "truth" in theirs and ours["truth"] != theirs["truth"]:
-        said.append(f"{name} was evaluated on another truth: the numbers are not about the same users and items")
-    if "candidates" in ours and "candidates" in theirs and ours["candidates"] != theirs["candidates"]:
+        said.append(
+            f"{name} was evaluated on another truth: the numbers are not about the same users and "
+            "items"
+        )
+    if (
+        "candidates" in ours
+        and "candidates" in theirs
+        and ours["candidates"] != theirs["candidates"]
+    ):
         said.append(f"{name} was evaluated on other candidates: part of the difference is theirs")
     for setting in (*_SETTINGS, *_OF_SAMPLES, *_CORRECTIONS):
         mine, its = (result.settings.get(setting) for result in (other, one))
         is_told = setting in _CORRECTIONS or (setting in other.settings and setting in one.settings)
         if mine != its and is_told and not (setting in _OF_SAMPLES and None in (mine, its)):
-            said.append(f"{name} was evaluated with {setting}={its!r}, {other_name} with {setting}={mine!r}")
+            said.append(
+                f"{name} was evaluated with {setting}={its!r}, {other_name} with {setting}={mine!r}"
+            )
     return said
 
 
 def place_beside(path: Path, table: str) -> Path:
     """Where a table about users stands whose result is written to `path`."""
-    return path.with_name(f"{path.stem}.{table}.parquet" if path.suffix == ".json" else f"{path.name}-{table}.parquet")
+    return path.with_name(
+        f"{path.stem}.{table}.parquet" if path.suffix == ".json" else f"{path.name}-{table}.parquet"
+    )
 
 
 def load_result(path: str | Path) -> Result:
@@ -359,37 +441,55 @@ def load_result(path: str | Path) -> Result:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; expected a result written by Result.save.") from None
+        raise InputError(
+            f"{path}: there is no such file; expected a result written by Result.save."
+        ) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a result written by Result.save.") from None
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); expected a result written by Result.save."
+        ) from None
     except ValueError as error:
-        raise InputError(f"{path}: not a JSON file ({error}); expected a result written by Result.save.") from None
+        raise InputError(
+            f"{path}: not a JSON file ({error}); expected a result written by Result.save."
+        ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(f"{path}: not a Weft result; expected a file written by Result.save or 'weft demo'.")
+        raise InputError(
+            f"{path}: not a Weft result; expected a file written by Result.save or 'weft demo'."
+        )
     if document.get("version") != VERSION:
         origin = document.get("provenance")
         writer = origin.get("weft", "unknown") if isinstance(origin, dict) else "unknown"
         raise InputError(
-            f"{path}: written in version {document.get('version')!r} of the result format, but this Weft reads version "
+            f"{path}: written in version {document.get('version')!r} of the result format, but "
+            "this Weft reads version "
             f"{VERSION}; evaluate again, or use the Weft that wrote it ({writer})."
         )
     try:
         values = tuple(_from_json(row) for row in document["values"])
-        frames: dict[str, Any] = {name: _frame_from_json(name, document[name]) for name in FRAMES if document.get(name) is not None}
-        counts, settings, provenance = (dict(document[key]) for key in ("counts", "settings", "provenance"))
+        frames: dict[str, Any] = {
+            name: _frame_from_json(name, document[name])
+            for name in FRAMES
+            if document.get(name) is not None
+        }
+        counts, settings, provenance = (
+            dict(document[key]) for key in ("counts", "settings", "provenance")
+        )
         beside = {"per_user": _file_name("per_user", document["per_user"])}
         beside["user_labels"] = _file_name("user_labels", document.get("user_labels"))
         name, notes = str(document["name"]), list(document["notes"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or per_user are missing or wrong "
+            f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or "
+            "per_user are missing or wrong "
             f"({type(error).__name__}: {error}); evaluate again."
         ) from None
     for table, file in beside.items():
         if file is not None:
             frames[table] = _read_beside(path.with_name(file))
             if frames[table] is None:
-                notes.append(f"the {BESIDE[table]} were saved as {file}, which is not beside {path.name}")
+                notes.append(
+                    f"the {BESIDE[table]} were saved as {file}, which is not beside {path.name}"
+                )
     return Result(values, name, counts, tuple(notes), settings, provenance, **frames)
 
 
@@ -408,28 +508,43 @@ def _read_beside(path: Path) -> pl.DataFrame | None:
     if not path.exists():
         return None
     try:
-        return pl.read_parquet(path / "*.parquet", glob=True).sort("user") if path.is_dir() else pl.read_parquet(path)
+        return (
+            pl.read_parquet(path / "*.parquet", glob=True).sort("user")
+            if path.is_dir()
+            else pl.read_parquet(path)
+        )
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again.") from None
+        raise InputError(
+            f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again."
+        ) from None
 
 
 def _as_json(value: MetricValue) -> dict[str, Any]:
     row = {"name": value.name, **asdict(value), "ci_low": value.ci_low, "ci_high": value.ci_high}
-    row |= {"cell": list(value.cell), "parts": [None if math.isnan(part) else part for part in value.parts]}
+    row |= {
+        "cell": list(value.cell),
+        "parts": [None if math.isnan(part) else part for part in value.parts],
+    }
     if all(math.isnan(row[column]) for column in BOOTSTRAP_COLUMNS):
         row = {key: item for key, item in row.items() if key not in BOOTSTRAP_COLUMNS}
     return _without_nan(row)
 
 
 def _without_nan(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(item, float) and math.isnan(item) else item for key, item in row.items()}
+    return {
+        key: None if isinstance(item, float) and math.isnan(item) else item
+        for key, item in row.items()
+    }
 
 
 def _frame_from_json(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     import polars as pl
 
     try:
-        table = pl.DataFrame([{column: row[column] for column in FRAMES[name]} for row in rows], schema=schema_of(name))
+        table = pl.DataFrame(
+            [{column: row[column] for column in FRAMES[name]} for row in rows],
+            schema=schema_of(name),
+        )
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"{name}: {str(error).partition(chr(10))[0]}") from None
     return table.with_columns(pl.col(pl.Float64).fill_null(math.nan))
@@ -438,7 +553,11 @@ def _frame_from_json(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
 def _from_json(row: dict[str, Any]) -> MetricValue:
     value, std_error, *boot = (
         math.nan if number is None else number
-        for number in (row["value"], row["std_error"], *(row.get(column) for column in BOOTSTRAP_COLUMNS))
+        for number in (
+            row["value"],
+            row["std_error"],
+            *(row.get(column) for column in BOOTSTRAP_COLUMNS),
+        )
     )
     for number in (value, std_error, *boot):
         if not isinstance(number, (int, float)):
@@ -446,15 +565,25 @@ def _from_json(row: dict[str, Any]) -> MetricValue:
     parts = tuple(math.nan if part is None else float(part) for part in row.get("parts", ()))
     cell = tuple(map(str, row.get("cell", ())))
     return MetricValue(
-        row["metric"], row["k"], value, std_error, row["users"], row["higher_is_better"], row.get("target"), cell, parts, *boot
+        row["metric"],
+        row["k"],
+        value,
+        std_error,
+        row["users"],
+        row["higher_is_better"],
+        row.get("target"),
+        cell,
+        parts,
+        *boot,
     )
 
 
 def write_whole(files: Mapping[Path, Writer]) -> None:
-    """Write several files: all of them, or none. Each goes to a temporary file beside its place; then all are moved there.
+    """Write several files: all of them, or none. Each goes to a temporary file beside its place;
+    then all are moved there.
 
-    Folders are made as needed. If anything fails, what stood there before is there again, and nothing else.
-    """
+    Folders are made as needed. If anything fails, what stood there before is there again, and
+    nothing else."""
     written: dict[Path, Path] = {}
     predecessors: dict[Path, Path] = {}  # where what stood there before waits
     moved: list[Path] = []

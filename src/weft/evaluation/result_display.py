@@ -1,4 +1,6 @@
-"""Results and comparisons, shown: as one HTML page, as charts. The one place where the line turns back."""
+"""Results and comparisons, shown: as one HTML page, as charts. The one place where the line turns
+back.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ class Shown:
     """What can be looked at."""
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """The report: one HTML page that needs nothing else. Also written to `path`, if one is given, whole or not at all.
+        """The report: one HTML page that needs nothing else. Also written to `path`, if one is
+        given, whole or not at all.
 
         Needs the extra `weft[report]`.
         """
@@ -26,7 +29,8 @@ class Shown:
         return text
 
     def plot(self, kind: str, **options: Any) -> TopLevelMixin:
-        """A chart of the report as an Altair chart: `.save("chart.svg")` writes it as SVG, PNG or PDF, by the name of the file.
+        """A chart of the report as an Altair chart: `.save("chart.svg")` writes it as SVG, PNG or
+        PDF, by the name of the file.
 
         Needs the extra `weft[report]`; `docs/report.md` has all kinds and their options.
         """

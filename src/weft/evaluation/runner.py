@@ -1,4 +1,6 @@
-"""An evaluation of all users of a source: what is given is read and checked, then users are evaluated, in any shares and order."""
+"""An evaluation of all users of a source: what is given is read and checked, then users are
+evaluated, in any shares and order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
 from weft.data.sources import RecommendationLists, Source, open_source
-from weft.errors import InputError, MissingInput, SettingError, one_of, whole_number
+from weft.errors import InputError, MissingInput, SettingError, check_choice, check_int
 from weft.evaluation.candidates import STRATEGIES, Choice, Offers, read_choice, score
 from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.evaluation.result import Result, write_whole
@@ -44,31 +46,42 @@ if TYPE_CHECKING:
 MISSING_LISTS = ("zero", "skip")
 DUPLICATES = ("error", "keep-best")
 NO_SOURCE = "the source has nothing"  # a column
-# The size of a batch, where the caller does not say: small against memory, large against what a batch costs beside its scores.
+# The size of a batch, where the caller does not say: small against memory, large against what a
+# batch costs beside its scores.
 _BATCH_BYTES = 1 << 26
 _BATCH_USERS = 2048
-# Positions of lists in one batch: what is computed for each of them should stay in the processor's cache.
+# Positions of lists in one batch: what is computed for each of them should stay in the processor's
+# cache.
 _BATCH_POSITIONS = 1 << 19
 _SAVE_EVERY = 60.0  # seconds between two writings of a checkpoint
 
 
 class Checkpoint:
-    """The file that an evaluation goes on from. `identity`: what must be the same of whoever goes on."""
+    """The file that an evaluation goes on from. `identity`: what must be the same of whoever goes
+    on.
+    """
 
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self._path, self._identity = path, identity
         self._done: list[tuple[int, int]] = []
         self._saved = time.monotonic()
 
-    def go_on(self, evaluator: Evaluator, offers: Offers, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def go_on(
+        self, evaluator: Evaluator, offers: Offers, spans: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
         """Take up what was saved, if anything; gives what is left to do."""
         if not self._path.exists():
             return spans
         document = unpacked(self._path)
         if "done" not in document:
-            raise InputError(f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state reads it.")
+            raise InputError(
+                f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state "
+                "reads it."
+            )
         try:
-            refuse_others(document["identity"], self._identity, "cannot go on from it: it and this evaluation")
+            refuse_others(
+                document["identity"], self._identity, "cannot go on from it: it and this evaluation"
+            )
         except SettingError as error:
             raise SettingError(f"{self._path}: {error} Remove the file to begin anew.") from None
         evaluator.set_extra_state(document["state"])
@@ -99,7 +112,11 @@ def _left_of(span: tuple[int, int], done: tuple[int, int]) -> list[tuple[int, in
     """What of a span of users is not done."""
     (start, stop), (first, end) = span, done
     pieces = (start, min(stop, first)), (max(start, end), stop)
-    return [(left, right) for left, right in pieces if left < right] if start < end and first < stop else [span]
+    return (
+        [(left, right) for left, right in pieces if left < right]
+        if start < end and first < stop
+        else [span]
+    )
 
 
 @dataclass(frozen=True)
@@ -114,7 +131,9 @@ class Job:
     masks: bool
     missing_lists: str
     wanted: Mapping[Spec, type[BaseMetric]]
-    facts: Counter[str]  # what is counted of the data, beside what metrics see; it adds up over parts of the users
+    facts: Counter[
+        str
+    ]  # what is counted of the data, beside what metrics see; it adds up over parts of the users
     name: str | None
     device: torch.device | None
     step: int  # users in a batch, unless the widths of their candidates say otherwise
@@ -130,7 +149,9 @@ class Job:
         spans = list(_spans(self.problem, last, step, self.widths))[share_of::among]
         saved = None
         if self.checkpoint is not None:
-            shared = {} if share == (0, 1) else {"process": share, "batch_size": step}  # by which users are shared out
+            shared = (
+                {} if share == (0, 1) else {"process": share, "batch_size": step}
+            )  # by which users are shared out
             saved = Checkpoint(self.checkpoint, {**self.identity(), **shared})
             spans = saved.go_on(self.evaluator, self.offers, spans)
         with _progress_bar(sum(stop - start for start, stop in spans), self.progress) as advance:
@@ -146,14 +167,20 @@ class Job:
         if self.evaluator.sums.device != where:
             self.evaluator.to(where)
         truth = SparseRows.of(problem.truth.rows(start, stop), where)
-        seen = problem.train.cells.rows(start, stop) if self.masks and problem.train is not None else None
+        seen = (
+            problem.train.cells.rows(start, stop)
+            if self.masks and problem.train is not None
+            else None
+        )
         self.evaluator.add(
             scores,
             truth,
             users=torch.arange(start, stop, device=where),
             user_keys=None if self.user_keys is None else self.user_keys[start:stop].to(where),
             seen=None if seen is None else SparseRows.of(seen, where),
-            relevant=truth if self.relevant is problem.truth else SparseRows.of(self.relevant.rows(start, stop), where),
+            relevant=truth
+            if self.relevant is problem.truth
+            else SparseRows.of(self.relevant.rows(start, stop), where),
             judged=torch.as_tensor(problem.judged[start:stop]).to(where),
             columns=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
             **about,
@@ -173,17 +200,33 @@ class Job:
     def identity(self) -> dict[str, Any]:
         """What must be the same of all who carry it out together, or one after the other."""
         problem = self.problem
-        data = {name: known for name, known in self.fingerprint().items() if name != "candidates"}  # what is drawn is not known yet
-        data |= {"users": digest(problem.users.keys()), "items": digest(problem.items.keys())}  # in the order of their numbers
-        given = {} if problem.candidates is None else {"candidates given": problem.candidates.fingerprint()}
-        offered = {**self.offers.choice.settings, "mask_seen": self.masks, "missing_lists": self.missing_lists}
+        data = {
+            name: known for name, known in self.fingerprint().items() if name != "candidates"
+        }  # what is drawn is not known yet
+        data |= {
+            "users": digest(problem.users.keys()),
+            "items": digest(problem.items.keys()),
+        }  # in the order of their numbers
+        given = (
+            {}
+            if problem.candidates is None
+            else {"candidates given": problem.candidates.fingerprint()}
+        )
+        offered = {
+            **self.offers.choice.settings,
+            "mask_seen": self.masks,
+            "missing_lists": self.missing_lists,
+        }
         return {**self.evaluator.identity(), **offered, **data, **given}
 
-    def result(self, kept: Kept | None = None, fingerprint: Mapping[str, Any] | None = None) -> Result:
-        """The result with the caller's ids, and what it should say of the data. A checkpoint has done its duty.
+    def result(
+        self, kept: Kept | None = None, fingerprint: Mapping[str, Any] | None = None
+    ) -> Result:
+        """The result with the caller's ids, and what it should say of the data. A checkpoint has
+        done its duty.
 
-        `kept`: what users are resampled from, and `fingerprint`: the digests of all data, where the users are elsewhere.
-        """
+        `kept`: what users are resampled from, and `fingerprint`: the digests of all data, where the
+        users are elsewhere."""
         found = self._label(self.evaluator.compute(kept), fingerprint or self.fingerprint())
         if self.checkpoint is not None:
             self.checkpoint.unlink(missing_ok=True)
@@ -200,7 +243,10 @@ class Job:
             notes.append(f"candidates repeat {repeated:,} (user, item) rows; each counts once")
         if missing and self.missing_lists == "skip":
             what = "scores" if self.problem.lists is None else "list"
-            notes.append(f"{missing:,} users of the truth have no {what} and are left out (missing_lists='skip')")
+            notes.append(
+                f"{missing:,} users of the truth have no {what} and are left out "
+                "(missing_lists='skip')"
+            )
         notes += _notes_of_lists(self.problem, self.masks, counts)
         notes += self.offers.notes(is_corrected="correction" in result.settings)
         notes += _notes_of_exposure(self.offers, self.wanted)
@@ -208,7 +254,11 @@ class Job:
             notes.append(f"train repeats {collapsed:,} (user, item) rows; each counts once")
         if unmatched := counts["train_rows_unmatched"]:
             notes.append(f"{unmatched:,} rows of train belong to users who are not evaluated")
-        files = {argument: table.path for argument, table in self.problem.tables.items() if table.path is not None}
+        files = {
+            argument: table.path
+            for argument, table in self.problem.tables.items()
+            if table.path is not None
+        }
         return replace(
             result,
             name=self.name or _own_name(self.problem.source),
@@ -221,24 +271,38 @@ class Job:
                 **self.offers.choice.settings,
                 **({"slices": dict(self.problem.sliced_by)} if self.problem.sliced_by else {}),
             },
-            provenance={**result.provenance, "fingerprint": dict(fingerprint), **({"files": files} if files else {})},
+            provenance={
+                **result.provenance,
+                "fingerprint": dict(fingerprint),
+                **({"files": files} if files else {}),
+            },
             per_user=self._by_id(result.per_user),
             user_labels=self._by_id(result.user_labels),
         )
 
     def users_table(self) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-        """The values and the labels of each user met, as a result has them, and in `NO_SOURCE` whether the source has nothing."""
+        """The values and the labels of each user met, as a result has them, and in `NO_SOURCE`
+        whether the source has nothing.
+        """
         return tuple(  # type: ignore[return-value]
-            None if rows is None else self._by_id(rows.with_columns((rows["user"] >= self.problem.num_rows).alias(NO_SOURCE)))
+            None
+            if rows is None
+            else self._by_id(
+                rows.with_columns((rows["user"] >= self.problem.num_rows).alias(NO_SOURCE))
+            )
             for rows in self.evaluator.users_table()
         )
 
     def _by_id(self, rows: pl.DataFrame | None) -> pl.DataFrame | None:
-        """Rows of users by number, in order (processes have their users one after the other) and with the caller's ids."""
+        """Rows of users by number, in order (processes have their users one after the other) and
+        with the caller's ids.
+        """
         if rows is None:
             return None
         rows = rows.sort("user")
-        return rows.with_columns(self.problem.users.ids.gather(rows["user"].to_numpy()).alias("user"))
+        return rows.with_columns(
+            self.problem.users.ids.gather(rows["user"].to_numpy()).alias("user")
+        )
 
 
 def prepare(
@@ -279,53 +343,103 @@ def prepare(
     name: str | None,
     whole: Whole | None = None,
 ) -> Job:
-    """Read and check everything that `weft.evaluate` is given. Nothing is scored yet, but for a model's first answer.
+    """Read and check everything that `weft.evaluate` is given. Nothing is scored yet, but for a
+    model's first answer.
 
     `whole`: what is known of all users, where these are some of them.
     """
     tool = None if profile is None else find_profile(profile)
     chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
-    strategy = one_of("strategy", strategy, STRATEGIES)
+    strategy = check_choice("strategy", strategy, STRATEGIES)
     if ties is None and tool is None and strategy == "sampled":
-        chosen["ties"] = "random"  # where the catalogue goes by popularity, its order tells relevant items from negatives
-    missing_lists = one_of("missing_lists", chosen["missing_lists"], MISSING_LISTS)
-    batch_size = None if batch_size is None else whole_number("batch_size", batch_size)
+        chosen["ties"] = (
+            # where the catalogue goes by popularity, its order tells relevant items from negatives
+            "random"
+        )
+    missing_lists = check_choice("missing_lists", chosen["missing_lists"], MISSING_LISTS)
+    batch_size = None if batch_size is None else check_int("batch_size", batch_size)
     relevance_threshold = check_threshold(relevance_threshold)
     masks = decide_masking(mask_seen, train is not None)
     has_lists = isinstance(source, RecommendationLists) or are_lists(source)
     masks = masks and not (has_lists and mask_seen == "auto")
-    duplicates = one_of("duplicates", duplicates, DUPLICATES)
+    duplicates = check_choice("duplicates", duplicates, DUPLICATES)
     if duplicates == "keep-best" and not has_lists:
-        raise SettingError("duplicates='keep-best' is about recommendation lists; scores have one place for each user and item.")
+        raise SettingError(
+            "duplicates='keep-best' is about recommendation lists; scores have one place for each "
+            "user and item."
+        )
     metrics = [metric if tool is None else adopt(metric, tool) for metric in as_list(metrics)]
-    labels = {"user_groups": user_groups, "item_clusters": item_clusters, "item_features": item_features}
+    labels = {
+        "user_groups": user_groups,
+        "item_clusters": item_clusters,
+        "item_features": item_features,
+    }
     labels = {name: given for name, given in labels.items() if given is not None}
     available = {"num_users", "num_items", *labels, *(("train",) if train is not None else ())}
-    bootstrap = None if bootstrap is None else whole_number("bootstrap", bootstrap, least=2)
+    bootstrap = None if bootstrap is None else check_int("bootstrap", bootstrap, least=2)
     sliced = parse_slices(slices, has_train=train is not None)
     # A metric that cannot run is refused before any data is read.
     wanted = expand(metrics, as_cutoffs(top_k), available=available)
     choice = read_choice(
-        candidates, strategy, num_negatives, negative_sampling, neg_alpha, has_train=train is not None, has_lists=has_lists
+        candidates,
+        strategy,
+        num_negatives,
+        negative_sampling,
+        neg_alpha,
+        has_train=train is not None,
+        has_lists=has_lists,
     )
     corrected = Correction.chosen(
-        correction, gamma, strategy=choice.strategy, negative_sampling=choice.negative_sampling, pool=choice.pool
+        correction,
+        gamma,
+        strategy=choice.strategy,
+        negative_sampling=choice.negative_sampling,
+        pool=choice.pool,
     )
     if has_lists and choice.pool != "listed":
         lacking = "the scores of all items, which lists do not have; LAUC is the area that a list tells, and where the lists hold "
-        _refuse(wanted, "needs_all_scores", lacking + "every item that was scored, candidates='listed' says so")
-    hashes = one_of("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
+        _refuse(
+            wanted,
+            "needs_all_scores",
+            lacking + "every item that was scored, candidates='listed' says so",
+        )
+    hashes = check_choice("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
     opened = open_source(source)
     if isinstance(opened, RecommendationLists) and not opened.named.has_scores:
         _refuse(
-            wanted, "reads_scores", "scores, which these lists do not have; add a column 'score', or give {user: {item: score}}"
+            wanted,
+            "reads_scores",
+            "scores, which these lists do not have; add a column 'score', or give {user: {item: "
+            "score}}",
         )
-        _refuse(wanted, "needs_all_scores", "scores, which these lists do not have; LAUC is the area that a list tells")
-    order = ListOrder(duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None)
-    problem = pose(opened, truth, train, users, items, labels, batch_size, relevance_threshold, order, choice.given, sliced, whole)
+        _refuse(
+            wanted,
+            "needs_all_scores",
+            "scores, which these lists do not have; LAUC is the area that a list tells",
+        )
+    order = ListOrder(
+        duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None
+    )
+    problem = pose(
+        opened,
+        truth,
+        train,
+        users,
+        items,
+        labels,
+        batch_size,
+        relevance_threshold,
+        order,
+        choice.given,
+        sliced,
+        whole,
+    )
     if problem.lists is not None and problem.train is not None and mask_seen is not False:
-        problem = replace(problem, seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)))
+        problem = replace(
+            problem,
+            seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)),
+        )
     evaluator = Evaluator(
         metrics,
         top_k,
@@ -380,7 +494,9 @@ def _facts(problem: Problem) -> Counter[str]:
         "train_rows_unmatched": problem.unmatched,
         "seen_in_lists": problem.seen_in_lists,
         "duplicates_dropped": problem.dropped,
-        "candidates_unmatched": None if problem.candidates is None else problem.candidates_unmatched,
+        "candidates_unmatched": None
+        if problem.candidates is None
+        else problem.candidates_unmatched,
         "candidates_repeated": None if problem.candidates is None else problem.candidates_repeated,
     }
     return Counter({name: number for name, number in found.items() if number is not None})
@@ -389,7 +505,9 @@ def _facts(problem: Problem) -> Counter[str]:
 def _of_users(
     problem: Problem, offers: Offers, start: int, stop: int, device: torch.device | None
 ) -> tuple[Tensor | ListRows | None, torch.device, dict[str, Any]]:
-    """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they are; and what they were offered."""
+    """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they
+    are; and what they were offered.
+    """
     source, where = problem.source, device or torch.device("cpu")
     offer = offers.take(start, stop) if offers.has_rows(start) else None
     about: dict[str, Any] = {} if offer is None else {"drawn": offer.counted(where)}
@@ -399,7 +517,9 @@ def _of_users(
             return replace(lists, complete=True), where, about
         if offer is None:
             return lists, where, about
-        about["raw_scores"] = lists.scores_at(SparseRows.of(problem.truth.rows(start, stop), where).keys)
+        about["raw_scores"] = lists.scores_at(
+            SparseRows.of(problem.truth.rows(start, stop), where).keys
+        )
         about["candidates"] = SparseRows.of(offer.rows(stop - start, problem.items.size), where)
         listed = within(lists, about["candidates"])
         offers.counts["candidates_not_listed"] += len(offer.cells) - len(listed.items)
@@ -416,15 +536,23 @@ def _of_users(
 
 
 def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> None:
-    """Refuse metrics with a trait that the source cannot serve; `what` says what they need and how to get it."""
+    """Refuse metrics with a trait that the source cannot serve; `what` says what they need and how
+    to get it.
+    """
     different = {str(spec.at(None)): (spec, metric) for spec, metric in wanted.items()}
-    names = [name for name, (spec, metric) in different.items() if getattr(nameable(spec, metric), trait)]
+    names = [
+        name for name, (spec, metric) in different.items() if getattr(nameable(spec, metric), trait)
+    ]
     if names:
         raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {what}.")
 
 
-def _users_at_once(problem: Problem, device: torch.device | None, evaluator: Evaluator, choice: Choice) -> int:
-    """How many users are in a batch: as many as the memory of their scores allows. Scores that are held already take none."""
+def _users_at_once(
+    problem: Problem, device: torch.device | None, evaluator: Evaluator, choice: Choice
+) -> int:
+    """How many users are in a batch: as many as the memory of their scores allows. Scores that are
+    held already take none.
+    """
     source = problem.source
     if isinstance(source, RecommendationLists) or (choice.is_per_user and source.scores_some):
         enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
@@ -439,18 +567,25 @@ def _fitting(num_items: int) -> int:
     return int(np.clip(_BATCH_BYTES // (4 * max(1, num_items)), 1, _BATCH_USERS))
 
 
-def _spans(problem: Problem, last: int, step: int, widths: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
-    """Batches of rows; those with scores and those without never share one. A model's first answer is a batch of its own.
+def _spans(
+    problem: Problem, last: int, step: int, widths: NDArray[np.int64] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Batches of rows; those with scores and those without never share one. A model's first answer
+    is a batch of its own.
 
-    `widths`: how many cells each user has at most; a batch as wide as the widest of its users stays in bounds.
-    """
+    `widths`: how many cells each user has at most; a batch as wide as the widest of its users stays
+    in bounds."""
     if problem.probed:
         yield 0, problem.probed
     for first, end in ((problem.probed, problem.num_rows), (problem.num_rows, last)):
         start = first
         while start < end:
             stop = min(start + step, end)
-            while widths is not None and stop - start > 1 and (stop - start) * int(widths[start:stop].max()) > _BATCH_POSITIONS:
+            while (
+                widths is not None
+                and stop - start > 1
+                and (stop - start) * int(widths[start:stop].max()) > _BATCH_POSITIONS
+            ):
                 stop = start + (stop - start) // 2
             yield start, stop
             start = stop
@@ -463,7 +598,8 @@ def _device(given: Any) -> torch.device:
     except (RuntimeError, TypeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise SettingError(
-            f"device={given!r} cannot be used here: {reason}. Without device= the scores stay where they are."
+            f"device={given!r} cannot be used here: {reason}. Without device= the scores stay "
+            "where they are."
         ) from None
 
 
@@ -477,7 +613,13 @@ def _own_name(source: Source | RecommendationLists) -> str:
 
 def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
     """Which metrics look at what was listed, or offered, where that was not the whole catalogue."""
-    names = list(dict.fromkeys(str(spec.at(None)) for spec, metric in wanted.items() if nameable(spec, metric).is_of_exposure))
+    names = list(
+        dict.fromkeys(
+            str(spec.at(None))
+            for spec, metric in wanted.items()
+            if nameable(spec, metric).is_of_exposure
+        )
+    )
     if names and (what := offers.said_of()):
         many = len(names) > 1
         yield f"{', '.join(names)} {'look' if many else 'looks'} at which items are listed, and ran on candidates: {what}"

@@ -1,4 +1,6 @@
-"""What a pass has gathered, as one value: it adds up with that of other batches, files and processes."""
+"""What a pass has gathered, as one value: it adds up with that of other batches, files and
+processes.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,12 @@ States = dict[str, Any]  # of a metric that keeps its own: tensors, or lists of 
 
 @dataclass(frozen=True)
 class Gathered:
-    """`sums` and `tallies` add up, `rows` (about users) come behind one another; `own` are states of metrics that keep their own.
+    """`sums` and `tallies` add up, `rows` (about users) come behind one another; `own` are states
+    of metrics that keep their own.
 
-    `rows_met`: rows so far; `items_met`: columns of the scores, None before the first batch. `is_named`: every row came with the
-    number of its user, in `rows["users"]`; else rows are numbered as they come. `has_lists`, `has_candidates`: see `telling.Pass`.
-    """
+    `rows_met`: rows so far; `items_met`: columns of the scores, None before the first batch.
+    `is_named`: every row came with the number of its user, in `rows["users"]`; else rows are
+    numbered as they come. `has_lists`, `has_candidates`: see `telling.Pass`."""
 
     sums: Tensor
     tallies: Tensor
@@ -65,21 +68,31 @@ def _behind_one_another(parts: Sequence[Gathered], own_metrics: Sequence[BaseMet
     """All parts as one but for the sums, which are those of the first."""
     met = {part.items_met for part in parts} - {None}
     if len(met) > 1:
-        raise SettingError(f"cannot put together scores of {' and of '.join(map(str, sorted(met, key=str)))} items.")
+        raise SettingError(
+            f"cannot put together scores of {' and of '.join(map(str, sorted(met, key=str)))} "
+            "items."
+        )
     rows: dict[str, list[Tensor]] = {}
     before = 0
     for part in parts:
         for name, values in part.rows.items():
             # Rows that nobody named go on counting, so that no two share a number.
-            rows.setdefault(name, []).append(values + before if name == "table_users" and not part.is_named else values)
+            rows.setdefault(name, []).append(
+                values + before if name == "table_users" and not part.is_named else values
+            )
         before += part.rows_met
     own = list(parts[0].own)
     for part in parts[1:]:
-        own = [metric.join_states(mine, further) for metric, mine, further in zip(own_metrics, own, part.own)]
+        own = [
+            metric.join_states(mine, further)
+            for metric, mine, further in zip(own_metrics, own, part.own)
+        ]
     first = parts[0].sums.device
     return replace(
         parts[0],
-        rows={name: torch.cat([values.to(first) for values in found]) for name, found in rows.items()},
+        rows={
+            name: torch.cat([values.to(first) for values in found]) for name, found in rows.items()
+        },
         own=tuple(own),
         rows_met=before,
         items_met=next(iter(met), None),
@@ -90,19 +103,33 @@ def _behind_one_another(parts: Sequence[Gathered], own_metrics: Sequence[BaseMet
 
 
 def refuse_others(mine: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
-    """Refuse to put together what was evaluated in different ways; `what` names both: "cannot merge evaluators that" (differ)."""
+    """Refuse to put together what was evaluated in different ways; `what` names both: "cannot merge
+    evaluators that" (differ).
+    """
     for name in {**mine, **theirs}:
         if mine.get(name) != theirs.get(name):
             both = mine.get(name), theirs.get(name)
             values = "" if name in DIGESTS or "[" in name else f": {both[0]!r} and {both[1]!r}"
-            raise SettingError(f"{what} differ in {name}{values}{'' if values else '; give both the same'}.")
+            raise SettingError(
+                f"{what} differ in {name}{values}{'' if values else '; give both the same'}."
+            )
 
 
 # What is known by a digest, which says nothing to a reader.
-DIGESTS = ("train", "user_groups", "item_clusters", "item_features", "truth", "source", "users", "items", "candidates given")
+DIGESTS = (
+    "train",
+    "user_groups",
+    "item_clusters",
+    "item_features",
+    "truth",
+    "source",
+    "users",
+    "items",
+    "candidates given",
+)
 
 
-# ---------------------------------------------------------------------------------------------------- several processes
+# --------------------------------------------------------------------------------------------------
 
 
 def number_of_processes() -> int:
@@ -110,18 +137,26 @@ def number_of_processes() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def synchronised(mine: Gathered, identity: Mapping[str, Any], own_metrics: Sequence[BaseMetric]) -> Gathered:
+def synchronised(
+    mine: Gathered, identity: Mapping[str, Any], own_metrics: Sequence[BaseMetric]
+) -> Gathered:
     """What all processes have gathered, the same on each. All must call it.
 
-    Two collectives, whatever there is: everything that is small or about rows is sent to all at once, then sums are added up.
-    """
+    Two collectives, whatever there is: everything that is small or about rows is sent to all at
+    once, then sums are added up."""
     everyone: list[Any] = [None] * number_of_processes()
     rows = {name: values.cpu() for name, values in mine.rows.items()}
     own = tuple({name: _on_cpu(value) for name, value in states.items()} for states in mine.own)
-    light = replace(mine, sums=mine.sums[:0].cpu(), tallies=mine.tallies[:0].cpu(), rows=rows, own=own)
+    light = replace(
+        mine, sums=mine.sums[:0].cpu(), tallies=mine.tallies[:0].cpu(), rows=rows, own=own
+    )
     dist.all_gather_object(everyone, (dict(identity), light))
-    for rank, (theirs, _) in enumerate(everyone):  # the same on every process, so that all stop alike
-        refuse_others(everyone[0][0], theirs, f"cannot put together processes (rank 0 and {rank}) that")
+    for rank, (theirs, _) in enumerate(
+        everyone
+    ):  # the same on every process, so that all stop alike
+        refuse_others(
+            everyone[0][0], theirs, f"cannot put together processes (rank 0 and {rank}) that"
+        )
     whole = _behind_one_another([part for _, part in everyone], own_metrics)
     # Gloo adds up on the CPU; other backends on their devices.
     where = torch.device("cpu") if "gloo" in str(dist.get_backend()) else mine.sums.device

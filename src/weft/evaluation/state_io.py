@@ -1,8 +1,8 @@
-"""States that travel: what an evaluator has gathered, as a file that others can go on from or put together.
+"""States that travel: what an evaluator has gathered, as a file that others can go on from or put
+together.
 
-A file is one line (format, version, digest and length of the rest), and what PyTorch writes of tensors and plain values. Reading it
-runs no code that it brings.
-"""
+A file is one line (format, version, digest and length of the rest), and what PyTorch writes of
+tensors and plain values. Reading it runs no code that it brings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ FORMAT, VERSION = "weft-state", 1
 
 
 def save_state(evaluator: Evaluator, path: str | Path) -> Path:
-    """Write what an evaluator has gathered so far, with its settings and inputs. Whole or not at all.
+    """Write what an evaluator has gathered so far, with its settings and inputs. Whole or not at
+    all.
 
     >>> import tempfile, torch, weft
     >>> folder = tempfile.mkdtemp()
@@ -40,7 +41,11 @@ def save_state(evaluator: Evaluator, path: str | Path) -> Path:
     0.5
     """
     path = Path(path)
-    document = {"settings": _settings(evaluator), "inputs": _inputs(evaluator), "state": evaluator.get_extra_state()}
+    document = {
+        "settings": _settings(evaluator),
+        "inputs": _inputs(evaluator),
+        "state": evaluator.get_extra_state(),
+    }
     write_whole({path: lambda file: file.write(packed(document))})
     return path
 
@@ -48,9 +53,8 @@ def save_state(evaluator: Evaluator, path: str | Path) -> Path:
 def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluator:
     """An evaluator as it was when its state was saved: it goes on from there.
 
-    Or the given evaluator, with that state. It is needed where metrics are of classes that are not registered, and must have the
-    same metrics, settings and inputs.
-    """
+    Or the given evaluator, with that state. It is needed where metrics are of classes that are not
+    registered, and must have the same metrics, settings and inputs."""
     document = _read(Path(path))
     return _restored(Path(path), document, evaluator)
 
@@ -58,26 +62,34 @@ def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluato
 def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None) -> Result:
     """The result of several saved states together, as if one evaluator had met all their users.
 
-    States of other metrics, settings or inputs are refused. `evaluator`: as for `load_state`; it is left as it is.
-    """
+    States of other metrics, settings or inputs are refused. `evaluator`: as for `load_state`; it is
+    left as it is."""
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if not files:
-        raise SettingError("merge_states got no files; expected the paths of states that save_state wrote.")
+        raise SettingError(
+            "merge_states got no files; expected the paths of states that save_state wrote."
+        )
     if len(twice := {str(path) for path in files if files.count(path) > 1}):
-        raise SettingError(f"merge_states got {', '.join(sorted(twice))} more than once; give each file once.")
+        raise SettingError(
+            f"merge_states got {', '.join(sorted(twice))} more than once; give each file once."
+        )
     first, *others = files
     whole = _restored(first, _read(first), None if evaluator is None else evaluator.clone())
     parts = [whole.gathered()]
     for path in others:
         state = _read(path)["state"]
-        refuse_others(whole.identity(), state["identity"], f"cannot merge the states of {first} and {path}, which")
+        refuse_others(
+            whole.identity(),
+            state["identity"],
+            f"cannot merge the states of {first} and {path}, which",
+        )
         parts.append(gathered_of(state))
     whole.take(put_together(parts, whole.own))
     whole.sync_on_compute = False  # what other processes have met is in their files
     return whole.compute()
 
 
-# --------------------------------------------------------------------------------------------------------------- files
+# --------------------------------------------------------------------------------------------------
 
 
 def packed(document: Mapping[str, Any]) -> bytes:
@@ -85,14 +97,18 @@ def packed(document: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
     torch.save(document, buffer)
     content = buffer.getvalue()
-    return f"{FORMAT} {VERSION} {hashlib.sha256(content).hexdigest()} {len(content)}\n".encode() + content
+    return (
+        f"{FORMAT} {VERSION} {hashlib.sha256(content).hexdigest()} {len(content)}\n".encode()
+        + content
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
     document = unpacked(path)
     if not {"settings", "inputs", "state"} <= document.keys():
         raise InputError(
-            f"{path}: the state of an evaluation in one call, which only this goes on from; give it to evaluate() again."
+            f"{path}: the state of an evaluation in one call, which only this goes on from; give "
+            "it to evaluate() again."
         )
     return document
 
@@ -102,25 +118,38 @@ def unpacked(path: Path) -> dict[str, Any]:
     try:
         head, _, content = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; expected a state written by weft.save_state.") from None
+        raise InputError(
+            f"{path}: there is no such file; expected a state written by weft.save_state."
+        ) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); expected a state written by weft.save_state.") from None
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); expected a state written by "
+            "weft.save_state."
+        ) from None
     name, version, digest, length = (*head.decode(errors="replace").split(" "), "", "", "", "")[:4]
     if name != FORMAT:
-        raise InputError(f"{path}: not a state of Weft; expected a file written by weft.save_state.")
+        raise InputError(
+            f"{path}: not a state of Weft; expected a file written by weft.save_state."
+        )
     if version != str(VERSION):
         raise InputError(
-            f"{path}: written in version {version!r} of the format of states, but this Weft reads version {VERSION}; "
+            f"{path}: written in version {version!r} of the format of states, but this Weft reads "
+            f"version {VERSION}; "
             "evaluate again, or use the Weft that wrote it."
         )
     if str(len(content)) != length:
         raise InputError(
-            f"{path}: has {len(content):,} bytes of state, but was written with {length}: it was cut short or changed. "
+            f"{path}: has {len(content):,} bytes of state, but was written with {length}: it was "
+            "cut short or changed. "
             "Copy it again from where it was written, or evaluate its users again."
         )
     if hashlib.sha256(content).hexdigest() != digest:
-        raise InputError(f"{path}: was changed since it was written; copy it again, or evaluate its users again.")
-    document: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        raise InputError(
+            f"{path}: was changed since it was written; copy it again, or evaluate its users again."
+        )
+    document: dict[str, Any] = torch.load(
+        io.BytesIO(content), map_location="cpu", weights_only=True
+    )
     return document
 
 
@@ -129,13 +158,15 @@ def _restored(path: Path, document: Mapping[str, Any], evaluator: Evaluator | No
         evaluator = _built(document) if evaluator is None else evaluator
         evaluator.set_extra_state(document["state"])
     except UnknownMetric as error:
-        raise UnknownMetric(f"{path}: {error} Or give the evaluator too, made with that metric.") from None
+        raise UnknownMetric(
+            f"{path}: {error} Or give the evaluator too, made with that metric."
+        ) from None
     except WeftError as error:
         raise type(error)(f"{path}: {error}") from None
     return evaluator
 
 
-# --------------------------------------------------------------------------------------- an evaluator, as plain values
+# --------------------------------------------------------------------------------------- an evaluat
 
 
 def _settings(evaluator: Evaluator) -> dict[str, Any]:
@@ -163,20 +194,31 @@ def _settings(evaluator: Evaluator) -> dict[str, Any]:
 
 def _inputs(evaluator: Evaluator) -> dict[str, Any]:
     """Its inputs as tensors and labels."""
-    given = {name: _plain(value) for name, value in evaluator.inputs.items() if isinstance(value, (Train, Labels, Features))}
+    given = {
+        name: _plain(value)
+        for name, value in evaluator.inputs.items()
+        if isinstance(value, (Train, Labels, Features))
+    }
     return given | {"slices": {name: _plain(labels) for name, labels in evaluator.slices.items()}}
 
 
 def _built(document: Mapping[str, Any]) -> Evaluator:
     """An evaluator of such settings and inputs."""
     settings, inputs = dict(document["settings"]), dict(document["inputs"])
-    correction, profile, slices = settings.pop("correction"), settings.pop("profile"), inputs.pop("slices")
+    correction, profile, slices = (
+        settings.pop("correction"),
+        settings.pop("profile"),
+        inputs.pop("slices"),
+    )
     given: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
     if correction is not None:
         settings["correction"] = Correction(
-            correction["correction"], **{"gamma": correction["gamma"]} if "gamma" in correction else {}
+            correction["correction"],
+            **{"gamma": correction["gamma"]} if "gamma" in correction else {},
         )
-    made = Evaluator(**settings, **given, slices={name: _read_input(labels) for name, labels in slices.items()})
+    made = Evaluator(
+        **settings, **given, slices={name: _read_input(labels) for name, labels in slices.items()}
+    )
     # The metrics have the profile's parameters already.
     made.profile = None if profile is None else find_profile(profile)
     return made
@@ -186,19 +228,38 @@ def _plain(value: Train | Labels | Features) -> dict[str, Any]:
     if isinstance(value, Train):
         cells = value.cells
         narrow = np.int32 if cells.num_items < 1 << 31 else np.int64
-        ratings = cells.values[:1] if (cells.values == cells.values[:1]).all() else cells.values  # mostly all are 1
-        tensors = {"offsets": cells.offsets, "items": cells.items.astype(narrow), "ratings": ratings}
-        found = {name: torch.from_numpy(np.ascontiguousarray(array).copy()) for name, array in tensors.items()}
+        ratings = (
+            cells.values[:1] if (cells.values == cells.values[:1]).all() else cells.values
+        )  # mostly all are 1
+        tensors = {
+            "offsets": cells.offsets,
+            "items": cells.items.astype(narrow),
+            "ratings": ratings,
+        }
+        found = {
+            name: torch.from_numpy(np.ascontiguousarray(array).copy())
+            for name, array in tensors.items()
+        }
         return {**found, "num_items": cells.num_items, "repetitions": value.repetitions}
-    columns = {"codes": value.codes.values} | ({"offsets": value.offsets.values} if isinstance(value, Features) else {})
+    columns = {"codes": value.codes.values} | (
+        {"offsets": value.offsets.values} if isinstance(value, Features) else {}
+    )
     return {**columns, "names": list(value.names), "unknown": value.unknown}
 
 
 def _read_input(plain: Mapping[str, Any]) -> Train | Labels | Features:
     if "ratings" in plain:
         items = plain["items"].long().numpy()
-        ratings = np.broadcast_to(plain["ratings"].numpy(), items.shape) if len(plain["ratings"]) == 1 else plain["ratings"].numpy()
-        train = Train(Interactions(plain["offsets"].numpy(), items, np.ascontiguousarray(ratings), plain["num_items"]))
+        ratings = (
+            np.broadcast_to(plain["ratings"].numpy(), items.shape)
+            if len(plain["ratings"]) == 1
+            else plain["ratings"].numpy()
+        )
+        train = Train(
+            Interactions(
+                plain["offsets"].numpy(), items, np.ascontiguousarray(ratings), plain["num_items"]
+            )
+        )
         train.repetitions = plain["repetitions"]
         return train
     codes: Tensor = plain["codes"]

@@ -1,8 +1,9 @@
-"""What adds up over batches. A metric is a formula over some totals; metrics that need the same total share it.
+"""What adds up over batches. A metric is a formula over some totals; metrics that need the same
+total share it.
 
-A total has a number of rows, and a column for each cut-off if it depends on one. All totals of a run lie behind one another in one
-vector of sums (`Ledger`), so that batches, shards and processes merge by adding vectors.
-"""
+A total has a number of rows, and a column for each cut-off if it depends on one. All totals of a
+run lie behind one another in one vector of sums (`Ledger`), so that batches, shards and processes
+merge by adding vectors."""
 
 from __future__ import annotations
 
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
 
 # Up to so many items it is cheaper to look at all than to find those that matter.
 _SMALL = 1 << 17
-# Means over users that are added up together: enough to make few operations, not so many as to take much memory.
+# Means over users that are added up together: enough to make few operations, not so many as to take
+# much memory.
 _TOGETHER = 8
-# Terms that are converted and added at once, and users whose terms are made at once: what is made on the way takes little memory.
+# Terms that are converted and added at once, and users whose terms are made at once: what is made
+# on the way takes little memory.
 _PIECE, _USERS = 1 << 13, 128
 
 
 class Terms(NamedTuple):
     """What the users of a batch add to a total, and whose it is.
 
-    `values [n, ...]`; `places`, of the same shape: where each is added in the flattened `[rows, cut-offs]`, or None: what follows n
-    runs over all places. `rows [n]`: the user's row in the batch, or None: the n are the users of the batch.
-    """
+    `values [n, ...]`; `places`, of the same shape: where each is added in the flattened `[rows,
+    cut-offs]`, or None: what follows n runs over all places. `rows [n]`: the user's row in the
+    batch, or None: the n are the users of the batch."""
 
     values: Tensor
     places: Tensor | None = None
@@ -56,9 +59,16 @@ class Terms(NamedTuple):
     def add_to(self, sums: Tensor) -> None:
         """Add everybody's terms to the sums of all places, in place."""
         if self.places is None:
-            sums += (self.values if len(self.values) == 1 else self.values.sum(0)).reshape(-1).to(sums.dtype)
+            sums += (
+                (self.values if len(self.values) == 1 else self.values.sum(0))
+                .reshape(-1)
+                .to(sums.dtype)
+            )
             return
-        for where, what in zip(torch.split(self.places.reshape(-1), _PIECE), torch.split(self.values.reshape(-1), _PIECE)):
+        for where, what in zip(
+            torch.split(self.places.reshape(-1), _PIECE),
+            torch.split(self.values.reshape(-1), _PIECE),
+        ):
             sums.index_add_(0, where, what.to(sums.dtype))
 
 
@@ -96,11 +106,15 @@ class Total:
 class Ledger:
     """Where each total lies in one vector of sums, and how a batch is added to it.
 
-    First comes a table with a column for each mean over users and cut-off: all of them are added up together.
-    """
+    First comes a table with a column for each mean over users and cut-off: all of them are added up
+    together."""
 
-    def __init__(self, wanted: Mapping[Total, set[int]], slices: Mapping[str, Labels] | None = None) -> None:
-        self.cutoffs = {total: tuple(sorted(of)) if total.has_cutoffs else (1,) for total, of in wanted.items()}
+    def __init__(
+        self, wanted: Mapping[Total, set[int]], slices: Mapping[str, Labels] | None = None
+    ) -> None:
+        self.cutoffs = {
+            total: tuple(sorted(of)) if total.has_cutoffs else (1,) for total, of in wanted.items()
+        }
         self._columns: dict[UserSums, slice] = {}
         width = 0
         for total, cutoffs in self.cutoffs.items():
@@ -123,16 +137,19 @@ class Ledger:
         self.size = end
 
     def terms(self, batch: Batch, *, by_user: bool = False) -> list[tuple[slice, Terms]]:
-        """What a batch adds, ready to be added: first what is small, so that little is held while metrics are computed.
+        """What a batch adds, ready to be added: first what is small, so that little is held while
+        metrics are computed.
 
-        `by_user`: whose each term is, is said of all totals but the means over users, whose values `user_values` gives.
-        """
+        `by_user`: whose each term is, is said of all totals but the means over users, whose values
+        `user_values` gives."""
 
         def of(total: Total) -> tuple[slice, Terms]:
             lists = batch.at(self.cutoffs[total])
             place = self._places[total]
             # Where nobody asks whose terms are, they are added up at once if that makes them fewer.
-            return place, total.terms(lists) if by_user else total.together(lists).summed(place.stop - place.start)
+            return place, total.terms(lists) if by_user else total.together(lists).summed(
+                place.stop - place.start
+            )
 
         terms = [of(total) for total in self._places if not total.of_lists]
         if self._columns:
@@ -146,26 +163,46 @@ class Ledger:
         values = (torch.cat([self._values(total, batch) for total in some], dim=1) for some in few)
         return self._tables(values, self.user_weights(batch), batch.users)
 
-    def tables(self, values: Tensor, weights: Mapping[int, Tensor], users: Tensor) -> Iterable[tuple[slice, Terms]]:
-        """The same from the values that are averaged, `[users, columns of the table]`, and the users' numbers."""
-        return self._tables(iter(torch.split(values, _TOGETHER, dim=1)), weights, users) if values.shape[1] else ()
+    def tables(
+        self, values: Tensor, weights: Mapping[int, Tensor], users: Tensor
+    ) -> Iterable[tuple[slice, Terms]]:
+        """The same from the values that are averaged, `[users, columns of the table]`, and the
+        users' numbers.
+        """
+        return (
+            self._tables(iter(torch.split(values, _TOGETHER, dim=1)), weights, users)
+            if values.shape[1]
+            else ()
+        )
 
-    def _tables(self, pieces: Iterator[Tensor], weights: Mapping[int, Tensor], users: Tensor) -> Iterable[tuple[slice, Terms]]:
+    def _tables(
+        self, pieces: Iterator[Tensor], weights: Mapping[int, Tensor], users: Tensor
+    ) -> Iterable[tuple[slice, Terms]]:
         """From the values of some columns at a time."""
-        parts, sliced, weighted = [], {name: list[Tensor]() for name in self.slices}, dict[int, Tensor]()
+        parts, sliced, weighted = (
+            [],
+            {name: list[Tensor]() for name in self.slices},
+            dict[int, Tensor](),
+        )
         first = 0
         for values in pieces:
             parts.append(user_sums(values))
             for name, groups in self.slices.items():
                 sliced[name].append(group_sums(values, groups, users))
-            weighted |= {column: values[:, column - first, None] for column in weights if 0 <= column - first < values.shape[1]}
+            weighted |= {
+                column: values[:, column - first, None]
+                for column in weights
+                if 0 <= column - first < values.shape[1]
+            }
             first += values.shape[1]
         table = torch.cat(parts, dim=1)
         tables = {name: torch.cat(found, dim=2) for name, found in sliced.items()}
         for column, values in weighted.items():
             table[:, column, None] = user_sums(values, weights[column])
             for name, groups in self.slices.items():
-                tables[name][:, :, column, None] = group_sums(values, groups, users, weights[column])
+                tables[name][:, :, column, None] = group_sums(
+                    values, groups, users, weights[column]
+                )
         yield self._table, Terms(table.reshape(1, -1))
         for name, of_groups in tables.items():
             yield self._sliced[name], Terms(of_groups.reshape(1, -1))
@@ -185,9 +222,14 @@ class Ledger:
 
     def user_weights(self, batch: Batch) -> dict[int, Tensor]:
         """How much each user counts `[batch]` in the means where not all count alike, by column."""
-        found = ((total.metric.user_weights(batch), columns) for total, columns in self._columns.items())
+        found = (
+            (total.metric.user_weights(batch), columns) for total, columns in self._columns.items()
+        )
         return {
-            column: weights for weights, columns in found if weights is not None for column in range(columns.start, columns.stop)
+            column: weights
+            for weights, columns in found
+            if weights is not None
+            for column in range(columns.start, columns.stop)
         }
 
     @staticmethod
@@ -216,8 +258,8 @@ class Ledger:
 class _Reader:
     """Reads totals off the sums, each once for all cut-offs.
 
-    Most items of a large catalogue stand in no list: there, what is known per item is looked at only where there is something.
-    """
+    Most items of a large catalogue stand in no list: there, what is known per item is looked at
+    only where there is something."""
 
     def __init__(self, ledger: Ledger, sums: Tensor) -> None:
         self.ledger = ledger
@@ -234,16 +276,26 @@ class _Reader:
         return self._once(total, lambda: total.read(self.ledger.part(self._sums, total)))
 
     def items(self, total: OfItems) -> Tensor:
-        """The items that have something at any cut-off, and perhaps others that stand in a list; of a small catalogue, all."""
+        """The items that have something at any cut-off, and perhaps others that stand in a list; of
+        a small catalogue, all.
+        """
         listed, cutoffs = Exposure(total.num_items), self.ledger.cutoffs
-        if isinstance(total, _OfListedItems) and listed in cutoffs and cutoffs[listed][-1] >= cutoffs[total][-1]:
-            total = listed  # whatever is counted of lists is counted of these items: one look for all
+        if (
+            isinstance(total, _OfListedItems)
+            and listed in cutoffs
+            and cutoffs[listed][-1] >= cutoffs[total][-1]
+        ):
+            total = (
+                listed  # whatever is counted of lists is counted of these items: one look for all
+            )
 
         def compute() -> Tensor:
             added = self.ledger.part(self._sums, total)
             if total.num_items <= _SMALL:
                 return torch.arange(total.num_items, device=added.device)
-            items = np.flatnonzero(added.cpu().numpy() != 0) // added.shape[1]  # by NumPy, which is several times faster
+            items = (
+                np.flatnonzero(added.cpu().numpy() != 0) // added.shape[1]
+            )  # by NumPy, which is several times faster
             once = items[np.diff(items, prepend=-1) > 0]  # whatever its number of cut-offs
             return torch.from_numpy(once).to(added.device)
 
@@ -254,10 +306,16 @@ class _Reader:
         if total.num_items <= _SMALL:
             return self.all(total)
         added = self.ledger.part(self._sums, total)
-        return self._once(("at", total, like), lambda: total.read(added.index_select(0, self.items(like))))
+        return self._once(
+            ("at", total, like), lambda: total.read(added.index_select(0, self.items(like)))
+        )
 
-    def by_group(self, total: OfItems, groups: Column, number: int, *, items: bool = False) -> Tensor:
-        """A total summed over groups of items, `[groups, cut-offs]`, or the number of items that have something."""
+    def by_group(
+        self, total: OfItems, groups: Column, number: int, *, items: bool = False
+    ) -> Tensor:
+        """A total summed over groups of items, `[groups, cut-offs]`, or the number of items that
+        have something.
+        """
 
         def compute() -> Tensor:
             codes = groups.on(self._sums.device)
@@ -266,7 +324,9 @@ class _Reader:
             else:
                 values = self.all(total)
             values, codes = (values > 0).to(values.dtype) if items else values, codes.long()
-            return torch.stack([by_group(column, codes, number) for column in values.unbind(1)], dim=1)
+            return torch.stack(
+                [by_group(column, codes, number) for column in values.unbind(1)], dim=1
+            )
 
         return self._once(("by_group", total, groups, items), compute)
 
@@ -303,7 +363,7 @@ class Sums:
         return self._pick(total, self.reader.by_group(total, groups, number, items=True))
 
 
-# ------------------------------------------------------------------------------------------------------------- over users
+# --------------------------------------------------------------------------------------------------
 
 SUMS = ("users", "weight", "weighted", "weight2", "weight2_value", "weight2_value2")
 
@@ -326,7 +386,9 @@ class UserSums(Total):
 
 @dataclass(frozen=True)
 class GroupSums(Total):
-    """For each group of users, the sum of some values `[batch, cut-offs]` and their number: rows `[2 * groups]`."""
+    """For each group of users, the sum of some values `[batch, cut-offs]` and their number: rows
+    `[2 * groups]`.
+    """
 
     key: Spec
     groups: Labels
@@ -342,12 +404,16 @@ class GroupSums(Total):
         counted = ~torch.isnan(values) & (group >= 0)
         both = torch.stack([torch.where(counted, values, 0), counted.to(values.dtype)], dim=1)
         width = len(lists.cutoffs)
-        first = torch.where(group >= 0, group * width, 0) + torch.arange(width, device=values.device)
+        first = torch.where(group >= 0, group * width, 0) + torch.arange(
+            width, device=values.device
+        )
         return Terms(both, torch.stack([first, first + len(self.groups.names) * width], dim=1))
 
 
 def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
-    """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`; NaN is left out."""
+    """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`;
+    NaN is left out.
+    """
     defined = ~torch.isnan(values)
     x = torch.where(defined, values, 0)
     users = defined.sum(0).to(x.dtype)
@@ -355,18 +421,26 @@ def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
         total = x.sum(0)
         return torch.stack([users, users, total, users, total, x.square_().sum(0)])
     w = torch.where(defined, weights[:, None].to(x.dtype), 0)
-    return torch.stack([users, *(part.sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))])
+    return torch.stack(
+        [users, *(part.sum(0) for part in (w, w * x, w * w, w * w * x, w * w * x * x))]
+    )
 
 
-def group_sums(values: Tensor, groups: Labels, users: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The sums of `user_sums` for each group of users, `[groups, 6, n]`; users without a label are left out."""
+def group_sums(
+    values: Tensor, groups: Labels, users: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """The sums of `user_sums` for each group of users, `[groups, 6, n]`; users without a label are
+    left out.
+    """
     group = groups.codes.at(users, -1)
     group = torch.where(group >= 0, group, len(groups.names))  # one more group, which is cut off
     defined = ~torch.isnan(values)
     x, users_defined = torch.where(defined, values, 0), defined.to(values.dtype)
     w = users_defined if weights is None else torch.where(defined, weights[:, None].to(x.dtype), 0)
     terms = torch.stack([users_defined, w, w * x, w * w, w * w * x, w * w * x * x], dim=1)
-    return terms.new_zeros((len(groups.names) + 1, *terms.shape[1:])).index_add_(0, group, terms)[:-1]
+    return terms.new_zeros((len(groups.names) + 1, *terms.shape[1:])).index_add_(0, group, terms)[
+        :-1
+    ]
 
 
 def mean_of(sums: Tensor) -> Tensor:
@@ -375,18 +449,22 @@ def mean_of(sums: Tensor) -> Tensor:
 
 
 def standard_error_of(sums: Tensor) -> float:
-    """The standard error; with equal weights the sample standard deviation over the root of the number of users."""
+    """The standard error; with equal weights the sample standard deviation over the root of the
+    number of users.
+    """
     users, weight, weighted, weight2, weight2_value, weight2_value2 = map(float, sums)
     if users <= 1 or weight == 0:
         return math.nan
     mean = weighted / weight
     spread = weight2_value2 - 2 * mean * weight2_value + mean * mean * weight2
-    if spread <= 1e-14 * weight2_value2:  # what rounding alone can leave: users who all have the same value
+    if (
+        spread <= 1e-14 * weight2_value2
+    ):  # what rounding alone can leave: users who all have the same value
         return 0.0
     return math.sqrt(users / (users - 1) * spread) / weight
 
 
-# ------------------------------------------------------------------------------------------------------------- over cells
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -406,12 +484,16 @@ class CellSums(Total):
 
     def terms(self, lists: Lists) -> Terms:
         errors, scored = self.metric.cell_errors(lists.batch)
-        return Terms(torch.stack([errors, scored.to(errors.dtype)], dim=1), rows=lists.batch.truth.rows)
+        return Terms(
+            torch.stack([errors, scored.to(errors.dtype)], dim=1), rows=lists.batch.truth.rows
+        )
 
 
 @dataclass(frozen=True)
 class Wins(Total):
-    """Over the relevant cells of users with a negative: the share of negatives that each beats; their number; their users."""
+    """Over the relevant cells of users with a negative: the share of negatives that each beats;
+    their number; their users.
+    """
 
     @property
     def rows(self) -> int:
@@ -425,10 +507,12 @@ class Wins(Total):
         batch = lists.batch
         wins, judged = batch.wins, batch.has_pairs
         cells = torch.where(judged, batch.relevant_counts, 0)
-        return Terms(torch.stack([torch.where(judged, wins, 0), cells, judged.to(wins.dtype)], dim=1))
+        return Terms(
+            torch.stack([torch.where(judged, wins, 0), cells, judged.to(wins.dtype)], dim=1)
+        )
 
 
-# ------------------------------------------------------------------------------------------------------------- over items
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -453,7 +537,9 @@ class _OfListedItems(OfItems):
 
 @dataclass(frozen=True)
 class Exposure(_OfListedItems):
-    """In how many lists each item stands, of all users ("lists") or of those with a relevant item ("evaluated")."""
+    """In how many lists each item stands, of all users ("lists") or of those with a relevant item
+    ("evaluated").
+    """
 
     users: str = "lists"
 
@@ -507,7 +593,9 @@ class HitScores(_OfHits):
 
     def weights(self, lists: Lists) -> Tensor:
         scores = lists.batch.relevant_scores.to(lists.k.dtype)
-        return torch.where(scores > -torch.inf, scores, 0)  # what is not offered is no hit, and -inf times 0 is NaN
+        return torch.where(
+            scores > -torch.inf, scores, 0
+        )  # what is not offered is no hit, and -inf times 0 is NaN
 
 
 @dataclass(frozen=True)
@@ -527,9 +615,8 @@ class Relevant(OfItems):
 class Offered(OfItems):
     """To how many users each item was offered: all of them, or the evaluated ones.
 
-    Most users are offered everything but a few items. So there is one more row, for users who are offered everything unless their
-    items say otherwise.
-    """
+    Most users are offered everything but a few items. So there is one more row, for users who are
+    offered everything unless their items say otherwise."""
 
     users: str = "lists"
     is_of_few: ClassVar[bool] = False
@@ -559,7 +646,8 @@ class Offered(OfItems):
             values = torch.full(places.shape, -1.0, dtype=lists.k.dtype)
             values[0] = users
             return Terms(values, places)
-        # Counted item by item: the cells of users to whom much is not offered would be many, and their number waited for.
+        # Counted item by item: the cells of users to whom much is not offered would be many, and
+        # their number waited for.
         counts = lists.batch.offered_by_item(evaluated=self.users == "evaluated")
         return Terms(torch.nn.functional.pad(counts, (0, 1))[None])
 

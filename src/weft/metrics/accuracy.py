@@ -1,8 +1,8 @@
 """Accuracy: how well the lists find what users wanted. Higher is better.
 
-`L` is a user's list cut at k, `R` their relevant items, `N` the offered items that are not relevant. Users without a relevant item
-are left out. Each formula is written once for all cut-offs: its quantities are `[batch, cut-offs]`.
-"""
+`L` is a user's list cut at k, `R` their relevant items, `N` the offered items that are not
+relevant. Users without a relevant item are left out. Each formula is written once for all cut-offs:
+its quantities are `[batch, cut-offs]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchmetrics.utilities import dim_zero_cat
 
 from weft.batch.batch import GAINS, Batch, Lists
 from weft.data.devices import float_type
-from weft.errors import SettingError, one_of, real_number
+from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Sums, Total, Wins
 from weft.metrics.base.composites import Part, combined_sampling
 from weft.metrics.base.formulas import Reading, SummedMetric, UserAverageTopKMetric, UserMean
@@ -39,9 +39,11 @@ class _Accuracy(UserAverageTopKMetric):
 class Precision(_Accuracy):
     """The share of the list that is relevant: hits / k.
 
-    `denominator="list"` divides by the length of the list where it is shorter than k (0 for an empty list).
+    `denominator="list"` divides by the length of the list where it is shorter than k (0 for an
+    empty list).
 
-    Edge cases: a list shorter than k counts as if filled up with misses; a user without a relevant item is left out.
+    Edge cases: a list shorter than k counts as if filled up with misses; a user without a relevant
+    item is left out.
 
     Example: items 0 and 2 rank first, 0 and 1 are relevant.
 
@@ -56,7 +58,7 @@ class Precision(_Accuracy):
 
     def __init__(self, k: int, *, denominator: str = "k", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.denominator = one_of("denominator", denominator, ("k", "list"))
+        self.denominator = check_choice("denominator", denominator, ("k", "list"))
         if self.denominator == "list":  # the length is that of the list of candidates
             self.under_sampling = "candidates"
 
@@ -70,8 +72,8 @@ class Recall(_Accuracy):
 
     `normalizer="capped"` divides by min(|R|, k), so that a perfect list reaches 1 for every user.
 
-    Edge cases: relevant items that were not offered, because they are masked or have no score, stay in |R|; a user without a
-    relevant item is left out.
+    Edge cases: relevant items that were not offered, because they are masked or have no score, stay
+    in |R|; a user without a relevant item is left out.
 
     Example: of the relevant items 0, 1 and 2 the list holds 0.
 
@@ -86,7 +88,7 @@ class Recall(_Accuracy):
 
     def __init__(self, k: int, *, normalizer: str = "relevant", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.normalizer = one_of("normalizer", normalizer, ("relevant", "capped"))
+        self.normalizer = check_choice("normalizer", normalizer, ("relevant", "capped"))
 
     def per_user(self, lists: Lists) -> Tensor:
         return lists.hits / (lists.relevant if self.normalizer == "relevant" else lists.reachable)
@@ -136,11 +138,14 @@ class MRR(_Accuracy):
 
 @register
 class MAP(_Accuracy):
-    """Average precision: the precision at each hit, summed over the hits of the list and divided by min(|R|, k).
+    """Average precision: the precision at each hit, summed over the hits of the list and divided by
+    min(|R|, k).
 
-    `normalizer="relevant"` divides by |R| (as trec_eval), `"hits"` by the number of hits (as torchmetrics; 0 without a hit).
+    `normalizer="relevant"` divides by |R| (as trec_eval), `"hits"` by the number of hits (as
+    torchmetrics; 0 without a hit).
 
-    Edge cases: a list without a hit counts 0, under every normalizer; a user without a relevant item is left out.
+    Edge cases: a list without a hit counts 0, under every normalizer; a user without a relevant
+    item is left out.
 
     Example: hits at positions 1 and 3 of two relevant items: (1/1 + 2/3) / 2.
 
@@ -155,7 +160,7 @@ class MAP(_Accuracy):
 
     def __init__(self, k: int, *, normalizer: str = "capped", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.normalizer = one_of("normalizer", normalizer, ("capped", "relevant", "hits"))
+        self.normalizer = check_choice("normalizer", normalizer, ("capped", "relevant", "hits"))
         if self.normalizer == "hits":  # no sum over the relevant items
             self.under_sampling = "candidates"
 
@@ -163,14 +168,18 @@ class MAP(_Accuracy):
         if self.normalizer == "hits":
             return torch.stack([lists.order.precision_per_hit(k) for k in lists.cutoffs], dim=1)
         precision_at_hits = lists.order.pairs(lists.cutoffs, 1 / lists.positions)
-        return precision_at_hits / (lists.reachable if self.normalizer == "capped" else lists.relevant)
+        return precision_at_hits / (
+            lists.reachable if self.normalizer == "capped" else lists.relevant
+        )
 
 
 @register
 class MAR(_Accuracy):
-    """Average recall: the recall at each hit, summed over the hits of the list and divided by min(|R|, k).
+    """Average recall: the recall at each hit, summed over the hits of the list and divided by
+    min(|R|, k).
 
-    A perfect list reaches 1 only for a user with one relevant item: with |R| <= k it reaches (|R| + 1) / (2 |R|).
+    A perfect list reaches 1 only for a user with one relevant item: with |R| <= k it reaches (|R| +
+    1) / (2 |R|).
 
     Edge cases: a list without a hit counts 0; a user without a relevant item is left out.
 
@@ -191,14 +200,17 @@ class MAR(_Accuracy):
 
 @register
 class nDCG(_Accuracy):  # noqa: N801 - the paper's name
-    """Discounted cumulative gain over that of the best possible list: Σ g_p / log2(p + 1), normalised.
+    """Discounted cumulative gain over that of the best possible list: Σ g_p / log2(p + 1),
+    normalised.
 
-    `gain`: what a relevant item of rating r is worth: `"exponential"` 2^r - 1, `"linear"` r, `"binary"` 1,
-    `"exponential_shifted"` 2^(r+1) - 1. `ideal`: the best list `"cut"` at k, `"full"` (not cut), or `"k"`: k relevant items even if
-    the user has fewer, the missing ones with the gain of a rating of 1.
+    `gain`: what a relevant item of rating r is worth: `"exponential"` 2^r - 1, `"linear"` r,
+    `"binary"` 1, `"exponential_shifted"` 2^(r+1) - 1. `ideal`: the best list `"cut"` at k, `"full"`
+    (not cut), or `"k"`: k relevant items even if the user has fewer, the missing ones with the gain
+    of a rating of 1.
 
-    Edge cases: ratings below the relevance threshold have gain 0; positions behind the end of a list add 0; ratings whose gain
-    overflows are refused; a user without a relevant item is left out.
+    Edge cases: ratings below the relevance threshold have gain 0; positions behind the end of a
+    list add 0; ratings whose gain overflows are refused; a user without a relevant item is left
+    out.
 
     Example: ratings 3 and 1 stand at positions 2 and 1: (1/1 + 7/1.585) / (7/1 + 1/1.585).
 
@@ -211,10 +223,12 @@ class nDCG(_Accuracy):  # noqa: N801 - the paper's name
 
     reference = "Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques, doi 10.1145/582415.582418"
 
-    def __init__(self, k: int, *, gain: str = "exponential", ideal: str = "cut", **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, gain: str = "exponential", ideal: str = "cut", **settings: Any
+    ) -> None:
         super().__init__(k, **settings)
-        self.gain = one_of("gain", gain, GAINS)
-        self.ideal = one_of("ideal", ideal, ("cut", "full", "k"))
+        self.gain = check_choice("gain", gain, GAINS)
+        self.ideal = check_choice("ideal", ideal, ("cut", "full", "k"))
 
     def per_user(self, lists: Lists) -> Tensor:
         return normalized_gain(lists, self.gain, self.ideal)
@@ -252,15 +266,19 @@ def normalized_gain(lists: Lists, gain: str, ideal: str) -> Tensor:
 
 @register
 class LAUC(_Accuracy):
-    """Area under the ROC curve that follows the list and is completed by a straight line from its end to (1, 1).
+    """Area under the ROC curve that follows the list and is completed by a straight line from its
+    end to (1, 1).
 
-    A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for every k. Undefined for a
-    user without negatives. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by min(|R|, k).
+    A list that holds all relevant items first reaches 1, an empty list 0.5, a random one about 0.5
+    for every k. Undefined for a user without negatives. `completion="none"`: relevant items beyond
+    the list get 0, and the sum is divided by min(|R|, k).
 
-    Edge cases: relevant items that were not offered are never hit; undefined for a user without negatives, or for whom a model has
-    no scores. With recommendation lists every item that is not masked is offered, so that a user without a list gets 0.5.
+    Edge cases: relevant items that were not offered are never hit; undefined for a user without
+    negatives, or for whom a model has no scores. With recommendation lists every item that is not
+    masked is offered, so that a user without a list gets 0.5.
 
-    Example: one hit, then one miss, of one relevant item and three negatives: the curve is at height 1 from the start.
+    Example: one hit, then one miss, of one relevant item and three negatives: the curve is at
+    height 1 from the start.
 
     >>> import torch, weft
     >>> metric = weft.metrics.LAUC(k=2)
@@ -272,13 +290,14 @@ class LAUC(_Accuracy):
     under_sampling = "candidates"  # the line to (1, 1) depends on what is not in the list
     undefined = "no user has both a relevant item and a negative"
     reference = (
-        "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender system evaluations; on ROC curves "
+        "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender "
+        "system evaluations; on ROC curves "
         "Fawcett (2006), An introduction to ROC analysis, doi 10.1016/j.patrec.2005.10.010"
     )
 
     def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.completion = one_of("completion", completion, ("line", "none"))
+        self.completion = check_choice("completion", completion, ("line", "none"))
 
     def per_user(self, lists: Lists) -> Tensor:
         negatives, pairs = lists.negatives, lists.hit_pairs
@@ -286,11 +305,18 @@ class LAUC(_Accuracy):
             # Before the hit at p stand p - hits_p misses.
             beaten = negatives * lists.hits - lists.hit_positions + pairs
             return _defined(beaten / negatives / lists.reachable, negatives)
-        # A miss adds a column as high as the hits so far: each hit counts once at its own and every later position, hits left out.
+        # A miss adds a column as high as the hits so far: each hit counts once at its own and every
+        # later position, hits left out.
         area = lists.hits * (lists.length + 1) - lists.hit_positions - pairs
-        hits_squared = 2 * pairs - lists.hits  # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation
-        passed = lists.hits - lists.length + negatives  # negatives not in the list, as far as hits are certain
-        line = (passed * lists.relevant + (negatives - lists.length) * lists.hits + hits_squared) / 2
+        hits_squared = (
+            2 * pairs - lists.hits
+        )  # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation
+        passed = (
+            lists.hits - lists.length + negatives
+        )  # negatives not in the list, as far as hits are certain
+        line = (
+            passed * lists.relevant + (negatives - lists.length) * lists.hits + hits_squared
+        ) / 2
         return _defined((area + line) / (lists.relevant * negatives), negatives)
 
 
@@ -298,12 +324,14 @@ class LAUC(_Accuracy):
 class GAUC(UserMean):
     """The AUC of each user, averaged over users.
 
-    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item scores higher; ties count half.
-    Users without negatives are left out. `weight`: how much a user counts: `"uniform"`, by the number of relevant items
-    (`"positives"`), or of ratings in the truth (`"interactions"`).
+    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item
+    scores higher; ties count half. Users without negatives are left out. `weight`: how much a user
+    counts: `"uniform"`, by the number of relevant items (`"positives"`), or of ratings in the truth
+    (`"interactions"`).
 
-    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; recommendation lists, which lack the
-    scores of all other items, are refused (LAUC takes them), unless they hold all that was offered (`candidates="listed"`).
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part;
+    recommendation lists, which lack the scores of all other items, are refused (LAUC takes them),
+    unless they hold all that was offered (`candidates="listed"`).
 
     Example: the first user's relevant item beats both negatives, the second's one of two.
 
@@ -325,7 +353,7 @@ class GAUC(UserMean):
 
     def __init__(self, *, weight: str = "uniform", **settings: Any) -> None:
         super().__init__(**settings)
-        self.weight = one_of("weight", weight, ("uniform", "positives", "interactions"))
+        self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
 
     def per_user(self, lists: Lists) -> Tensor:
         return _defined(lists.batch.wins[:, None] / lists.relevant, lists.negatives)
@@ -333,20 +361,25 @@ class GAUC(UserMean):
     def user_weights(self, batch: Batch) -> Tensor | None:
         if self.weight == "uniform":
             return None
-        return batch.relevant_counts if self.weight == "positives" else batch.truth.lengths.to(batch.dtype)
+        return (
+            batch.relevant_counts
+            if self.weight == "positives"
+            else batch.truth.lengths.to(batch.dtype)
+        )
 
 
 @register
 class AUC(SummedMetric):
-    """The share of negatives that a relevant item beats, averaged over all relevant items of all users; ties count half.
+    """The share of negatives that a relevant item beats, averaged over all relevant items of all
+    users; ties count half.
 
-    Users without negatives are left out; a relevant item that was not offered beats none. `scope="pooled"` draws one ROC curve over
-    all users' items instead, comparing scores across users; it keeps every offered score until the end, as much memory as the score
-    matrix.
+    Users without negatives are left out; a relevant item that was not offered beats none.
+    `scope="pooled"` draws one ROC curve over all users' items instead, comparing scores across
+    users; it keeps every offered score until the end, as much memory as the score matrix.
 
-    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant scores give 0.5; recommendation
-    lists, which lack the scores of all other items, are refused (LAUC takes them), unless they hold all that was offered
-    (`candidates="listed"`).
+    Edge cases: a relevant item that was not offered beats nothing; tie rules play no part; constant
+    scores give 0.5; recommendation lists, which lack the scores of all other items, are refused
+    (LAUC takes them), unless they hold all that was offered (`candidates="listed"`).
 
     Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
 
@@ -368,14 +401,15 @@ class AUC(SummedMetric):
     undefined = "no user has both a relevant item and a negative"
 
     knows_its_rows = True
-    # Of the pooled area: all scores, row by row; and of each row its relevant items, and its scores among the two.
+    # Of the pooled area: all scores, row by row; and of each row its relevant items, and its scores
+    # among the two.
     positive_scores: list[Tensor]
     negative_scores: list[Tensor]
     row_counts: list[Tensor]
 
     def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
         super().__init__(**settings)
-        self.scope = one_of("scope", scope, ("positives", "pooled"))
+        self.scope = check_choice("scope", scope, ("positives", "pooled"))
         if self.scope == "pooled":  # users with many candidates weigh more than with few
             self.under_sampling = "candidates"
 
@@ -405,7 +439,9 @@ class AUC(SummedMetric):
         judged = batch.has_pairs
         cells = batch.relevant.only(judged[batch.relevant.rows], False)
         offered = batch.relevant_scores > -torch.inf
-        positives, of_positives = batch.relevant.chosen(batch.relevant_scores, cells & offered, -torch.inf)
+        positives, of_positives = batch.relevant.chosen(
+            batch.relevant_scores, cells & offered, -torch.inf
+        )
         negatives, of_negatives = batch.negative_scores(judged)
         counted = torch.where(judged, batch.relevant.lengths, 0)
         self.positive_scores.append(positives.to(batch.dtype))
@@ -434,8 +470,16 @@ class AUC(SummedMetric):
         kept = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
         positives, negatives = (scores[scores > -torch.inf] for scores in kept)
         ordered = negatives.sort().values
-        below, up_to = torch.searchsorted(ordered, positives), torch.searchsorted(ordered, positives, right=True)
-        return (below + up_to).to(ordered.dtype).sum() / 2 / len(negatives) / dim_zero_cat(self.row_counts)[:, 0].sum()
+        below, up_to = (
+            torch.searchsorted(ordered, positives),
+            torch.searchsorted(ordered, positives, right=True),
+        )
+        return (
+            (below + up_to).to(ordered.dtype).sum()
+            / 2
+            / len(negatives)
+            / dim_zero_cat(self.row_counts)[:, 0].sum()
+        )
 
 
 def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
@@ -445,10 +489,12 @@ def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
 
 @register
 class F1(_Accuracy):
-    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the denominator is 0.
+    """The harmonic mean of two metrics, per user: (1 + β²) a b / (β² a + b), 0 where the
+    denominator is 0.
 
-    `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if need be
-    (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a part is undefined is left out.
+    `metric_name_1`, `metric_name_2`: any two metrics that have a value per user, with parameters if
+    need be (`"nDCG(gain=linear)"`); `beta` above 1 favours the second. A user for whom a part is
+    undefined is left out.
 
     Edge cases: 0 where both parts are 0; undefined where a part is.
 
@@ -462,9 +508,7 @@ class F1(_Accuracy):
     """
 
     undefined = "for every user with a relevant item one of the two parts is undefined, or there is no such user"
-    reference = (
-        "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, doi 10.3115/1072064.1072067"
-    )
+    reference = "van Rijsbergen (1979), Information Retrieval; Chinchor (1992), MUC-4 evaluation metrics, doi 10.3115/1072064.1072067"
     parameter_aliases = {"metric_1": "metric_name_1", "metric_2": "metric_name_2"}
 
     def __init__(
@@ -479,12 +523,18 @@ class F1(_Accuracy):
     ) -> None:
         metric_name_1, metric_name_2 = (
             _either(name, given, default, settings)
-            for name, given, default in (("1", metric_name_1, "Precision"), ("2", metric_name_2, "Recall"))
+            for name, given, default in (
+                ("1", metric_name_1, "Precision"),
+                ("2", metric_name_2, "Recall"),
+            )
         )
         super().__init__(k, **settings)
-        if real_number("F1 got beta", beta, more=" above 0") <= 0:
+        if check_float("F1 got beta", beta, more=" above 0") <= 0:
             raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
-        self._parts = [Part(name, self, k, inputs=inputs, per_user=True) for name in (metric_name_1, metric_name_2)]
+        self._parts = [
+            Part(name, self, k, inputs=inputs, per_user=True)
+            for name in (metric_name_1, metric_name_2)
+        ]
         self.metric_name_1, self.metric_name_2 = (part.name for part in self._parts)
         self.beta = float(beta)
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
@@ -499,7 +549,9 @@ class F1(_Accuracy):
         return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
 
     def own_inputs(self) -> dict[str, Any]:
-        return {name: given for part in self._parts for name, given in part.metric.own_inputs().items()}
+        return {
+            name: given for part in self._parts for name, given in part.metric.own_inputs().items()
+        }
 
     def per_user(self, lists: Lists) -> Tensor:
         a, b = (part.user_values(lists) for part in self._parts)

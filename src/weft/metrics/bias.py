@@ -1,8 +1,7 @@
 """Popularity bias: how the lists and the hits divide between popular items and the long tail.
 
-By the number of their train interactions, highest first (ties: lower item first), the shortest run of items that reaches
-`pop_ratio` of all interactions is the head; the rest is the tail.
-"""
+By the number of their train interactions, highest first (ties: lower item first), the shortest run
+of items that reaches `pop_ratio` of all interactions is the head; the rest is the tail."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from weft.batch.batch import Lists
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
-from weft.errors import one_of
+from weft.errors import check_choice
 from weft.metrics.accumulators import Exposure, Hits, Offered, OfItems, Relevant, Sums
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
@@ -22,7 +21,8 @@ from weft.metrics.group_rates import rates, relative_spread
 from weft.metrics.registry import register
 
 _TAIL_REFERENCE = (
-    "Abdollahpouri, Burke and Mobasher (2017), Controlling popularity bias in learning-to-rank recommendation, "
+    "Abdollahpouri, Burke and Mobasher (2017), Controlling popularity bias in learning-to-rank "
+    "recommendation, "
     "doi 10.1145/3109859.3109912"
 )
 
@@ -38,17 +38,18 @@ class _OfLists(UserAverageTopKMetric):
     def __init__(self, k: int, *, train: Any, users: str = "lists", **settings: Any) -> None:
         super().__init__(k, **settings)
         self._train = Train.read(train)
-        self.users = one_of("users", users, POPULATIONS)
+        self.users = check_choice("users", users, POPULATIONS)
 
 
 @register
 class ACLT(_OfLists):
     """The number of long-tail items in a list, averaged over all lists.
 
-    `pop_ratio`: the share of all train interactions that makes the head. `users="evaluated"` looks at the lists of users with a
-    relevant item only.
+    `pop_ratio`: the share of all train interactions that makes the head. `users="evaluated"` looks
+    at the lists of users with a relevant item only.
 
-    Edge cases: an empty list counts 0; items without train interactions are in the tail; with an empty train everything is tail.
+    Edge cases: an empty list counts 0; items without train interactions are in the tail; with an
+    empty train everything is tail.
 
     Example: item 0 has 4 of 5 train interactions and is the head; the list holds one tail item.
 
@@ -62,7 +63,9 @@ class ACLT(_OfLists):
     higher_is_better = True
     reference = _TAIL_REFERENCE
 
-    def __init__(self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
+    ) -> None:
         super().__init__(k, train=train, users=users, **settings)
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
@@ -74,7 +77,8 @@ class ACLT(_OfLists):
 class APLT(ACLT):
     """The share of long-tail items in a list, averaged over all lists.
 
-    `denominator="list"` divides by the length of the list instead of k. `pop_ratio` and `users` as for ACLT.
+    `denominator="list"` divides by the length of the list instead of k. `pop_ratio` and `users` as
+    for ACLT.
 
     Edge cases: an empty list counts 0.
 
@@ -100,18 +104,21 @@ class APLT(ACLT):
         **settings: Any,
     ) -> None:
         super().__init__(k, train=train, pop_ratio=pop_ratio, users=users, **settings)
-        self.denominator = one_of("denominator", denominator, ("k", "list"))
+        self.denominator = check_choice("denominator", denominator, ("k", "list"))
 
     def per_user(self, lists: Lists) -> Tensor:
-        return super().per_user(lists) / (lists.k if self.denominator == "k" else lists.length.clamp(min=1))
+        return super().per_user(lists) / (
+            lists.k if self.denominator == "k" else lists.length.clamp(min=1)
+        )
 
 
 @register
 class ARP(_OfLists):
-    """The average popularity of the recommended items: the mean number of train interactions over a list, averaged over lists.
+    """The average popularity of the recommended items: the mean number of train interactions over a
+    list, averaged over lists.
 
-    `users="evaluated"` looks at the lists of users with a relevant item only; `unseen`: what an item without train interactions
-    counts.
+    `users="evaluated"` looks at the lists of users with a relevant item only; `unseen`: what an
+    item without train interactions counts.
 
     Edge cases: empty lists are left out.
 
@@ -126,9 +133,13 @@ class ARP(_OfLists):
 
     higher_is_better = False
     undefined = "all lists are empty"
-    reference = "Yin et al. (2012), Challenging the long tail recommendation, doi 10.14778/2311906.2311916"
+    reference = (
+        "Yin et al. (2012), Challenging the long tail recommendation, doi 10.14778/2311906.2311916"
+    )
 
-    def __init__(self, k: int, *, train: Any, users: str = "lists", unseen: float = 0, **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, train: Any, users: str = "lists", unseen: float = 0, **settings: Any
+    ) -> None:
         super().__init__(k, train=train, users=users, **settings)
         self.unseen = check_unseen(unseen)
 
@@ -138,14 +149,17 @@ class ARP(_OfLists):
 
 
 class _HeadAndTail(TopKMetric, SummedMetric):
-    """How much the rates of head and tail differ: their standard deviation over their mean, from 0 (fair) to 1 (one is 0)."""
+    """How much the rates of head and tail differ: their standard deviation over their mean, from 0
+    (fair) to 1 (one is 0).
+    """
 
     family = "bias"
     higher_is_better = False
     bounds: Bounds = (0.0, 1.0)
     target = 0.0
     reference = (
-        "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in personalized ranking systems, "
+        "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in "
+        "personalized ranking systems, "
         "doi 10.1145/3397271.3401177"
     )
 
@@ -166,15 +180,18 @@ class _HeadAndTail(TopKMetric, SummedMetric):
 
 @register
 class PopREO(_HeadAndTail):
-    """Equal opportunity between head and tail: the share of relevant items that is recommended, compared between the two.
+    """Equal opportunity between head and tail: the share of relevant items that is recommended,
+    compared between the two.
 
-    Per group: relevant items recommended ÷ relevant items, both summed over users; the value is the standard deviation of the two
-    rates over their mean. 0 is fair. `pop_ratio`: the share of all train interactions that makes the head.
+    Per group: relevant items recommended ÷ relevant items, both summed over users; the value is the
+    standard deviation of the two rates over their mean. 0 is fair. `pop_ratio`: the share of all
+    train interactions that makes the head.
 
-    Edge cases: relevant items that were not offered count below; undefined if a group has no relevant item, or no relevant item is
-    recommended.
+    Edge cases: relevant items that were not offered count below; undefined if a group has no
+    relevant item, or no relevant item is recommended.
 
-    Example: item 0 is the head. Its relevant item is recommended (1/1), one of two in the tail is (1/2): 0.25 / 0.75.
+    Example: item 0 is the head. Its relevant item is recommended (1/1), one of two in the tail is
+    (1/2): 0.25 / 0.75.
 
     >>> import torch, weft
     >>> metric = weft.metrics.PopREO(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
@@ -191,14 +208,18 @@ class PopREO(_HeadAndTail):
 
 @register
 class PopRSP(_HeadAndTail):
-    """Statistical parity between head and tail: the share of offered slots that is recommended, compared between the two.
+    """Statistical parity between head and tail: the share of offered slots that is recommended,
+    compared between the two.
 
-    Per group: recommended ÷ offered (user, item) pairs over all lists; the value is the standard deviation of the two rates over
-    their mean. 0 is fair. `pop_ratio` as for PopREO; `users="evaluated"` looks at users with a relevant item only.
+    Per group: recommended ÷ offered (user, item) pairs over all lists; the value is the standard
+    deviation of the two rates over their mean. 0 is fair. `pop_ratio` as for PopREO;
+    `users="evaluated"` looks at users with a relevant item only.
 
-    Edge cases: masked items are not offered; undefined if a group is not offered at all, or nothing is recommended.
+    Edge cases: masked items are not offered; undefined if a group is not offered at all, or nothing
+    is recommended.
 
-    Example: item 0 is the head and is recommended (1/1), one of the two tail items is (1/2): 0.25 / 0.75.
+    Example: item 0 is the head and is recommended (1/1), one of the two tail items is (1/2): 0.25 /
+    0.75.
 
     >>> import torch, weft
     >>> metric = weft.metrics.PopRSP(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
@@ -210,9 +231,13 @@ class PopRSP(_HeadAndTail):
     is_of_exposure = True
     undefined = "head or tail is not offered, or nothing is recommended"
 
-    def __init__(self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
+    ) -> None:
         super().__init__(k, train=train, pop_ratio=pop_ratio, **settings)
-        self.users = one_of("users", users, POPULATIONS)
+        self.users = check_choice("users", users, POPULATIONS)
 
     def totals(self) -> tuple[OfItems, OfItems]:
-        return Exposure(self._train.num_items, self.users), Offered(self._train.num_items, self.users)
+        return Exposure(self._train.num_items, self.users), Offered(
+            self._train.num_items, self.users
+        )

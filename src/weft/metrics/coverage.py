@@ -1,7 +1,7 @@
 """Coverage: how many items and users the lists reach. Higher is better.
 
-All lists count: those of every user of the truth or of the source, relevant items or not, empty lists included.
-"""
+All lists count: those of every user of the truth or of the source, relevant items or not, empty
+lists included."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.batch.batch import Lists
-from weft.errors import one_of, true_or_false, whole_number
+from weft.errors import check_choice, check_bool, check_int
 from weft.metrics.accumulators import Exposure, Sums, Total
 from weft.metrics.base.formulas import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
@@ -21,10 +21,11 @@ from weft.metrics.registry import register
 class ItemCoverage(TopKMetric, SummedMetric):
     """The number of different items that stand in at least one list.
 
-    `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` looks at the lists of users with a
-    relevant item only.
+    `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` looks at
+    the lists of users with a relevant item only.
 
-    Edge cases: an item that is not offered to a user is never in that user's list, however short the list gets.
+    Edge cases: an item that is not offered to a user is never in that user's list, however short
+    the list gets.
 
     Example: both users are recommended item 0 first; at k = 2 the lists also hold items 1 and 2.
 
@@ -42,15 +43,24 @@ class ItemCoverage(TopKMetric, SummedMetric):
     bounds: Bounds = (0.0, None)
     undefined = "the catalogue is empty"
     reference = (
-        "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender systems by coverage and serendipity, "
+        "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender "
+        "systems by coverage and serendipity, "
         "doi 10.1145/1864708.1864761"
     )
 
-    def __init__(self, k: int, *, num_items: int, as_fraction: bool = False, users: str = "lists", **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        num_items: int,
+        as_fraction: bool = False,
+        users: str = "lists",
+        **settings: Any,
+    ) -> None:
         super().__init__(k, **settings)
-        self.num_items = whole_number("num_items", num_items, least=0)
-        self.users = one_of("users", users, POPULATIONS)
-        self.as_fraction = true_or_false("as_fraction", as_fraction)
+        self.num_items = check_int("num_items", num_items, least=0)
+        self.users = check_choice("users", users, POPULATIONS)
+        self.as_fraction = check_bool("as_fraction", as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
@@ -73,7 +83,8 @@ class _OfUsers(UserAverageTopKMetric):
     users = "lists"
     undefined = "there are no users"
     reference = (
-        "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender systems by coverage and serendipity, "
+        "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender "
+        "systems by coverage and serendipity, "
         "doi 10.1145/1864708.1864761"
     )
 
@@ -83,7 +94,7 @@ class _CoveredUsers(_OfUsers):
 
     def __init__(self, k: int, *, as_fraction: bool = False, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.as_fraction = true_or_false("as_fraction", as_fraction)
+        self.as_fraction = check_bool("as_fraction", as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
@@ -136,9 +147,11 @@ class UserCoverageAtN(_CoveredUsers):
     tensor(1., dtype=torch.float64)
     """
 
-    def __init__(self, k: int, *, n: int | None = None, as_fraction: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, n: int | None = None, as_fraction: bool = False, **settings: Any
+    ) -> None:
         super().__init__(k, as_fraction=as_fraction, **settings)
-        self.n = None if n is None else whole_number("UserCoverageAtN got n", n)
+        self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
     def per_user(self, lists: Lists) -> Tensor:
         return (lists.length >= (lists.k if self.n is None else self.n)).to(lists.k.dtype)

@@ -1,4 +1,6 @@
-"""Diversity: how evenly the lists spread over the items, and how many of a user's interests a list meets."""
+"""Diversity: how evenly the lists spread over the items, and how many of a user's interests a list
+meets.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from torch import Tensor
 
 from weft.batch.batch import Lists
 from weft.data.labels import features_by_number
-from weft.errors import SettingError, one_of, true_or_false, whole_number
+from weft.errors import SettingError, check_choice, check_bool, check_int
 from weft.metrics.accumulators import Exposure, Sums, Total
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
@@ -18,15 +20,17 @@ from weft.metrics.registry import register
 
 
 class _Spread(TopKMetric, SummedMetric):
-    """A number that describes how often each item of the catalogue stands in a list: all lists, or those of evaluated users."""
+    """A number that describes how often each item of the catalogue stands in a list: all lists, or
+    those of evaluated users.
+    """
 
     family = "diversity"
     is_of_exposure = True
 
     def __init__(self, k: int, *, num_items: int, users: str, **settings: Any) -> None:
         super().__init__(k, **settings)
-        self.num_items = whole_number("num_items", num_items, least=0)
-        self.users = one_of("users", users, POPULATIONS)
+        self.num_items = check_int("num_items", num_items, least=0)
+        self.users = check_choice("users", users, POPULATIONS)
 
     def totals(self) -> tuple[Total, ...]:
         return (Exposure(self.num_items, self.users),)
@@ -37,20 +41,23 @@ class _Spread(TopKMetric, SummedMetric):
         return torch.where(total > 0, self.spread(exposure, total), torch.nan)
 
     def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
-        """The number, from the lists that hold each item that is in any, and their sum, which is not 0."""
+        """The number, from the lists that hold each item that is in any, and their sum, which is
+        not 0.
+        """
         raise NotImplementedError
 
 
 @register
 class Gini(_Spread):
-    """The Gini index of exposure: 0 if every item stands in equally many lists, 1 if one item has them all. Lower is more even.
+    """The Gini index of exposure: 0 if every item stands in equally many lists, 1 if one item has
+    them all. Lower is more even.
 
-    With c_j the number of lists that hold an item, ascending over all N items of the catalogue:
-    Σ_j (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c; `users="evaluated"` looks at the lists of
-    users with a relevant item only.
+    With c_j the number of lists that hold an item, ascending over all N items of the catalogue: Σ_j
+    (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c; `users="evaluated"`
+    looks at the lists of users with a relevant item only.
 
-    Edge cases: by default all lists count, of users without relevant items too; a catalogue of one item gives 0; undefined if
-    nothing is recommended.
+    Edge cases: by default all lists count, of users without relevant items too; a catalogue of one
+    item gives 0; undefined if nothing is recommended.
 
     Example: of three items one stands in both lists, the others in none.
 
@@ -66,30 +73,44 @@ class Gini(_Spread):
     undefined = "nothing is recommended"
     reference = "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, doi 10.1007/978-1-4899-7637-6_26"
 
-    def __init__(self, k: int, *, num_items: int, denominator: str = "N-1", users: str = "lists", **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        num_items: int,
+        denominator: str = "N-1",
+        users: str = "lists",
+        **settings: Any,
+    ) -> None:
         super().__init__(k, num_items=num_items, users=users, **settings)
-        self.denominator = one_of("denominator", denominator, ("N-1", "N"))
+        self.denominator = check_choice("denominator", denominator, ("N-1", "N"))
 
     def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
         n = self.num_items
         if n <= 1:
             return torch.zeros_like(total)
-        # Many items stand in equally many lists. If m of them have a items below them, 2j - N - 1 sums to m (2a + m - N).
+        # Many items stand in equally many lists. If m of them have a items below them, 2j - N - 1
+        # sums to m (2a + m - N).
         number = torch.bincount(exposure.long(), minlength=1).to(exposure.dtype)
         number[0] += n - len(exposure)
         below = number.cumsum(0) - number
         lists = torch.arange(len(number), dtype=exposure.dtype, device=exposure.device)
-        return (lists * number * (2 * below + number - n)).sum() / ((n - 1 if self.denominator == "N-1" else n) * total)
+        return (lists * number * (2 * below + number - n)).sum() / (
+            (n - 1 if self.denominator == "N-1" else n) * total
+        )
 
 
 @register
 class ShannonEntropy(_Spread):
-    """The entropy of exposure: -Σ p_i log p_i with p_i the share of all recommended slots that item i has. Higher is more varied.
+    """The entropy of exposure: -Σ p_i log p_i with p_i the share of all recommended slots that item
+    i has. Higher is more varied.
 
-    `base`: of the logarithm, `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even spread over the catalogue.
-    `users="evaluated"` looks at the lists of users with a relevant item only.
+    `base`: of the logarithm, `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even
+    spread over the catalogue. `users="evaluated"` looks at the lists of users with a relevant item
+    only.
 
-    Edge cases: by default all lists count; undefined if nothing is recommended, or normalised over a catalogue of one item.
+    Edge cases: by default all lists count; undefined if nothing is recommended, or normalised over
+    a catalogue of one item.
 
     Example: two lists of one item each, both different: two equal shares, log 2.
 
@@ -119,7 +140,7 @@ class ShannonEntropy(_Spread):
         self.base: str | int = 2 if base == 2 else "e"
         if isinstance(base, bool) or (base != 2 and str(base).casefold() != "e"):
             raise SettingError(f"base={base!r} is not known. Choose 'e' or 2.")
-        self.normalized = true_or_false("normalized", normalized)
+        self.normalized = check_bool("normalized", normalized)
         if self.normalized:
             self.bounds = (0.0, 1.0)
 
@@ -127,19 +148,25 @@ class ShannonEntropy(_Spread):
         share = exposure / total
         nats = 0 - torch.xlogy(share, share).sum()  # not -x, which would print -0.0
         if self.normalized:
-            return nats / math.log(self.num_items) if self.num_items > 1 else torch.full_like(nats, torch.nan)
+            return (
+                nats / math.log(self.num_items)
+                if self.num_items > 1
+                else torch.full_like(nats, torch.nan)
+            )
         return nats if self.base == "e" else nats / math.log(2)
 
 
 @register
 class SRecall(UserAverageTopKMetric):
-    """Subtopic recall: of the features that a user's relevant items have, the share that the relevant items in the list have.
+    """Subtopic recall: of the features that a user's relevant items have, the share that the
+    relevant items in the list have.
 
-    Items carry sets of features, such as genres. `denominator="catalogue"` divides by all features of the catalogue instead;
-    `numerator="list"` counts the features of all items in the list, so that the value may exceed 1.
+    Items carry sets of features, such as genres. `denominator="catalogue"` divides by all features
+    of the catalogue instead; `numerator="list"` counts the features of all items in the list, so
+    that the value may exceed 1.
 
-    Edge cases: users whose relevant items have no feature are left out (with `denominator="catalogue"` they count 0); items without
-    features add none.
+    Edge cases: users whose relevant items have no feature are left out (with
+    `denominator="catalogue"` they count 0); items without features add none.
 
     Example: the relevant items have two genres; the one in the list has the first of them.
 
@@ -156,7 +183,8 @@ class SRecall(UserAverageTopKMetric):
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item with a feature"
     reference = (
-        "Zhai, Cohen and Lafferty (2003), Beyond independent relevance: methods and evaluation metrics for subtopic retrieval, "
+        "Zhai, Cohen and Lafferty (2003), Beyond independent relevance: methods and evaluation "
+        "metrics for subtopic retrieval, "
         "doi 10.1145/860435.860440"
     )
 
@@ -172,29 +200,43 @@ class SRecall(UserAverageTopKMetric):
     ) -> None:
         super().__init__(k, **settings)
         self._features = features_by_number(item_features, num_items)
-        self.denominator = one_of("denominator", denominator, ("relevant", "catalogue"))
-        self.numerator = one_of("numerator", numerator, ("relevant", "list"))
+        self.denominator = check_choice("denominator", denominator, ("relevant", "catalogue"))
+        self.numerator = check_choice("numerator", numerator, ("relevant", "list"))
         self.is_of_exposure = self.numerator == "list"
         if (self.numerator, self.denominator) == ("list", "relevant"):
             self.bounds = (0.0, None)
 
     def per_user(self, lists: Lists) -> Tensor:
         batch = lists.batch
-        relevant = self._found(lists, batch.relevant.rows, batch.relevant.only(batch.relevant.items, -1), batch.hit_positions)
+        relevant = self._found(
+            lists,
+            batch.relevant.rows,
+            batch.relevant.only(batch.relevant.items, -1),
+            batch.hit_positions,
+        )
         found = relevant
         if self.numerator == "list":
             rows, positions = torch.meshgrid(
-                torch.arange(batch.size, device=batch.device), torch.arange(batch.depth, device=batch.device), indexing="ij"
+                torch.arange(batch.size, device=batch.device),
+                torch.arange(batch.depth, device=batch.device),
+                indexing="ij",
             )
-            found = self._found(lists, *(part.reshape(-1) for part in (rows, batch.items, positions)))
+            found = self._found(
+                lists, *(part.reshape(-1) for part in (rows, batch.items, positions))
+            )
         met = found[:, :-1].cumsum(1)
         if self.denominator == "catalogue":
-            return met / len(self._features.names) if self._features.names else torch.full_like(met, torch.nan)
+            return (
+                met / len(self._features.names)
+                if self._features.names
+                else torch.full_like(met, torch.nan)
+            )
         wanted = relevant.sum(1, keepdim=True)
         return met / torch.where(wanted > 0, wanted, torch.nan)
 
     def _found(self, lists: Lists, rows: Tensor, items: Tensor, positions: Tensor) -> Tensor:
-        """How many features of each row are met first within each cut-off but not the one before, or behind the last.
+        """How many features of each row are met first within each cut-off but not the one before,
+        or behind the last.
 
         `[batch, cut-offs + 1]`; `items` (-1 = none) with their rows and positions.
         """
@@ -208,13 +250,23 @@ class SRecall(UserAverageTopKMetric):
         found = torch.zeros((size + 1) * width, dtype=lists.k.dtype, device=slot.device)
         return found.index_add_(0, slot, fresh.to(found.dtype)).view(-1, width)[:-1]
 
-    def _keys(self, rows: Tensor, items: Tensor, positions: Tensor, size: int, places: int) -> Tensor:
-        """(row, feature, position) of each feature of each item in one number: sorted, the first position of each pair comes first.
+    def _keys(
+        self, rows: Tensor, items: Tensor, positions: Tensor, size: int, places: int
+    ) -> Tensor:
+        """(row, feature, position) of each feature of each item in one number: sorted, the first
+        position of each pair comes first.
 
         One more row, behind `size` others, is for what is no feature.
         """
         cell, code = self._features.of(items)
         number = max(1, len(self._features.names))
         row = torch.where(code < 0, size, rows.index_select(0, cell))
-        key = row.mul_(number).add_(code.clamp(min=0)).mul_(places).add_(positions.index_select(0, cell))
-        return key.int() if (size + 1) * number * places < 1 << 31 else key  # which is sorted faster, in less memory
+        key = (
+            row.mul_(number)
+            .add_(code.clamp(min=0))
+            .mul_(places)
+            .add_(positions.index_select(0, cell))
+        )
+        return (
+            key.int() if (size + 1) * number * places < 1 << 31 else key
+        )  # which is sorted faster, in less memory

@@ -1,7 +1,7 @@
 """Fairness: whether groups of users and clusters of items are treated alike.
 
-A user or an item has one label or none. Those without a label form no group and stay out of every quantity here, totals and shares
-included. Results carry the labels: `BiasDisparityBR@10[F, Drama]`.
+A user or an item has one label or none. Those without a label form no group and stay out of every
+quantity here, totals and shares included. Results carry the labels: `BiasDisparityBR@10[F, Drama]`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.batch.batch import GAINS, Lists
 from weft.data import Label, Train
 from weft.data.labels import labels_by_number
-from weft.errors import InputError, one_of, true_or_false
+from weft.errors import InputError, check_choice, check_bool
 from weft.metrics.accumulators import (
     Exposure,
     Gains,
@@ -38,11 +38,13 @@ from weft.metrics.registry import register
 
 _BIAS_REFERENCE = "Tsintzou, Pitoura and Tsaparas (2019), Bias disparity in recommendation systems, doi 10.48550/arXiv.1811.01461"
 _PARITY_REFERENCE = (
-    "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in personalized ranking systems, "
+    "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in "
+    "personalized ranking systems, "
     "doi 10.1145/3397271.3401177"
 )
 _MAD_REFERENCE = (
-    "Deldjoo et al. (2021), A flexible framework for evaluating user and item fairness in recommender systems, "
+    "Deldjoo et al. (2021), A flexible framework for evaluating user and item fairness in "
+    "recommender systems, "
     "doi 10.1007/s11257-020-09285-1"
 )
 
@@ -56,7 +58,13 @@ class _BiasDisparity(SummedMetric):
     target = 1.0
 
     def __init__(
-        self, *, user_groups: Any, item_clusters: Any, num_users: int | None, num_items: int | None, **settings: Any
+        self,
+        *,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None,
+        num_items: int | None,
+        **settings: Any,
     ) -> None:
         super().__init__(**settings)
         self._groups = labels_by_number(user_groups, "user_groups", "user", num_users)
@@ -66,39 +74,48 @@ class _BiasDisparity(SummedMetric):
         return ()
 
     def _bias(self, slots: Tensor) -> Tensor:
-        """The share of each group's slots `[groups * clusters]` that a cluster has, over the cluster's share of the catalogue."""
+        """The share of each group's slots `[groups * clusters]` that a cluster has, over the
+        cluster's share of the catalogue.
+        """
         by_cluster = slots.reshape(len(self._groups.names), len(self._clusters.names))
         catalogue = self._clusters.sizes.to(slots.device, slots.dtype)
         return rates(by_cluster, by_cluster.sum(1, keepdim=True)) / (catalogue / catalogue.sum())
 
     def _bias_in_train(self, train: Train) -> Tensor:
-        return self._bias(torch.as_tensor(train.cells_by_label(self._groups, self._clusters), dtype=torch.float64))
+        return self._bias(
+            torch.as_tensor(train.cells_by_label(self._groups, self._clusters), dtype=torch.float64)
+        )
 
     def _fitting(self, train: Train) -> Train:
         """Train, if there may be a label for each of its users."""
         if self._groups.size < train.cells.num_users:
             raise InputError(
-                f"user_groups has labels for {self._groups.size} users, but train has {train.cells.num_users}; "
+                f"user_groups has labels for {self._groups.size} users, but train has "
+                f"{train.cells.num_users}; "
                 "give a label or None for each."
             )
         return train
 
     def _labelled(self, table: Tensor) -> Mapping[tuple[Label, ...], Tensor]:
-        pairs = [(group, cluster) for group in self._groups.names for cluster in self._clusters.names]
+        pairs = [
+            (group, cluster) for group in self._groups.names for cluster in self._clusters.names
+        ]
         return dict(zip(pairs, table.reshape(-1).unbind()))
 
 
 @register
 class BiasDisparityBS(_BiasDisparity):
-    """Bias in the source: how much more of a group's train interactions fall on a cluster than its share of the catalogue.
+    """Bias in the source: how much more of a group's train interactions fall on a cluster than its
+    share of the catalogue.
 
-    For each user group g and item cluster c: (share of g's train interactions on c) ÷ (share of the catalogue's items in c). 1 is
-    neutral. It does not depend on the model.
+    For each user group g and item cluster c: (share of g's train interactions on c) ÷ (share of the
+    catalogue's items in c). 1 is neutral. It does not depend on the model.
 
-    Edge cases: each (user, item) of train counts once; users and items without a label are left out of both shares; undefined for a
-    group without train interactions.
+    Edge cases: each (user, item) of train counts once; users and items without a label are left out
+    of both shares; undefined for a group without train interactions.
 
-    Example: two clusters of one item each; all of F's interactions fall on item 0, two of M's three on item 1.
+    Example: two clusters of one item each; all of F's interactions fall on item 0, two of M's three
+    on item 1.
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 0], [1, 1], [0, 1]])
@@ -123,7 +140,13 @@ class BiasDisparityBS(_BiasDisparity):
         num_items: int | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings)
+        super().__init__(
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            num_users=num_users,
+            num_items=num_items,
+            **settings,
+        )
         self._train = self._fitting(Train.read(train, num_users, num_items))
 
     def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
@@ -132,13 +155,14 @@ class BiasDisparityBS(_BiasDisparity):
 
 @register
 class BiasDisparityBR(TopKMetric, _BiasDisparity):
-    """Bias in the recommendations: how much more of a group's recommended slots a cluster has than its share of the catalogue.
+    """Bias in the recommendations: how much more of a group's recommended slots a cluster has than
+    its share of the catalogue.
 
-    For each user group g and item cluster c: (share of the slots of g's lists that hold an item of c) ÷ (share of the catalogue's
-    items in c). 1 is neutral.
+    For each user group g and item cluster c: (share of the slots of g's lists that hold an item of
+    c) ÷ (share of the catalogue's items in c). 1 is neutral.
 
-    Edge cases: all lists count; users and items without a label are left out of both shares; undefined for a group that is
-    recommended no item with a label.
+    Edge cases: all lists count; users and items without a label are left out of both shares;
+    undefined for a group that is recommended no item with a label.
 
     Example: two clusters of one item each; F is recommended item 0.
 
@@ -164,7 +188,12 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
         **settings: Any,
     ) -> None:
         super().__init__(
-            k, user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings
+            k,
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            num_users=num_users,
+            num_items=num_items,
+            **settings,
         )
 
     def totals(self) -> tuple[Total, ...]:
@@ -176,13 +205,16 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
 
 @register
 class BiasDisparityBD(BiasDisparityBR):
-    """Bias disparity: how the recommendations change the bias of the train interactions, (BR - BS) / BS.
+    """Bias disparity: how the recommendations change the bias of the train interactions, (BR - BS)
+    / BS.
 
-    For each user group and item cluster. 0 keeps the bias, above 0 strengthens it, -1 removes the cluster from the group's lists.
+    For each user group and item cluster. 0 keeps the bias, above 0 strengthens it, -1 removes the
+    cluster from the group's lists.
 
     Edge cases: undefined where BS is 0, or BS or BR is undefined.
 
-    Example: BS is 2/3 for item 0 (one of three interactions, half of the catalogue), BR is 2: (2 - 2/3) / (2/3).
+    Example: BS is 2/3 for item 0 (one of three interactions, half of the catalogue), BR is 2: (2 -
+    2/3) / (2/3).
 
     >>> import torch, weft
     >>> train = torch.tensor([[1, 1], [0, 1]])
@@ -194,7 +226,10 @@ class BiasDisparityBD(BiasDisparityBR):
 
     bounds: Bounds = (-1.0, None)
     target = 0.0
-    undefined = undefined_cell = "the group has no train interaction with the cluster, or is recommended no item that has a label"
+    undefined = undefined_cell = (
+        "the group has no train interaction with the cluster, or is recommended no item that has a "
+        "label"
+    )
 
     def __init__(
         self,
@@ -208,14 +243,21 @@ class BiasDisparityBD(BiasDisparityBR):
         **settings: Any,
     ) -> None:
         super().__init__(
-            k, user_groups=user_groups, item_clusters=item_clusters, num_users=num_users, num_items=num_items, **settings
+            k,
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            num_users=num_users,
+            num_items=num_items,
+            **settings,
         )
         self._train = self._fitting(Train.read(train, num_users, num_items))
 
     def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
         in_train = self._bias_in_train(self._train).to(sums[self.totals()[0]].device)
         in_lists = self._bias(sums[GroupExposure(self._groups, self._clusters)])
-        return self._labelled((in_lists - in_train) / torch.where(in_train > 0, in_train, torch.nan))
+        return self._labelled(
+            (in_lists - in_train) / torch.where(in_train > 0, in_train, torch.nan)
+        )
 
 
 class _OfClusters(TopKMetric, SummedMetric):
@@ -226,7 +268,9 @@ class _OfClusters(TopKMetric, SummedMetric):
     bounds: Bounds = (0.0, None)
     target = 0.0
 
-    def __init__(self, k: int, *, item_clusters: Any, num_items: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, item_clusters: Any, num_items: int | None = None, **settings: Any
+    ) -> None:
         super().__init__(k, **settings)
         self._clusters = labels_by_number(item_clusters, "item_clusters", "item", num_items)
         self._num_items = len(self._clusters.codes)
@@ -241,7 +285,9 @@ class _Rates(_OfClusters):
 
     def _rates(self, sums: Sums) -> Tensor:
         clusters = self._clusters
-        successes, chances = (sums.by_group(total, clusters.codes, len(clusters.names)) for total in self.totals())
+        successes, chances = (
+            sums.by_group(total, clusters.codes, len(clusters.names)) for total in self.totals()
+        )
         return rates(successes, chances)
 
     def finish(self, sums: Sums) -> Tensor:
@@ -253,15 +299,18 @@ class _Rates(_OfClusters):
 
 @register
 class REO(_Rates):
-    """Equal opportunity between item clusters: the share of relevant items that is recommended, compared between clusters.
+    """Equal opportunity between item clusters: the share of relevant items that is recommended,
+    compared between clusters.
 
-    Per cluster: relevant items recommended ÷ relevant items, both summed over users; the value is the standard deviation of the
-    rates over their mean. 0 is fair. The rate of each cluster is part of the result, as `REO@10[Drama]`.
+    Per cluster: relevant items recommended ÷ relevant items, both summed over users; the value is
+    the standard deviation of the rates over their mean. 0 is fair. The rate of each cluster is part
+    of the result, as `REO@10[Drama]`.
 
-    Edge cases: relevant items that were not offered count below; clusters without a relevant item have no rate; undefined for fewer
-    than two rates, or if all are 0.
+    Edge cases: relevant items that were not offered count below; clusters without a relevant item
+    have no rate; undefined for fewer than two rates, or if all are 0.
 
-    Example: of cluster a the relevant item is recommended (1/1), of b one of two (1/2): 0.25 / 0.75.
+    Example: of cluster a the relevant item is recommended (1/1), of b one of two (1/2): 0.25 /
+    0.75.
 
     >>> import torch, weft
     >>> metric = weft.metrics.REO(k=2, item_clusters=["a", "b", "b"])
@@ -280,15 +329,18 @@ class REO(_Rates):
 
 @register
 class RSP(_Rates):
-    """Statistical parity between item clusters: the share of offered slots that is recommended, compared between clusters.
+    """Statistical parity between item clusters: the share of offered slots that is recommended,
+    compared between clusters.
 
-    Per cluster: recommended ÷ offered (user, item) pairs over all lists; the value is the standard deviation of the rates over
-    their mean. 0 is fair. The rate of each cluster is part of the result, as `RSP@10[Drama]`.
+    Per cluster: recommended ÷ offered (user, item) pairs over all lists; the value is the standard
+    deviation of the rates over their mean. 0 is fair. The rate of each cluster is part of the
+    result, as `RSP@10[Drama]`.
 
-    Edge cases: masked items are not offered; clusters that are not offered have no rate; undefined for fewer than two rates, or if
-    nothing is recommended.
+    Edge cases: masked items are not offered; clusters that are not offered have no rate; undefined
+    for fewer than two rates, or if nothing is recommended.
 
-    Example: item 0 of cluster a is recommended (1/1), one of the two items of b is (1/2): 0.25 / 0.75.
+    Example: item 0 of cluster a is recommended (1/1), one of the two items of b is (1/2): 0.25 /
+    0.75.
 
     >>> import torch, weft
     >>> metric = weft.metrics.RSP(k=2, item_clusters=["a", "b", "b"])
@@ -307,7 +359,9 @@ class RSP(_Rates):
 
 
 class _ItemMAD(_OfClusters):
-    """The mean of a quantity per item, averaged over the items of a cluster that have one, compared between clusters."""
+    """The mean of a quantity per item, averaged over the items of a cluster that have one, compared
+    between clusters.
+    """
 
     undefined = "fewer than two clusters have an item with a value"
     reference = _MAD_REFERENCE
@@ -316,7 +370,9 @@ class _ItemMAD(_OfClusters):
         earned, counted = self.totals()
         codes, number = self._clusters.codes, len(self._clusters.names)
         quantity, count = sums.at_items(earned), sums.at_items(counted, like=earned)
-        means = by_group(torch.where(count > 0, quantity / count, 0), codes.at(sums.items(earned), -1), number)
+        means = by_group(
+            torch.where(count > 0, quantity / count, 0), codes.at(sums.items(earned), -1), number
+        )
         return mean_difference(rates(means, sums.items_by_group(counted, codes, number)))
 
 
@@ -324,14 +380,16 @@ class _ItemMAD(_OfClusters):
 class ItemMADRanking(_ItemMAD):
     """How much item clusters differ in the gain that their items earn where they are recommended.
 
-    Per item: the mean over its appearances of its gain times the discount 1 / log2(p + 1), 0 where it is not relevant; per cluster:
-    the mean over its items that appear; the value is the mean absolute difference over all pairs of clusters. 0 is fair.
-    `discount=False` leaves the discount out; `gain` as for nDCG.
+    Per item: the mean over its appearances of its gain times the discount 1 / log2(p + 1), 0 where
+    it is not relevant; per cluster: the mean over its items that appear; the value is the mean
+    absolute difference over all pairs of clusters. 0 is fair. `discount=False` leaves the discount
+    out; `gain` as for nDCG.
 
-    Edge cases: lists of users with a relevant item count; items that no list holds are left out; undefined for fewer than two
-    clusters with a value.
+    Edge cases: lists of users with a relevant item count; items that no list holds are left out;
+    undefined for fewer than two clusters with a value.
 
-    Example: item 0 of cluster a is relevant and stands first (1), item 1 of cluster b is not relevant (0).
+    Example: item 0 of cluster a is relevant and stands first (1), item 1 of cluster b is not
+    relevant (0).
 
     >>> import torch, weft
     >>> metric = weft.metrics.ItemMADRanking(k=2, item_clusters=["a", "b", "b"])
@@ -353,8 +411,8 @@ class ItemMADRanking(_ItemMAD):
         **settings: Any,
     ) -> None:
         super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
-        self.discount = true_or_false("discount", discount)
-        self.gain = one_of("gain", gain, GAINS)
+        self.discount = check_bool("discount", discount)
+        self.gain = check_choice("gain", gain, GAINS)
 
     def totals(self) -> tuple[OfItems, OfItems]:
         earned = Gains(self._num_items, self.gain, self.discount)
@@ -363,14 +421,16 @@ class ItemMADRanking(_ItemMAD):
 
 @register
 class ItemMADRating(_ItemMAD):
-    """How much item clusters differ in the scores of their items where they are recommended and relevant.
+    """How much item clusters differ in the scores of their items where they are recommended and
+    relevant.
 
-    Per item: its mean score over the appearances where it is relevant; per cluster: the mean over its items with such a score; the
-    value is the mean absolute difference over all pairs of clusters. 0 is fair. `appearances="all"` takes the mean over all
-    appearances in lists of users with a relevant item, a score of 0 where the item is not relevant.
+    Per item: its mean score over the appearances where it is relevant; per cluster: the mean over
+    its items with such a score; the value is the mean absolute difference over all pairs of
+    clusters. 0 is fair. `appearances="all"` takes the mean over all appearances in lists of users
+    with a relevant item, a score of 0 where the item is not relevant.
 
-    Edge cases: items that are never hit are left out (with `appearances="all"`: items that no list holds); undefined for fewer than
-    two clusters with a value.
+    Edge cases: items that are never hit are left out (with `appearances="all"`: items that no list
+    holds); undefined for fewer than two clusters with a value.
 
     Example: items 0 and 1, of two clusters, are both hits with scores 0.75 and 0.5.
 
@@ -385,13 +445,23 @@ class ItemMADRating(_ItemMAD):
     undefined = "fewer than two clusters have an item that is recommended and relevant"
 
     def __init__(
-        self, k: int, *, item_clusters: Any, num_items: int | None = None, appearances: str = "relevant", **settings: Any
+        self,
+        k: int,
+        *,
+        item_clusters: Any,
+        num_items: int | None = None,
+        appearances: str = "relevant",
+        **settings: Any,
     ) -> None:
         super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
-        self.appearances = one_of("appearances", appearances, ("relevant", "all"))
+        self.appearances = check_choice("appearances", appearances, ("relevant", "all"))
 
     def totals(self) -> tuple[OfItems, OfItems]:
-        counted: OfItems = Hits(self._num_items) if self.appearances == "relevant" else Exposure(self._num_items, "evaluated")
+        counted: OfItems = (
+            Hits(self._num_items)
+            if self.appearances == "relevant"
+            else Exposure(self._num_items, "evaluated")
+        )
         return HitScores(self._num_items), counted
 
 
@@ -404,7 +474,9 @@ class _UserMAD(TopKMetric, SummedMetric):
     target = 0.0
     reference = _MAD_REFERENCE
 
-    def __init__(self, k: int, *, user_groups: Any, num_users: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self, k: int, *, user_groups: Any, num_users: int | None = None, **settings: Any
+    ) -> None:
         super().__init__(k, **settings)
         self._groups = labels_by_number(user_groups, "user_groups", "user", num_users)
 
@@ -415,11 +487,13 @@ class _UserMAD(TopKMetric, SummedMetric):
 
 @register
 class UserMADRanking(_UserMAD):
-    """How much user groups differ in the quality of their lists: the mean absolute difference of their mean nDCG over all pairs.
+    """How much user groups differ in the quality of their lists: the mean absolute difference of
+    their mean nDCG over all pairs.
 
     0 is fair. `gain` as for nDCG.
 
-    Edge cases: users without a relevant item or without a label are left out; undefined for fewer than two groups with such users.
+    Edge cases: users without a relevant item or without a label are left out; undefined for fewer
+    than two groups with such users.
 
     Example: the group F has an nDCG of 1, the group M of 0.
 
@@ -436,10 +510,16 @@ class UserMADRanking(_UserMAD):
     undefined = "fewer than two groups have a user with a relevant item"
 
     def __init__(
-        self, k: int, *, user_groups: Any, num_users: int | None = None, gain: str = "exponential", **settings: Any
+        self,
+        k: int,
+        *,
+        user_groups: Any,
+        num_users: int | None = None,
+        gain: str = "exponential",
+        **settings: Any,
     ) -> None:
         super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
-        self.gain = one_of("gain", gain, GAINS)
+        self.gain = check_choice("gain", gain, GAINS)
         self._ndcg = Part(Spec("nDCG", (("gain", self.gain),)), self, k, inputs=None, per_user=True)
 
     def totals(self) -> tuple[Total, ...]:
@@ -449,13 +529,14 @@ class UserMADRanking(_UserMAD):
 
 @register
 class UserMADRating(_UserMAD):
-    """How much user groups differ in the scores of their lists: the mean absolute difference of their mean scores over all pairs.
+    """How much user groups differ in the scores of their lists: the mean absolute difference of
+    their mean scores over all pairs.
 
-    Per user: the mean score over the list; per group: the mean over users. 0 is fair. `users="evaluated"` looks at the lists of
-    users with a relevant item only.
+    Per user: the mean score over the list; per group: the mean over users. 0 is fair.
+    `users="evaluated"` looks at the lists of users with a relevant item only.
 
-    Edge cases: by default all lists count but empty ones; users without a label are left out; undefined for fewer than two groups
-    with a list.
+    Edge cases: by default all lists count but empty ones; users without a label are left out;
+    undefined for fewer than two groups with a list.
 
     Example: the first items have scores 0.75 for F and 0.5 for M.
 
@@ -470,14 +551,24 @@ class UserMADRating(_UserMAD):
     is_of_exposure = True
     undefined = "fewer than two groups have a user with a recommended item"
 
-    def __init__(self, k: int, *, user_groups: Any, num_users: int | None = None, users: str = "lists", **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        user_groups: Any,
+        num_users: int | None = None,
+        users: str = "lists",
+        **settings: Any,
+    ) -> None:
         super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
-        self.users = one_of("users", users, POPULATIONS)
+        self.users = check_choice("users", users, POPULATIONS)
 
     def totals(self) -> tuple[Total, ...]:
         return (GroupSums(self.spec.at(None), self._groups, self._mean_scores),)
 
     def _mean_scores(self, lists: Lists) -> Tensor:
-        total = lists.total_of(lambda items, scores: torch.where(items >= 0, scores.to(lists.k.dtype), 0))
+        total = lists.total_of(
+            lambda items, scores: torch.where(items >= 0, scores.to(lists.k.dtype), 0)
+        )
         counted = (lists.length > 0) & ((lists.relevant > 0) | (self.users == "lists"))
         return total / torch.where(counted, lists.length, torch.nan)

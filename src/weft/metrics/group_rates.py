@@ -1,4 +1,6 @@
-"""What the metrics that compare groups have in common: rates by group of items, and how far numbers lie apart."""
+"""What the metrics that compare groups have in common: rates by group of items, and how far numbers
+lie apart.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def rates(successes: Tensor, chances: Tensor) -> Tensor:
 
 
 def relative_spread(values: Tensor) -> Tensor:
-    """Population standard deviation over mean of the values that are defined; NaN for fewer than two, or if all are 0."""
+    """Population standard deviation over mean of the values that are defined; NaN for fewer than
+    two, or if all are 0.
+    """
     defined = values[~torch.isnan(values)]
     if len(defined) < 2:
         return torch.full_like(values.sum(), torch.nan)
@@ -25,7 +29,9 @@ def relative_spread(values: Tensor) -> Tensor:
 
 
 def mean_difference(values: Tensor) -> Tensor:
-    """The mean absolute difference over all pairs of the values that are defined; NaN for fewer than two."""
+    """The mean absolute difference over all pairs of the values that are defined; NaN for fewer
+    than two.
+    """
     defined = values[~torch.isnan(values)]
     if len(defined) < 2:
         return torch.full_like(values.sum(), torch.nan)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.batch import Lists
-from weft.errors import SettingError, one_of, real_number
+from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Sums, Total
 from weft.metrics.base.composites import Part, combined_sampling
 from weft.metrics.base.formulas import Reading, UserAverageTopKMetric
@@ -19,7 +19,9 @@ from weft.metrics.registry import register
 
 
 class _Point(UserAverageTopKMetric):
-    """The values of several metrics, combined: those of the model (`scope="system"`), or of each user, then averaged."""
+    """The values of several metrics, combined: those of the model (`scope="system"`), or of each
+    user, then averaged.
+    """
 
     family = "multi-objective"
     bounds: Bounds = (0.0, None)
@@ -38,16 +40,32 @@ class _Point(UserAverageTopKMetric):
         super().__init__(k, **settings)
         who, (what, given) = type(self).__name__, points
         given = given.tolist() if hasattr(given, "tolist") else given
-        if isinstance(metric_names, (str, Spec)) or not isinstance(metric_names, Sequence) or not metric_names:
-            raise SettingError(f"{who} got metric_names={metric_names!r}; give a list of names, like [nDCG, EPC].")
-        if isinstance(given, (str, Spec)) or not isinstance(given, Sequence) or len(given) != len(metric_names):
-            raise SettingError(f"{who} got {what}={given!r}; give one number for each of its {len(metric_names)} metrics.")
-        self.scope = one_of("scope", scope, ("system", "users"))
+        if (
+            isinstance(metric_names, (str, Spec))
+            or not isinstance(metric_names, Sequence)
+            or not metric_names
+        ):
+            raise SettingError(
+                f"{who} got metric_names={metric_names!r}; give a list of names, like [nDCG, EPC]."
+            )
+        if (
+            isinstance(given, (str, Spec))
+            or not isinstance(given, Sequence)
+            or len(given) != len(metric_names)
+        ):
+            raise SettingError(
+                f"{who} got {what}={given!r}; give one number for each of its {len(metric_names)} "
+                "metrics."
+            )
+        self.scope = check_choice("scope", scope, ("system", "users"))
         try:
-            self._points = tuple(real_number(what, point) for point in given)
+            self._points = tuple(check_float(what, point) for point in given)
         except SettingError:
             raise SettingError(f"{who} got {what}={list(given)!r}; they must be numbers.") from None
-        self._parts = [Part(name, self, k, inputs=inputs, per_user=self.scope == "users") for name in metric_names]
+        self._parts = [
+            Part(name, self, k, inputs=inputs, per_user=self.scope == "users")
+            for name in metric_names
+        ]
         self.metric_names = tuple(part.name for part in self._parts)
         self.fuses_cutoffs = all(part.metric.fuses_cutoffs for part in self._parts)
         self.averages_ties = all(part.metric.averages_ties for part in self._parts)
@@ -60,7 +78,9 @@ class _Point(UserAverageTopKMetric):
         return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
 
     def own_inputs(self) -> dict[str, Any]:
-        return {name: given for part in self._parts for name, given in part.metric.own_inputs().items()}
+        return {
+            name: given for part in self._parts for name, given in part.metric.own_inputs().items()
+        }
 
     @property
     def has_user_values(self) -> bool:
@@ -92,12 +112,15 @@ class _Point(UserAverageTopKMetric):
 
 @register
 class EucDistance(_Point):
-    """The distance of the model's point from the best thinkable one: √Σ (value - utopia)² over `metric_names`.
+    """The distance of the model's point from the best thinkable one: √Σ (value - utopia)² over
+    `metric_names`.
 
-    `utopia_points` holds the best value of each metric. `scope="users"` is the distance of each user's own values, averaged over
-    users with a relevant item. Parameters of the metrics nest: `metric_names=[nDCG(gain=linear), EPC]`.
+    `utopia_points` holds the best value of each metric. `scope="users"` is the distance of each
+    user's own values, averaged over users with a relevant item. Parameters of the metrics nest:
+    `metric_names=[nDCG(gain=linear), EPC]`.
 
-    Edge cases: undefined if one of the values is; with `scope="users"` users with an undefined value are left out.
+    Edge cases: undefined if one of the values is; with `scope="users"` users with an undefined
+    value are left out.
 
     Example: precision 1/2 and recall 1 are half a unit from (1, 1).
 
@@ -111,7 +134,8 @@ class EucDistance(_Point):
     higher_is_better = False
     example = "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])"
     reference = (
-        "Paparella et al. (2023), Post-hoc selection of Pareto-optimal solutions in search and recommendation, "
+        "Paparella et al. (2023), Post-hoc selection of Pareto-optimal solutions in search and "
+        "recommendation, "
         "doi 10.1145/3583780.3615010"
     )
 
@@ -126,7 +150,9 @@ class EucDistance(_Point):
         **settings: Any,
     ) -> None:
         points = ("utopia_points", utopia_points)
-        super().__init__(k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings)
+        super().__init__(
+            k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings
+        )
         self.utopia_points = self._points
 
     def combine(self, values: list[Tensor]) -> Tensor:
@@ -136,14 +162,17 @@ class EucDistance(_Point):
 
 @register
 class Hypervolume(_Point):
-    """The volume between the model's point and the worst acceptable one: Π max(0, gap) over `metric_names`.
+    """The volume between the model's point and the worst acceptable one: Π max(0, gap) over
+    `metric_names`.
 
-    `nadir_points` holds the worst acceptable value of each metric; each gap is taken in the metric's own direction, unless
-    `higher_is_better` (a list of True and False) says otherwise. `scope="users"` is the volume of each user's own values, averaged
-    over users with a relevant item.
+    `nadir_points` holds the worst acceptable value of each metric; each gap is taken in the
+    metric's own direction, unless `higher_is_better` (a list of True and False) says otherwise.
+    `scope="users"` is the volume of each user's own values, averaged over users with a relevant
+    item.
 
-    Edge cases: undefined if one of the values is; with `scope="users"` users with an undefined value are left out. A metric without
-    a direction is refused, unless `higher_is_better` gives one.
+    Edge cases: undefined if one of the values is; with `scope="users"` users with an undefined
+    value are left out. A metric without a direction is refused, unless `higher_is_better` gives
+    one.
 
     Example: precision 1/2 and recall 1 span a rectangle with (0, 0).
 
@@ -156,9 +185,7 @@ class Hypervolume(_Point):
 
     higher_is_better = True
     example = "Hypervolume(metric_names=[nDCG, EPC], nadir_points=[0, 0])"
-    reference = (
-        "Zitzler and Thiele (1999), Multiobjective evolutionary algorithms: a comparative case study, doi 10.1109/4235.797969"
-    )
+    reference = "Zitzler and Thiele (1999), Multiobjective evolutionary algorithms: a comparative case study, doi 10.1109/4235.797969"
 
     def __init__(
         self,
@@ -172,13 +199,17 @@ class Hypervolume(_Point):
         **settings: Any,
     ) -> None:
         points = ("nadir_points", nadir_points)
-        super().__init__(k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings)
+        super().__init__(
+            k, metric_names=metric_names, points=points, scope=scope, inputs=inputs, **settings
+        )
         self.nadir_points = self._points
         self._override: tuple[bool | None, ...] | None = None
         directions: Any = higher_is_better
         directions = directions.tolist() if hasattr(directions, "tolist") else directions
         if isinstance(directions, Sequence):
-            self._override = tuple(one.item() if hasattr(one, "item") else one for one in directions)
+            self._override = tuple(
+                one.item() if hasattr(one, "item") else one for one in directions
+            )
         if higher_is_better is not None and (
             self._override is None
             or len(self._override) != len(self._parts)
@@ -188,7 +219,9 @@ class Hypervolume(_Point):
                 f"Hypervolume got higher_is_better={higher_is_better!r}; "
                 f"give True or False for each of its {len(self._parts)} metrics."
             )
-        self._directions = self._override or tuple(part.metric.higher_is_better for part in self._parts)
+        self._directions = self._override or tuple(
+            part.metric.higher_is_better for part in self._parts
+        )
         for part, direction in zip(self._parts, self._directions):
             if direction is None:
                 raise SettingError(
@@ -202,7 +235,8 @@ class Hypervolume(_Point):
     def gaps(self, values: Sequence[Any]) -> list[Any]:
         """How far each value is on the good side of its nadir."""
         return [
-            value - nadir if higher else nadir - value for value, nadir, higher in zip(values, self.nadir_points, self._directions)
+            value - nadir if higher else nadir - value
+            for value, nadir, higher in zip(values, self.nadir_points, self._directions)
         ]
 
     def combine(self, values: list[Tensor]) -> Tensor:

@@ -1,14 +1,14 @@
 """The one grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`.
 
-A name is a value: it parses, compares and prints back. What a name means (which metric, which defaults) is the registry's.
+A name is a value: it parses, compares and prints back. What a name means (which metric, which
+defaults) is the registry's.
 
     name   := word [ "(" [ param { "," param } ] ")" ] [ "@" integer ]
     param  := word "=" value
     value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name
 
-A result may hold several values of one metric, by label: `BiasDisparityBR@10[F, Drama]`. Labels are anything, in quotes where they
-would be misread.
-"""
+A result may hold several values of one metric, by label: `BiasDisparityBR@10[F, Drama]`. Labels are
+anything, in quotes where they would be misread."""
 
 from __future__ import annotations
 
@@ -34,11 +34,18 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _LABELS = re.compile(rf"\s*(?:{_QUOTED}|[^\s,\[\]'\"][^,\[\]]*)\s*")
-# Labels stand behind a whole name: after its cut-off, its parameters, or its word, never inside the parameters.
+# Labels stand behind a whole name: after its cut-off, its parameters, or its word, never inside the
+# parameters.
 _CELL = re.compile(rf"(?<=[\w)])\s*\[(?P<labels>{_LABELS.pattern}(?:,{_LABELS.pattern})*)\]\Z")
 _LABEL = re.compile(r"[^\s,\[\]'\"](?:[^,\[\]]*[^\s,\[\]])?\Z")
 # "none" in lower case is a word: several parameters have a value of that name.
-_CONSTANTS: dict[str, bool | None] = {"true": True, "True": True, "false": False, "False": False, "None": None}
+_CONSTANTS: dict[str, bool | None] = {
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+    "None": None,
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,9 @@ class Spec:
 
     def __str__(self) -> str:
         inside = ", ".join(f"{key}={_print(value)}" for key, value in self.params)
-        return self.name + (f"({inside})" if inside else "") + ("" if self.k is None else f"@{self.k}")
+        return (
+            self.name + (f"({inside})" if inside else "") + ("" if self.k is None else f"@{self.k}")
+        )
 
     def at(self, k: int | None) -> Spec:
         """The same metric at another cut-off."""
@@ -73,7 +82,11 @@ def print_cell(labels: Iterable[object]) -> str:
     """Labels behind a name: `[F, Drama]`; nothing for no labels."""
     texts = [str(label) for label in labels]
     return (
-        "[" + ", ".join(text if _LABEL.match(text) and text.isprintable() else _quote(text) for text in texts) + "]"
+        "["
+        + ", ".join(
+            text if _LABEL.match(text) and text.isprintable() else _quote(text) for text in texts
+        )
+        + "]"
         if texts
         else ""
     )
@@ -115,12 +128,20 @@ def outside(text: str) -> Iterator[tuple[int, str]]:
 
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return "'" + "".join(sign if sign.isprintable() else f"\\u{{{ord(sign):x}}}" for sign in escaped) + "'"
+    return (
+        "'"
+        + "".join(sign if sign.isprintable() else f"\\u{{{ord(sign):x}}}" for sign in escaped)
+        + "'"
+    )
 
 
 def _unquote(text: str) -> str:
     return (
-        re.sub(r"\\u\{([0-9a-f]+)\}|\\(.)", lambda found: chr(int(found[1], 16)) if found[1] else found[2], text[1:-1])
+        re.sub(
+            r"\\u\{([0-9a-f]+)\}|\\(.)",
+            lambda found: chr(int(found[1], 16)) if found[1] else found[2],
+            text[1:-1],
+        )
         if len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
         else text
     )
@@ -143,24 +164,35 @@ class _Parser:
         while text[position:].strip():
             match = _TOKEN.match(text, position)
             if match is None or match.lastgroup is None:
-                self.fail(position + len(text[position:]) - len(text[position:].lstrip()), "a name, a number or a sign")
-            self.tokens.append((match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
+                self.fail(
+                    position + len(text[position:]) - len(text[position:].lstrip()),
+                    "a name, a number or a sign",
+                )
+            self.tokens.append(
+                (match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
+            )
             position = match.end()
         self.next = 0
 
     def fail(self, position: int, expected: str) -> NoReturn:
         raise SettingError(
-            f"cannot read the metric name {self.text!r}: expected {expected} at character {position + 1}. "
+            f"cannot read the metric name {self.text!r}: expected {expected} at character "
+            f"{position + 1}. "
             "Names look like 'nDCG@10' or 'F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10'."
         )
 
     def peek(self) -> tuple[str, str, int]:
-        return self.tokens[self.next] if self.next < len(self.tokens) else ("end", "", len(self.text))
+        return (
+            self.tokens[self.next] if self.next < len(self.tokens) else ("end", "", len(self.text))
+        )
 
     def take(self, kind: str, text: str | None = None) -> str:
         found, token, position = self.peek()
         if found != kind or (text is not None and token != text):
-            self.fail(position, repr(text) if text else {"word": "a name", "number": "a number"}.get(kind, kind))
+            self.fail(
+                position,
+                repr(text) if text else {"word": "a name", "number": "a number"}.get(kind, kind),
+            )
         self.next += 1
         return token
 
@@ -185,7 +217,10 @@ class _Parser:
                     self.take("sign", ",")
                 key = self.take("word")
                 if key in dict(params):
-                    raise SettingError(f"the metric name {self.text!r} gives the parameter {key!r} twice; keep one.")
+                    raise SettingError(
+                        f"the metric name {self.text!r} gives the parameter {key!r} twice; keep "
+                        "one."
+                    )
                 self.take("sign", "=")
                 params.append((key, self.value()))
         k = None

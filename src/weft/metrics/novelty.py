@@ -1,7 +1,8 @@
-"""Novelty: how little known the recommended items are, weighted by relevance and position. Higher is better.
+"""Novelty: how little known the recommended items are, weighted by relevance and position. Higher
+is better.
 
-Both metrics are Σ_p w_p · nov(i_p) · d_p ÷ Σ_{p=1..k} d_p with d_p = 1 / log2(p + 1), averaged over users with a relevant item.
-"""
+Both metrics are Σ_p w_p · nov(i_p) · d_p ÷ Σ_{p=1..k} d_p with d_p = 1 / log2(p + 1), averaged over
+users with a relevant item."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from weft.batch.batch import GAINS, Lists
 from weft.data import Train
 from weft.data.popularity import check_unseen
-from weft.errors import one_of
+from weft.errors import check_choice
 from weft.metrics.base.formulas import UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
 from weft.metrics.registry import register
@@ -28,15 +29,26 @@ class _Novelty(UserAverageTopKMetric):
     higher_is_better = True
     undefined = "no user has a relevant item, or train is empty"
     reference = (
-        "Vargas and Castells (2011), Rank and relevance in novelty and diversity metrics for recommender systems, "
+        "Vargas and Castells (2011), Rank and relevance in novelty and diversity metrics for "
+        "recommender systems, "
         "doi 10.1145/2043932.2043955"
     )
 
-    def __init__(self, k: int, *, train: Any, relevance: str = "binary", gain: str = "exponential", **settings: Any) -> None:
+    def __init__(
+        self,
+        k: int,
+        *,
+        train: Any,
+        relevance: str = "binary",
+        gain: str = "exponential",
+        **settings: Any,
+    ) -> None:
         super().__init__(k, **settings)
         self._train = Train.read(train)
-        self.relevance = one_of("relevance", relevance, (*RELEVANCES, "discounted")).replace("discounted", "graded")
-        self.gain = one_of("gain", gain, GAINS)
+        self.relevance = check_choice("relevance", relevance, (*RELEVANCES, "discounted")).replace(
+            "discounted", "graded"
+        )
+        self.gain = check_choice("gain", gain, GAINS)
         self.is_of_exposure = self.relevance == "none"
         if self.relevance == "graded":
             self.bounds = (0.0, None)
@@ -53,7 +65,14 @@ class _Novelty(UserAverageTopKMetric):
         most = lists.total(lists.discounts[None])
         if self.relevance == "none":
             popularity = self._train.popularity
-            return lists.total_of(lambda items, _: (items >= 0) * self.novelty(popularity.at(items)) * lists.discounts) / most
+            return (
+                lists.total_of(
+                    lambda items, _: (
+                        (items >= 0) * self.novelty(popularity.at(items)) * lists.discounts
+                    )
+                )
+                / most
+            )
         batch = lists.batch
         novelty = self.novelty(self._train.popularity.at(batch.relevant.items))
         weights = batch.gains("binary" if self.relevance == "binary" else self.gain)
@@ -62,16 +81,19 @@ class _Novelty(UserAverageTopKMetric):
 
 @register
 class EPC(_Novelty):
-    """Expected popularity complement: the share of train users who have not met an item, 1 - n_i / U.
+    """Expected popularity complement: the share of train users who have not met an item, 1 - n_i /
+    U.
 
-    n_i are the item's train interactions, U the users with a train interaction. `relevance`: only relevant items count
-    (`"binary"`), weighted by their gain (`"graded"`, also called `"discounted"`; `gain` as for nDCG), or all items of the list
-    (`"none"`). `unseen`: with how many interactions an item that nobody has met counts.
+    n_i are the item's train interactions, U the users with a train interaction. `relevance`: only
+    relevant items count (`"binary"`), weighted by their gain (`"graded"`, also called
+    `"discounted"`; `gain` as for nDCG), or all items of the list (`"none"`). `unseen`: with how
+    many interactions an item that nobody has met counts.
 
-    Edge cases: an item that nobody has met has novelty 1 (unless `unseen` says otherwise); positions behind the end of a list add
-    0; undefined if train is empty.
+    Edge cases: an item that nobody has met has novelty 1 (unless `unseen` says otherwise);
+    positions behind the end of a list add 0; undefined if train is empty.
 
-    Example: the relevant item stands first, and one of the two train users has met it: (1 - 1/2) · 1 ÷ (1 + 0.6309).
+    Example: the relevant item stands first, and one of the two train users has met it: (1 - 1/2) ·
+    1 ÷ (1 + 0.6309).
 
     >>> import torch, weft
     >>> metric = weft.metrics.EPC(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0]]))
@@ -107,10 +129,11 @@ class EFD(_Novelty):
 
     n_i are the item's train interactions, T those of all items. `relevance` and `gain` as for EPC.
 
-    Edge cases: an item that nobody has met counts like one with a single interaction, log2 T; positions behind the end of a list
-    add 0; undefined if train is empty.
+    Edge cases: an item that nobody has met counts like one with a single interaction, log2 T;
+    positions behind the end of a list add 0; undefined if train is empty.
 
-    Example: the relevant item stands first and has 1 of 4 train interactions: log2(4) · 1 ÷ (1 + 0.6309).
+    Example: the relevant item stands first and has 1 of 4 train interactions: log2(4) · 1 ÷ (1 +
+    0.6309).
 
     >>> import torch, weft
     >>> metric = weft.metrics.EFD(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0], [0, 1, 0]]))

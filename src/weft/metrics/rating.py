@@ -1,8 +1,7 @@
 """Rating: how far scores are from the ratings they predict. Lower is better; there is no cut-off.
 
-The errors are those of the truth's cells that have a score, offered or not: the score before masking. Cells without a score are
-left out and counted.
-"""
+The errors are those of the truth's cells that have a score, offered or not: the score before
+masking. Cells without a score are left out and counted."""
 
 from __future__ import annotations
 
@@ -24,9 +23,11 @@ class _Rating(RatingMetric):
 class MAE(_Rating):
     """The mean absolute error: the mean of |score - rating| over all rated cells that have a score.
 
-    `average="users"` is the mean over users of their own mean error, so that users with many ratings count no more than others.
+    `average="users"` is the mean over users of their own mean error, so that users with many
+    ratings count no more than others.
 
-    Edge cases: a seen item's score is the one before masking; a score of -inf is no score; undefined if no rating has a score.
+    Edge cases: a seen item's score is the one before masking; a score of -inf is no score;
+    undefined if no rating has a score.
 
     Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.5) / 2.
 
@@ -60,9 +61,7 @@ class MSE(_Rating):
     tensor(0.6250, dtype=torch.float64)
     """
 
-    reference = (
-        "Willmott and Matsuura (2005), Advantages of the mean absolute error over the root mean square error, doi 10.3354/cr030079"
-    )
+    reference = "Willmott and Matsuura (2005), Advantages of the mean absolute error over the root mean square error, doi 10.3354/cr030079"
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         return (preds - target) ** 2

@@ -10,7 +10,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.data import NO_FEATURES, NO_LABELS, NO_TRAIN
-from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter, did_you_mean
+from weft.errors import (
+    InputError,
+    MissingInput,
+    SettingError,
+    UnknownMetric,
+    UnknownParameter,
+    did_you_mean,
+)
 from weft.metrics.names import Spec, parse
 
 if TYPE_CHECKING:
@@ -20,15 +27,34 @@ if TYPE_CHECKING:
 
 _classes: dict[str, type[BaseMetric]] = {}
 
-FAMILIES = ("accuracy", "rating", "coverage", "novelty", "diversity", "bias", "fairness", "multi-objective")
+FAMILIES = (
+    "accuracy",
+    "rating",
+    "coverage",
+    "novelty",
+    "diversity",
+    "bias",
+    "fairness",
+    "multi-objective",
+)
 
-# What a run tells a metric that asks for it in its constructor, rather than what a user sets: what it is, how to give it.
+# What a run tells a metric that asks for it in its constructor, rather than what a user sets: what
+# it is, how to give it.
 RUN_INPUTS = {
     "num_users": ("the number of users", "num_users="),
     "num_items": ("the number of items of the catalogue", "num_items="),
-    "train": ("the train interactions", "train= (a frame, a matrix or {user: [items]}; --train FILE on the command line)"),
-    "user_groups": ("a label per user", "user_groups= ({user: label} or a frame; --user-groups FILE on the command line)"),
-    "item_clusters": ("a label per item", "item_clusters= ({item: label} or a frame; --item-clusters FILE on the command line)"),
+    "train": (
+        "the train interactions",
+        "train= (a frame, a matrix or {user: [items]}; --train FILE on the command line)",
+    ),
+    "user_groups": (
+        "a label per user",
+        "user_groups= ({user: label} or a frame; --user-groups FILE on the command line)",
+    ),
+    "item_clusters": (
+        "a label per item",
+        "item_clusters= ({item: label} or a frame; --item-clusters FILE on the command line)",
+    ),
     "item_features": (
         "the features of each item",
         "item_features= ({item: [features]} or a frame; --item-features FILE on the command line)",
@@ -41,15 +67,21 @@ SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
 def register(metric: MetricClass) -> MetricClass:
     """Make a metric known by its class name: a class decorator.
 
-    Defining the same class again, as a notebook does, replaces it; taking another metric's name is an error.
-    """
+    Defining the same class again, as a notebook does, replaces it; taking another metric's name is
+    an error."""
     if not is_metric_class(metric):
-        raise SettingError(f"{metric!r} is not a metric; register a class derived from weft.BaseMetric.")
+        raise SettingError(
+            f"{metric!r} is not a metric; register a class derived from weft.BaseMetric."
+        )
     name = metric.__name__
     known = _classes.get(name.casefold())
-    if known is not None and (known.__module__, known.__qualname__) != (metric.__module__, metric.__qualname__):
+    if known is not None and (known.__module__, known.__qualname__) != (
+        metric.__module__,
+        metric.__qualname__,
+    ):
         raise SettingError(
-            f"a metric named {known.__name__!r} is registered already, by {known.__module__}; choose another class name."
+            f"a metric named {known.__name__!r} is registered already, by {known.__module__}; "
+            "choose another class name."
         )
     _classes[name.casefold()] = metric
     canonical.cache_clear()
@@ -63,14 +95,17 @@ def is_metric_class(given: object) -> bool:
 
 @cache
 def _load() -> None:
-    """Import the built-in metrics and those that installed packages announce under the entry point `weft.metrics`."""
+    """Import the built-in metrics and those that installed packages announce under the entry point
+    `weft.metrics`.
+    """
     importlib.import_module("weft.metrics").load_all()
     for plugin in importlib.metadata.entry_points(group="weft.metrics"):
         try:
             announced = plugin.load()
         except Exception as error:
             raise InputError(
-                f"the metrics that a package announces as {plugin.name!r} ({plugin.value}) cannot be loaded: {error}. "
+                f"the metrics that a package announces as {plugin.name!r} ({plugin.value}) cannot "
+                f"be loaded: {error}. "
                 "Repair or uninstall that package."
             ) from error
         if is_metric_class(announced):
@@ -95,7 +130,8 @@ def find(name: str) -> type[BaseMetric]:
     if metric is None:
         known = [metric.__name__ for metric in all_metrics()]
         raise UnknownMetric(
-            f"there is no metric named {name!r}.{did_you_mean(name, known)} Known metrics: {', '.join(known)}. "
+            f"there is no metric named {name!r}.{did_you_mean(name, known)} Known metrics: "
+            f"{', '.join(known)}. "
             "A metric of your own joins with @weft.register."
         )
     return metric
@@ -124,8 +160,12 @@ def takes_k(metric: str | type[BaseMetric]) -> bool:
 
 def required_inputs(metric: type[BaseMetric]) -> set[str]:
     """The inputs of a run that the constructor insists on."""
-    wanted = {name: parameter for name, parameter in _signature(metric).items() if name in RUN_INPUTS}
-    return {name for name, parameter in wanted.items() if parameter.default is inspect.Parameter.empty}
+    wanted = {
+        name: parameter for name, parameter in _signature(metric).items() if name in RUN_INPUTS
+    }
+    return {
+        name for name, parameter in wanted.items() if parameter.default is inspect.Parameter.empty
+    }
 
 
 def build(
@@ -138,8 +178,8 @@ def build(
 ) -> BaseMetric:
     """The metric that a name means: of the registered class, or the given one.
 
-    `inputs` are the run's, `settings` how it counts. A metric that is not `alone` has no states: something else adds up for it.
-    """
+    `inputs` are the run's, `settings` how it counts. A metric that is not `alone` has no states:
+    something else adds up for it."""
     inputs = inputs or {}
     metric = of or find(spec.name)
     known = parameters(metric)
@@ -149,7 +189,9 @@ def build(
         real = folded.get(name.casefold())
         if real is None:
             offers = f"Its parameters: {', '.join(known)}." if known else "It has no parameters."
-            raise UnknownParameter(f"{metric.__name__} has no parameter {name!r}.{did_you_mean(name, folded)} {offers}")
+            raise UnknownParameter(
+                f"{metric.__name__} has no parameter {name!r}.{did_you_mean(name, folded)} {offers}"
+            )
         if real in given:
             raise SettingError(f"{spec} gives the parameter {real!r} twice; keep one.")
         given[real] = value
@@ -158,14 +200,25 @@ def build(
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k.")
         given["k"] = spec.k
     elif spec.k is not None:
-        raise SettingError(f"{metric.__name__} does not depend on a cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
-    unset = [name for name, parameter in known.items() if parameter.default is inspect.Parameter.empty and name not in given]
+        raise SettingError(
+            f"{metric.__name__} does not depend on a cut-off: write '{spec.at(None)}' without "
+            f"'@{spec.k}'."
+        )
+    unset = [
+        name
+        for name, parameter in known.items()
+        if parameter.default is inspect.Parameter.empty and name not in given
+    ]
     if unset:
-        example = metric.example or f"{metric.__name__}({', '.join(f'{name}=...' for name in unset)})"
+        example = (
+            metric.example or f"{metric.__name__}({', '.join(f'{name}=...' for name in unset)})"
+        )
         raise SettingError(f"{spec} needs {' and '.join(unset)}: write for example '{example}'.")
     if lacking := required_inputs(metric) - inputs.keys():
         raise missing_input({str(spec): lacking})
-    given |= {name: inputs[name] for name in RUN_INPUTS if name in inputs and name in _signature(metric)}
+    given |= {
+        name: inputs[name] for name in RUN_INPUTS if name in inputs and name in _signature(metric)
+    }
     if "inputs" in _signature(metric):  # a composite, which hands them on
         given["inputs"] = inputs
     if not alone:
@@ -175,7 +228,9 @@ def build(
     except SettingError as error:
         if metric.__name__ in str(error):
             raise
-        raise type(error)(f"{metric.__name__}: {error}") from None  # which of the many that were asked for
+        raise type(error)(
+            f"{metric.__name__}: {error}"
+        ) from None  # which of the many that were asked for
 
 
 def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:
@@ -187,7 +242,10 @@ def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:
     lines = []
     for name, metrics in by_input.items():
         what, how = RUN_INPUTS[name]
-        lines.append(f"{', '.join(metrics)} {'need' if len(metrics) > 1 else 'needs'} {name}, {what}; give {how}.")
+        lines.append(
+            f"{', '.join(metrics)} {'need' if len(metrics) > 1 else 'needs'} {name}, {what}; give "
+            f"{how}."
+        )
     return MissingInput("\n".join(lines))
 
 
@@ -226,8 +284,11 @@ def canonical(name: str) -> str:
     return str(nameable(spec).spec)
 
 
-def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str]) -> dict[Spec, type[BaseMetric]]:
-    """Names, specs, metric objects and classes to canonical specs and their classes, each at every cut-off it needs, once.
+def expand(
+    metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str]
+) -> dict[Spec, type[BaseMetric]]:
+    """Names, specs, metric objects and classes to canonical specs and their classes, each at every
+    cut-off it needs, once.
 
     `available` are the inputs that the run has; a metric that needs another is refused.
     """
@@ -239,7 +300,9 @@ def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str])
         spec, metric = _resolve(given)
         wanted = [spec.k] if spec.k is not None or not takes_k(metric) else cutoffs
         if not wanted:
-            raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20].")
+            raise SettingError(
+                f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20]."
+            )
         key = (spec.at(None), wanted[0] is None)
         if key not in known:  # the same at every cut-off, so that one metric need be made
             named = nameable(spec.at(wanted[0]), metric)
@@ -248,25 +311,38 @@ def expand(metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str])
                 lacking[str(named.spec)] = missing
         for k in wanted:
             if specs.setdefault(known[key].at(k), metric) is not metric:
-                raise SettingError(f"two different metrics are named {known[key].at(k)}; rename one of the classes.")
+                raise SettingError(
+                    f"two different metrics are named {known[key].at(k)}; rename one of the "
+                    "classes."
+                )
     if lacking:
         raise missing_input(lacking)
     if not specs:
-        raise SettingError("no metrics were asked for; give for example metrics=['nDCG', 'Recall'].")
+        raise SettingError(
+            "no metrics were asked for; give for example metrics=['nDCG', 'Recall']."
+        )
     return specs
 
 
 def as_list(metrics: Any) -> list[Any]:
     """What was given as `metrics`, as a list; one metric needs none."""
-    if isinstance(metrics, (str, Spec)) or is_metric_class(metrics) or hasattr(metrics, "parameter_aliases"):
+    if (
+        isinstance(metrics, (str, Spec))
+        or is_metric_class(metrics)
+        or hasattr(metrics, "parameter_aliases")
+    ):
         return [metrics]
     if not isinstance(metrics, Iterable):
-        raise SettingError(f"metrics={metrics!r}; give names, like metrics=['nDCG', 'Recall'], or metric objects.")
+        raise SettingError(
+            f"metrics={metrics!r}; give names, like metrics=['nDCG', 'Recall'], or metric objects."
+        )
     return list(metrics)
 
 
 def _resolve(given: Any) -> tuple[Spec, type[BaseMetric]]:
-    """The spec and class of one thing that was asked for. Classes need not be registered, but may not borrow another's name."""
+    """The spec and class of one thing that was asked for. Classes need not be registered, but may
+    not borrow another's name.
+    """
     if isinstance(given, (str, Spec)):
         spec = parse(given) if isinstance(given, str) else given
         return spec, find(spec.name)
@@ -275,12 +351,15 @@ def _resolve(given: Any) -> tuple[Spec, type[BaseMetric]]:
     elif is_metric_class(type(given)):
         spec, metric = given.spec, type(given)
     else:
-        raise SettingError(f"{given!r} is not a metric; give names like 'nDCG@10', or metric objects.")
+        raise SettingError(
+            f"{given!r} is not a metric; give names like 'nDCG@10', or metric objects."
+        )
     _load()
     namesake = _classes.get(metric.__name__.casefold(), metric)
     if namesake is not metric:
         raise SettingError(
-            f"the class {metric.__name__} of {metric.__module__} has the name of the registered metric {namesake.__name__}; "
+            f"the class {metric.__name__} of {metric.__module__} has the name of the registered "
+            f"metric {namesake.__name__}; "
             "rename it."
         )
     return spec, metric

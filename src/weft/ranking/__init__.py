@@ -1,4 +1,6 @@
-"""Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by counting."""
+"""Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by
+counting.
+"""
 
 from weft.ranking.estimates import estimate_ranks, estimate_weights
 from weft.ranking.kernels import kernel_for

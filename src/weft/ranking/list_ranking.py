@@ -1,4 +1,6 @@
-"""Lists that a source gave: what is masked leaves them, and the tie rule orders the items that score alike."""
+"""Lists that a source gave: what is masked leaves them, and the tie rule orders the items that
+score alike.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
 
 
 def within(lists: ListRows, offered: Tensor | SparseRows | None) -> ListRows:
-    """The lists with nothing but what can be recommended: some items (a mask `[items]`), or some cells. They close up."""
+    """The lists with nothing but what can be recommended: some items (a mask `[items]`), or some
+    cells. They close up.
+    """
     if offered is None:
         return lists
     if isinstance(offered, SparseRows):
@@ -34,15 +38,20 @@ def within(lists: ListRows, offered: Tensor | SparseRows | None) -> ListRows:
     return lists.keep(offered[lists.items])
 
 
-def settle_ties(lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> ListRows:
-    """The lists with equal scores in the order of the rule. They come with equal scores by item index."""
+def settle_ties(
+    lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: SparseRows
+) -> ListRows:
+    """The lists with equal scores in the order of the rule. They come with equal scores by item
+    index.
+    """
     if lists.certain or rule.name == "index" or len(lists.items) < 2:
         return lists
     rows, scores = lists.rows, lists.scores
     like_last = torch.zeros(len(rows) + 1, dtype=torch.bool, device=rows.device)
     like_last[1:-1] = (scores[1:] == scores[:-1]) & (rows[1:] == rows[:-1])
     cells = torch.arange(len(rows), device=rows.device)
-    # Like the next one, or the one before. Where the host does not see which are tied, all are ordered, and most alone.
+    # Like the next one, or the one before. Where the host does not see which are tied, all are
+    # ordered, and most alone.
     tied = (like_last[1:] | like_last[:-1]).nonzero().flatten() if host_sees(rows.device) else cells
     group = (~like_last[:-1]).cumsum(0)[tied]
     order = _draw(lists, tied, rule, user_keys, relevant).argsort(stable=True)
@@ -50,7 +59,9 @@ def settle_ties(lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: Spa
     return lists.reorder(cells.scatter(0, tied, tied[order]))
 
 
-def _draw(lists: ListRows, tied: Tensor, rule: TieRule, user_keys: Tensor, relevant: SparseRows) -> Tensor:
+def _draw(
+    lists: ListRows, tied: Tensor, rule: TieRule, user_keys: Tensor, relevant: SparseRows
+) -> Tensor:
     """For each tied cell a number: the lower comes first."""
     if rule.name in ("random", "expected"):
         return rule.hash(user_keys[lists.rows[tied]], lists.items[tied][:, None])[:, 0]

@@ -14,11 +14,11 @@ from weft.ranking.kernels import kernel_for
 
 @contextmanager
 def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """The scores with `-inf` at the cells, which get their values back at the end; and these values.
+    """The scores with `-inf` at the cells, which get their values back at the end; and these
+    values.
 
-    In place, because a copy would double the memory of a batch. Only scores that cannot be written to are copied: rows that
-    share memory, and inference tensors outside inference mode.
-    """
+    In place, because a copy would double the memory of a batch. Only scores that cannot be written
+    to are copied: rows that share memory, and inference tensors outside inference mode."""
     scores = scores.contiguous()
     if cells is None or len(cells.items) == 0:
         yield scores, None

@@ -1,4 +1,6 @@
-"""Which items a user's list is ranked from: all of them, those given, or the relevant ones among sampled negatives."""
+"""Which items a user's list is ranked from: all of them, those given, or the relevant ones among
+sampled negatives.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +17,45 @@ from weft.ranking.ties import mix
 Numbers = NDArray[np.int64]
 # Elements of one tile, where every item of the pool gets a number for each user.
 _TILE = 1 << 20
-# The streams of random numbers: drawing one after the other, filling up, and (in `TieRule`, which adds nothing) breaking ties.
+# The streams of random numbers: drawing one after the other, filling up, and (in `TieRule`, which
+# adds nothing) breaking ties.
 _DRAWS, _FILLS = 0x51ED_2701_A9C4_E36B, 0x2F0B_4C47_D7E8_9A15
 _STEP = -7046029254386353131  # of splitmix64
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """How many negatives stand among the candidates of each user, and how many there were to draw from, `[batch]` both."""
+    """How many negatives stand among the candidates of each user, and how many there were to draw
+    from, `[batch]` both.
+    """
 
     negatives: Tensor
     eligible: Tensor
 
 
 class NegativeSampler:
-    """Draws `number` items for each user, without replacement, from those of a pool that the user does not have.
+    """Draws `number` items for each user, without replacement, from those of a pool that the user
+    does not have.
 
-    `pool` are item codes, `item_keys` a number for each item of the catalogue that depends on its id alone, `weights` (above 0) how
-    likely each item of the pool is to come next; without them all are alike. What a user is given depends on the seed, the user's
-    key and the items, on nothing else.
+    `pool` are item codes, `item_keys` a number for each item of the catalogue that depends on its
+    id alone, `weights` (above 0) how likely each item of the pool is to come next; without them all
+    are alike. What a user is given depends on the seed, the user's key and the items, on nothing
+    else.
 
-    Items are drawn with replacement, and what the user has or has been given is passed over: that is drawing without replacement.
-    A user who is short after a fixed number of draws continues, as exactly, by exponential times: the items that the user still
-    could be given come in the order of independent times with their weights as rates.
-    """
+    Items are drawn with replacement, and what the user has or has been given is passed over: that
+    is drawing without replacement. A user who is short after a fixed number of draws continues, as
+    exactly, by exponential times: the items that the user still could be given come in the order of
+    independent times with their weights as rates."""
 
-    def __init__(self, pool: Numbers, item_keys: Numbers, *, number: int, seed: int, weights: NDArray[Any] | None = None) -> None:
+    def __init__(
+        self,
+        pool: Numbers,
+        item_keys: Numbers,
+        *,
+        number: int,
+        seed: int,
+        weights: NDArray[Any] | None = None,
+    ) -> None:
         order = np.argsort(item_keys[pool], kind="stable")
         self._pool, self._keys = pool[order], item_keys[pool][order]
         self._weights = None if weights is None else weights[order].astype(np.float64)
@@ -50,12 +65,15 @@ class NegativeSampler:
         self._is_in_pool[pool] = True
 
     def draw(self, user_keys: Numbers, taken: Numbers) -> tuple[Numbers, Numbers]:
-        """The drawn cells as places in a flattened `[users, items]` matrix, ascending; and from how many each user's were drawn.
+        """The drawn cells as places in a flattened `[users, items]` matrix, ascending; and from how
+        many each user's were drawn.
 
         `taken` are the places, ascending, of the cells that users have.
         """
         rows, items = np.divmod(taken, max(1, self._num_items))
-        eligible = len(self._pool) - np.bincount(rows[self._is_in_pool[items]], minlength=len(user_keys))
+        eligible = len(self._pool) - np.bincount(
+            rows[self._is_in_pool[items]], minlength=len(user_keys)
+        )
         wanted = np.minimum(eligible, self._number)
         found: list[Numbers] = []
         # Few draws are enough for nearly all users; whoever is short has more of the same sequence.
@@ -66,13 +84,24 @@ class NegativeSampler:
                 cells, counts = self._first(short, user_keys[short], taken, draws)
                 enough = counts == wanted[short]
                 found.append(cells[np.repeat(enough, counts)])
-                short, cells, counts = short[~enough], cells[np.repeat(~enough, counts)], counts[~enough]
+                short, cells, counts = (
+                    short[~enough],
+                    cells[np.repeat(~enough, counts)],
+                    counts[~enough],
+                )
         if len(short):
-            found += [cells, self._fill(short, user_keys[short], merged(taken, cells), wanted[short] - counts)]
+            found += [
+                cells,
+                self._fill(short, user_keys[short], merged(taken, cells), wanted[short] - counts),
+            ]
         return np.sort(np.concatenate(found)) if found else np.empty(0, dtype=np.int64), eligible
 
-    def _first(self, rows: Numbers, user_keys: Numbers, taken: Numbers, draws: int) -> tuple[Numbers, Numbers]:
-        """The first different cells that are not taken, at most as many as are drawn for a user; and how many each user has."""
+    def _first(
+        self, rows: Numbers, user_keys: Numbers, taken: Numbers, draws: int
+    ) -> tuple[Numbers, Numbers]:
+        """The first different cells that are not taken, at most as many as are drawn for a user;
+        and how many each user has.
+        """
         bits = draws.bit_length()
         packed = self._pool[self._positions(user_keys, draws)] << bits
         packed |= np.arange(draws)  # when it was drawn
@@ -109,13 +138,17 @@ class NegativeSampler:
             times[are_in(cells.reshape(-1), taken).reshape(cells.shape)] = np.inf
             most = int(lacking[some].max())
             first = np.argpartition(times, most - 1, axis=1)[:, :most]
-            first = np.take_along_axis(first, np.argsort(np.take_along_axis(times, first, 1), axis=1), 1)
+            first = np.take_along_axis(
+                first, np.argsort(np.take_along_axis(times, first, 1), axis=1), 1
+            )
             found.append(np.take_along_axis(cells, first, 1)[np.arange(most) < lacking[some, None]])
         return np.concatenate(found)
 
 
 def _shares(seed: int, user_keys: Numbers, numbers: Numbers) -> NDArray[np.float64]:
-    """A number above 0 and below 1 for each user and number: a hash of both and the seed, and of nothing else."""
+    """A number above 0 and below 1 for each user and number: a hash of both and the seed, and of
+    nothing else.
+    """
     users = torch.as_tensor(user_keys)
     seeded = mix(users + mix(torch.full_like(users, _wrapped(seed))))
     hashes = mix(seeded[:, None] + torch.as_tensor(numbers) * _STEP).numpy().view(np.uint64)
@@ -129,7 +162,9 @@ def _wrapped(number: int) -> int:
 
 
 def merged(cells: Numbers, others: Numbers) -> Numbers:
-    """All cells of both, ascending, each once. NumPy's own union hashes, which takes many times longer."""
+    """All cells of both, ascending, each once. NumPy's own union hashes, which takes many times
+    longer.
+    """
     together = np.concatenate([cells, others])
     together.sort()
     is_first = np.ones(len(together), dtype=np.bool_)
@@ -141,5 +176,8 @@ def are_in(cells: Numbers, sorted_cells: Numbers) -> NDArray[np.bool_]:
     """Whether each cell is among the sorted ones."""
     if len(sorted_cells) == 0:
         return np.zeros(len(cells), dtype=np.bool_)
-    found: NDArray[np.bool_] = sorted_cells[np.minimum(np.searchsorted(sorted_cells, cells), len(sorted_cells) - 1)] == cells
+    found: NDArray[np.bool_] = (
+        sorted_cells[np.minimum(np.searchsorted(sorted_cells, cells), len(sorted_cells) - 1)]
+        == cells
+    )
     return found

@@ -1,10 +1,13 @@
-"""Where relevant items stand in the ranked lists: in the one order that was chosen, over all orders of tied items, or as estimated.
+"""Where relevant items stand in the ranked lists: in the one order that was chosen, over all orders
+of tied items, or as estimated.
 
-All give the same sums over the first k positions, for all cut-offs at once, so that a metric is one formula under every tie rule,
-and with sampled negatives too. Each takes weights by position `[depth]`; without them every position counts 1.
+All give the same sums over the first k positions, for all cut-offs at once, so that a metric is one
+formula under every tie rule, and with sampled negatives too. Each takes weights by position
+`[depth]`; without them every position counts 1.
 
 - `hits(cutoffs)`: over the relevant items, the chance that one stands there (0 or 1 in one order),
-- `gains(cutoffs, x)`: over the relevant items, a quantity given per relevant cell, such as its gain,
+- `gains(cutoffs, x)`: over the relevant items, a quantity given per relevant cell, such as its
+  gain,
 - `pairs(cutoffs)`: over the relevant items, the hits up to there,
 - `first_hits(cutoffs)`: over the first relevant item of each list.
 
@@ -21,7 +24,7 @@ import torch
 from torch import Tensor
 
 from weft.data.rows import SparseRows
-from weft.errors import SettingError, one_of, real_number
+from weft.errors import SettingError, check_choice, check_float
 from weft.ranking import Drawn, count_above, estimate_ranks, estimate_weights
 
 Cutoffs = tuple[int, ...]
@@ -30,7 +33,9 @@ CORRECTIONS = ("rank_estimate", "bias_variance")
 
 @dataclass(frozen=True)
 class Correction:
-    """How ranks among sampled negatives become estimates of ranks among all. `gamma`: how much variance weighs against bias."""
+    """How ranks among sampled negatives become estimates of ranks among all. `gamma`: how much
+    variance weighs against bias.
+    """
 
     method: str
     gamma: float = 0.1
@@ -51,74 +56,102 @@ class Correction:
         """
         if correction is None:
             if gamma is not None:
-                raise SettingError(f"gamma={gamma!r} belongs to correction='bias_variance'; give that too, or leave gamma out.")
+                raise SettingError(
+                    f"gamma={gamma!r} belongs to correction='bias_variance'; give that too, or "
+                    "leave gamma out."
+                )
             return None
-        method = one_of("correction", correction, CORRECTIONS)
+        method = check_choice("correction", correction, CORRECTIONS)
         if strategy != "sampled":
             raise SettingError(
-                f"correction={method!r} estimates from sampled negatives what all items would give, but strategy={strategy!r} "
+                f"correction={method!r} estimates from sampled negatives what all items would "
+                f"give, but strategy={strategy!r} "
                 "samples none; give strategy='sampled', or leave correction out."
             )
         if pool == "given":
             raise SettingError(
-                f"correction={method!r} holds for negatives that Weft draws uniformly; how the candidates that were given came "
+                f"correction={method!r} holds for negatives that Weft draws uniformly; how the "
+                "candidates that were given came "
                 "about is not known. Leave candidates out, or correction."
             )
         if negative_sampling not in (None, "uniform"):
             raise SettingError(
                 f"correction={method!r} holds for negatives that are drawn uniformly; with "
-                f"negative_sampling={negative_sampling!r} there is no estimate. Give negative_sampling='uniform', or leave "
+                f"negative_sampling={negative_sampling!r} there is no estimate. Give "
+                "negative_sampling='uniform', or leave "
                 "correction out."
             )
         if gamma is None:
             return cls(method)
         if method != "bias_variance":
             raise SettingError(
-                f"gamma={gamma!r} belongs to correction='bias_variance'; correction={method!r} has no such parameter."
+                f"gamma={gamma!r} belongs to correction='bias_variance'; correction={method!r} has "
+                "no such parameter."
             )
-        wanted = float(real_number("gamma", gamma, more=" above 0, at most 1"))
+        wanted = float(check_float("gamma", gamma, more=" above 0, at most 1"))
         if not 0 < wanted <= 1:
-            raise SettingError(f"gamma={gamma!r}; it must be a number above 0, at most 1: the weight of variance against bias.")
+            raise SettingError(
+                f"gamma={gamma!r}; it must be a number above 0, at most 1: the weight of variance "
+                "against bias."
+            )
         return cls(method, wanted)
 
     def settings(self) -> dict[str, object]:
         """What a result records."""
-        return {"correction": self.method} | ({"gamma": self.gamma} if self.method == "bias_variance" else {})
+        return {"correction": self.method} | (
+            {"gamma": self.gamma} if self.method == "bias_variance" else {}
+        )
 
 
 class Order(Protocol):
     """Sums over positions, each `[batch, cut-offs]`."""
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
-    def gains(self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None) -> Tensor: ...
+    def gains(
+        self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None
+    ) -> Tensor: ...
     def pairs(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
     def first_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
     def precision_per_hit(self, k: int) -> Tensor: ...
 
 
 def segments(cutoffs: Cutoffs, depth: int, device: torch.device) -> Tensor:
-    """For each position, the number of the first cut-off that holds it, `[depth + 1]`; behind the last, the number of cut-offs."""
+    """For each position, the number of the first cut-off that holds it, `[depth + 1]`; behind the
+    last, the number of cut-offs.
+    """
     spans = enumerate(zip((0, *cutoffs), (*cutoffs, depth + 1)))
-    return torch.cat([torch.full((stop - start,), number, device=device) for number, (start, stop) in spans])
+    return torch.cat(
+        [torch.full((stop - start,), number, device=device) for number, (start, stop) in spans]
+    )
 
 
 def number_in_rows(positions: Tensor, relevant: SparseRows, limit: int) -> Tensor:
-    """Which of its row's relevant cells each is by position, the first 1. All positions are below `limit`."""
+    """Which of its row's relevant cells each is by position, the first 1. All positions are below
+    `limit`.
+    """
     rows = relevant.rows
     by_position = (rows * limit + positions).argsort(stable=True)  # the rows stay where they were
-    numbers = torch.arange(1, len(rows) + 1, device=rows.device) - relevant.offsets.index_select(0, rows)
+    numbers = torch.arange(1, len(rows) + 1, device=rows.device) - relevant.offsets.index_select(
+        0, rows
+    )
     return torch.empty_like(numbers).scatter_(0, by_position, numbers)
 
 
 class TheOrder:
     """One certain order: the position of each relevant cell, `depth` where it is not in the list.
 
-    Everything is a sum over the relevant cells, of which there are far fewer than positions. `numbers`: which of its row's relevant
-    cells each is, the best 1, where that is known otherwise.
+    Everything is a sum over the relevant cells, of which there are far fewer than positions.
+    `numbers`: which of its row's relevant cells each is, the best 1, where that is known otherwise.
     """
 
     def __init__(
-        self, positions: Tensor, relevant: SparseRows, depth: int, *, dtype: torch.dtype, numbers: Tensor | None = None
+        self,
+        positions: Tensor,
+        relevant: SparseRows,
+        depth: int,
+        *,
+        dtype: torch.dtype,
+        numbers: Tensor | None = None,
     ) -> None:
         self.positions = positions
         self._relevant = relevant
@@ -131,13 +164,21 @@ class TheOrder:
         """The sum of a quantity over the cells among the first k positions."""
         width = len(cutoffs) + 1  # what is in no list goes into a last column, which is cut off
         if cutoffs not in self._slots:
-            place = segments(cutoffs, self._depth, self.positions.device).index_select(0, self.positions)
+            place = segments(cutoffs, self._depth, self.positions.device).index_select(
+                0, self.positions
+            )
             self._slots[cutoffs] = self._relevant.rows * width + place
-        sums = torch.zeros(self._relevant.num_rows * width, dtype=self._dtype, device=self.positions.device)
-        return sums.scatter_add_(0, self._slots[cutoffs], of_cells).view(-1, width)[:, :-1].cumsum(1)
+        sums = torch.zeros(
+            self._relevant.num_rows * width, dtype=self._dtype, device=self.positions.device
+        )
+        return (
+            sums.scatter_add_(0, self._slots[cutoffs], of_cells).view(-1, width)[:, :-1].cumsum(1)
+        )
 
     def at_cells(self, weights: Tensor | None) -> Tensor:
-        """Weights by position as a weight for each cell, which is 0 or irrelevant where it is not in the list."""
+        """Weights by position as a weight for each cell, which is 0 or irrelevant where it is not
+        in the list.
+        """
         if weights is None:
             return torch.ones_like(self._relevant.values)
         return torch.nn.functional.pad(weights, (0, 1)).index_select(0, self.positions)
@@ -157,31 +198,47 @@ class TheOrder:
     @cached_property
     def _hits_up_to(self) -> Tensor:
         """For each cell that is hit, the hits of its list up to and with it."""
-        found = number_in_rows(self.positions, self._relevant, self._depth + 1) if self._numbers is None else self._numbers
+        found = (
+            number_in_rows(self.positions, self._relevant, self._depth + 1)
+            if self._numbers is None
+            else self._numbers
+        )
         return found.to(self._dtype)
 
     def per_position(self, of_cells: Tensor) -> Tensor:
         """A quantity given per relevant cell at the positions of the lists, `[batch, depth]`."""
         width = self._depth + 1
         spread = of_cells.new_zeros(self._relevant.num_rows * width)
-        return spread.scatter_(0, self._relevant.rows * width + self.positions, of_cells).view(-1, width)[:, :-1]
+        return spread.scatter_(0, self._relevant.rows * width + self.positions, of_cells).view(
+            -1, width
+        )[:, :-1]
 
     def precision_per_hit(self, k: int) -> Tensor:
-        """The mean over the hits among the first k of the precision at each, 0 without a hit; `[batch]`."""
-        positions = torch.arange(1, self._depth + 1, dtype=self._dtype, device=self.positions.device)
+        """The mean over the hits among the first k of the precision at each, 0 without a hit;
+        `[batch]`.
+        """
+        positions = torch.arange(
+            1, self._depth + 1, dtype=self._dtype, device=self.positions.device
+        )
         return (self.pairs((k,), 1 / positions) / self.hits((k,)).clamp(min=1))[:, 0]
 
 
 class AllOrders:
     """Every order of tied items, equally likely.
 
-    A group is a set of items with equal scores; only the last group of a list can reach beyond it. For each position: `start`,
-    the number of items above its group; `size`, the items of its group; `hits`, its relevant ones; `before`, the relevant items
-    above the group, all of which are certain.
-    """
+    A group is a set of items with equal scores; only the last group of a list can reach beyond it.
+    For each position: `start`, the number of items above its group; `size`, the items of its group;
+    `hits`, its relevant ones; `before`, the relevant items above the group, all of which are
+    certain."""
 
     def __init__(
-        self, values: Tensor, ties_with_last: Tensor, relevant: SparseRows, relevant_scores: Tensor, *, dtype: torch.dtype
+        self,
+        values: Tensor,
+        ties_with_last: Tensor,
+        relevant: SparseRows,
+        relevant_scores: Tensor,
+        *,
+        dtype: torch.dtype,
     ) -> None:
         self._relevant, self._dtype = relevant, dtype
         depth = values.shape[1]
@@ -196,10 +253,13 @@ class AllOrders:
         self._size = torch.where(last_group, ties_with_last[:, None].to(dtype), size)
         self._offset = (places - self._start).to(dtype)
 
-        # The group of each relevant cell: the first position whose score is not above its own, if the scores agree.
+        # The group of each relevant cell: the first position whose score is not above its own, if
+        # the scores agree.
         group = count_above(values, relevant.rows, relevant_scores).clamp(max=depth - 1)
         self._group = relevant.rows * depth + group
-        self._in_list = (values.reshape(-1).index_select(0, self._group) == relevant_scores) & (relevant_scores > -torch.inf)
+        self._in_list = (values.reshape(-1).index_select(0, self._group) == relevant_scores) & (
+            relevant_scores > -torch.inf
+        )
         starting = self._sum_by_group(torch.ones_like(relevant.values))
         self._hits = starting.gather(1, self._start)
         self._before = (starting.cumsum(1) - starting).gather(1, self._start)
@@ -207,21 +267,31 @@ class AllOrders:
     def _sum_by_group(self, of_cells: Tensor) -> Tensor:
         """Sums over the relevant cells of each group, at the position where the group starts."""
         in_list = torch.where(self._in_list, of_cells, 0).to(self._dtype)
-        return self._size.new_zeros(self._size.numel()).scatter_add_(0, self._group, in_list).view_as(self._size)
+        return (
+            self._size.new_zeros(self._size.numel())
+            .scatter_add_(0, self._group, in_list)
+            .view_as(self._size)
+        )
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
         return _sums(self._relevance, cutoffs, weights)
 
     def gains(self, cutoffs: Cutoffs, of_cells: Tensor, weights: Tensor | None = None) -> Tensor:
-        return _sums(self._sum_by_group(of_cells).gather(1, self._start) / self._size, cutoffs, weights)
+        return _sums(
+            self._sum_by_group(of_cells).gather(1, self._start) / self._size, cutoffs, weights
+        )
 
     def pairs(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
         return _sums(self._hit_pairs, cutoffs, weights)
 
     def first_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
         left = self._size - self._offset
-        missed = ((left - self._hits).clamp(min=0) / left).cumprod(1)  # the chance that no hit has come up to here
-        return _sums(torch.nn.functional.pad(missed, (1, 0), value=1.0)[:, :-1] - missed, cutoffs, weights)
+        missed = ((left - self._hits).clamp(min=0) / left).cumprod(
+            1
+        )  # the chance that no hit has come up to here
+        return _sums(
+            torch.nn.functional.pad(missed, (1, 0), value=1.0)[:, :-1] - missed, cutoffs, weights
+        )
 
     @cached_property
     def _relevance(self) -> Tensor:
@@ -235,10 +305,14 @@ class AllOrders:
         return self._relevance * (self._before + 1 + others)
 
     def precision_per_hit(self, k: int) -> Tensor:
-        """As in one order. The number of hits is uncertain in the group at the cut alone: sum over what it can be."""
+        """As in one order. The number of hits is uncertain in the group at the cut alone: sum over
+        what it can be.
+        """
         dtype, device = self._dtype, self._size.device
         positions = torch.arange(1, k + 1, dtype=dtype, device=device)
-        inside = self._start[:, :k] == self._start[:, k - 1 : k]  # the positions of the group at the cut
+        inside = (
+            self._start[:, :k] == self._start[:, k - 1 : k]
+        )  # the positions of the group at the cut
         certain = torch.where(inside, 0, self._hit_pairs[:, :k] / positions).sum(1, keepdim=True)
         first = torch.where(inside, 1 / positions, 0).sum(1, keepdim=True)
         second = torch.where(inside, self._offset[:, :k] / positions, 0).sum(1, keepdim=True)
@@ -247,7 +321,13 @@ class AllOrders:
         drawn = torch.arange(k + 1, dtype=dtype, device=device)
         possible = (drawn <= hits) & (drawn <= slots) & (slots - drawn <= size - hits)
         chance = torch.where(
-            possible, torch.exp(_log_choose(hits, drawn) + _log_choose(size - hits, slots - drawn) - _log_choose(size, slots)), 0
+            possible,
+            torch.exp(
+                _log_choose(hits, drawn)
+                + _log_choose(size - hits, slots - drawn)
+                - _log_choose(size, slots)
+            ),
+            0,
         )
         pairs = drawn * (drawn - 1) / (slots * (slots - 1).clamp(min=1))
         precisions = certain + drawn / slots * (before + 1) * first + pairs * second
@@ -256,12 +336,15 @@ class AllOrders:
 
 
 class WeightedOrder:
-    """For some relevant cells a weight at each position, `[cells, depth]`; the others are in no list.
+    """For some relevant cells a weight at each position, `[cells, depth]`; the others are in no
+    list.
 
-    Weights that estimate may be negative. `numbers`: which of its row's relevant cells each is, the best 1, which is certain.
-    """
+    Weights that estimate may be negative. `numbers`: which of its row's relevant cells each is, the
+    best 1, which is certain."""
 
-    def __init__(self, weights: Tensor, cells: Tensor, numbers: Tensor, relevant: SparseRows) -> None:
+    def __init__(
+        self, weights: Tensor, cells: Tensor, numbers: Tensor, relevant: SparseRows
+    ) -> None:
         self._weights, self._cells, self._relevant = weights, cells, relevant
         self._numbers = numbers.to(weights.dtype)
 
@@ -288,7 +371,8 @@ class WeightedOrder:
 
     def precision_per_hit(self, k: int) -> Tensor:
         raise SettingError(
-            "the mean precision over the hits is no sum over relevant items; it has no estimate from sampled negatives."
+            "the mean precision over the hits is no sum over relevant items; it has no estimate "
+            "from sampled negatives."
         )
 
 
@@ -303,21 +387,37 @@ def estimate_order(
     *,
     dtype: torch.dtype,
 ) -> Order:
-    """Where relevant cells would stand among all items, from their `positions` (from 0, not cut) among sampled negatives.
+    """Where relevant cells would stand among all items, from their `positions` (from 0, not cut)
+    among sampled negatives.
 
-    `numbers`: which of its row's relevant cells each is, the best 1. Cells that were not `offered` are in no list, nor are those of
-    a user for whom none of the eligible negatives was drawn: nothing says where they stand. Without a correction: as they stand.
+    `numbers`: which of its row's relevant cells each is, the best 1. Cells that were not `offered`
+    are in no list, nor are those of a user for whom none of the eligible negatives was drawn:
+    nothing says where they stand. Without a correction: as they stand.
 
     The tables behind `bias_variance` are made on the CPU, which waits for the positions.
     """
     above = positions - (numbers - 1)
     if correction is None:
-        return TheOrder(torch.where(offered, positions, depth).clamp(max=depth), relevant, depth, dtype=dtype, numbers=numbers)
-    negatives, eligible = (part.index_select(0, relevant.rows) for part in (drawn.negatives, drawn.eligible))
+        return TheOrder(
+            torch.where(offered, positions, depth).clamp(max=depth),
+            relevant,
+            depth,
+            dtype=dtype,
+            numbers=numbers,
+        )
+    negatives, eligible = (
+        part.index_select(0, relevant.rows) for part in (drawn.negatives, drawn.eligible)
+    )
     known = offered & ((negatives > 0) | (eligible == 0))
     if correction.method == "rank_estimate":
         estimated = estimate_ranks(above, negatives, eligible) + numbers - 1
-        return TheOrder(torch.where(known, estimated, depth).clamp(max=depth), relevant, depth, dtype=dtype, numbers=numbers)
+        return TheOrder(
+            torch.where(known, estimated, depth).clamp(max=depth),
+            relevant,
+            depth,
+            dtype=dtype,
+            numbers=numbers,
+        )
     cells = known.nonzero().flatten()
     x, m, pool = (part.index_select(0, cells).cpu() for part in (above, negatives, eligible))
     weights = estimate_weights(x, m, pool, correction.gamma, depth).to(positions.device, dtype)

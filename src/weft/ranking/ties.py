@@ -10,7 +10,7 @@ from torch import Tensor
 from weft.data.columns import Column
 from weft.data.devices import host_sees
 from weft.data.rows import SparseRows
-from weft.errors import one_of, whole_number
+from weft.errors import check_choice, check_int
 from weft.ranking.masking import hidden
 from weft.ranking.topk import top_k
 
@@ -29,14 +29,14 @@ class Ranking:
 class TieRule:
     """One rule for all equal scores of a run.
 
-    `"index"`: lower item index first. `"random"`: by a hash of (seed, user, item), and of nothing else. `"pessimistic"` and
-    `"optimistic"`: relevant items last or first, which the caller tells. `"expected"` draws its lists like `"random"`; the
-    accuracy metrics then average over all orders.
+    `"index"`: lower item index first. `"random"`: by a hash of (seed, user, item), and of nothing
+    else. `"pessimistic"` and `"optimistic"`: relevant items last or first, which the caller tells.
+    `"expected"` draws its lists like `"random"`; the accuracy metrics then average over all orders.
     """
 
     def __init__(self, name: str = "index", seed: int = 0, item_keys: Tensor | None = None) -> None:
-        self.name = one_of("ties", name, TIE_RULES)
-        self.seed = whole_number("seed", seed, least=0)
+        self.name = check_choice("ties", name, TIE_RULES)
+        self.seed = check_int("seed", seed, least=0)
         self._item_keys = None if item_keys is None else Column(item_keys)
 
     def rank(self, scores: Tensor, depth: int, user_keys: Tensor, relevant: SparseRows) -> Ranking:
@@ -65,27 +65,44 @@ class TieRule:
             open_rows = (values[:, depth] == values[:, depth - 1]) & (values[:, depth] > -torch.inf)
             values, items = values[:, :depth], items[:, :depth].clone()
             step = max(1, _TILE // scores.shape[1])
-            # Rows that are not open come out as they are: where the host does not see which they are, all are drawn.
-            drawn = open_rows.nonzero().flatten() if host_sees(scores.device) else torch.arange(len(scores), device=scores.device)
+            # Rows that are not open come out as they are: where the host does not see which they
+            # are, all are drawn.
+            drawn = (
+                open_rows.nonzero().flatten()
+                if host_sees(scores.device)
+                else torch.arange(len(scores), device=scores.device)
+            )
             for rows in torch.split(drawn, step):
-                items[rows] = self._choose_last_tie(scores[rows], values[rows], items[rows], user_keys[rows])
+                items[rows] = self._choose_last_tie(
+                    scores[rows], values[rows], items[rows], user_keys[rows]
+                )
         order = self.hash(user_keys, items).argsort(dim=1, stable=True)
-        order = order.gather(1, torch.sort(values.gather(1, order), dim=1, descending=True, stable=True).indices)
+        order = order.gather(
+            1, torch.sort(values.gather(1, order), dim=1, descending=True, stable=True).indices
+        )
         return values.gather(1, order), items.gather(1, order)
 
-    def _choose_last_tie(self, scores: Tensor, values: Tensor, items: Tensor, user_keys: Tensor) -> Tensor:
+    def _choose_last_tie(
+        self, scores: Tensor, values: Tensor, items: Tensor, user_keys: Tensor
+    ) -> Tensor:
         """The lists with the items of their lowest score drawn from all that have this score."""
         depth = items.shape[1]
         lowest = values[:, -1:]
         everything = torch.arange(scores.shape[1], device=scores.device).expand(len(scores), -1)
-        draw = torch.where(scores == lowest, self.hash(user_keys, everything), torch.iinfo(torch.int64).max)
+        draw = torch.where(
+            scores == lowest, self.hash(user_keys, everything), torch.iinfo(torch.int64).max
+        )
         drawn = draw.topk(depth, dim=1, largest=False).indices
         above = (values > lowest).sum(1, keepdim=True)
         place = torch.arange(depth, device=scores.device) - above
         return torch.where(place < 0, items, drawn.gather(1, place.clamp(min=0)))
 
-    def _by_relevance(self, scores: Tensor, depth: int, relevant: SparseRows) -> tuple[Tensor, Tensor]:
-        """Rank the other items alone, then let the relevant ones in on the wanted side of their ties."""
+    def _by_relevance(
+        self, scores: Tensor, depth: int, relevant: SparseRows
+    ) -> tuple[Tensor, Tensor]:
+        """Rank the other items alone, then let the relevant ones in on the wanted side of their
+        ties.
+        """
         best_first = self.name == "optimistic"
         own = relevant.only(scores.view(-1).index_select(0, relevant.keys), -torch.inf)
         with hidden(scores, relevant) as (others, _):
@@ -93,9 +110,12 @@ class TieRule:
         if len(own) == 0:
             return values, items
         depth = values.shape[1]
-        # The relevant items of a row among themselves: by score, then by grade, then by item, in which order they come.
+        # The relevant items of a row among themselves: by score, then by grade, then by item, in
+        # which order they come.
         order = torch.sort(relevant.values, descending=best_first, stable=True).indices
-        order = order[torch.sort(own[order] + 0.0, descending=True, stable=True).indices]  # + 0.0: -0.0 equals 0.0
+        order = order[
+            torch.sort(own[order] + 0.0, descending=True, stable=True).indices
+        ]  # + 0.0: -0.0 equals 0.0
         order = order[torch.sort(relevant.rows[order], stable=True).indices]
         rows, falling = relevant.rows, own[order]  # sorted by row: the rows stay where they were
         before = torch.arange(len(rows), device=rows.device) - relevant.offsets[rows]
@@ -106,11 +126,15 @@ class TieRule:
         taken = taken.scatter_(0, rows * width + position, order).view(-1, width)[:, :-1]
         free, cell = taken < 0, taken.clamp(min=0)
         rest = (free.cumsum(1) - 1).clamp(min=0)  # the others keep their order
-        return torch.where(free, values.gather(1, rest), own[cell]), torch.where(free, items.gather(1, rest), relevant.items[cell])
+        return torch.where(free, values.gather(1, rest), own[cell]), torch.where(
+            free, items.gather(1, rest), relevant.items[cell]
+        )
 
 
 def count_above(values: Tensor, rows: Tensor, scores: Tensor, *, or_equal: bool = False) -> Tensor:
-    """For scores given per cell, how many of its row's falling `values [batch, depth]` are above (or equal)."""
+    """For scores given per cell, how many of its row's falling `values [batch, depth]` are above
+    (or equal).
+    """
     depth = values.shape[1]
     flat, first = values.reshape(-1), rows * depth
     found = torch.zeros_like(rows)

@@ -1,8 +1,8 @@
-"""The exact top k of every row, in the order (score descending, item index ascending), on any device.
+"""The exact top k of every row, in the order (score descending, item index ascending), on any
+device.
 
-Maxima of small blocks come first: only blocks whose maximum is among the best can hold a top-k item, so that most of a row is read
-once and never sorted.
-"""
+Maxima of small blocks come first: only blocks whose maximum is among the best can hold a top-k
+item, so that most of a row is read once and never sorted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from weft.ranking.kernels import kernel_for
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Values and item indices `[batch, min(k, items)]` of the k best of each row of `scores [batch, items]`.
+    """Values and item indices `[batch, min(k, items)]` of the k best of each row of `scores [batch,
+    items]`.
 
     Equal scores go by item index, lower first; -0.0 equals 0.0. A row with NaN begins with one.
 

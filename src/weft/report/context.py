@@ -1,4 +1,6 @@
-"""What a report is about: the models with their results, how they compare, and which of many metrics stand first."""
+"""What a report is about: the models with their results, how they compare, and which of many
+metrics stand first.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ USUAL_CUTOFF = 10  # is shown first
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Results by the names of their models, in order; `comparison`, where the models were compared user by user.
+    """Results by the names of their models, in order; `comparison`, where the models were compared
+    user by user.
 
     `warnings`: what was said of the run as a whole, such as why the models could not be compared.
     """
@@ -36,7 +39,9 @@ class Subject:
             return cls(shown.results, shown)
         if isinstance(shown, Result):
             return cls({shown.name: shown})
-        raise SettingError(f"a report is about a Result or a Comparison; got a {type(shown).__name__}.")
+        raise SettingError(
+            f"a report is about a Result or a Comparison; got a {type(shown).__name__}."
+        )
 
     @property
     def models(self) -> list[str]:
@@ -55,20 +60,30 @@ class Subject:
 
     @cached_property
     def headlines(self) -> list[str]:
-        """The metrics that stand first: of each family the first one that has a direction, at cut-off 10 if there is one."""
+        """The metrics that stand first: of each family the first one that has a direction, at
+        cut-off 10 if there is one.
+        """
         found: dict[str, str] = {}
         metrics: dict[str, str] = {}
         for line in self.lines:
             value = next(value for value in line.values if value is not None)
-            if value.cell or value.merit is None or all(one is None or math.isnan(one.value) for one in line.values):
+            if (
+                value.cell
+                or value.merit is None
+                or all(one is None or math.isnan(one.value) for one in line.values)
+            ):
                 continue
             family = family_of(line.name)
-            if metrics.setdefault(family, value.metric) == value.metric and (family not in found or value.k == USUAL_CUTOFF):
+            if metrics.setdefault(family, value.metric) == value.metric and (
+                family not in found or value.k == USUAL_CUTOFF
+            ):
                 found[family] = line.name
         return list(found.values())
 
     def leader(self, name: str) -> str | None:
-        """The best model on a metric, in its own direction; the first one of equals. None if no value is better than another."""
+        """The best model on a metric, in its own direction; the first one of equals. None if no
+        value is better than another.
+        """
         merits = {}
         for model, result in self.results.items():
             merit = result.entry(name).merit if name in result else None

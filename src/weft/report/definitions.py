@@ -1,4 +1,6 @@
-"""What a metric is, in words: for the terminal and for the docs, all of it taken from the registry and the profiles."""
+"""What a metric is, in words: for the terminal and for the docs, all of it taken from the registry
+and the profiles.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from weft.metrics.names import Spec, print_cell
 from weft.metrics.profiles import PROFILES, adopt, definitions
 from weft.metrics.registry import RUN_INPUTS, nameable, parameters, parse_example, takes_k
 
-# Four users and twelve items on which definitions of other tools differ visibly: with ratings of 1, and with ratings of 1 to 5.
+# Four users and twelve items on which definitions of other tools differ visibly: with ratings of 1,
+# and with ratings of 1 to 5.
 K = 5
 LISTS = {"u1": [1, 2, 3, 4, 5], "u2": [1, 2, 3, 4, 5], "u3": [6, 7], "u4": [9, 10, 11, 12, 1]}
 LIKED = {"u1": [1], "u2": [1, 3, 5, 6, 7, 8, 9, 10], "u3": [7, 8], "u4": [2, 3]}
@@ -45,7 +48,9 @@ class Words:
 
 
 def words(metric: type[BaseMetric]) -> Words:
-    """The parts of a docstring: a summary, further paragraphs, "Edge cases: ...", "Example: ..." and the example's code."""
+    """The parts of a docstring: a summary, further paragraphs, "Edge cases: ...", "Example: ..."
+    and the example's code.
+    """
     text = inspect.cleandoc(metric.__doc__ or "")
     text, _, code = text.partition("\n>>> ")
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
@@ -56,8 +61,16 @@ def words(metric: type[BaseMetric]) -> Words:
         if start is None:
             plain.append(paragraph)
         else:
-            named[start] = paragraph.removeprefix(start)[:1].upper() + paragraph.removeprefix(start)[1:]
-    return Words(plain[0], "\n\n".join(plain[1:]), named["Edge cases: "], named["Example: "], f">>> {code}" if code else "")
+            named[start] = (
+                paragraph.removeprefix(start)[:1].upper() + paragraph.removeprefix(start)[1:]
+            )
+    return Words(
+        plain[0],
+        "\n\n".join(plain[1:]),
+        named["Edge cases: "],
+        named["Example: "],
+        f">>> {code}" if code else "",
+    )
 
 
 def title(metric: type[BaseMetric]) -> str:
@@ -69,7 +82,9 @@ def better(metric: type[BaseMetric]) -> str:
     """In which direction a value is better."""
     if metric.higher_is_better is None:
         return "not stated" if metric.target is None else f"closer to {metric.target:g}"
-    return ("higher" if metric.higher_is_better else "lower") + ("" if metric.target is None else f" ({metric.target:g} is fair)")
+    return ("higher" if metric.higher_is_better else "lower") + (
+        "" if metric.target is None else f" ({metric.target:g} is fair)"
+    )
 
 
 def value_range(metric: BaseMetric | type[BaseMetric]) -> str:
@@ -92,7 +107,11 @@ def under_sampling(metric: type[BaseMetric]) -> str:
 def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     """What is known of a metric beside its words."""
     for parameter in parameters(metric).values():
-        default = "must be given" if parameter.default is inspect.Parameter.empty else f"= {parameter.default!r}"
+        default = (
+            "must be given"
+            if parameter.default is inspect.Parameter.empty
+            else f"= {parameter.default!r}"
+        )
         yield "parameter", f"{parameter.name} {default}"
     yield "family", metric.family
     yield "better", better(metric)
@@ -105,7 +124,9 @@ def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Definition:
-    """A metric as one tool defines it, with its value on the example; or why the tool's number cannot be had."""
+    """A metric as one tool defines it, with its value on the example; or why the tool's number
+    cannot be had.
+    """
 
     tool: str
     name: str
@@ -136,16 +157,25 @@ def _on_example(spec: Spec, tool: str | None) -> tuple[str, str]:
     for row, listed in enumerate(LISTS.values()):
         for position, item in enumerate(listed):
             scores[row, item - 1] = (5 - position) / 5
-    inputs: dict[str, Any] = {"user_groups": GROUPS, "item_clusters": CLUSTERS, "item_features": FEATURES, "train": TRAIN}
+    inputs: dict[str, Any] = {
+        "user_groups": GROUPS,
+        "item_clusters": CLUSTERS,
+        "item_features": FEATURES,
+        "train": TRAIN,
+    }
     inputs |= {"users": users, "items": items, "mask_seen": False, "profile": tool}
-    binary, graded = (_shown(evaluate(scores, truth, metrics=[spec], **inputs)) for truth in (LIKED, RATED))
+    binary, graded = (
+        _shown(evaluate(scores, truth, metrics=[spec], **inputs)) for truth in (LIKED, RATED)
+    )
     return binary, graded
 
 
 def _shown(result: Result) -> str:
     if not result.values[0].cell:
         return f"{result.values[0].value:.4f}"
-    return ", ".join(f"{print_cell(value.cell)[1:-1]}: {value.value:.4f}" for value in result.values)
+    return ", ".join(
+        f"{print_cell(value.cell)[1:-1]}: {value.value:.4f}" for value in result.values
+    )
 
 
 def tools() -> list[str]:

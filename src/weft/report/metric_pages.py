@@ -46,13 +46,18 @@ def index_page(metrics: Sequence[type[BaseMetric]]) -> str:
     lines = [
         "# The metrics",
         "",
-        f"{len(metrics)} in {len(FAMILIES)} families. `weft metrics NAME` explains one in the terminal.",
+        f"{len(metrics)} in {len(FAMILIES)} families. `weft metrics NAME` explains one in the "
+        "terminal.",
         "",
     ]
     for family in FAMILIES:
         lines += [f"## {family.capitalize()}", ""]
         rows = [
-            (f"[{definitions.title(metric)}]({metric.__name__}.md)", definitions.words(metric).summary, definitions.better(metric))
+            (
+                f"[{definitions.title(metric)}]({metric.__name__}.md)",
+                definitions.words(metric).summary,
+                definitions.better(metric),
+            )
             for metric in metrics
             if metric.family == family
         ]
@@ -70,7 +75,11 @@ def metric_page(metric: type[BaseMetric]) -> str:
         ("family", metric.family),
         ("better", definitions.better(metric)),
         ("range", definitions.value_range(metric)),
-        ("needs", "; ".join(f"`{name}`, {RUN_INPUTS[name][0]}" for name in definitions.needs(metric)) or "scores and truth only"),
+        (
+            "needs",
+            "; ".join(f"`{name}`, {RUN_INPUTS[name][0]}" for name in definitions.needs(metric))
+            or "scores and truth only",
+        ),
         ("[sampled negatives](../sampling-bias.md)", definitions.under_sampling(metric)),
         ("undefined when", metric.undefined),
         ("reference", metric.reference),
@@ -82,7 +91,9 @@ def metric_page(metric: type[BaseMetric]) -> str:
         rows = []
         for parameter in known.values():
             required = parameter.default is inspect.Parameter.empty
-            rows.append((f"`{parameter.name}`", "must be given" if required else f"`{parameter.default!r}`"))
+            rows.append(
+                (f"`{parameter.name}`", "must be given" if required else f"`{parameter.default!r}`")
+            )
         lines += [*_table(("parameter", "default"), rows), ""]
     else:
         lines += ["None.", ""]
@@ -117,22 +128,28 @@ def profiles_page() -> str:
     lines = [
         "# Profiles: other tools' numbers",
         "",
-        '`weft.evaluate(..., profile="trec_eval")` prints the numbers that another tool would: a profile is a named set of '
-        "parameters and of choices for the whole run. What a name says itself holds (`nDCG(gain=linear)`), and so do `ties=`, "
-        "`empty_users=` and `missing_lists=` where they are given. A metric that the tool does not have, or whose number cannot "
-        "be had, is refused with the reason. In the result a metric has its full name; the plain one finds it too.",
+        '`weft.evaluate(..., profile="trec_eval")` prints the numbers that another tool would: a '
+        "profile is a named set of "
+        "parameters and of choices for the whole run. What a name says itself holds "
+        "(`nDCG(gain=linear)`), and so do `ties=`, "
+        "`empty_users=` and `missing_lists=` where they are given. A metric that the tool does not "
+        "have, or whose number cannot "
+        "be had, is refused with the reason. In the result a metric has its full name; the plain "
+        "one finds it too.",
         "",
         "```python",
         "import torch",
         "import weft",
         "",
         "scores, truth = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 2]])",
-        'result = weft.evaluate(scores, truth, metrics=["nDCG", "MAP"], top_k=2, profile="trec_eval")',
+        'result = weft.evaluate(scores, truth, metrics=["nDCG", "MAP"], top_k=2, '
+        'profile="trec_eval")',
         'assert list(result) == ["nDCG(gain=linear)@2", "MAP(normalizer=relevant)@2"]',
         'assert result["MAP@2"] == 0.5',
         "```",
         "",
-        "`weft metrics MAP --profiles` shows one metric as all tools define it, side by side. Each profile was compared with "
+        "`weft metrics MAP --profiles` shows one metric as all tools define it, side by side. Each "
+        "profile was compared with "
         "values that the tool, in the version named, printed on MovieLens 100K.",
         "",
     ]
@@ -144,19 +161,29 @@ def profiles_page() -> str:
 def _profile(profile: Profile) -> Iterable[str]:
     yield from (f"## {profile.tool} {profile.version}", "")
     settings = {name: value for name, value in profile.settings.items() if DEFAULTS[name] != value}
-    how = ", ".join(f"`{name}={value!r}`" for name, value in settings.items()) or "as Weft does by default"
+    how = (
+        ", ".join(f"`{name}={value!r}`" for name, value in settings.items())
+        or "as Weft does by default"
+    )
     yield from (f"Counts users and ties: {how}.", "")
     changed = [(name, params) for name, params in profile.covers.items() if params]
-    plain = [f"[{name}](metrics/{name}.md)" for name, params in profile.covers.items() if not params]
+    plain = [
+        f"[{name}](metrics/{name}.md)" for name, params in profile.covers.items() if not params
+    ]
     yield from (f"As Weft's default: {', '.join(plain)}.", "")
     if changed:
         rows = [
-            (f"[{name}](metrics/{name}.md)", ", ".join(f"`{key}={value}`" for key, value in params.items()))
+            (
+                f"[{name}](metrics/{name}.md)",
+                ", ".join(f"`{key}={value}`" for key, value in params.items()),
+            )
             for name, params in changed
         ]
         yield from (*_table(("metric", "parameters"), rows), "")
     if profile.left_out:
-        rows = [(f"[{name}](metrics/{name}.md)", reason) for name, reason in profile.left_out.items()]
+        rows = [
+            (f"[{name}](metrics/{name}.md)", reason) for name, reason in profile.left_out.items()
+        ]
         yield from (*_table(("left out", "because"), rows), "")
     for note in profile.notes:
         yield f"- {note}"
@@ -167,8 +194,10 @@ def _profile(profile: Profile) -> Iterable[str]:
 def _example_lists() -> Iterable[str]:
     yield from ("## The example lists", "")
     yield (
-        f"Four users, items 1 to 12, k = {definitions.K}: small enough to check by hand, and such that definitions of other tools "
-        "differ. Scores fall from 1 by 0.2 per position; nothing is masked; the ratings are all 1, or those given here."
+        f"Four users, items 1 to 12, k = {definitions.K}: small enough to check by hand, and such "
+        "that definitions of other tools "
+        "differ. Scores fall from 1 by 0.2 per position; nothing is masked; the ratings are all 1, "
+        "or those given here."
     )
     yield ""
     rows = [

@@ -9,7 +9,8 @@ _MOST = 6  # places behind the point
 
 
 def number(value: float, half: float = math.nan) -> str:
-    """A value, given half the width of its interval: two significant digits of that. Without one, four places of a small number.
+    """A value, given half the width of its interval: two significant digits of that. Without one,
+    four places of a small number.
 
     What is not 0 is never shown as 0.
 
@@ -44,7 +45,8 @@ def with_places(value: float, wanted: int) -> str:
 
 
 def common_places(values: Iterable[float]) -> int:
-    """How many places the values of a metric have in a table: none for counts, four for shares, fewer for large numbers.
+    """How many places the values of a metric have in a table: none for counts, four for shares,
+    fewer for large numbers.
 
     >>> common_places([55.0, 183.0]), common_places([0.5, 0.1234567]), common_places([364.28, 12.0]), common_places([0.000012])
     (0, 4, 1, 6)
@@ -66,14 +68,24 @@ def probability(p: float, limit: float) -> str:
     """
     if p < 0.001 and limit >= 0.001:
         return "< 0.001"
-    text = next(text for digits in range(2, 18) if (float(text := f"{p:.{digits}g}") <= limit) == (p <= limit))
+    text = next(
+        text
+        for digits in range(2, 18)
+        if (float(text := f"{p:.{digits}g}") <= limit) == (p <= limit)
+    )
     return f"= {text}"
 
 
 def percent(share: float) -> str:
     """A share in percent, two significant digits of it below 10 %."""
     amount = 100 * share
-    return f"{amount:,.0f} %" if amount >= 9.95 else f"{amount:.2g} %" if amount >= 0.1 else "less than 0.1 %"
+    return (
+        f"{amount:,.0f} %"
+        if amount >= 9.95
+        else f"{amount:.2g} %"
+        if amount >= 0.1
+        else "less than 0.1 %"
+    )
 
 
 def _magnitude(value: float) -> int:

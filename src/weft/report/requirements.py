@@ -13,4 +13,7 @@ def require() -> None:
         for package in ("altair", "jinja2", "vl_convert"):
             import_module(package)
     except ImportError as error:
-        raise MissingExtra("a report needs Altair, Jinja and vl-convert; install them with: pip install 'weft[report]'") from error
+        raise MissingExtra(
+            "a report needs Altair, Jinja and vl-convert; install them with: pip install "
+            "'weft[report]'"
+        ) from error

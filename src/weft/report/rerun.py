@@ -18,33 +18,64 @@ from weft.report.context import Subject
 from weft.report.tables import file_names
 from weft.statistics import Comparison, compare
 
-# What a result says of how it was evaluated, and `weft.evaluate` and `weft.Evaluator` take, in their order.
+# What a result says of how it was evaluated, and `weft.evaluate` and `weft.Evaluator` take, in
+# their order.
 _SETTINGS = (
-    *("relevance_threshold", "mask_seen", "candidates", "ties", "seed", "strategy", "num_negatives", "negative_sampling"),
-    *("neg_alpha", "correction", "gamma", "bootstrap", "empty_users", "missing_lists", "repeated_users", "profile"),
+    *(
+        "relevance_threshold",
+        "mask_seen",
+        "candidates",
+        "ties",
+        "seed",
+        "strategy",
+        "num_negatives",
+        "negative_sampling",
+    ),
+    *(
+        "neg_alpha",
+        "correction",
+        "gamma",
+        "bootstrap",
+        "empty_users",
+        "missing_lists",
+        "repeated_users",
+        "profile",
+    ),
 )
 _WIDE = 100  # a line of code
 
 
 def rerun(subject: Subject) -> list[tuple[str, str]]:
-    """Headings, and what to run: a YAML configuration where a command made the results, calls of Python where Python did.
+    """Headings, and what to run: a YAML configuration where a command made the results, calls of
+    Python where Python did.
 
     Models that were evaluated alike stand together. A comparison follows.
     """
     groups: dict[str, dict[str, Result]] = {}
     for name, result in subject.results.items():
-        groups.setdefault(json.dumps(_alike(result), sort_keys=True, default=str), {})[name] = result
+        groups.setdefault(json.dumps(_alike(result), sort_keys=True, default=str), {})[name] = (
+            result
+        )
     found = []
     for group in groups.values():
         of_whom = "" if len(groups) == 1 else f" of {', '.join(group)}"
         if all("configuration" in result.provenance for result in group.values()):
-            found.append((f"Configuration{of_whom}: save it as config.yaml, and run weft evaluate config.yaml", _yaml(group)))
+            found.append(
+                (
+                    f"Configuration{of_whom}: save it as config.yaml, and run weft evaluate "
+                    "config.yaml",
+                    _yaml(group),
+                )
+            )
         else:
             found.append((f"Evaluation{of_whom} in Python", _python(group)))
     if subject.comparison is not None:
         found += [
             ("Comparison in Python", _compare_call(subject.comparison)),
-            ("Comparison on the command line, of result files", _compare_command(subject.comparison)),
+            (
+                "Comparison on the command line, of result files",
+                _compare_command(subject.comparison),
+            ),
         ]
     return found
 
@@ -52,11 +83,19 @@ def rerun(subject: Subject) -> list[tuple[str, str]]:
 def _alike(result: Result) -> dict[str, Any]:
     """What results have in common that one configuration, or one call, makes."""
     if "configuration" in result.provenance:
-        return {key: value for key, value in result.provenance["configuration"].items() if key != "models"}
-    return {"settings": dict(result.settings), "given": _given(result), "per_user": result.per_user is not None}
+        return {
+            key: value
+            for key, value in result.provenance["configuration"].items()
+            if key != "models"
+        }
+    return {
+        "settings": dict(result.settings),
+        "given": _given(result),
+        "per_user": result.per_user is not None,
+    }
 
 
-# ------------------------------------------------------------------------------------------------------ configuration
+# --------------------------------------------------------------------------------------------------
 
 
 def _yaml(group: Mapping[str, Result]) -> str:
@@ -74,10 +113,12 @@ def _yaml(group: Mapping[str, Result]) -> str:
     yaml.allow_unicode = True
     text = io.StringIO()
     yaml.dump({**first, "evaluation": evaluation, "models": models}, text)
-    return ("# without its gates, which judge numbers and do not make them\n" if gates else "") + text.getvalue()
+    return (
+        "# without its gates, which judge numbers and do not make them\n" if gates else ""
+    ) + text.getvalue()
 
 
-# ------------------------------------------------------------------------------------------------------------- Python
+# --------------------------------------------------------------------------------------------------
 
 
 def _python(group: Mapping[str, Result]) -> str:
@@ -92,7 +133,12 @@ def _python(group: Mapping[str, Result]) -> str:
         remarks.append("# users=, items=: the ids of rows and columns, if they were given")
     if len(group) == 1:
         (name,) = group
-        return "\n".join([*remarks, _call("result = weft.evaluate", ["source", "truth", *arguments, f"name={name!r}"])])
+        return "\n".join(
+            [
+                *remarks,
+                _call("result = weft.evaluate", ["source", "truth", *arguments, f"name={name!r}"]),
+            ]
+        )
     names = list(group)
     call = _call("weft.evaluate", ["sources[name]", "truth", *arguments, "name=name"], indent=4)
     loop = f"    {call}\n    for name in {names!r}\n"
@@ -106,7 +152,9 @@ def _evaluator(group: Mapping[str, Result], result: Result) -> str:
         arguments.append(f"num_items={items}")
     if "gamma" in result.settings:  # which an Evaluator takes as a part of its correction
         method, gamma = (result.settings[name] for name in ("correction", "gamma"))
-        arguments = [argument for argument in arguments if not argument.startswith(("correction=", "gamma="))]
+        arguments = [
+            argument for argument in arguments if not argument.startswith(("correction=", "gamma="))
+        ]
         arguments.append(f"correction=weft.ranking.positions.Correction({method!r}, {gamma!r})")
     if result.per_user is not None:
         arguments.append("per_user=True")
@@ -123,7 +171,9 @@ def _evaluator(group: Mapping[str, Result], result: Result) -> str:
 
 
 def _given(result: Result) -> list[str]:
-    """The data beside the truth that the run must have had: what it says, and what its metrics cannot do without."""
+    """The data beside the truth that the run must have had: what it says, and what its metrics
+    cannot do without.
+    """
     needed = set(result.provenance.get("files", {})) - {"source", "truth"}
     if result.provenance.get("fingerprint", {}).get("train") is not None:
         needed.add("train")
@@ -139,21 +189,34 @@ def _given(result: Result) -> list[str]:
 
 
 def _settings(result: Result) -> list[str]:
-    """The arguments that say what was computed, and how; those that have their default are left out."""
+    """The arguments that say what was computed, and how; those that have their default are left
+    out.
+    """
     settings = result.settings
-    metrics, top_k = _metrics(settings.get("metrics") or [value.plain_name for value in result.values])
+    metrics, top_k = _metrics(
+        settings.get("metrics") or [value.plain_name for value in result.values]
+    )
     found = [f"metrics={metrics!r}", *([f"top_k={top_k!r}"] if top_k else [])]
-    defaults = {name: parameter.default for name, parameter in inspect.signature(evaluate).parameters.items()}
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(evaluate).parameters.items()
+    }
     for name in _SETTINGS:
         value = settings.get(name)
         if name == "candidates" and value == "given":
             found.append("candidates=candidates")
-        elif value is not None and value != defaults.get(name) and not (name == "neg_alpha" and _is_uniform(settings)):
+        elif (
+            value is not None
+            and value != defaults.get(name)
+            and not (name == "neg_alpha" and _is_uniform(settings))
+        ):
             found.append(f"{name}={value!r}")
     slices = settings.get("slices")
     if slices:
         how = slices if isinstance(slices, Mapping) else dict.fromkeys(slices, "labels")
-        inside = ", ".join(f"{name!r}: {'labels' if cut == 'labels' else repr(cut)}" for name, cut in how.items())
+        inside = ", ".join(
+            f"{name!r}: {'labels' if cut == 'labels' else repr(cut)}" for name, cut in how.items()
+        )
         found.append(f"slices={{{inside}}}")
     return found
 
@@ -180,17 +243,28 @@ def _call(function: str, arguments: list[str], indent: int = 0) -> str:
     if len(short) + indent <= _WIDE:
         return short
     inner = " " * (indent + 4)
-    return f"{function}(\n" + "".join(f"{inner}{argument},\n" for argument in arguments) + " " * indent + ")"
+    return (
+        f"{function}(\n"
+        + "".join(f"{inner}{argument},\n" for argument in arguments)
+        + " " * indent
+        + ")"
+    )
 
 
-# --------------------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------------------
 
 
 def _differing(comparison: Comparison) -> dict[str, Any]:
     """How the models were compared, as far as it is not the default."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(compare).parameters.items()}
-    tables = [result.per_user for result in comparison.results.values() if result.per_user is not None]
-    shared = set.intersection(*(set(table.columns) for table in tables)) - {"user"} if tables else set()
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(compare).parameters.items()
+    }
+    tables = [
+        result.per_user for result in comparison.results.values() if result.per_user is not None
+    ]
+    shared = (
+        set.intersection(*(set(table.columns) for table in tables)) - {"user"} if tables else set()
+    )
     used = {
         "metrics": None if set(comparison.means) >= shared else list(comparison.means),
         "tests": list(comparison.tests),
@@ -198,20 +272,35 @@ def _differing(comparison: Comparison) -> dict[str, Any]:
         "family": comparison.family,
         "alternative": comparison.alternative,
         "alpha": comparison.alpha,
-        **({"resamples": comparison.resamples, "seed": comparison.seed} if "randomization" in comparison.tests else {}),
+        **(
+            {"resamples": comparison.resamples, "seed": comparison.seed}
+            if "randomization" in comparison.tests
+            else {}
+        ),
     }
-    return {name: value for name, value in used.items() if value != defaults[name] and value != list(defaults["tests"])}
+    return {
+        name: value
+        for name, value in used.items()
+        if value != defaults[name] and value != list(defaults["tests"])
+    }
 
 
 def _compare_call(comparison: Comparison) -> str:
     names = list(comparison.results)
     own = [result.name for result in comparison.results.values()]
     given = "results" if own == names else f"dict(zip({names!r}, results))"
-    return _call("comparison = weft.compare", [given, *(f"{name}={value!r}" for name, value in _differing(comparison).items())])
+    return _call(
+        "comparison = weft.compare",
+        [given, *(f"{name}={value!r}" for name, value in _differing(comparison).items())],
+    )
 
 
 def _compare_command(comparison: Comparison) -> str:
-    words = ["weft", "compare", *(f"{name}.json" for name in file_names([r.name for r in comparison.results.values()]))]
+    words = [
+        "weft",
+        "compare",
+        *(f"{name}.json" for name in file_names([r.name for r in comparison.results.values()])),
+    ]
     for name, value in _differing(comparison).items():
         if name == "tests":
             words += [word for test in value for word in ("--test", test)]

@@ -67,7 +67,9 @@ def signs_of(console: Console) -> Signs:
 
 
 def paragraph(text: str, width: int, style: str = "", *, first: str = "") -> Text:
-    """A text in lines that end where they end: no spaces behind them, and no number apart from its %. All stand behind `first`."""
+    """A text in lines that end where they end: no spaces behind them, and no number apart from its
+    %. All stand behind `first`.
+    """
     kept = re.sub(r"(\d) %", "\\1\u00a0%", text)
     filler = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
     filler.initial_indent, filler.subsequent_indent = first, " " * len(first)
@@ -79,7 +81,12 @@ def trimmed_table(*heads: str, numbers: int = 0) -> tuple[Table, _Trimmed]:
     table = _table()
     for at, head in enumerate(heads):
         is_number = at >= len(heads) - numbers
-        table.add_column(head, justify="right" if is_number else "left", no_wrap=is_number or at == 0, overflow="fold")
+        table.add_column(
+            head,
+            justify="right" if is_number else "left",
+            no_wrap=is_number or at == 0,
+            overflow="fold",
+        )
     return table, _Trimmed(table)
 
 
@@ -101,11 +108,15 @@ class _Trimmed:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A value as text with a place for its star, its margin as text, and the value between the ends of its interval."""
+    """A value as text with a place for its star, its margin as text, and the value between the ends
+    of its interval.
+    """
 
     text: Text
     margin: str = ""
-    ends: tuple[float, float, float] | None = None  # low, value, high; low and high are the value if there is no interval
+    ends: tuple[float, float, float] | None = (
+        None  # low, value, high; low and high are the value if there is no interval
+    )
 
     @property
     def size(self) -> float:
@@ -131,7 +142,9 @@ class _Row:
         return max(self.cells, key=lambda cell: cell.size).margin
 
     def bar(self, cell: _Cell, width: int, signs: Signs) -> Text:
-        """Nothing where no model has an interval: a scale without one makes every difference look large."""
+        """Nothing where no model has an interval: a scale without one makes every difference look
+        large.
+        """
         if cell.ends is None or not self.has_interval:
             return Text(" " * width)
         known = [one.ends for one in self.cells if one.ends is not None]
@@ -139,7 +152,14 @@ class _Row:
         return Text(_bar(cell.ends, scale, width, signs), style="cyan")
 
 
-def _bar(ends: tuple[float, float, float], scale: tuple[float, float], width: int, signs: Signs, *, zero: bool = False) -> str:
+def _bar(
+    ends: tuple[float, float, float],
+    scale: tuple[float, float],
+    width: int,
+    signs: Signs,
+    *,
+    zero: bool = False,
+) -> str:
     """An interval with its value, on a scale; `zero` marks where that is.
 
     >>> _bar((2.0, 4.0, 8.0), (0.0, 10.0), 11, UNICODE)
@@ -153,7 +173,10 @@ def _bar(ends: tuple[float, float, float], scale: tuple[float, float], width: in
         return round(unit * (number - bottom)) if unit else (width - 1) // 2
 
     value = place(ends[1])  # both sides are rounded alike
-    low, high = max(0, value - round(unit * (ends[1] - ends[0]))), min(width - 1, value + round(unit * (ends[2] - ends[1])))
+    low, high = (
+        max(0, value - round(unit * (ends[1] - ends[0]))),
+        min(width - 1, value + round(unit * (ends[2] - ends[1]))),
+    )
     drawn = [" "] * width
     drawn[low : high + 1] = signs.line * (high + 1 - low)
     if low < high:
@@ -164,16 +187,18 @@ def _bar(ends: tuple[float, float, float], scale: tuple[float, float], width: in
     return "".join(drawn)
 
 
-# ---------------------------------------------------------------------------------------------------------------- results
+# --------------------------------------------------------------------------------------------------
 
 
-def results_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE) -> tuple[str, list[_Trimmed]]:
+def results_tables(
+    results: Sequence[Result], width: int, signs: Signs = UNICODE
+) -> tuple[str, list[_Trimmed]]:
     """How to read the tables, and the tables.
 
-    Metrics down and models across, each value with its margin and a bar for its interval, or with a bar alone, as `width` allows.
-    Many models run down, with as many metrics across as fit, in turn. Where there is no room for all intervals, the widest one of
-    each metric is told. The best value of each metric has a star.
-    """
+    Metrics down and models across, each value with its margin and a bar for its interval, or with a
+    bar alone, as `width` allows. Many models run down, with as many metrics across as fit, in turn.
+    Where there is no room for all intervals, the widest one of each metric is told. The best value
+    of each metric has a star."""
     rows = [_result_row(line, signs) for line in lines(results)]
     models = [result.name for result in results]
     star = ["* best"] if len(models) > 1 else []
@@ -181,21 +206,41 @@ def results_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE
     if len(models) == 1:
         legend = ["95 % intervals over users"] if shows else []
         return "; ".join(legend), [_Trimmed(_one_model(models[0], rows))]
-    margins = [max((cell_len(row.cells[at].margin) for row in rows), default=0) for at in range(len(models))]
+    margins = [
+        max((cell_len(row.cells[at].margin) for row in rows), default=0)
+        for at in range(len(models))
+    ]
     drawn = f"{signs.left}{signs.line}{signs.point}{signs.line}{signs.right}"
     for wanted in [margins, [0] * len(models)] if shows else []:
         table = _metrics_down(models, rows, width, wanted, signs)
         if table is not None:
             said = f"{signs.margin} and {drawn}" if any(wanted) else drawn
-            legend = [f"{said}: 95 % intervals over users, on a scale for each row", *star, *([] if any(wanted) else [_IN_NUMBERS])]
+            legend = [
+                f"{said}: 95 % intervals over users, on a scale for each row",
+                *star,
+                *([] if any(wanted) else [_IN_NUMBERS]),
+            ]
             return "; ".join(legend), [_Trimmed(table)]
     with_bars = _models_down(models, rows, width, signs, bars=True) if shows else None
     plain = _metrics_down(models, rows, width, None, signs)
-    if with_bars is not None and len(with_bars) <= (_FEW_TABLES - 1 if plain is not None else _FEW_TABLES):
-        legend = [f"{drawn}: 95 % intervals over users, on a scale for each metric", *star, _IN_NUMBERS]
+    if with_bars is not None and len(with_bars) <= (
+        _FEW_TABLES - 1 if plain is not None else _FEW_TABLES
+    ):
+        legend = [
+            f"{drawn}: 95 % intervals over users, on a scale for each metric",
+            *star,
+            _IN_NUMBERS,
+        ]
         return "; ".join(legend), [_Trimmed(table) for table in with_bars]
     tables = [plain] if plain is not None else _models_down(models, rows, width, signs, bars=False)
-    legend = ["widest: the widest of the 95 % intervals over users; all of them: --format csv, --out DIR"] if shows else []
+    legend = (
+        [
+            "widest: the widest of the 95 % intervals over users; all of them: --format csv, --out "
+            "DIR"
+        ]
+        if shows
+        else []
+    )
     return "; ".join([*star, *legend]), [_Trimmed(table) for table in tables]
 
 
@@ -212,7 +257,9 @@ def _cell(value: MetricValue | None, digits: int, signs: Signs, *, best: bool = 
     if math.isnan(value.value):
         return _Cell(Text("undefined ", style="dim"))
     low, high, kind = value.interval
-    text = Text(with_places(value.value, digits) + ("*" if best else " "), style="bold" if best else "")
+    text = Text(
+        with_places(value.value, digits) + ("*" if best else " "), style="bold" if best else ""
+    )
     if kind == "none" or not all(map(math.isfinite, (low, value.value, high))):
         return _Cell(text, "", (value.value,) * 3 if math.isfinite(value.value) else None)
     ends = (min(low, value.value), value.value, max(high, value.value))
@@ -226,14 +273,24 @@ def _table() -> Table:
 
 
 def _metrics_down(
-    models: Sequence[str], rows: Sequence[_Row], width: int, margins: Sequence[int] | None, signs: Signs
+    models: Sequence[str],
+    rows: Sequence[_Row],
+    width: int,
+    margins: Sequence[int] | None,
+    signs: Signs,
 ) -> Table | None:
-    """Metrics down and models across with bars, and margins of these widths; without margins, one of them for each metric.
+    """Metrics down and models across with bars, and margins of these widths; without margins, one
+    of them for each metric.
 
     None if that is wider than `width`.
     """
-    values = [max((row.cells[at].text.cell_len for row in rows), default=1) for at in range(len(models))]
-    numbers = [value + (margin + 1 if margin else 0) for value, margin in zip(values, margins or [0] * len(models))]
+    values = [
+        max((row.cells[at].text.cell_len for row in rows), default=1) for at in range(len(models))
+    ]
+    numbers = [
+        value + (margin + 1 if margin else 0)
+        for value, margin in zip(values, margins or [0] * len(models))
+    ]
     last = max((cell_len(row.widest) for row in rows), default=0) if margins is None else 0
     last = max(6, last) if last else 0
     fixed = sum(numbers) + _BETWEEN * len(models) + (_BETWEEN + last if last else 0)
@@ -246,7 +303,9 @@ def _metrics_down(
     drawn = 0 if margins is None else min(_MOST, free // len(models) - 1)
     columns = [number + (drawn + 1 if drawn else 0) for number in numbers]
     wished = [max(column, min(cell_len(model), 10)) for column, model in zip(columns, models)]
-    if sum(wished) - sum(columns) <= free - (drawn + 1 if drawn else 0) * len(models):  # else heads give way to numbers
+    if sum(wished) - sum(columns) <= free - (drawn + 1 if drawn else 0) * len(
+        models
+    ):  # else heads give way to numbers
         columns = wished
     table = _table()
     table.add_column("metric", width=name)
@@ -266,14 +325,19 @@ def _metrics_down(
                 text.append(f" {cell.margin:<{margins[at]}}" if margins[at] else "", style="dim")
                 text.append(" ").append_text(row.bar(cell, drawn, signs))
             cells.append(text)
-        table.add_row(_folded(row.name, name), *cells, *([Text(row.widest, style="dim")] if last else []))
+        table.add_row(
+            _folded(row.name, name), *cells, *([Text(row.widest, style="dim")] if last else [])
+        )
     return table
 
 
 def _one_model(model: str, rows: Sequence[_Row]) -> Table:
     values, margins = (
         max((cell_len(text) for text in texts), default=0)
-        for texts in ([row.cells[0].text.plain for row in rows], [row.cells[0].margin for row in rows])
+        for texts in (
+            [row.cells[0].text.plain for row in rows],
+            [row.cells[0].margin for row in rows],
+        )
     )
     table = _table()
     table.add_column("metric", overflow="fold")
@@ -284,11 +348,16 @@ def _one_model(model: str, rows: Sequence[_Row]) -> Table:
             table.add_section()
             family = row.family
         text = Text(" " * (values - row.cells[0].text.cell_len)).append_text(row.cells[0].text)
-        table.add_row(Text(row.name), text.append(f" {row.cells[0].margin}" if row.cells[0].margin else "", style="dim"))
+        table.add_row(
+            Text(row.name),
+            text.append(f" {row.cells[0].margin}" if row.cells[0].margin else "", style="dim"),
+        )
     return table
 
 
-def _models_down(models: Sequence[str], rows: Sequence[_Row], width: int, signs: Signs, *, bars: bool) -> list[Table]:
+def _models_down(
+    models: Sequence[str], rows: Sequence[_Row], width: int, signs: Signs, *, bars: bool
+) -> list[Table]:
     """Models down, and as many metrics across as fit, in turn."""
     leads = [[model] for model in models]
     return _down(["model"], leads, rows, width, signs, bars=bars, ends_with_margin=not bars)
@@ -304,7 +373,9 @@ def _down(
     bars: bool,
     ends_with_margin: bool = False,
 ) -> list[Table]:
-    """Tables with a line for each cell of the metrics, some columns of words before them, and in the end the widest margin."""
+    """Tables with a line for each cell of the metrics, some columns of words before them, and in
+    the end the widest margin.
+    """
     first = _first(heads, leads)
     room = _room(width, first)
     parts = _parts(rows, room, 0, ends_with_margin)
@@ -323,18 +394,31 @@ def _down(
             for row, column, numbers in part:
                 cell = row.cells[at]
                 text = Text(" " * (numbers - cell.text.cell_len)).append_text(cell.text)
-                cells.append(text.append(" ").append_text(row.bar(cell, min(_MOST, column - numbers - 1), signs)) if bars else text)
+                cells.append(
+                    text.append(" ").append_text(
+                        row.bar(cell, min(_MOST, column - numbers - 1), signs)
+                    )
+                    if bars
+                    else text
+                )
             table.add_row(*(_folded(word, size) for word, size in zip(lead, first)), *cells)
         if ends_with_margin and any(row.has_interval for row, _, _ in part):
             table.add_section()
-            table.add_row("widest", *[""] * (len(heads) - 1), *(Text(row.widest, style="dim") for row, _, _ in part))
+            table.add_row(
+                "widest",
+                *[""] * (len(heads) - 1),
+                *(Text(row.widest, style="dim") for row, _, _ in part),
+            )
         tables.append(table)
     return tables
 
 
 def _first(heads: Sequence[str], leads: Sequence[Sequence[str]]) -> list[int]:
     """How wide the columns of words are."""
-    return [min(_NAME, max(cell_len(head), *(cell_len(lead[at]) for lead in leads))) for at, head in enumerate(heads)]
+    return [
+        min(_NAME, max(cell_len(head), *(cell_len(lead[at]) for lead in leads)))
+        for at, head in enumerate(heads)
+    ]
 
 
 def _room(width: int, first: Sequence[int]) -> int:
@@ -342,14 +426,20 @@ def _room(width: int, first: Sequence[int]) -> int:
     return width - sum(first) - _BETWEEN * (len(first) - 1)
 
 
-def _parts(rows: Sequence[_Row], room: int, bar: int, has_margin: bool) -> list[list[tuple[_Row, int, int]]]:
-    """Which metrics stand together in a table of this width, each with the width of its column and of its numbers."""
+def _parts(
+    rows: Sequence[_Row], room: int, bar: int, has_margin: bool
+) -> list[list[tuple[_Row, int, int]]]:
+    """Which metrics stand together in a table of this width, each with the width of its column and
+    of its numbers.
+    """
     parts: list[list[tuple[_Row, int, int]]] = []
     left = 0
     for row in rows:
         numbers = max(cell.text.cell_len for cell in row.cells)
         column = max(numbers + (bar + 1 if bar else 0), min(cell_len(row.name), _NAME))
-        column = max(column, *(cell_len(cell.margin) for cell in row.cells)) if has_margin else column
+        column = (
+            max(column, *(cell_len(cell.margin) for cell in row.cells)) if has_margin else column
+        )
         if column + _BETWEEN > left:
             parts.append([])
             left = room
@@ -361,13 +451,17 @@ def _parts(rows: Sequence[_Row], room: int, bar: int, has_margin: bool) -> list[
 def _folded(name: str, width: int) -> Text:
     """A name in lines of this width, broken where its parts end if it can be."""
     found, line = [], ""
-    for part in re.findall(r"[^\s_\-./=,(@]*[\s_\-./=,(]*|@.*", name) if cell_len(name) > width else [name]:
+    for part in (
+        re.findall(r"[^\s_\-./=,(@]*[\s_\-./=,(]*|@.*", name) if cell_len(name) > width else [name]
+    ):
         if line and cell_len(line + part.rstrip()) > width:
             found.append(line.rstrip())
             line = ""
         line += part
         while cell_len(line.rstrip()) > width:
-            cut = next(at for at in range(len(line), 0, -1) if cell_len(line[:at]) <= width or at == 1)
+            cut = next(
+                at for at in range(len(line), 0, -1) if cell_len(line[:at]) <= width or at == 1
+            )
             found.append(line[:cut])
             line = line[cut:]
     return Text("\n".join([*found, line] if line or not found else found))
@@ -378,7 +472,7 @@ def note_lines(results: Sequence[Result]) -> list[str]:
     return notes_of([(result.name, result) for result in results])
 
 
-# ------------------------------------------------------------------------------------------------------------ comparisons
+# --------------------------------------------------------------------------------------------------
 
 
 def comparison_tables(
@@ -386,29 +480,39 @@ def comparison_tables(
 ) -> list[tuple[str, list[_Trimmed]]]:
     """What to say above some tables, and the tables.
 
-    For each test, the models' means with their letters, if there are three models or more; then, for each pair of models, means,
-    difference with its interval, adjusted p-value, effect size and the shares of users who win. `pairs`: whether these follow;
-    None means if there are at most three models.
-    """
+    For each test, the models' means with their letters, if there are three models or more; then,
+    for each pair of models, means, difference with its interval, adjusted p-value, effect size and
+    the shares of users who win. `pairs`: whether these follow; None means if there are at most
+    three models."""
     shown: list[tuple[str, list[_Trimmed]]] = []
     for test in comparison.tests:
         if len(comparison.results) > 2:
             said = "; ".join([comparison.caption(test), "* best", *comparison.remarks()])
             rows, models = _grid_rows(comparison, test), list(comparison.results)
             table = _metrics_down(models, rows, width, None, signs)
-            tables = [table] if table is not None else _models_down(models, rows, width, signs, bars=False)
+            tables = (
+                [table]
+                if table is not None
+                else _models_down(models, rows, width, signs, bars=False)
+            )
             shown.append((said, [_Trimmed(table) for table in tables]))
         if pairs or (pairs is None and len(comparison.results) <= _FEW):
             for (a, b), of_pair in _by_pair(comparison, test).items():
                 table, legend = _pair_table(comparison, a, b, of_pair, width, signs)
-                shown.append((f"{a} against {b}: {comparison.caption(test)}{legend}", [_Trimmed(table)]))
+                shown.append(
+                    (f"{a} against {b}: {comparison.caption(test)}{legend}", [_Trimmed(table)])
+                )
     return shown
 
 
 def verdicts_of(comparison: Comparison) -> list[Verdict]:
-    """What was found of the first of the compared metrics, in words; of those that could not be compared a note tells."""
+    """What was found of the first of the compared metrics, in words; of those that could not be
+    compared a note tells.
+    """
     results = {
-        model: replace(result, values=tuple(value for value in result.values if value.name in comparison.means))
+        model: replace(
+            result, values=tuple(value for value in result.values if value.name in comparison.means)
+        )
         for model, result in comparison.results.items()
     }
     return verdicts(Subject(results, comparison))
@@ -424,7 +528,9 @@ def _grid_rows(comparison: Comparison, test: str) -> list[_Row]:
         for cell in line.values():
             number = "-" if math.isnan(cell.mean) else with_places(cell.mean, digits)
             text = Text(number + ("*" if cell.best else " "), style="bold" if cell.best else "")
-            cells.append(_Cell(text.append(f" {cell.mark:<{letters}}" if letters else "", style="not bold")))
+            cells.append(
+                _Cell(text.append(f" {cell.mark:<{letters}}" if letters else "", style="not bold"))
+            )
         rows.append(_Row(metric, family_of(metric), cells))
     return rows
 
@@ -438,26 +544,40 @@ def _by_pair(comparison: Comparison, test: str) -> dict[tuple[str, str], list[Ma
 
 
 PAIRS_LEGEND = (
-    "* significant, and the better model; difference with its 95 % interval; d: difference / deviation; "
+    "* significant, and the better model; difference with its 95 % interval; d: difference / "
+    "deviation; "
     "wins: % of users with a higher value of the first : the second model"
 )
 _HEADS = ("difference", "p", "d", "wins")
 
 
 def _pair_table(
-    comparison: Comparison, a: str, b: str, rows: Sequence[Mapping[str, Any]], width: int, signs: Signs
+    comparison: Comparison,
+    a: str,
+    b: str,
+    rows: Sequence[Mapping[str, Any]],
+    width: int,
+    signs: Signs,
 ) -> tuple[Table, str]:
     """The table of a pair, and what to say of columns that have no room."""
     cells = [_pair_cells(comparison, a, b, row, signs) for row in rows]
     names = max(6, *(cell_len(row_name(row)) for row in rows))
     numbers = [max(line[at].cell_len for line in cells) for at in range(len(cells[0]))]
     least = [*numbers[:2], *(max(number, len(head)) for number, head in zip(numbers[2:], _HEADS))]
-    shown = next(many for many in (6, 5, 4, 3) if many == 3 or min(names, 14) + sum(least[:many]) + _BETWEEN * many <= width)
+    shown = next(
+        many
+        for many in (6, 5, 4, 3)
+        if many == 3 or min(names, 14) + sum(least[:many]) + _BETWEEN * many <= width
+    )
     free = width - sum(least[:shown]) - _BETWEEN * shown
     name = min(names, max(6, free))
     free -= name
     bar = min(_MOST, free - _BETWEEN)
-    bar = bar - 1 + bar % 2 if bar >= _LEAST and any(not math.isnan(row["ci_low"]) for row in rows) else 0  # zero has the middle
+    bar = (
+        bar - 1 + bar % 2
+        if bar >= _LEAST and any(not math.isnan(row["ci_low"]) for row in rows)
+        else 0
+    )  # zero has the middle
     free -= bar + _BETWEEN if bar else 0
     widths = list(least)
     for at, model in ((0, a), (1, b)):  # names may take what is left
@@ -486,11 +606,16 @@ def _pair_table(
     return table, f"; {' and '.join(hidden)}: --format csv, or a wider terminal" if hidden else ""
 
 
-def _pair_cells(comparison: Comparison, a: str, b: str, row: Mapping[str, Any], signs: Signs) -> list[Text]:
+def _pair_cells(
+    comparison: Comparison, a: str, b: str, row: Mapping[str, Any], signs: Signs
+) -> list[Text]:
     winner = comparison.winner(row)
     digits = common_places((row["mean_a"], row["mean_b"]))
     means = [
-        Text(_or_dash(row[mean], digits) + ("*" if winner == model else " "), style="bold" if winner == model else "")
+        Text(
+            _or_dash(row[mean], digits) + ("*" if winner == model else " "),
+            style="bold" if winner == model else "",
+        )
         for model, mean in ((a, "mean_a"), (b, "mean_b"))
     ]
     half = row["ci_high"] - row["difference"]
@@ -510,14 +635,22 @@ def _or_dash(number: float, digits: int) -> str:
     return "-" if math.isnan(number) else with_places(number, digits)
 
 
-# ----------------------------------------------------------------------------------------------------------------- slices
+# --------------------------------------------------------------------------------------------------
 
 
-def slice_tables(results: Sequence[Result], width: int, signs: Signs = UNICODE) -> list[tuple[str, _Trimmed]]:
-    """For each model and slice what to say, and a table: groups down, with their users, and as many metrics as fit across."""
+def slice_tables(
+    results: Sequence[Result], width: int, signs: Signs = UNICODE
+) -> list[tuple[str, _Trimmed]]:
+    """For each model and slice what to say, and a table: groups down, with their users, and as many
+    metrics as fit across.
+    """
     tables = []
     for result in results:
-        names = [] if result.slices is None else result.slices["slice"].unique(maintain_order=True).to_list()
+        names = (
+            []
+            if result.slices is None
+            else result.slices["slice"].unique(maintain_order=True).to_list()
+        )
         tables += [_slice_table(result, name, width, signs) for name in names]
     return tables
 
@@ -534,11 +667,17 @@ def _slice_table(result: Result, name: str, width: int, signs: Signs) -> tuple[s
     for metric in metrics:
         values = [of_group.get(metric) for of_group in groups.values()]
         digits = common_places(value.value for value in values if value is not None)
-        rows.append(_Row(metric, family_of(metric), [_cell(value, digits, signs) for value in values]))
+        rows.append(
+            _Row(metric, family_of(metric), [_cell(value, digits, signs) for value in values])
+        )
     size = max(len(f"{number:,}") for number in users.values())
     leads = [[group, f"{users[group]:>{size},}"] for group in groups]
     heads = ["group", "users"]
     shown = len(_parts(rows, _room(width, _first(heads, leads)), _LEAST, False)[0])
     (table,) = _down(heads, leads, rows[:shown], width, signs, bars=True)
-    more = "" if shown == len(rows) else f" ({shown} of {len(rows)} metrics; all of them: --format json, --out DIR)"
+    more = (
+        ""
+        if shown == len(rows)
+        else f" ({shown} of {len(rows)} metrics; all of them: --format json, --out DIR)"
+    )
     return f"{result.name} by {name}{more}", _Trimmed(table)

@@ -1,4 +1,5 @@
-"""What a report says in words: on what data, with which outcome, what to know before trusting it, how to get it again.
+"""What a report says in words: on what data, with which outcome, what to know before trusting it,
+how to get it again.
 
 All of it is plain text.
 """
@@ -74,21 +75,43 @@ _COUNTS = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------------ the data
+# --------------------------------------------------------------------------------------------------
 
 
 def facts(subject: Subject) -> list[tuple[str, str]]:
-    """On what the models were evaluated: what, and how much. What was left out is said with what became of it."""
+    """On what the models were evaluated: what, and how much. What was left out is said with what
+    became of it.
+    """
     models = subject.models
-    rows = [("model", models[0]) if len(models) == 1 else (f"{len(models)} models", ", ".join(models))]
-    for count in ("evaluated_users", "items", "candidate_items", "relevant_items", "train_interactions"):
+    rows = [
+        ("model", models[0]) if len(models) == 1 else (f"{len(models)} models", ", ".join(models))
+    ]
+    for count in (
+        "evaluated_users",
+        "items",
+        "candidate_items",
+        "relevant_items",
+        "train_interactions",
+    ):
         if any(count in result.counts for result in subject.results.values()):
             rows.append((_COUNTS[count], _amount(subject, count)))
-    cutoffs = sorted({value.k for line in subject.lines for value in line.values if value is not None and value.k is not None})
+    cutoffs = sorted(
+        {
+            value.k
+            for line in subject.lines
+            for value in line.values
+            if value is not None and value.k is not None
+        }
+    )
     if cutoffs:
         rows.append(("cut-offs" if len(cutoffs) > 1 else "cut-off", ", ".join(map(str, cutoffs))))
     rows += _left_out(subject)
-    for name, words in (("ranked", _offered), ("relevant", _relevance), ("ties", _ties), ("profile", _profile)):
+    for name, words in (
+        ("ranked", _offered),
+        ("relevant", _relevance),
+        ("ties", _ties),
+        ("profile", _profile),
+    ):
         if told := _told(subject, words):
             rows.append((name, told))
     return rows
@@ -97,14 +120,20 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 def _left_out(subject: Subject) -> Iterable[tuple[str, str]]:
     """Whoever and whatever does not count, or not as the rest does; nothing that is not there."""
 
-    def counted(setting: str, usual: str, words: Mapping[str, str]) -> Callable[[Result], str | None]:
+    def counted(
+        setting: str, usual: str, words: Mapping[str, str]
+    ) -> Callable[[Result], str | None]:
         return lambda result: words[result.settings.get(setting, usual)]
 
     fates: dict[str, Callable[[Result], str | None]] = {
-        "users_without_relevant": counted("empty_users", "skip", {"skip": "left out of the means", "zero": "count 0"}),
+        "users_without_relevant": counted(
+            "empty_users", "skip", {"skip": "left out of the means", "zero": "count 0"}
+        ),
         "users_without_truth": lambda result: "left out of the means",
         "missing_users": lambda result: "evaluated with an empty list",
-        "repeated_users": counted("repeated_users", "count", {"drop": "left out", "count": "count again"}),
+        "repeated_users": counted(
+            "repeated_users", "count", {"drop": "left out", "count": "count again"}
+        ),
         "users_without_candidates": lambda result: None,
         "relevant_seen": lambda result: "stay relevant and cannot be hit",
         "relevant_not_offered": lambda result: "cannot be hit",
@@ -113,7 +142,11 @@ def _left_out(subject: Subject) -> Iterable[tuple[str, str]]:
         "train_rows_unmatched": lambda result: None,
     }
     for count, fate in fates.items():
-        concerned = {name: result for name, result in subject.results.items() if result.counts.get(count, 0) > 0}
+        concerned = {
+            name: result
+            for name, result in subject.results.items()
+            if result.counts.get(count, 0) > 0
+        }
         if concerned:
             said = _told(Subject(concerned), fate)
             yield _COUNTS[count], _amount(subject, count) + (f", {said}" if said else "")
@@ -152,7 +185,11 @@ def _offered(result: Result) -> str | None:
         said = f"sampled: relevant items among {pool}"
     else:
         how = settings.get("negative_sampling") or "uniform"
-        power = "" if settings.get("neg_alpha") is None else f" to the power of {settings['neg_alpha']:g}"
+        power = (
+            ""
+            if settings.get("neg_alpha") is None
+            else f" to the power of {settings['neg_alpha']:g}"
+        )
         drawn = "uniformly" if how == "uniform" else f"by {how}{power}"
         where = "" if pool == "all items" else f" from {pool}"
         said = f"sampled: relevant items among {settings['num_negatives']:,} negatives per user, drawn {drawn}{where}"
@@ -195,24 +232,35 @@ def _told(subject: Subject, words: Callable[[Result], str | None]) -> str:
 
 def counts_line(results: Sequence[Result]) -> str:
     """On how many users and items the models were evaluated, as a sentence."""
-    subject = Subject(dict(enumerate(results)))  # type: ignore[arg-type]  # names do not matter here, and may be equal
+    # names do not matter here, and may be equal
+    subject = Subject(dict(enumerate(results)))  # type: ignore[arg-type]
 
     def told(count: str, what: str) -> str:
         amount = _amount(subject, count)
         return f"{amount} {what}{'' if amount == '1' else 's'}"
 
-    parts = [told("evaluated_users", "evaluated user"), told("items", "item"), told("relevant_items", "relevant interaction")]
+    parts = [
+        told("evaluated_users", "evaluated user"),
+        told("items", "item"),
+        told("relevant_items", "relevant interaction"),
+    ]
     masks = {result.settings.get("mask_seen") for result in results}
     return ", ".join(parts) + ("; what users have seen is masked" if masks == {True} else "") + "."
 
 
-# ------------------------------------------------------------------------------------------------ before trusting it
+# ------------------------------------------------------------------------------------------------ b
 
 
 def notes(subject: Subject) -> list[str]:
-    """What to know about the numbers: of the run, of all models, of each of them, and of their comparison."""
+    """What to know about the numbers: of the run, of all models, of each of them, and of their
+    comparison.
+    """
     comparison = subject.comparison
-    return [*subject.warnings, *notes_of(subject.results.items()), *(() if comparison is None else comparison.notes)]
+    return [
+        *subject.warnings,
+        *notes_of(subject.results.items()),
+        *(() if comparison is None else comparison.notes),
+    ]
 
 
 def notes_of(named: Iterable[tuple[str, Result]]) -> list[str]:
@@ -222,18 +270,31 @@ def notes_of(named: Iterable[tuple[str, Result]]) -> list[str]:
     shared = set.intersection(*(set(result.notes) for result in results))
     said = []
     if len({result.counts.get("items") for result in results}) > 1:
-        said.append("the models have different catalogues, which moves what counts items: give one as --items")
-    said += [f"all: {note}" if len(results) > 1 else note for note in results[0].notes if note in shared]
-    return said + [f"{name}: {note}" for name, result in named for note in result.notes if note not in shared]
+        said.append(
+            "the models have different catalogues, which moves what counts items: give one as "
+            "--items"
+        )
+    said += [
+        f"all: {note}" if len(results) > 1 else note for note in results[0].notes if note in shared
+    ]
+    return said + [
+        f"{name}: {note}" for name, result in named for note in result.notes if note not in shared
+    ]
 
 
 def counts(subject: Subject) -> list[tuple[str, list[str]]]:
-    """Every count with a readable name, and one value per model; "-" where a model does not have it."""
-    names = list(dict.fromkeys(name for result in subject.results.values() for name in result.counts))
+    """Every count with a readable name, and one value per model; "-" where a model does not have
+    it.
+    """
+    names = list(
+        dict.fromkeys(name for result in subject.results.values() for name in result.counts)
+    )
     found = []
     for name in names:
         numbers = [result.counts.get(name) for result in subject.results.values()]
-        found.append((_count_name(name), ["-" if number is None else f"{number:,}" for number in numbers]))
+        found.append(
+            (_count_name(name), ["-" if number is None else f"{number:,}" for number in numbers])
+        )
     return found
 
 
@@ -250,20 +311,26 @@ def _count_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a metric is. Of one that is not registered here, only the name is known; `summary` says so."""
+    """What a metric is. Of one that is not registered here, only the name is known; `summary` says
+    so.
+    """
 
     name: str  # as the report has it, without a cut-off: nDCG(gain=linear)
     summary: str
     definition: str = ""  # paragraphs
     better: str = ""
     range: str = ""
-    parameters: tuple[tuple[str, str], ...] = ()  # the value that this run used; "(default)" behind those that were not set
+    parameters: tuple[
+        tuple[str, str], ...
+    ] = ()  # the value that this run used; "(default)" behind those that were not set
     reference: str = ""
 
 
 def definitions(subject: Subject) -> list[Definition]:
     """Each metric shown, once for all its cut-offs and labels."""
-    names = dict.fromkeys(value.metric for line in subject.lines for value in line.values if value is not None)
+    names = dict.fromkeys(
+        value.metric for line in subject.lines for value in line.values if value is not None
+    )
     return [_definition(name) for name in names]
 
 
@@ -295,7 +362,7 @@ def _value(value: Any) -> str:
     return str(Spec("", (("", value),)))[2:-1]
 
 
-# --------------------------------------------------------------------------------------------------- where it came from
+# --------------------------------------------------------------------------------------------------
 
 _PACKAGES = {"weft": "Weft", "torch": "PyTorch", "numpy": "NumPy", "python": "Python"}
 _SHORT = 8  # of a fingerprint
@@ -314,7 +381,9 @@ def provenance(subject: Subject) -> list[tuple[str, str]]:
         return words
 
     def setting(key: str) -> Callable[[Result], str | None]:
-        return lambda result: None if result.settings.get(key) is None else _plain(result.settings[key])
+        return lambda result: (
+            None if result.settings.get(key) is None else _plain(result.settings[key])
+        )
 
     rows: list[tuple[str, str]] = []
     every = [result.provenance for result in subject.results.values()]
@@ -327,12 +396,19 @@ def provenance(subject: Subject) -> list[tuple[str, str]]:
         if key == "source_kind":
             rows.append(("kind of source", _told(subject, origin("fingerprint", key))))
         else:
-            rows.append((f"fingerprint of {key}", _told(subject, origin("fingerprint", key, length=_SHORT))))
+            rows.append(
+                (f"fingerprint of {key}", _told(subject, origin("fingerprint", key, length=_SHORT)))
+            )
     for key in _keys(result.settings for result in subject.results.values()):
         if key != "metrics":  # the tables have them
             rows.append((key.replace("_", " "), _told(subject, setting(key))))
     if subject.comparison is not None:
-        rows += [("comparison", "; ".join(subject.comparison.caption(test) for test in subject.comparison.tests))]
+        rows += [
+            (
+                "comparison",
+                "; ".join(subject.comparison.caption(test) for test in subject.comparison.tests),
+            )
+        ]
     return [(name, told) for name, told in rows if told]
 
 

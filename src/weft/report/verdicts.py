@@ -1,4 +1,6 @@
-"""Who leads, by how much, and whether that could be luck: a sentence for each metric that stands first."""
+"""Who leads, by how much, and whether that could be luck: a sentence for each metric that stands
+first.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,11 @@ CORRECTIONS = {
     "fdr": " after Benjamini and Hochberg's correction",
     "none": ", not corrected for the number of tests",
 }
-HOW_TO_TEST = (
-    "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results (weft.compare, weft compare)."
-)
-_OF_MEANS = ("paired_t", "randomization")  # tests that ask about the mean, as the sentence does; others ask about ranks
+HOW_TO_TEST = "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results (weft.compare, weft compare)."
+_OF_MEANS = (
+    "paired_t",
+    "randomization",
+)  # tests that ask about the mean, as the sentence does; others ask about ranks
 _NAMED = 4  # models in a sentence
 # Where chance is not 0, a percentage of the value says nothing.
 _CHANCE_IS_HALF = ("AUC", "GAUC", "LAUC")
@@ -44,9 +47,9 @@ _CHANCE_IS_HALF = ("AUC", "GAUC", "LAUC")
 class Verdict:
     """What the numbers say of one metric.
 
-    `leader` is None where there is none: one model only, the lead shared, nothing defined. `significant` says whether every other
-    model differs significantly from the leader; None where that was not tested, or could not be.
-    """
+    `leader` is None where there is none: one model only, the lead shared, nothing defined.
+    `significant` says whether every other model differs significantly from the leader; None where
+    that was not tested, or could not be."""
 
     metric: str
     sentence: str
@@ -68,13 +71,26 @@ def verdict(subject: Subject, name: str) -> Verdict:
 
 
 def _verdict(subject: Subject, name: str, *, hint: bool) -> Verdict:
-    values = {model: result.entry(name) if name in result else None for model, result in subject.results.items()}
-    defined = {model: value for model, value in values.items() if value is not None and not math.isnan(value.value)}
+    values = {
+        model: result.entry(name) if name in result else None
+        for model, result in subject.results.items()
+    }
+    defined = {
+        model: value
+        for model, value in values.items()
+        if value is not None and not math.isnan(value.value)
+    }
     head = f"{name}{_direction(next(value for value in values.values() if value is not None))}"
     lacking = [model for model, value in values.items() if value is None]
-    undefined = [model for model, value in values.items() if value is not None and model not in defined]
+    undefined = [
+        model for model, value in values.items() if value is not None and model not in defined
+    ]
     without = f" {name} is undefined for {_listed(undefined)}." if undefined else ""
-    without += f" {_listed(lacking)} {'has' if len(lacking) == 1 else 'have'} no {name}." if lacking else ""
+    without += (
+        f" {_listed(lacking)} {'has' if len(lacking) == 1 else 'have'} no {name}."
+        if lacking
+        else ""
+    )
     if not defined:
         return Verdict(name, f"{head}: undefined for {_everybody(subject.models)}.", None, None)
     if len(defined) == 1:
@@ -83,11 +99,17 @@ def _verdict(subject: Subject, name: str, *, hint: bool) -> Verdict:
         return Verdict(name, f"{head}: {who}{_with_interval(value)}.{without}", None, None)
     merits = {model: value.merit for model, value in defined.items() if value.merit is not None}
     if not merits:
-        low, high = (choose(defined, key=lambda model: defined[model].value) for choose in (min, max))
+        low, high = (
+            choose(defined, key=lambda model: defined[model].value) for choose in (min, max)
+        )
         said = f"{head}: from {number(defined[low].value)} ({low}) to {number(defined[high].value)} ({high}); no value is better"
         return Verdict(name, f"{said} than another.{without}", None, None)
     ranked = sorted(merits, key=lambda model: -merits[model])
-    first = [model for model in ranked if math.isclose(merits[model], merits[ranked[0]], rel_tol=1e-9, abs_tol=1e-15)]
+    first = [
+        model
+        for model in ranked
+        if math.isclose(merits[model], merits[ranked[0]], rel_tol=1e-9, abs_tol=1e-15)
+    ]
     if len(first) == len(ranked):
         said = f"{head}: {_everybody(ranked)} {'have' if len(ranked) > 2 else 'both have'} {_with_interval(defined[first[0]])}."
         return Verdict(name, said + without, None, False if _is_compared(subject, name) else None)
@@ -127,7 +149,10 @@ class _Lead:
         overlap = _overlap(first.interval, second.interval)
         comparison = self.subject.comparison
         if comparison is None:
-            return f"{said}; not tested for significance{overlap}.{f' {HOW_TO_TEST}' if hint else ''}", None
+            return (
+                f"{said}; not tested for significance{overlap}.{f' {HOW_TO_TEST}' if hint else ''}",
+                None,
+            )
         tables = [result.per_user for result in comparison.results.values()]
         if all(table is not None and self.name in table.columns for table in tables):
             why = "It was not among the metrics that were tested"
@@ -140,17 +165,25 @@ class _Lead:
     def tested(self) -> tuple[str, bool | None]:
         comparison = self.subject.comparison
         assert comparison is not None
-        rows = {_other(row, self.leader): row for row in _rows_of(comparison, self.name, self.leader)}
+        rows = {
+            _other(row, self.leader): row for row in _rows_of(comparison, self.name, self.leader)
+        }
         row = _seen_from(rows[self.second], self.leader)
         gap, low, high = self._oriented(row)
-        sure = [model for model, one in rows.items() if one["significant"] and self._shows_lead(one)]
+        sure = [
+            model for model, one in rows.items() if one["significant"] and self._shows_lead(one)
+        ]
         how = f"{_test(comparison)}, p {probability(row['p_adjusted'], comparison.alpha)}{CORRECTIONS[comparison.correction]}"
         has_target = self.values[self.leader].higher_is_better is None
-        digits = places(gap, _half(self.values[self.leader].interval) if has_target else (high - low) / 2)
+        digits = places(
+            gap, _half(self.values[self.leader].interval) if has_target else (high - low) / 2
+        )
         beside = _ends(" ({} to {})", low, high, digits)
         shared = f"among the {row['users']:,} users that both have, " if row["left_out"] else ""
         gap_in_words = self._gap(gap, digits, row["mean_b"])
-        if gap <= 0:  # over their own users the leader is ahead, over those that both have it is not
+        if (
+            gap <= 0
+        ):  # over their own users the leader is ahead, over those that both have it is not
             said = f"{self.opening}, but among the {row['users']:,} users that both have it is not ahead of {self.second}"
             if math.isnan(row["p_value"]):
                 return f"{said}.", False
@@ -158,7 +191,8 @@ class _Lead:
             return f"{said}; the difference{beside} is {differ} ({how}).", False
         if math.isnan(row["p_value"]):
             return (
-                f"{self.opening}, {gap_in_words}; the difference could not be tested, because fewer than two users have both.",
+                f"{self.opening}, {gap_in_words}; the difference could not be tested, because "
+                "fewer than two users have both.",
                 None,
             )
         if comparison.alternative != "two-sided" and not self._asks_for_lead(rows[self.second]):
@@ -166,7 +200,8 @@ class _Lead:
             wanted = {"greater": "higher", "less": "lower"}[comparison.alternative]
             answer = "they are" if row["significant"] else "that was not shown"
             return (
-                f"{self.opening}, {gap_in_words}; the test asked only whether the values of {a} are {wanted} than those of {b}: "
+                f"{self.opening}, {gap_in_words}; the test asked only whether the values of {a} "
+                f"are {wanted} than those of {b}: "
                 f"{answer} ({how}).",
                 None,
             )
@@ -193,15 +228,25 @@ class _Lead:
         size = with_places(abs(gap), digits)
         if value.higher_is_better is None:
             return f"{size} closer to {value.target:g} than {self.second}"
-        share = f" ({percent(abs(gap / second))})" if _has_shares(self.name, value, self.values[self.second]) else ""
+        share = (
+            f" ({percent(abs(gap / second))})"
+            if _has_shares(self.name, value, self.values[self.second])
+            else ""
+        )
         return f"{size}{share} {'above' if value.higher_is_better else 'below'} {self.second}"
 
     def _oriented(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
         """The lead and its interval, more is better; the row is seen from the leader."""
         value = self.values[self.leader]
-        if value.higher_is_better is None:  # the interval is one of raw values, and says nothing of distances
+        if (
+            value.higher_is_better is None
+        ):  # the interval is one of raw values, and says nothing of distances
             assert value.target is not None
-            return abs(row["mean_b"] - value.target) - abs(row["mean_a"] - value.target), math.nan, math.nan
+            return (
+                abs(row["mean_b"] - value.target) - abs(row["mean_a"] - value.target),
+                math.nan,
+                math.nan,
+            )
         if value.higher_is_better:
             return row["difference"], row["ci_low"], row["ci_high"]
         return -row["difference"], -row["ci_high"], -row["ci_low"]
@@ -228,7 +273,9 @@ def _rows_of(comparison: Comparison, name: str, model: str) -> list[Mapping[str,
     return [
         row
         for row in comparison.rows
-        if row["test"] == test and row_name(row) == name and model in (row["model_a"], row["model_b"])
+        if row["test"] == test
+        and row_name(row) == name
+        and model in (row["model_a"], row["model_b"])
     ]
 
 
@@ -240,15 +287,28 @@ def _seen_from(row: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     """The row with this model as the first one."""
     if row["model_a"] == model:
         return row
-    turned = {"model_a": row["model_b"], "model_b": row["model_a"], "mean_a": row["mean_b"], "mean_b": row["mean_a"]}
-    turned |= {"difference": -row["difference"], "ci_low": -row["ci_high"], "ci_high": -row["ci_low"]}
+    turned = {
+        "model_a": row["model_b"],
+        "model_b": row["model_a"],
+        "mean_a": row["mean_b"],
+        "mean_b": row["mean_a"],
+    }
+    turned |= {
+        "difference": -row["difference"],
+        "ci_low": -row["ci_high"],
+        "ci_high": -row["ci_low"],
+    }
     return {**row, **turned, "wins": row["losses"], "losses": row["wins"]}
 
 
 def _test(comparison: Comparison) -> str:
     test = comparison.tests[0]
     one_sided = "" if comparison.alternative == "two-sided" else ", one-sided"
-    return TESTS[test] + one_sided + (", which ignores that the users are the same" if test in UNPAIRED else "")
+    return (
+        TESTS[test]
+        + one_sided
+        + (", which ignores that the users are the same" if test in UNPAIRED else "")
+    )
 
 
 def _merit(value: MetricValue) -> float:
@@ -287,14 +347,22 @@ def _overlap(one: Interval, other: Interval) -> str:
     """Whether two intervals overlap, where a test cannot tell more."""
     if math.isnan(one.low) or math.isnan(other.low):
         return ""
-    return "; the two intervals " + ("overlap" if one.low <= other.high and other.low <= one.high else "do not overlap")
+    return "; the two intervals " + (
+        "overlap" if one.low <= other.high and other.low <= one.high else "do not overlap"
+    )
 
 
 def _has_shares(name: str, first: MetricValue, second: MetricValue) -> bool:
-    """Whether a percentage of the second value means something: on a scale from 0, and not where that is near."""
+    """Whether a percentage of the second value means something: on a scale from 0, and not where
+    that is near.
+    """
     try:
         metric = find(parse(split_cell(name)[0]).name)
-        is_ratio = metric.bounds[0] == 0 and metric.target is None and metric.__name__ not in _CHANCE_IS_HALF
+        is_ratio = (
+            metric.bounds[0] == 0
+            and metric.target is None
+            and metric.__name__ not in _CHANCE_IS_HALF
+        )
     except (UnknownMetric, SettingError):
         is_ratio = first.target is None and first.value >= 0
     half = _half(second.interval)
@@ -302,7 +370,11 @@ def _has_shares(name: str, first: MetricValue, second: MetricValue) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = list(names) if len(names) <= _NAMED + 1 else [*names[:_NAMED], f"{len(names) - _NAMED} more"]
+    shown = (
+        list(names)
+        if len(names) <= _NAMED + 1
+        else [*names[:_NAMED], f"{len(names) - _NAMED} more"]
+    )
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 

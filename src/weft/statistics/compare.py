@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError, SettingError, one_of, whole_number
+from weft.errors import InputError, SettingError, check_choice, check_int
 from weft.evaluation.result import Result, differences
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import canonical
@@ -43,17 +43,20 @@ def compare(
 ) -> Comparison:
     """Compare models over the users that they share.
 
-    The results must have kept their values per user (`per_user=True`). `tests`: `"paired_t"`, `"wilcoxon"`, `"randomization"`
-    and `"sign"` pair the values of each user; `"kruskal"` and `"mann_whitney"` ignore the pairing. `alternative`: `"two-sided"`, or
-    that the first of two models has `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomisation test.
+    The results must have kept their values per user (`per_user=True`). `tests`: `"paired_t"`,
+    `"wilcoxon"`, `"randomization"` and `"sign"` pair the values of each user; `"kruskal"` and
+    `"mann_whitney"` ignore the pairing. `alternative`: `"two-sided"`, or that the first of two
+    models has `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomisation
+    test.
 
-    p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each `family`: `"test"`, all pairs
-    of models and metrics under one test; `"metric"`, all pairs on one metric under one test; `"pair"`, all metrics of one pair
-    under one test; or `"all"` tests. `significant` says whether the adjusted one is at most `alpha`. What has no p-value, such as
-    a metric on which two models agree for every user, counts in no family.
+    p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each
+    `family`: `"test"`, all pairs of models and metrics under one test; `"metric"`, all pairs on one
+    metric under one test; `"pair"`, all metrics of one pair under one test; or `"all"` tests.
+    `significant` says whether the adjusted one is at most `alpha`. What has no p-value, such as a
+    metric on which two models agree for every user, counts in no family.
 
-    Where all results have a Hypervolume of the model's values, `fronts` tells who lies on the Pareto front of its parts, and the
-    hypervolume of the front.
+    Where all results have a Hypervolume of the model's values, `fronts` tells who lies on the
+    Pareto front of its parts, and the hypervolume of the front.
 
     >>> import torch, weft
     >>> truth = torch.eye(4)
@@ -62,25 +65,32 @@ def compare(
     [0.75]
     """
     named = _named(results)
-    wanted = list(dict.fromkeys(one_of("tests", test, TESTS) for test in _listed("tests", tests)))
-    correction = one_of("correction", correction, CORRECTIONS)
-    family = one_of("family", family, FAMILIES)
-    alternative = one_of("alternative", alternative, ALTERNATIVES)
-    resamples, seed = whole_number("resamples", resamples), whole_number("seed", seed, least=0)
+    wanted = list(
+        dict.fromkeys(check_choice("tests", test, TESTS) for test in _listed("tests", tests))
+    )
+    correction = check_choice("correction", correction, CORRECTIONS)
+    family = check_choice("family", family, FAMILIES)
+    alternative = check_choice("alternative", alternative, ALTERNATIVES)
+    resamples, seed = check_int("resamples", resamples), check_int("seed", seed, least=0)
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise SettingError(f"alpha={alpha!r}; it must lie between 0 and 1.")
     for test in wanted:
         if test in UNDIRECTED and alternative != "two-sided":
             raise SettingError(
-                f"tests={test!r} knows no direction, but alternative={alternative!r} asks for one; leave it out, or test two-sided."
+                f"tests={test!r} knows no direction, but alternative={alternative!r} asks for one; "
+                "leave it out, or test two-sided."
             )
-    columns, notes = _shared_columns(named, None if metrics is None else _listed("metrics", metrics))
+    columns, notes = _shared_columns(
+        named, None if metrics is None else _listed("metrics", metrics)
+    )
     aligned = align(named)
     pairs = list(itertools.combinations(range(len(named)), 2))
     measures, direct, means = _measure_all(aligned, columns, pairs, wanted, alternative)
     outcomes = {test: direct[test] for test in wanted if test == "wilcoxon"}
     if "randomization" in wanted:
-        outcomes["randomization"] = randomization(aligned, columns, pairs, alternative, resamples, seed)
+        outcomes["randomization"] = randomization(
+            aligned, columns, pairs, alternative, resamples, seed
+        )
     for test in wanted:
         if test not in outcomes:
             outcomes[test] = getattr(known, test)(measures, alternative)
@@ -88,10 +98,16 @@ def compare(
         exact = ~np.isnan(direct["mann_whitney"][1])
         for found, better in zip(outcomes["mann_whitney"], direct["mann_whitney"]):
             found[exact] = better[exact]
-    rows = _rows(list(named), aligned, columns, pairs, wanted, outcomes, measures, effects(measures, alpha))
+    rows = _rows(
+        list(named), aligned, columns, pairs, wanted, outcomes, measures, effects(measures, alpha)
+    )
     notes += _notes(rows, wanted)
     (first, result), *others = named.items()
-    notes += [said for name, other in others for said in differences(other, repr(name), result, repr(first))]
+    notes += [
+        said
+        for name, other in others
+        for said in differences(other, repr(name), result, repr(first))
+    ]
     comparison = Comparison(
         tuple(rows),
         named,
@@ -131,49 +147,75 @@ def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result
     for name, result in named.items():
         if result.per_user is None:
             raise InputError(
-                f"the result {name!r} has no values per user, which a comparison pairs; evaluate it with per_user=True."
+                f"the result {name!r} has no values per user, which a comparison pairs; evaluate "
+                "it with per_user=True."
             )
     return named
 
 
-def _shared_columns(named: dict[str, Result], metrics: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def _shared_columns(
+    named: dict[str, Result], metrics: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
     """The metrics that every result has per user, and what to say about the others."""
-    tables = [set(result.per_user.columns) - {"user"} for result in named.values() if result.per_user is not None]
+    tables = [
+        set(result.per_user.columns) - {"user"}
+        for result in named.values()
+        if result.per_user is not None
+    ]
     shared = set.intersection(*tables)
     first = next(iter(named.values()))
     if metrics is None:
         everything = list(dict.fromkeys(name for result in named.values() for name in result))
         lost = list(dict.fromkeys(split_cell(name)[0] for name in everything if name not in shared))
-        notes = [f"not compared, because not every model has a value per user: {', '.join(lost)}"] if lost else []
+        notes = (
+            [f"not compared, because not every model has a value per user: {', '.join(lost)}"]
+            if lost
+            else []
+        )
         columns = [name for name in first if name in shared]
     else:
-        columns, notes = [first.entry(name).name if name in first else canonical(name) for name in metrics], []
+        columns, notes = (
+            [first.entry(name).name if name in first else canonical(name) for name in metrics],
+            [],
+        )
         columns = list(dict.fromkeys(columns))
         for name in columns:
             if name not in shared:
                 raise SettingError(
-                    f"{name!r} cannot be compared: not every result has it per user. All have: {', '.join(sorted(shared))}."
+                    f"{name!r} cannot be compared: not every result has it per user. All have: "
+                    f"{', '.join(sorted(shared))}."
                 )
     if not columns:
-        raise InputError("the results share no metric with a value per user; evaluate them with the same metrics.")
+        raise InputError(
+            "the results share no metric with a value per user; evaluate them with the same "
+            "metrics."
+        )
     return columns, notes
 
 
 def _measure_all(
     aligned: Aligned, columns: Sequence[str], pairs: Pairs, wanted: Sequence[str], alternative: str
 ) -> tuple[Measures, dict[str, tuple[Floats, Floats]], list[list[float]]]:
-    """The measures of all pairs and metrics, what tests on the values themselves say, and each metric's means by model."""
+    """The measures of all pairs and metrics, what tests on the values themselves say, and each
+    metric's means by model.
+    """
     direct = [test for test in wanted if test in ("wilcoxon", "mann_whitney")]
 
     def one(column: str) -> tuple[Measures, list[tuple[Floats, Floats]], list[float]]:
         values = aligned.values(column)
         found = measure(values, pairs)
-        outcomes = [known.over_pairs(test, values, pairs, found.users, alternative) for test in direct]
+        outcomes = [
+            known.over_pairs(test, values, pairs, found.users, alternative) for test in direct
+        ]
         everybody = ~np.isnan(values).any(axis=0)
-        means = values[:, everybody].mean(axis=1) if everybody.any() else np.full(len(values), np.nan)
+        means = (
+            values[:, everybody].mean(axis=1) if everybody.any() else np.full(len(values), np.nan)
+        )
         return found, outcomes, means.tolist()
 
-    with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:  # NumPy lets other threads run
+    with ThreadPoolExecutor(
+        min(_WORKERS, os.cpu_count() or 1)
+    ) as pool:  # NumPy lets other threads run
         found = list(pool.map(one, columns))
     outcomes = {
         test: (
@@ -231,7 +273,8 @@ def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str
     notes = []
     if unpaired := [test for test in wanted if test in UNPAIRED]:
         notes.append(
-            f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two models for independent samples, "
+            f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two "
+            "models for independent samples, "
             "although they are the same users; the other tests pair them"
         )
     undefined: dict[str, None] = {}
@@ -239,13 +282,17 @@ def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str
         if math.isnan(row["p_value"]):
             undefined[f"{row['model_a']} and {row['model_b']} on {row_name(row)}"] = None
     if undefined:
-        shown = ", ".join(list(undefined)[:_NAMED]) + (f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else "")
+        shown = ", ".join(list(undefined)[:_NAMED]) + (
+            f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else ""
+        )
         notes.append(
-            f"no p-value, and so in no family of tests, where nothing differs or fewer than two users have both values: {shown}"
+            "no p-value, and so in no family of tests, where nothing differs or fewer than two "
+            f"users have both values: {shown}"
         )
     left_out = max((row["left_out"] for row in rows), default=0)
     if left_out:
         notes.append(
-            f"users that are undefined, or missing, for one of two models are left out: up to {left_out:,} (column left_out)"
+            "users that are undefined, or missing, for one of two models are left out: up to "
+            f"{left_out:,} (column left_out)"
         )
     return notes

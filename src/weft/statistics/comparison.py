@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.errors import SettingError, one_of
+from weft.errors import SettingError, check_choice
 from weft.evaluation.result import Result, write_whole
 from weft.evaluation.result_display import Shown
 from weft.statistics.corrections import CORRECTIONS, adjust_families
@@ -47,12 +47,20 @@ _READ = (
     "losses",
 )
 _WORDS = 4  # how many of them hold words
-_KINDS = {"k": "Int64", "significant": "Boolean", "users": "Int64", "left_out": "Int64", "paired": "Boolean"}
+_KINDS = {
+    "k": "Int64",
+    "significant": "Boolean",
+    "users": "Int64",
+    "left_out": "Int64",
+    "paired": "Boolean",
+}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A model's mean on a metric: whether no model is better, and its letters, or a star, if it has any."""
+    """A model's mean on a metric: whether no model is better, and its letters, or a star, if it has
+    any.
+    """
 
     mean: float
     best: bool
@@ -64,7 +72,9 @@ class Cell:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Shown):
-    """Every pair of models on every metric under every test, one row each; and the models' means on every metric."""
+    """Every pair of models on every metric under every test, one row each; and the models' means on
+    every metric.
+    """
 
     rows: tuple[Mapping[str, Any], ...]
     results: Mapping[str, Result]
@@ -73,84 +83,130 @@ class Comparison(Shown):
     tests: tuple[str, ...] = ()
     family: str = "test"
     alternative: str = "two-sided"
-    means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # metric: model: over the users that all models have
+    means: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # metric: model: over the users that all models have
     notes: tuple[str, ...] = ()
-    fronts: Mapping[str, Front] = field(default_factory=dict)  # for each Hypervolume of the models' own values, by its name
+    fronts: Mapping[str, Front] = field(
+        default_factory=dict
+    )  # for each Hypervolume of the models' own values, by its name
     resamples: int = 10_000  # of the randomisation test
     seed: int = 0
 
-    # -------------------------------------------------------------------------------------------------------- reading
+    # ----------------------------------------------------------------------------------------------
 
     def to_frame(self) -> pl.DataFrame:
-        """model_a, model_b, metric, k, test, statistic, p_value, p_adjusted, significant, means, difference, interval, ...
+        """model_a, model_b, metric, k, test, statistic, p_value, p_adjusted, significant, means,
+        difference, interval, ...
 
-        `difference` is mean_a - mean_b over the users that both models have, with its 95 % interval (Student's t); `effect_size`
-        is the mean difference over its standard deviation (paired Cohen's d). `cliffs_delta` takes every value of a against every
-        value of b: the share that is above, less the share that is below. `wins`, `ties` and `losses` are shares of users by value:
-        a > b, a = b, a < b. `detectable` is the smallest true mean difference that so many users would show with a power of 0.8 in
-        a two-sided paired t-test at alpha. `users` were compared; `left_out` are those undefined for either model. `paired` is
-        false for a test that ignores the pairing.
-        """
+        `difference` is mean_a - mean_b over the users that both models have, with its 95 % interval
+        (Student's t); `effect_size` is the mean difference over its standard deviation (paired
+        Cohen's d). `cliffs_delta` takes every value of a against every value of b: the share that
+        is above, less the share that is below. `wins`, `ties` and `losses` are shares of users by
+        value: a > b, a = b, a < b. `detectable` is the smallest true mean difference that so many
+        users would show with a power of 0.8 in a two-sided paired t-test at alpha. `users` were
+        compared; `left_out` are those undefined for either model. `paired` is false for a test that
+        ignores the pairing."""
         import polars as pl
 
         words = ("model_a", "model_b", "metric", "test")
-        kinds = {name: getattr(pl, _KINDS.get(name, "String" if name in words else "Float64")) for name in self.rows[0]}
-        return pl.DataFrame({name: [row[name] for row in self.rows] for name in kinds}, schema=kinds)
+        kinds = {
+            name: getattr(pl, _KINDS.get(name, "String" if name in words else "Float64"))
+            for name in self.rows[0]
+        }
+        return pl.DataFrame(
+            {name: [row[name] for row in self.rows] for name in kinds}, schema=kinds
+        )
 
     def front_frame(self) -> pl.DataFrame:
         """One row per Hypervolume and model: front, model, on_front, hypervolume (of the front)."""
         import polars as pl
 
         rows = [
-            (name, model, model in front.models, front.hypervolume) for name, front in self.fronts.items() for model in self.results
+            (name, model, model in front.models, front.hypervolume)
+            for name, front in self.fronts.items()
+            for model in self.results
         ]
-        kinds = {"front": pl.String, "model": pl.String, "on_front": pl.Boolean, "hypervolume": pl.Float64}
+        kinds = {
+            "front": pl.String,
+            "model": pl.String,
+            "on_front": pl.Boolean,
+            "hypervolume": pl.Float64,
+        }
         return pl.DataFrame(rows, schema=kinds, orient="row")
 
     def pareto(self, metrics: Sequence[str]) -> tuple[str, ...]:
-        """The models that no other beats in all of these metrics, each in its own direction; undefined ones are left out.
+        """The models that no other beats in all of these metrics, each in its own direction;
+        undefined ones are left out.
 
-        Any metric that all results have will do, with or without values per user: `comparison.pareto(["nDCG@10", "Gini@10"])`.
-        """
+        Any metric that all results have will do, with or without values per user:
+        `comparison.pareto(["nDCG@10", "Gini@10"])`."""
         points: dict[str, list[float]] = {model: [] for model in self.results}
         for metric in [metrics] if isinstance(metrics, str) else metrics:
             for model, result in self.results.items():
                 if metric not in result:
-                    raise SettingError(f"{metric!r} was not evaluated for {model!r}; it has: {', '.join(result)}.")
+                    raise SettingError(
+                        f"{metric!r} was not evaluated for {model!r}; it has: {', '.join(result)}."
+                    )
                 merit = result.entry(metric).merit
                 if merit is None:
-                    raise SettingError(f"{metric!r} has no direction, so that no value of it is better than another.")
+                    raise SettingError(
+                        f"{metric!r} has no direction, so that no value of it is better than "
+                        "another."
+                    )
                 points[model].append(merit)
         return on_front(points)
 
     def adjusted(self, correction: str) -> Comparison:
         """The same tests under another correction."""
-        correction = one_of("correction", correction, CORRECTIONS)
-        p = adjust_families(np.array([row["p_value"] for row in self.rows]), [self._family(row) for row in self.rows], correction)
-        judged = ({"p_adjusted": p, "significant": None if math.isnan(p) else p <= self.alpha} for p in p.tolist())
-        return replace(self, rows=tuple({**row, **more} for row, more in zip(self.rows, judged)), correction=correction)
+        correction = check_choice("correction", correction, CORRECTIONS)
+        p = adjust_families(
+            np.array([row["p_value"] for row in self.rows]),
+            [self._family(row) for row in self.rows],
+            correction,
+        )
+        judged = (
+            {"p_adjusted": p, "significant": None if math.isnan(p) else p <= self.alpha}
+            for p in p.tolist()
+        )
+        return replace(
+            self,
+            rows=tuple({**row, **more} for row, more in zip(self.rows, judged)),
+            correction=correction,
+        )
 
     def _family(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """What the tests have in common that are adjusted together."""
-        members = {"test": ("test",), "metric": ("test", "metric", "k"), "pair": ("test", "model_a", "model_b"), "all": ()}
+        members = {
+            "test": ("test",),
+            "metric": ("test", "metric", "k"),
+            "pair": ("test", "model_a", "model_b"),
+            "all": (),
+        }
         return tuple(row[name] for name in members[self.family])
 
     def letters(self, test: str) -> dict[str, dict[str, str]]:
-        """Of every metric and model: models that share a letter do not differ significantly. The best model has an a.
+        """Of every metric and model: models that share a letter do not differ significantly. The
+        best model has an a.
 
         Only for two-sided comparisons; otherwise empty.
         """
         if self.alternative != "two-sided":
             return {}
         marked = self._marked(test, letters=True)
-        return {metric: {model: cell.mark for model, cell in line.items()} for metric, line in marked.items()}
+        return {
+            metric: {model: cell.mark for model, cell in line.items()}
+            for metric, line in marked.items()
+        }
 
     def grid(self, test: str) -> dict[str, dict[str, Cell]]:
-        """Of every metric and model: the mean, who is best, and letters; a star at the better one of two that differ."""
+        """Of every metric and model: the mean, who is best, and letters; a star at the better one
+        of two that differ.
+        """
         return self._marked(test, letters=len(self.results) > 2)
 
     def _marked(self, test: str, *, letters: bool) -> dict[str, dict[str, Cell]]:
-        test = one_of("test", test, self.tests)
+        test = check_choice("test", test, self.tests)
         differ: dict[str, list[Mapping[str, Any]]] = {}
         for row in self.rows:
             if row["test"] == test and row["significant"]:
@@ -161,37 +217,57 @@ class Comparison(Shown):
             merits = self._merits(metric, means)
             marks = dict.fromkeys(means, "")
             if letters and self.alternative == "two-sided":
-                ranked = sorted(means, key=lambda model: -_last_if_nan(merits.get(model, means[model])))
+                ranked = sorted(
+                    means, key=lambda model: -_last_if_nan(merits.get(model, means[model]))
+                )
                 marks = compact_letters(ranked, [(row["model_a"], row["model_b"]) for row in rows])
             elif not letters:
                 for row in rows:
                     marks |= {winner: "*" for winner in (self.winner(row),) if winner}
             best = max(merits.values()) if len(set(merits.values())) > 1 else None
             found[metric] = {
-                model: Cell(mean, best is not None and merits.get(model) == best, marks[model]) for model, mean in means.items()
+                model: Cell(mean, best is not None and merits.get(model) == best, marks[model])
+                for model, mean in means.items()
             }
         return found
 
     def _merits(self, metric: str, means: Mapping[str, float]) -> dict[str, float]:
-        """How good each model is, more is better; without those that are undefined, or all if the metric has no direction."""
+        """How good each model is, more is better; without those that are undefined, or all if the
+        metric has no direction.
+        """
         entry = next(iter(self.results.values())).entry(metric)
         merits = {model: replace(entry, value=mean).merit for model, mean in means.items()}
-        return {model: merit for model, merit in merits.items() if merit is not None and not math.isnan(merit)}
+        return {
+            model: merit
+            for model, merit in merits.items()
+            if merit is not None and not math.isnan(merit)
+        }
 
     def winner(self, row: Mapping[str, Any]) -> str | None:
         """The better model of a row with a significant difference, in the metric's own direction."""
-        merits = self._merits(row_name(row), {row["model_a"]: row["mean_a"], row["model_b"]: row["mean_b"]})
+        merits = self._merits(
+            row_name(row), {row["model_a"]: row["mean_a"], row["model_b"]: row["mean_b"]}
+        )
         if not row["significant"] or len(set(merits.values())) < 2:
             return None
         return max(merits, key=lambda model: merits[model])
 
-    # ------------------------------------------------------------------------------------------------------- as text
+    # ----------------------------------------------------------------------------------------------
 
     def caption(self, test: str) -> str:
         """How the p-values of this test came about."""
         one_sided = "" if self.alternative == "two-sided" else f", {self.alternative}"
-        over = {"test": "", "metric": " per metric", "pair": " per pair of models", "all": " over all tests"}[self.family]
-        adjusted = "p not adjusted" if self.correction == "none" else f"p adjusted by {self.correction}{over}"
+        over = {
+            "test": "",
+            "metric": " per metric",
+            "pair": " per pair of models",
+            "all": " over all tests",
+        }[self.family]
+        adjusted = (
+            "p not adjusted"
+            if self.correction == "none"
+            else f"p adjusted by {self.correction}{over}"
+        )
         return f"{test}{UNPAIRED_MARK if test in UNPAIRED else ''}{one_sided}, {adjusted}, alpha {self.alpha:g}"
 
     def remarks(self) -> list[str]:
@@ -207,7 +283,8 @@ class Comparison(Shown):
     def front_lines(self) -> list[str]:
         """Who lies on each Pareto front, in words."""
         return [
-            f"{name}: {', '.join(front.models) or 'nobody'} on the Pareto front, hypervolume {front.hypervolume:.4f}"
+            f"{name}: {', '.join(front.models) or 'nobody'} on the Pareto front, hypervolume "
+            f"{front.hypervolume:.4f}"
             for name, front in self.fronts.items()
         ]
 
@@ -216,7 +293,9 @@ class Comparison(Shown):
         return self.to_frame().write_csv()
 
     def to_json(self) -> str:
-        """Settings, all rows of the frame, the models' means and letters, Pareto fronts, notes. Undefined is null."""
+        """Settings, all rows of the frame, the models' means and letters, Pareto fronts, notes.
+        Undefined is null.
+        """
 
         def plain(value: Any) -> Any:
             if isinstance(value, Mapping):
@@ -236,25 +315,33 @@ class Comparison(Shown):
             "means": plain(self.means),
             "letters": {test: self.letters(test) for test in self.tests},
             "fronts": {
-                name: plain({"models": list(one.models), "hypervolume": one.hypervolume}) for name, one in self.fronts.items()
+                name: plain({"models": list(one.models), "hypervolume": one.hypervolume})
+                for name, one in self.fronts.items()
             },
             "notes": list(self.notes),
         }
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_markdown(self, *, pairs: bool = False) -> str:
-        """A pipe table per test: models and metrics with the best mean in bold, and letters (a star for two models).
+        """A pipe table per test: models and metrics with the best mean in bold, and letters (a star
+        for two models).
 
-        With `pairs`, every pair of models in one table instead: means, difference, interval, adjusted p-value, effect sizes.
-        """
+        With `pairs`, every pair of models in one table instead: means, difference, interval,
+        adjusted p-value, effect sizes."""
         fronts = "".join(f"\n{escape_markdown(line)}\n" for line in self.front_lines())
         if pairs:
             head = [escape_markdown(name) for name in _READ]
-            return pipes(head, self._cells(escape_markdown), _WORDS) + self._note_of_unpaired() + fronts
+            return (
+                pipes(head, self._cells(escape_markdown), _WORDS)
+                + self._note_of_unpaired()
+                + fronts
+            )
 
         def cell(one: Cell) -> str:
             text = escape_markdown(str(one))
-            return (f"**{text}**" if one.best else text) + (f" {escape_markdown(one.mark)}" if one.mark else "")
+            return (f"**{text}**" if one.best else text) + (
+                f" {escape_markdown(one.mark)}" if one.mark else ""
+            )
 
         parts = []
         for test in self.tests:
@@ -264,32 +351,51 @@ class Comparison(Shown):
         return "\n".join(parts) + self._note_of_unpaired() + fronts
 
     def to_latex(self, *, pairs: bool = False) -> str:
-        r"""A `tabular` per test for the package booktabs: the best mean in bold, letters (a star for two models) as superscripts.
+        r"""A `tabular` per test for the package booktabs: the best mean in bold, letters (a star
+        for two models) as superscripts.
 
         With `pairs`, every pair of models in one table instead.
         """
         if pairs:
-            notes = [f"{self.caption(test)}; 95 % confidence intervals of the differences" for test in self.tests]
+            notes = [
+                f"{self.caption(test)}; 95 % confidence intervals of the differences"
+                for test in self.tests
+            ]
             notes += [UNPAIRED_NOTE] if any(test in UNPAIRED for test in self.tests) else []
-            return tabular([escape_latex(name) for name in _READ], self._cells(escape_latex), notes + self.front_lines(), _WORDS)
+            return tabular(
+                [escape_latex(name) for name in _READ],
+                self._cells(escape_latex),
+                notes + self.front_lines(),
+                _WORDS,
+            )
 
         def cell(one: Cell) -> str:
             text = escape_latex(str(one))
-            return (rf"\textbf{{{text}}}" if one.best else text) + (rf"\textsuperscript{{{one.mark}}}" if one.mark else "")
+            return (rf"\textbf{{{text}}}" if one.best else text) + (
+                rf"\textsuperscript{{{one.mark}}}" if one.mark else ""
+            )
 
         parts = []
         for test in self.tests:
-            notes = [f"{self.caption(test)}; bold: best", *self.remarks(), *([UNPAIRED_NOTE] if test in UNPAIRED else [])]
+            notes = [
+                f"{self.caption(test)}; bold: best",
+                *self.remarks(),
+                *([UNPAIRED_NOTE] if test in UNPAIRED else []),
+            ]
             notes += self.front_lines()
             parts.append(tabular(*self._grid_cells(test, cell, escape_latex), notes))
         return "\n".join(parts)
 
     def save(self, path: str | Path, *, pairs: bool = False) -> Path:
-        """Write the comparison, whole or not at all: as .json, .csv, .parquet, .md or .tex, by the name of the file."""
+        """Write the comparison, whole or not at all: as .json, .csv, .parquet, .md or .tex, by the
+        name of the file.
+        """
         path = Path(path)
         form = SUFFIXES.get(path.suffix.lower())
         if form is None:
-            raise SettingError(f"{path}: the name of a comparison's file ends in one of {', '.join(SUFFIXES)}.")
+            raise SettingError(
+                f"{path}: the name of a comparison's file ends in one of {', '.join(SUFFIXES)}."
+            )
         if form == "parquet":
             write_whole({path: self.to_frame().write_parquet})
         else:
@@ -305,7 +411,7 @@ class Comparison(Shown):
             "markdown": lambda: self.to_markdown(pairs=pairs),
             "latex": lambda: self.to_latex(pairs=pairs),
         }
-        return makers[one_of("format", form, tuple(makers))]()
+        return makers[check_choice("format", form, tuple(makers))]()
 
     def __repr__(self) -> str:
         return "\n".join([self.to_markdown(), *(f"- {note}" for note in self.notes)])
@@ -325,7 +431,10 @@ class Comparison(Shown):
         if len(grid) > len(models):
             return (
                 ["metric", *map(escape, models)],
-                [[escape(metric), *(cell(line[model]) for model in models)] for metric, line in grid.items()],
+                [
+                    [escape(metric), *(cell(line[model]) for model in models)]
+                    for metric, line in grid.items()
+                ],
             )
         return (
             ["model", *map(escape, grid)],
@@ -346,7 +455,14 @@ class Comparison(Shown):
         return [[escape(text(row, name)) for name in _READ] for row in self.rows]
 
 
-SUFFIXES = {".json": "json", ".csv": "csv", ".parquet": "parquet", ".md": "markdown", ".markdown": "markdown", ".tex": "latex"}
+SUFFIXES = {
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".tex": "latex",
+}
 
 
 def row_name(row: Mapping[str, Any]) -> str:

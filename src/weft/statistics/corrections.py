@@ -9,7 +9,8 @@ import numpy as np
 from weft.statistics.pairing import Floats
 
 CORRECTIONS = ("none", "bonferroni", "holm", "fdr")
-# Over which tests p-values are adjusted together: all of one test, of one test and metric, of one test and pair of models, or all.
+# Over which tests p-values are adjusted together: all of one test, of one test and metric, of one
+# test and pair of models, or all.
 FAMILIES = ("test", "metric", "pair", "all")
 
 
@@ -41,10 +42,12 @@ def adjust(p_values: Floats, correction: str) -> Floats:
     if correction == "bonferroni":
         stepped = ascending * size
     elif correction == "holm":
-        # The smallest of m is held against alpha / m, the next against alpha / (m - 1), ...; never below an earlier one.
+        # The smallest of m is held against alpha / m, the next against alpha / (m - 1), ...; never
+        # below an earlier one.
         stepped = np.maximum.accumulate(ascending * (size - place))
     else:
-        # Benjamini and Hochberg: the i-th smallest is held against i alpha / m; never above a later one.
+        # Benjamini and Hochberg: the i-th smallest is held against i alpha / m; never above a later
+        # one.
         stepped = np.minimum.accumulate((ascending * (size / (place + 1)))[::-1])[::-1]
     found = np.empty_like(p)
     found[order] = np.minimum(stepped, 1)

@@ -38,20 +38,28 @@ def effects(measures: Measures, alpha: float) -> dict[str, Floats]:
 
 
 def detectable_effects(users: Floats, alpha: float) -> Floats:
-    """The mean differences, in standard deviations, that a two-sided paired t-test of so many users finds with a power of 0.8."""
+    """The mean differences, in standard deviations, that a two-sided paired t-test of so many users
+    finds with a power of 0.8.
+    """
     from scipy import special
 
     few = users <= _FEW
-    found = np.vectorize(lambda n: _of_few(float(n), alpha), otypes=[float])(np.where(few, users, 0.0))
+    found = np.vectorize(lambda n: _of_few(float(n), alpha), otypes=[float])(
+        np.where(few, users, 0.0)
+    )
     n = np.where(few, _FEW, users)
     df = n - 1
     limit = special.stdtrit(df, 1 - alpha / 2)
-    # The standard deviation of the users is nearly normal: so is limit · deviation, around limit · (1 - 1 / 4df).
+    # The standard deviation of the users is nearly normal: so is limit · deviation, around limit ·
+    # (1 - 1 / 4df).
     middle, scale = limit * (1 - 1 / (4 * df)), np.sqrt(1 + limit**2 / (2 * df))
     low, high = np.zeros_like(n), middle + special.ndtri(POWER) * scale
     for _ in range(60):  # halves; the far tail matters for large alphas only
         shift = (low + high) / 2
-        enough = special.ndtr((shift - middle) / scale) + special.ndtr((-shift - middle) / scale) >= POWER
+        enough = (
+            special.ndtr((shift - middle) / scale) + special.ndtr((-shift - middle) / scale)
+            >= POWER
+        )
         low, high = np.where(enough, low, shift), np.where(enough, shift, high)
     effects_of_many: Floats = high / np.sqrt(n)
     return np.where(few, found, effects_of_many)
@@ -59,7 +67,8 @@ def detectable_effects(users: Floats, alpha: float) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _of_few(users: float, alpha: float) -> float:
-    """The same without an approximation: the power is the mean of a normal one over the distribution of the deviation.
+    """The same without an approximation: the power is the mean of a normal one over the
+    distribution of the deviation.
 
     >>> round(_of_few(100, 0.05), 4)
     0.2829
@@ -71,12 +80,17 @@ def _of_few(users: float, alpha: float) -> float:
     df = users - 1
     limit = special.stdtrit(df, 1 - alpha / 2)
     points, step = np.linspace(-8.5, 8.5, 4001, retstep=True)  # quantiles of a normal distribution
-    low, high = special.gammaincinv(df / 2, special.ndtr(points)), special.gammainccinv(df / 2, special.ndtr(-points))
+    low, high = (
+        special.gammaincinv(df / 2, special.ndtr(points)),
+        special.gammainccinv(df / 2, special.ndtr(-points)),
+    )
     limits = limit * np.sqrt(2 / df * np.where(points < 0, low, high))
     weights = step * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
 
     def lacking(shift: float) -> float:
-        return float(weights @ (special.ndtr(shift - limits) + special.ndtr(-shift - limits))) - POWER
+        return (
+            float(weights @ (special.ndtr(shift - limits) + special.ndtr(-shift - limits))) - POWER
+        )
 
     if lacking(0.0) >= 0:  # with such an alpha even nothing is found often enough
         return 0.0

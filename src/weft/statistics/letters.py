@@ -8,10 +8,11 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def compact_letters(models: Sequence[str], differ: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The letters of each model, given which pairs differ; the first models of the sequence get the first letters.
+    """The letters of each model, given which pairs differ; the first models of the sequence get the
+    first letters.
 
-    Insert and absorb (Piepho 2004): all models begin in one group; each difference splits every group that holds both, and a group
-    inside another goes.
+    Insert and absorb (Piepho 2004): all models begin in one group; each difference splits every
+    group that holds both, and a group inside another goes.
 
     >>> compact_letters(["x", "y", "z"], [("x", "z")])
     {'x': 'a', 'y': 'ab', 'z': 'b'}
@@ -24,7 +25,10 @@ def compact_letters(models: Sequence[str], differ: Iterable[tuple[str, str]]) ->
         groups = [group for group in split if not any(group < other for other in split)]
     place = {model: at for at, model in enumerate(models)}
     groups.sort(key=lambda group: sorted(place[model] for model in group))
-    return {model: "".join(_letter(at) for at, group in enumerate(groups) if model in group) for model in models}
+    return {
+        model: "".join(_letter(at) for at, group in enumerate(groups) if model in group)
+        for model in models
+    }
 
 
 def _letter(at: int) -> str:

@@ -27,7 +27,9 @@ _LATEX = {
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is, in one cell of a table; a number's minus sign becomes a real one."""
+    """Text that LaTeX prints as it is, in one cell of a table; a number's minus sign becomes a real
+    one.
+    """
     plain = _one_line(text)
     if re.fullmatch(r"-\d\S*", plain):
         return "$-$" + plain[1:]
@@ -35,22 +37,36 @@ def escape_latex(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", "".join(" " if unicodedata.category(sign).startswith("C") else sign for sign in text)).strip()
+    return re.sub(
+        r"\s+",
+        " ",
+        "".join(" " if unicodedata.category(sign).startswith("C") else sign for sign in text),
+    ).strip()
 
 
 def pipes(head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
     """A pipe table; the first `words` columns hold words, the others numbers."""
     widths = [max(3, *(len(row[column]) for row in (head, *rows))) for column in range(len(head))]
-    rule = ["-" * width if column < words else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    rule = [
+        "-" * width if column < words else "-" * (width - 1) + ":"
+        for column, width in enumerate(widths)
+    ]
     aligned = [
-        [cell.ljust(width) if column < words else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))]
+        [
+            cell.ljust(width) if column < words else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ]
         for row in (head, rule, *rows)
     ]
     return "".join(f"| {' | '.join(row)} |\n" for row in aligned)
 
 
-def tabular(head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = (), words: int = 1) -> str:
-    """A LaTeX table with remarks above it; the first `words` columns hold words, the others numbers."""
+def tabular(
+    head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = (), words: int = 1
+) -> str:
+    """A LaTeX table with remarks above it; the first `words` columns hold words, the others
+    numbers.
+    """
     body = [" & ".join(row) + r" \\" for row in rows]
     text = [
         *(f"% {_one_line(note)}" for note in notes),

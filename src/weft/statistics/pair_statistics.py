@@ -1,7 +1,8 @@
-"""What is known about every two models on one metric, from their values per user: all that the tests and effect sizes need.
+"""What is known about every two models on one metric, from their values per user: all that the
+tests and effect sizes need.
 
-One metric at a time, all pairs of models together, so that the memory taken is a few copies of one metric's values.
-"""
+One metric at a time, all pairs of models together, so that the memory taken is a few copies of one
+metric's values."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from numpy.typing import NDArray
 from weft.statistics.pairing import Floats
 
 Pairs = Sequence[tuple[int, int]]  # numbers of models
-_TILE = 1 << 12  # distinct values that are counted at a time; for larger products threads would wait for each other
+_TILE = (
+    1 << 12
+    # distinct values that are counted at a time; for larger products threads would wait for each
+    # other
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,28 +30,40 @@ class Measures:
     mean_a: Floats
     mean_b: Floats
     difference: Floats  # mean of a - b
-    deviation: Floats  # standard deviation of a - b; NaN for fewer than two users, exactly 0 if all differ alike
+    # standard deviation of a - b; NaN for fewer than two users, exactly 0 if all differ alike
+    deviation: Floats
     wins: Floats  # users with a > b
     losses: Floats  # users with a < b
-    above: Floats  # of all users of a against all of b, how many pairs have a > b, ties counted half: Mann and Whitney's U
+    # of all users of a against all of b, how many pairs have a > b, ties counted half: Mann and
+    # Whitney's U
+    above: Floats
     tied: Floats  # sum of t³ - t over the values that occur t times in a and b together
 
 
 def stack(measures: Sequence[Measures]) -> Measures:
     """Those of several metrics as one, `[pairs, metrics]`."""
-    return Measures(*(np.stack([getattr(one, field.name) for one in measures], axis=1) for field in fields(Measures)))
+    return Measures(
+        *(
+            np.stack([getattr(one, field.name) for one in measures], axis=1)
+            for field in fields(Measures)
+        )
+    )
 
 
 def measure(values: Floats, pairs: Pairs) -> Measures:
     """All pairs of models, from their values `[models, users]`, NaN where undefined."""
     defined = ~np.isnan(values)
     if (defined == defined[0]).all():
-        return _measure(values if defined[0].all() else np.ascontiguousarray(values[:, defined[0]]), pairs)
+        return _measure(
+            values if defined[0].all() else np.ascontiguousarray(values[:, defined[0]]), pairs
+        )
     found = []
     for a, b in pairs:  # each pair over its own users
         both = defined[a] & defined[b]
         found.append(_measure(values[[a, b]][:, both], [(0, 1)]))
-    return Measures(*(np.concatenate([getattr(one, field.name) for one in found]) for field in fields(Measures)))
+    return Measures(
+        *(np.concatenate([getattr(one, field.name) for one in found]) for field in fields(Measures))
+    )
 
 
 def _measure(values: Floats, pairs: Pairs) -> Measures:
@@ -82,9 +99,11 @@ def _measure(values: Floats, pairs: Pairs) -> Measures:
 
 
 def overlaps(values: Floats) -> tuple[Floats, Floats]:
-    """For every two models, over all pairs of one's value and the other's: how many are above, and the ties among all of them.
+    """For every two models, over all pairs of one's value and the other's: how many are above, and
+    the ties among all of them.
 
-    How often each model has each distinct value, and a smaller one, gives every pair by a product of matrices.
+    How often each model has each distinct value, and a smaller one, gives every pair by a product
+    of matrices.
 
     >>> above, tied = overlaps(np.array([[1.0, 2.0], [0.0, 2.0]]))
     >>> above[0, 1], tied[0, 1]
@@ -108,12 +127,15 @@ def overlaps(values: Floats) -> tuple[Floats, Floats]:
             cubes += (squares * times).sum(axis=1)
     if distinct == models * n:  # no ties but with oneself
         both, square, cubes = n * np.eye(models), n * np.eye(models), np.full(models, float(n))
-    # A value is not above its equals, of which half count; and Σ (t_a + t_b)³ over the values, less the number of values.
+    # A value is not above its equals, of which half count; and Σ (t_a + t_b)³ over the values, less
+    # the number of values.
     return above - both / 2, cubes[:, None] + 3 * (square + square.T) + cubes[None, :] - 2 * n
 
 
 def _counts_until(values: Floats) -> NDArray[np.int64] | NDArray[np.int32]:
-    """How many values of each model are at most each distinct value, ascending, `[models, distinct values]`."""
+    """How many values of each model are at most each distinct value, ascending, `[models, distinct
+    values]`.
+    """
     models, n = values.shape
     ordered = np.sort(values, axis=1)
     own = [row[np.append(True, row[1:] != row[:-1])] for row in ordered]
@@ -122,7 +144,9 @@ def _counts_until(values: Floats) -> NDArray[np.int64] | NDArray[np.int32]:
         return np.stack([np.searchsorted(row, distinct, side="right") for row in ordered])
     order = np.argsort(ordered, axis=None, kind="stable")  # which merges what is sorted already
     merged = ordered.reshape(-1)[order]
-    ends = np.append(np.flatnonzero(merged[1:] != merged[:-1]), models * n - 1)  # of the runs of equal values
+    ends = np.append(
+        np.flatnonzero(merged[1:] != merged[:-1]), models * n - 1
+    )  # of the runs of equal values
     owners = np.repeat(np.arange(models, dtype=np.int16), n)[order]
     found = np.empty((models, len(ends)), dtype=np.int32)
     for model in range(models):

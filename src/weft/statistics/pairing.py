@@ -32,7 +32,9 @@ class Aligned:
     rows: tuple[Places | None, ...]
 
     def values(self, column: str) -> Floats:
-        """The values of every model, `[models, users]`; NaN where a model lacks the user or its value is undefined."""
+        """The values of every model, `[models, users]`; NaN where a model lacks the user or its
+        value is undefined.
+        """
         found = np.full((len(self.tables), len(self.users)), np.nan)
         for into, table, rows in zip(found, self.tables, self.rows):
             values = table[column].to_numpy()
@@ -52,7 +54,9 @@ class Aligned:
 
     @cached_property
     def order(self) -> Places:
-        """The rows in the order of the users' ids, so that what is random does not depend on the order of a table."""
+        """The rows in the order of the users' ids, so that what is random does not depend on the
+        order of a table.
+        """
         return self.users.arg_sort().to_numpy().astype(np.int64)
 
 
@@ -65,20 +69,36 @@ def align(named: Mapping[str, Result]) -> Aligned:
     for name, of_one in zip(named, ids):
         if of_one.n_unique() < len(of_one):
             twice = of_one.filter(of_one.is_duplicated())[0]
-            raise InputError(f"{name!r} has the user {twice!r} more than once; a comparison pairs users, so each must stand once.")
+            raise InputError(
+                f"{name!r} has the user {twice!r} more than once; a comparison pairs users, so "
+                "each must stand once."
+            )
     if all(other.equals(ids[0]) for other in ids[1:]):
         aligned = Aligned(tuple(tables), ids[0], (None,) * len(ids))
     else:
         users = pl.concat(ids).unique(maintain_order=True)
         numbered = pl.DataFrame({"user": users}).with_row_index("row")
-        joined = (pl.DataFrame({"user": of_one}).join(numbered, on="user", how="left", maintain_order="left") for of_one in ids)
-        aligned = Aligned(tuple(tables), users, tuple(frame["row"].to_numpy().astype(np.int64) for frame in joined))
+        joined = (
+            pl.DataFrame({"user": of_one}).join(
+                numbered, on="user", how="left", maintain_order="left"
+            )
+            for of_one in ids
+        )
+        aligned = Aligned(
+            tuple(tables),
+            users,
+            tuple(frame["row"].to_numpy().astype(np.int64) for frame in joined),
+        )
     shared = aligned.known.astype(np.float32) @ aligned.known.T.astype(np.float32)
     for a, b in np.argwhere(np.triu(shared == 0, 1)).tolist()[:1]:
         names = list(named)
-        raise InputError(f"{names[a]!r} and {names[b]!r} share no user; were they evaluated on the same truth?")
+        raise InputError(
+            f"{names[a]!r} and {names[b]!r} share no user; were they evaluated on the same truth?"
+        )
     if len(aligned.users) == 0:
-        raise InputError(f"{' and '.join(map(repr, named))} have no users; there is nothing to compare.")
+        raise InputError(
+            f"{' and '.join(map(repr, named))} have no users; there is nothing to compare."
+        )
     return aligned
 
 
@@ -88,7 +108,9 @@ def _of_one_kind(ids: Mapping[str, pl.Series]) -> list[pl.Series]:
 
     (first, sample), *others = ids.items()
     for name, of_one in others:
-        if of_one.dtype != sample.dtype and not (of_one.dtype.is_integer() and sample.dtype.is_integer()):
+        if of_one.dtype != sample.dtype and not (
+            of_one.dtype.is_integer() and sample.dtype.is_integer()
+        ):
             raise InputError(
                 f"{first!r} has users of type {sample.dtype}, {name!r} of type {of_one.dtype}; "
                 "1 and '1' are different users. Evaluate both with the same kind of ids."

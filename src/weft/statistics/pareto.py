@@ -15,30 +15,43 @@ from weft.metrics.registry import nameable
 
 @dataclass(frozen=True)
 class Front:
-    """The models on a Pareto front, and the volume between their points and the nadir that they cover together."""
+    """The models on a Pareto front, and the volume between their points and the nadir that they
+    cover together.
+    """
 
     models: tuple[str, ...]
     hypervolume: float
 
 
 def fronts(named: Mapping[str, Result]) -> dict[str, Front]:
-    """The Pareto front of each Hypervolume of the model's own values (`scope="system"`) that all results have."""
+    """The Pareto front of each Hypervolume of the model's own values (`scope="system"`) that all
+    results have.
+    """
     shared = set.intersection(*(set(result) for result in named.values()))
     found = {}
     for name in next(iter(named.values())):
-        entries = {model: result.entry(name) for model, result in named.items()} if name in shared else {}
-        if entries and all(entry.parts and entry.metric.startswith(Hypervolume.__name__) for entry in entries.values()):
+        entries = (
+            {model: result.entry(name) for model, result in named.items()} if name in shared else {}
+        )
+        if entries and all(
+            entry.parts and entry.metric.startswith(Hypervolume.__name__)
+            for entry in entries.values()
+        ):
             try:
                 metric = nameable(parse(name))
             except SettingError:  # a part that is not registered here, of a loaded result
                 continue
             assert isinstance(metric, Hypervolume)
-            found[name] = front({model: metric.gaps(entry.parts) for model, entry in entries.items()})
+            found[name] = front(
+                {model: metric.gaps(entry.parts) for model, entry in entries.items()}
+            )
     return found
 
 
 def front(gaps: Mapping[str, Sequence[float]]) -> Front:
-    """The front of points given by their gaps to the nadir, more is better; undefined points are left out."""
+    """The front of points given by their gaps to the nadir, more is better; undefined points are
+    left out.
+    """
     best = on_front(gaps)
     inside = {tuple(gaps[model]) for model in best if all(gap > 0 for gap in gaps[model])}
     return Front(best, covered(sorted(inside)) if best else math.nan)
@@ -46,8 +59,14 @@ def front(gaps: Mapping[str, Sequence[float]]) -> Front:
 
 def on_front(points: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
     """The models that no other beats, more is better; undefined points are left out."""
-    defined = {model: tuple(point) for model, point in points.items() if not any(map(math.isnan, point))}
-    return tuple(model for model, point in defined.items() if not any(_beats(other, point) for other in defined.values()))
+    defined = {
+        model: tuple(point) for model, point in points.items() if not any(map(math.isnan, point))
+    }
+    return tuple(
+        model
+        for model, point in defined.items()
+        if not any(_beats(other, point) for other in defined.values())
+    )
 
 
 def _beats(a: Sequence[float], b: Sequence[float]) -> bool:
@@ -57,7 +76,8 @@ def _beats(a: Sequence[float], b: Sequence[float]) -> bool:
 def covered(points: Sequence[Sequence[float]]) -> float:
     """The volume of the union of the boxes that span from 0 to each point.
 
-    Cut into slices along the first axis: below each point's first coordinate lie the boxes of all points that reach as far.
+    Cut into slices along the first axis: below each point's first coordinate lie the boxes of all
+    points that reach as far.
 
     >>> covered([(1.0, 2.0), (2.0, 1.0)])
     3.0

@@ -1,4 +1,5 @@
-"""The paired randomisation test: how often a random choice of signs makes the mean difference as large as it is.
+"""The paired randomisation test: how often a random choice of signs makes the mean difference as
+large as it is.
 
 If two models were equally good, each user's difference could as well have the other sign.
 """
@@ -33,13 +34,17 @@ class _Drawn:
 
 
 def randomization(
-    aligned: Aligned, metrics: Sequence[str], pairs: Pairs, alternative: str, resamples: int, seed: int
+    aligned: Aligned,
+    metrics: Sequence[str],
+    pairs: Pairs,
+    alternative: str,
+    resamples: int,
+    seed: int,
 ) -> tuple[Floats, Floats]:
     """Mean differences and p-values, `[pairs, metrics]`; all pairs and metrics meet the same draws.
 
-    Where all choices of signs for the users that differ are at most `resamples`, all are tried; otherwise so many are drawn, and
-    the p-value is (as extreme + 1) / (resamples + 1).
-    """
+    Where all choices of signs for the users that differ are at most `resamples`, all are tried;
+    otherwise so many are drawn, and the p-value is (as extreme + 1) / (resamples + 1)."""
     statistics, p_values = np.full((2, len(pairs), len(metrics)), np.nan)
     waiting: list[_Drawn] = []
     held = 0
@@ -63,7 +68,9 @@ def randomization(
 
 
 def _observe(values: Floats, pairs: Pairs, means: Floats) -> tuple[Floats, Floats, Floats]:
-    """The sum of each pair's differences, how many are not 0, and the root of the sum of squares; writes the means."""
+    """The sum of each pair's differences, how many are not 0, and the root of the sum of squares;
+    writes the means.
+    """
     sums, sizes, spreads = np.zeros((3, len(pairs)))
     for at, (a, b) in enumerate(pairs):
         gaps = values[a] - values[b]
@@ -77,12 +84,25 @@ def _observe(values: Floats, pairs: Pairs, means: Floats) -> tuple[Floats, Float
     return sums, sizes, spreads
 
 
-def _drawn(values: Floats, pairs: Pairs, left: NDArray[np.int64], sums: Floats, spreads: Floats, p_values: Floats) -> _Drawn:
-    """The models themselves where all are defined for the same users and are fewer than the pairs; else the differences."""
+def _drawn(
+    values: Floats,
+    pairs: Pairs,
+    left: NDArray[np.int64],
+    sums: Floats,
+    spreads: Floats,
+    p_values: Floats,
+) -> _Drawn:
+    """The models themselves where all are defined for the same users and are fewer than the pairs;
+    else the differences.
+    """
     a, b = np.array([pairs[pair] for pair in left]).T
     defined = ~np.isnan(values)
     if len(left) > len(values) and (defined == defined[0]).all():
-        columns, plus, minus = values - values.mean(axis=0), a, b  # what all models share would only take digits
+        columns, plus, minus = (
+            values - values.mean(axis=0),
+            a,
+            b,
+        )  # what all models share would only take digits
     else:
         columns, plus, minus = values[a] - values[b], np.arange(len(left)), None
     return _Drawn(np.nan_to_num(columns).T, left, plus, minus, sums[left], spreads[left], p_values)
@@ -97,13 +117,18 @@ def _draw(waiting: Sequence[_Drawn], alternative: str, resamples: int, seed: int
             found = sampled[drawn.plus[number]]
             if drawn.minus is not None:
                 found = found - sampled[drawn.minus[number]]
-            extreme = _extreme(found, drawn.sums[number], 1e-9 * drawn.spreads[number] + rounding, alternative)
+            extreme = _extreme(
+                found, drawn.sums[number], 1e-9 * drawn.spreads[number] + rounding, alternative
+            )
             drawn.p_values[pair] = (extreme + 1) / (resamples + 1)
 
 
 def _all_flips(gaps: Floats, alternative: str) -> float:
     """The share of all choices of signs that are as extreme."""
-    halves = gaps[: len(gaps) // 2], gaps[len(gaps) // 2 :]  # each choice of one with each of the other
+    halves = (
+        gaps[: len(gaps) // 2],
+        gaps[len(gaps) // 2 :],
+    )  # each choice of one with each of the other
     sums = np.add.outer(*((1 - 2 * every_choice(len(half))) @ half for half in halves)).ravel()
     return _extreme(sums, gaps.sum(), 1e-12 * np.abs(gaps).sum(), alternative) / len(sums)
 
@@ -122,7 +147,11 @@ def _flipped_sums(columns: Sequence[Floats], resamples: int, seed: int) -> Itera
         positive += signs.astype(np.float64) @ some
     positive *= 2
     positive -= values.sum(axis=0)
-    return iter(np.split(np.ascontiguousarray(positive.T), np.cumsum([table.shape[1] for table in columns])[:-1]))
+    return iter(
+        np.split(
+            np.ascontiguousarray(positive.T), np.cumsum([table.shape[1] for table in columns])[:-1]
+        )
+    )
 
 
 def _extreme(sampled: Floats, observed: float, rounding: float, alternative: str) -> int:

@@ -1,11 +1,13 @@
-"""What sampled negatives do to metrics, from ranks alone: exact expectations, and whether the order of models can be trusted.
+"""What sampled negatives do to metrics, from ranks alone: exact expectations, and whether the order
+of models can be trusted.
 
-Ranks are 1-based: of one relevant item per user (`[users]`), or of several (a list of ranks for each user), in a full ranking of
-`num_items` items, a number for all users or one for each. A sampled evaluation ranks the relevant items among `num_negatives`
-others, which are drawn uniformly: without replacement, or with (`replacement=True`), as Krichene and Rendle (2020),
-doi 10.1145/3394486.3403226, have it. Metrics go by name, as everywhere, and are computed by their own formulas. Those will do that
-add up over the relevant items of a user: AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG, nDCGRendle2020, Precision and Recall.
-"""
+Ranks are 1-based: of one relevant item per user (`[users]`), or of several (a list of ranks for
+each user), in a full ranking of `num_items` items, a number for all users or one for each. A
+sampled evaluation ranks the relevant items among `num_negatives` others, which are drawn uniformly:
+without replacement, or with (`replacement=True`), as Krichene and Rendle (2020), doi
+10.1145/3394486.3403226, have it. Metrics go by name, as everywhere, and are computed by their own
+formulas. Those will do that add up over the relevant items of a user: AUC, GAUC, HitRate, MAP, MAR,
+MRR, nDCG, nDCGRendle2020, Precision and Recall."""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data.rows import SparseRows
-from weft.errors import InputError, SettingError, real_number, whole_number
+from weft.errors import InputError, SettingError, check_float, check_int
 from weft.evaluation.candidates import draw
 from weft.evaluation.evaluator import as_cutoffs
 from weft.metrics.base.formulas import UserMean
@@ -41,7 +43,8 @@ Numbers = NDArray[np.int64]
 Formulas = dict[Spec, UserMean]
 # Numbers that a table of chances may hold at once.
 _TILE = 1 << 22
-# Places among the candidates at which a distribution of ranks is compared with what was seen, and the steps of its grid.
+# Places among the candidates at which a distribution of ranks is compared with what was seen, and
+# the steps of its grid.
 _PLACES, _STEPS = 100, 400
 # Differences that rounding leaves.
 _ROUNDING = 1e-12
@@ -70,7 +73,8 @@ def expected(
     correction: str | None = None,
     gamma: float | None = None,
 ) -> dict[str, float]:
-    """The exact mean of the sampled metrics over all draws, by name; with `correction`, of the corrected ones.
+    """The exact mean of the sampled metrics over all draws, by name; with `correction`, of the
+    corrected ones.
 
     >>> import weft
     >>> values = weft.sampling.expected([1, 4], num_items=10, num_negatives=3, metrics=["MRR@3", "AUC"])
@@ -80,7 +84,9 @@ def expected(
     users = _Users.read(ranks, num_items)
     draw = _Draw.chosen(num_negatives, replacement, correction, gamma)
     formulas = _formulas(metrics, top_k)
-    return _named(formulas, _means(users, formulas, _moments(users, draw, formulas, variance=False)[0]))
+    return _named(
+        formulas, _means(users, formulas, _moments(users, draw, formulas, variance=False)[0])
+    )
 
 
 def deviation(
@@ -94,9 +100,11 @@ def deviation(
     correction: str | None = None,
     gamma: float | None = None,
 ) -> dict[str, float]:
-    """The exact standard deviation of the sampled metrics of these users over all draws, by name: how far one run is off by luck.
+    """The exact standard deviation of the sampled metrics of these users over all draws, by name:
+    how far one run is off by luck.
 
-    Users are drawn for independently. With several relevant items per user it takes time: a table of all pairs of places for each.
+    Users are drawn for independently. With several relevant items per user it takes time: a table
+    of all pairs of places for each.
 
     >>> import weft
     >>> weft.sampling.deviation([1, 1], num_items=10, num_negatives=3, metrics="MRR@3")
@@ -105,19 +113,23 @@ def deviation(
     users = _Users.read(ranks, num_items)
     draw = _Draw.chosen(num_negatives, replacement, correction, gamma)
     formulas = _formulas(metrics, top_k)
-    return _named(formulas, np.sqrt(_variances(users, formulas, _moments(users, draw, formulas, variance=True)[1])))
+    return _named(
+        formulas,
+        np.sqrt(_variances(users, formulas, _moments(users, draw, formulas, variance=True)[1])),
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- identification
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two models. The full metric of each lies between its `low` and `high`, which are equal where full ranks were given.
+    """Two models. The full metric of each lies between its `low` and `high`, which are equal where
+    full ranks were given.
 
-    `sampled`: the sampled metric, expected (from full ranks) or as it was seen. `probability`: the chance that one sampled
-    evaluation puts the two in the right order; NaN where only sampled ranks were given.
-    """
+    `sampled`: the sampled metric, expected (from full ranks) or as it was seen. `probability`: the
+    chance that one sampled evaluation puts the two in the right order; NaN where only sampled ranks
+    were given."""
 
     model_a: str
     model_b: str
@@ -134,7 +146,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Identification:
-    """Whether the order of some models at a sample size can be trusted: true, if that of every pair can. `print` explains."""
+    """Whether the order of some models at a sample size can be trusted: true, if that of every pair
+    can. `print` explains.
+    """
 
     metric: str
     num_negatives: int
@@ -145,8 +159,13 @@ class Identification:
 
     def __str__(self) -> str:
         verdict = "is identified" if self else "is not identified"
-        lines = [f"The order by {self.metric} {verdict} with {self.num_negatives:,} sampled negatives:"]
-        lines += [f"{'  yes' if pair.identified else '  no '}  {pair.model_a}, {pair.model_b}: {pair.why}" for pair in self.pairs]
+        lines = [
+            f"The order by {self.metric} {verdict} with {self.num_negatives:,} sampled negatives:"
+        ]
+        lines += [
+            f"{'  yes' if pair.identified else '  no '}  {pair.model_a}, {pair.model_b}: {pair.why}"
+            for pair in self.pairs
+        ]
         return "\n".join(lines)
 
     def to_frame(self) -> pl.DataFrame:
@@ -154,7 +173,9 @@ class Identification:
         import polars as pl
 
         names = [field.name for field in fields(Pair)]
-        return pl.DataFrame([[getattr(pair, name) for pair in self.pairs] for name in names], schema=names)
+        return pl.DataFrame(
+            [[getattr(pair, name) for pair in self.pairs] for name in names], schema=names
+        )
 
 
 def is_identified(
@@ -169,17 +190,20 @@ def is_identified(
     gamma: float | None = None,
     confidence: float = 0.95,
 ) -> Identification:
-    """Whether a sampled evaluation of this size puts models, `{name: ranks of the same users}`, in the order of the full metric.
+    """Whether a sampled evaluation of this size puts models, `{name: ranks of the same users}`, in
+    the order of the full metric.
 
-    With full ranks, a pair is identified if the expected sampled metrics are in the order of the exact ones, and one sampled
-    evaluation of these users shows that order with a probability of at least `confidence`. The probability is normal, from the
-    exact variance, with draws that are independent between users and models. (Models that share their candidates differ less by
-    luck where they rank the same items first.) With `correction`, it is about the corrected metric.
+    With full ranks, a pair is identified if the expected sampled metrics are in the order of the
+    exact ones, and one sampled evaluation of these users shows that order with a probability of at
+    least `confidence`. The probability is normal, from the exact variance, with draws that are
+    independent between users and models. (Models that share their candidates differ less by luck
+    where they rank the same items first.) With `correction`, it is about the corrected metric.
 
-    With `sampled=True` the ranks are places among the candidates, one relevant item per user, as a sampled evaluation saw them.
-    Many distributions of full ranks explain the same places. All that do so, within the error of a sample of so many users
-    (Dvoretzky, Kiefer and Wolfowitz, for all models together), give an interval for the full metric: a pair is identified if the
-    two do not meet.
+    With `sampled=True` the ranks are places among the candidates, one relevant item per user, as a
+    sampled evaluation saw them. Many distributions of full ranks explain the same places. All that
+    do so, within the error of a sample of so many users (Dvoretzky, Kiefer and Wolfowitz, for all
+    models together), give an interval for the full metric: a pair is identified if the two do not
+    meet.
 
     >>> import weft
     >>> models = {"A": [100] * 500, "B": [1, 9000] * 250}
@@ -188,25 +212,34 @@ def is_identified(
     False
     >>> print(verdict)
     The order by MRR@10 is not identified with 99 sampled negatives:
-      no   A, B: B is better (0 and 0.5), but the sample favours A (0.636 and 0.5 expected): right with chance 0
+      no   A, B: B is better (0 and 0.5), but the sample favours A (0.636 and 0.5 expected): right
+      with chance 0
     """
     if not isinstance(models, Mapping) or len(models) < 2:
-        raise SettingError(f"is_identified compares models: give {{name: ranks, ...}} of two or more; got {models!r}.")
+        raise SettingError(
+            f"is_identified compares models: give {{name: ranks, ...}} of two or more; got "
+            f"{models!r}."
+        )
     formula = _formulas([metric], None)
     if len(formula) != 1:
         raise SettingError(f"is_identified takes one metric; got {metric!r}.")
-    share = float(real_number("confidence", confidence, more=" between 0 and 1"))
+    share = float(check_float("confidence", confidence, more=" between 0 and 1"))
     if not 0 < share < 1:
         raise SettingError(f"confidence={confidence!r}; it must be a number between 0 and 1.")
     draw = _Draw.chosen(num_negatives, replacement, correction, gamma)
     if sampled and draw.correction is not None:
-        raise SettingError("correction= goes with full ranks; with sampled=True the bounds hold for every estimate. Leave one out.")
+        raise SettingError(
+            "correction= goes with full ranks; with sampled=True the bounds hold for every "
+            "estimate. Leave one out."
+        )
     judge = _from_places if sampled else _from_ranks
     pairs = judge(models, formula, num_items, draw, share)
     return Identification(str(next(iter(formula))), draw.negatives, tuple(pairs))
 
 
-def _from_ranks(models: Mapping[str, Any], formula: Formulas, num_items: Any, draw: _Draw, confidence: float) -> Iterator[Pair]:
+def _from_ranks(
+    models: Mapping[str, Any], formula: Formulas, num_items: Any, draw: _Draw, confidence: float
+) -> Iterator[Pair]:
     """Pairs from full ranks."""
     about: dict[Any, tuple[float, float, float]] = {}
     sizes = set()
@@ -214,10 +247,15 @@ def _from_ranks(models: Mapping[str, Any], formula: Formulas, num_items: Any, dr
         users = _Users.read(ranks, num_items, f"the ranks of {name}")
         sizes.add(len(users.counts))
         means, variances = _moments(users, draw, formula, variance=True)
-        full, mean = (_means(users, formula, values)[0] for values in (_exact_values(users, formula), means))
+        full, mean = (
+            _means(users, formula, values)[0] for values in (_exact_values(users, formula), means)
+        )
         about[name] = float(full), float(mean), float(_variances(users, formula, variances)[0])
     if len(sizes) > 1:
-        raise InputError(f"the models have ranks of different numbers of users: {sorted(sizes)}; give those of the same users.")
+        raise InputError(
+            f"the models have ranks of different numbers of users: {sorted(sizes)}; give those of "
+            "the same users."
+        )
     for a, b in itertools.combinations(models, 2):
         (full_a, mean_a, variance_a), (full_b, mean_b, variance_b) = about[a], about[b]
         by, of_sample, spread = full_a - full_b, mean_a - mean_b, math.sqrt(variance_a + variance_b)
@@ -226,15 +264,21 @@ def _from_ranks(models: Mapping[str, Any], formula: Formulas, num_items: Any, dr
             identified = abs(of_sample) < _ROUNDING and spread < _ROUNDING
             right = float(identified)
             why = f"equal ({full_a:.3g}), " + (
-                "on every sample too" if identified else f"but a sample shows an order {expectations}"
+                "on every sample too"
+                if identified
+                else f"but a sample shows an order {expectations}"
             )
         else:
             better, worse = (a, b) if by > 0 else (b, a)
             right = _chance_above_zero(of_sample if by > 0 else -of_sample, spread)
             identified = by * of_sample > 0 and right >= confidence
-            how = "and the sample agrees" if by * of_sample > 0 else f"but the sample favours {worse}"
+            how = (
+                "and the sample agrees" if by * of_sample > 0 else f"but the sample favours {worse}"
+            )
             why = f"{better} is better ({full_a:.3g} and {full_b:.3g}), {how} {expectations}: right with chance {right:.2g}"
-        yield Pair(str(a), str(b), identified, full_a, full_a, full_b, full_b, mean_a, mean_b, right, why)
+        yield Pair(
+            str(a), str(b), identified, full_a, full_a, full_b, full_b, mean_a, mean_b, right, why
+        )
 
 
 def _chance_above_zero(mean: float, deviation: float) -> float:
@@ -244,46 +288,88 @@ def _chance_above_zero(mean: float, deviation: float) -> float:
     return 0.5 * (1 + math.erf(mean / deviation / math.sqrt(2)))
 
 
-def _from_places(models: Mapping[str, Any], formula: Formulas, num_items: Any, draw: _Draw, confidence: float) -> Iterator[Pair]:
+def _from_places(
+    models: Mapping[str, Any], formula: Formulas, num_items: Any, draw: _Draw, confidence: float
+) -> Iterator[Pair]:
     """Pairs from places among the candidates."""
-    whole = whole_number("num_items", num_items)
+    whole = check_int("num_items", num_items)
     eligible = whole - 1
     drawn = draw.of(np.array([eligible]))[0]
     if drawn == 0:
-        raise SettingError(f"num_items={whole} leaves no negative to sample; give the number of items that are ranked in full.")
+        raise SettingError(
+            f"num_items={whole} leaves no negative to sample; give the number of items that are "
+            "ranked in full."
+        )
     seen: dict[Any, tuple[float, float, float]] = {}
     by_place = _contributions(formula, 1, int(drawn), eligible, draw)[0, :, 0]
     for name, ranks in models.items():
         users = _Users.read(ranks, int(drawn) + 1, f"the places of {name}")
         if (users.counts != 1).any():
-            raise InputError(f"the places of {name} are of several relevant items per user; sampled=True takes one per user.")
-        low, high = _bounds(users.above, formula, eligible, int(drawn), draw, (1 - confidence) / len(models), str(name))
+            raise InputError(
+                f"the places of {name} are of several relevant items per user; sampled=True takes "
+                "one per user."
+            )
+        low, high = _bounds(
+            users.above,
+            formula,
+            eligible,
+            int(drawn),
+            draw,
+            (1 - confidence) / len(models),
+            str(name),
+        )
         seen[name] = low, high, float(by_place[users.above].mean())
     for a, b in itertools.combinations(models, 2):
         (low_a, high_a, seen_a), (low_b, high_b, seen_b) = seen[a], seen[b]
         identified = low_a > high_b or low_b > high_a
-        ranges = f"all items give {a} {low_a:.3g} to {high_a:.3g} and {b} {low_b:.3g} to {high_b:.3g}"
-        why = f"{ranges}: " + (f"{a if low_a > high_b else b} is better" if identified else "either may be better")
-        yield Pair(str(a), str(b), identified, low_a, high_a, low_b, high_b, seen_a, seen_b, math.nan, why)
+        ranges = (
+            f"all items give {a} {low_a:.3g} to {high_a:.3g} and {b} {low_b:.3g} to {high_b:.3g}"
+        )
+        why = f"{ranges}: " + (
+            f"{a if low_a > high_b else b} is better" if identified else "either may be better"
+        )
+        yield Pair(
+            str(a), str(b), identified, low_a, high_a, low_b, high_b, seen_a, seen_b, math.nan, why
+        )
 
 
 def _bounds(
-    places: Numbers, formula: Formulas, eligible: int, drawn: int, draw: _Draw, error: float, name: str
+    places: Numbers,
+    formula: Formulas,
+    eligible: int,
+    drawn: int,
+    draw: _Draw,
+    error: float,
+    name: str,
 ) -> tuple[float, float]:
-    """The least and the most that the full metric can be, over all distributions of ranks that explain the places.
+    """The least and the most that the full metric can be, over all distributions of ranks that
+    explain the places.
 
-    The distribution function of the places is known up to the error of Dvoretzky, Kiefer and Wolfowitz, and is linear in the
-    distribution of ranks: a linear programme over a grid of ranks, all the best and ever fewer of the others.
-    """
+    The distribution function of the places is known up to the error of Dvoretzky, Kiefer and
+    Wolfowitz, and is linear in the distribution of ranks: a linear programme over a grid of ranks,
+    all the best and ever fewer of the others."""
     from scipy.optimize import linprog
 
     if drawn == eligible and not draw.replacement:  # the places are the ranks
         grid = places
     else:
-        finest = min(eligible, max([_STEPS, *(spec.k for spec in formula if spec.k is not None and spec.k < eligible)]))
-        spread = np.concatenate([np.geomspace(finest, eligible, _STEPS), np.linspace(0, eligible, _STEPS)]).round().astype(np.int64)
+        finest = min(
+            eligible,
+            max(
+                [_STEPS, *(spec.k for spec in formula if spec.k is not None and spec.k < eligible)]
+            ),
+        )
+        spread = (
+            np.concatenate(
+                [np.geomspace(finest, eligible, _STEPS), np.linspace(0, eligible, _STEPS)]
+            )
+            .round()
+            .astype(np.int64)
+        )
         grid = np.union1d(np.arange(finest + 1), spread)
-    values = _exact_values(_Users(np.ones_like(grid), grid, np.full_like(grid, eligible)), formula)[:, 0]
+    values = _exact_values(_Users(np.ones_like(grid), grid, np.full_like(grid, eligible)), formula)[
+        :, 0
+    ]
     if grid is places:
         return float(values.mean()), float(values.mean())
     step = max(1, drawn // _PLACES)
@@ -304,26 +390,32 @@ def _bounds(
         )
         if not found.success:
             raise InputError(
-                f"no ranks explain the places of {name}: they are not those of items among {drawn} of {eligible} negatives that "
+                f"no ranks explain the places of {name}: they are not those of items among {drawn} "
+                f"of {eligible} negatives that "
                 "were drawn uniformly. Check num_items and num_negatives."
             )
         bounds.append(float(sign * found.fun))
     return bounds[0], bounds[1]
 
 
-# ------------------------------------------------------------------------------------------------------------ the formulas
+# --------------------------------------------------------------------------------------------------
 
 
 def _formulas(metrics: Any, top_k: Any) -> Formulas:
-    """What was asked for, by name; AUC as the mean over users that it is, each weighted by its relevant items."""
+    """What was asked for, by name; AUC as the mean over users that it is, each weighted by its
+    relevant items.
+    """
     formulas: Formulas = {}
     for spec, metric in expand(as_list(metrics), as_cutoffs(top_k), available=set()).items():
         of = parse("GAUC(weight=positives)") if str(spec) == "AUC" else None
         formula = build(of or spec, of=None if of else metric, alone=False)
-        adds_up = formula.under_sampling in ("corrected", "unbiased") and formula.family == "accuracy"
+        adds_up = (
+            formula.under_sampling in ("corrected", "unbiased") and formula.family == "accuracy"
+        )
         if not (adds_up and isinstance(formula, UserMean)):
             raise SettingError(
-                f"{spec} is not known from ranks alone: choose metrics that add up over the relevant items of a user, AUC, GAUC, "
+                f"{spec} is not known from ranks alone: choose metrics that add up over the "
+                "relevant items of a user, AUC, GAUC, "
                 "HitRate, MAP, MAR, MRR, nDCG, Precision or Recall."
             )
         formulas[spec] = formula
@@ -355,15 +447,28 @@ def _variances(users: _Users, formulas: Formulas, variances: Floats) -> Floats:
 
 
 def _values(
-    formulas: Formulas, counts: Tensor, wins: Tensor, negatives: Tensor, order: Callable[[SparseRows, int], Order]
+    formulas: Formulas,
+    counts: Tensor,
+    wins: Tensor,
+    negatives: Tensor,
+    order: Callable[[SparseRows, int], Order],
 ) -> Floats:
-    """The values of users with so many relevant items, `[users, formulas]`, in an order of them at so many positions."""
+    """The values of users with so many relevant items, `[users, formulas]`, in an order of them at
+    so many positions.
+    """
     offsets = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
     items = torch.arange(int(offsets[-1])) - torch.repeat_interleave(offsets[:-1], counts)
-    relevant = SparseRows(offsets, items, torch.ones(len(items), dtype=torch.float64), max(1, int(counts.max())))
+    relevant = SparseRows(
+        offsets, items, torch.ones(len(items), dtype=torch.float64), max(1, int(counts.max()))
+    )
     numbers = torch.arange(len(counts))
     depth = max([1, *(spec.k for spec in formulas if spec.k is not None)])
-    about: dict[str, Any] = {"raw_scores": relevant.values, "users": numbers, "user_keys": numbers, "depth": depth}
+    about: dict[str, Any] = {
+        "raw_scores": relevant.values,
+        "users": numbers,
+        "user_keys": numbers,
+        "depth": depth,
+    }
     batch = Batch(None, relevant, relevant=relevant, rule=TieRule(), **about)
     # There are no lists behind these blocks: they are told.
     batch.once("order", lambda: order(relevant, depth))
@@ -376,18 +481,24 @@ def _values(
 
 def _exact_values(users: _Users, formulas: Formulas) -> Floats:
     """The values of each user in the full ranking, `[users, formulas]`."""
-    counts, above, eligible = (torch.from_numpy(part) for part in (users.counts, users.above, users.eligible))
+    counts, above, eligible = (
+        torch.from_numpy(part) for part in (users.counts, users.above, users.eligible)
+    )
     numbers = torch.from_numpy(users.numbers)
 
     def order(relevant: SparseRows, depth: int) -> Order:
-        return TheOrder((above + numbers - 1).clamp(max=depth), relevant, depth, dtype=torch.float64)
+        return TheOrder(
+            (above + numbers - 1).clamp(max=depth), relevant, depth, dtype=torch.float64
+        )
 
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
-    lost = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, rows, above / eligible[rows].double())
+    lost = torch.zeros(len(counts), dtype=torch.float64).index_add_(
+        0, rows, above / eligible[rows].double()
+    )
     return _values(formulas, counts, counts - lost, eligible.double(), order)
 
 
-# -------------------------------------------------------------------------------------------------------------- the draws
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -399,20 +510,31 @@ class _Draw:
     correction: Correction | None
 
     @classmethod
-    def chosen(cls, num_negatives: int, replacement: bool, correction: str | None, gamma: float | None) -> _Draw:
+    def chosen(
+        cls, num_negatives: int, replacement: bool, correction: str | None, gamma: float | None
+    ) -> _Draw:
         wanted = Correction.chosen(correction, gamma)
         if replacement and wanted is not None:
-            raise SettingError(f"correction={wanted.method!r} is for negatives without replacement; leave replacement out.")
-        return cls(whole_number("num_negatives", num_negatives), replacement, wanted)
+            raise SettingError(
+                f"correction={wanted.method!r} is for negatives without replacement; leave "
+                "replacement out."
+            )
+        return cls(check_int("num_negatives", num_negatives), replacement, wanted)
 
     def of(self, eligible: Numbers) -> Numbers:
         """How many are drawn out of so many: fewer than wanted, where there are not enough."""
-        return np.where(eligible > 0, self.negatives, 0) if self.replacement else np.minimum(self.negatives, eligible)
+        return (
+            np.where(eligible > 0, self.negatives, 0)
+            if self.replacement
+            else np.minimum(self.negatives, eligible)
+        )
 
 
 @dataclass(frozen=True)
 class _Users:
-    """The relevant items of each user, best first: their number, and for each how many of the others rank above; and all others."""
+    """The relevant items of each user, best first: their number, and for each how many of the
+    others rank above; and all others.
+    """
 
     counts: Numbers
     above: Numbers
@@ -425,7 +547,10 @@ class _Users:
         counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         sizes = np.asarray(num_items)
         if sizes.dtype.kind not in "iu" or sizes.shape not in ((), counts.shape):
-            raise SettingError(f"num_items={num_items!r}; give the number of ranked items, one for all users or one for each.")
+            raise SettingError(
+                f"num_items={num_items!r}; give the number of ranked items, one for all users or "
+                "one for each."
+            )
         sizes = np.broadcast_to(sizes, counts.shape).astype(np.int64)
         if len(counts) == 0 or counts.sum() == 0:
             raise InputError(f"{where} hold no rank; give one for each user, or a list for each.")
@@ -436,9 +561,14 @@ class _Users:
         wrong = (flat < 1) | (flat > sizes[owner])
         if wrong.any():
             worst, most = flat[wrong][0], sizes[owner][wrong][0]
-            raise InputError(f"{where} hold {worst}; ranks are whole numbers from 1 to num_items, which is {most} there.")
+            raise InputError(
+                f"{where} hold {worst}; ranks are whole numbers from 1 to num_items, which is "
+                f"{most} there."
+            )
         if ((flat[1:] == flat[:-1]) & (owner[1:] == owner[:-1])).any():
-            raise InputError(f"{where} give the same rank to two items of a user; each rank may occur once.")
+            raise InputError(
+                f"{where} give the same rank to two items of a user; each rank may occur once."
+            )
         kept = counts > 0
         users = cls(counts[kept], flat, (sizes - counts)[kept])
         return cls(users.counts, flat - users.numbers, users.eligible)
@@ -455,7 +585,10 @@ def _rows_of(ranks: Any, where: str) -> list[Numbers]:
     if isinstance(ranks, Tensor):
         ranks = ranks.cpu().numpy()
     if isinstance(ranks, (str, Mapping)) or not hasattr(ranks, "__len__"):
-        raise InputError(f"{where} are a {type(ranks).__name__}; give one rank for each user, or a list of ranks for each.")
+        raise InputError(
+            f"{where} are a {type(ranks).__name__}; give one rank for each user, or a list of "
+            "ranks for each."
+        )
     rows = [np.atleast_1d(np.asarray(row)) for row in ranks]
     for row in rows:
         if row.ndim != 1 or (row.dtype.kind not in "iu" and len(row)):
@@ -463,32 +596,41 @@ def _rows_of(ranks: Any, where: str) -> list[Numbers]:
     return [row.astype(np.int64) for row in rows]
 
 
-def _moments(users: _Users, draw: _Draw, formulas: Formulas, *, variance: bool) -> tuple[Floats, Floats]:
-    """The mean and the variance of each user's sampled values, `[users, formulas]` both; without `variance` the second is 0."""
+def _moments(
+    users: _Users, draw: _Draw, formulas: Formulas, *, variance: bool
+) -> tuple[Floats, Floats]:
+    """The mean and the variance of each user's sampled values, `[users, formulas]` both; without
+    `variance` the second is 0.
+    """
     shape = (len(users.counts), len(formulas))
     means, variances = np.zeros(shape), np.zeros(shape)
     drawn, starts = draw.of(users.eligible), users.counts.cumsum() - users.counts
     # Users of a kind get the same values at the same places.
     pool = users.eligible if draw.correction is not None else np.zeros_like(drawn)
-    kinds, kind = np.unique(np.stack([users.counts, drawn, pool], axis=1), axis=0, return_inverse=True)
+    kinds, kind = np.unique(
+        np.stack([users.counts, drawn, pool], axis=1), axis=0, return_inverse=True
+    )
     for number, (count, m, eligible) in enumerate(kinds.tolist()):
         values = _contributions(formulas, count, m, eligible, draw)
         members = np.flatnonzero(kind.ravel() == number)
         at_once = max(1, _TILE // ((m + 1) * (m + 1 if variance and count > 1 else count)))
         for some in np.split(members, range(at_once, len(members), at_once)):
             above = users.above[starts[some][:, None] + np.arange(count)]
-            means[some], variances[some] = _moments_of(above, users.eligible[some], m, values, draw.replacement, variance)
+            means[some], variances[some] = _moments_of(
+                above, users.eligible[some], m, values, draw.replacement, variance
+            )
     return means, variances
 
 
 def _moments_of(
     above: Numbers, eligible: Numbers, m: int, values: Floats, replacement: bool, variance: bool
 ) -> tuple[Floats, Floats]:
-    """The same for users of a kind, with `values [relevant items, m + 1, formulas]` of each item at each place.
+    """The same for users of a kind, with `values [relevant items, m + 1, formulas]` of each item at
+    each place.
 
-    The places of a user's items are a chain: what is drawn between two items depends on what was drawn above the first. Along it go
-    the chance of each place, and the first two moments of the sum so far.
-    """
+    The places of a user's items are a chain: what is drawn between two items depends on what was
+    drawn above the first. Along it go the chance of each place, and the first two moments of the
+    sum so far."""
     chances = _chances(above[:, :, None], eligible[:, None, None], m, replacement)
     if not variance:
         means = np.einsum("njx,jxs->ns", chances, values)
@@ -499,7 +641,9 @@ def _moments_of(
     for j in range(1, above.shape[1]):
         between, left = above[:, j] - above[:, j - 1], eligible - above[:, j - 1]
         rest = m - places if replacement else np.minimum(m - places, left[:, None])
-        step = _chances(between[:, None, None], left[:, None, None], rest[..., None], replacement, width=m + 1)
+        step = _chances(
+            between[:, None, None], left[:, None, None], rest[..., None], replacement, width=m + 1
+        )
         # From "so many more" to "so many": the row x moves by x.
         more = places - places[:, None]
         step = np.where(more >= 0, step[:, places[:, None], np.maximum(more, 0)], 0)
@@ -511,18 +655,33 @@ def _moments_of(
 
 
 def _contributions(formulas: Formulas, count: int, m: int, eligible: int, draw: _Draw) -> Floats:
-    """What each of a user's relevant items adds to the values at each place among m negatives, `[count, m + 1, formulas]`."""
+    """What each of a user's relevant items adds to the values at each place among m negatives,
+    `[count, m + 1, formulas]`.
+    """
     found = []
     at_once = max(1, (_TILE // 8) // ((m + 1) * count))
     for some in torch.split(torch.arange(1, count + 1), at_once):
-        number, x = (part.flatten() for part in torch.meshgrid(some, torch.arange(m + 1), indexing="ij"))
+        number, x = (
+            part.flatten() for part in torch.meshgrid(some, torch.arange(m + 1), indexing="ij")
+        )
 
-        def order(relevant: SparseRows, depth: int, number: Tensor = number, x: Tensor = x) -> Order:
+        def order(
+            relevant: SparseRows, depth: int, number: Tensor = number, x: Tensor = x
+        ) -> Order:
             every = torch.arange(1, count + 1).repeat(len(x))
             offered = every == number.repeat_interleave(count)
             pools = Drawn(torch.full_like(x, m), torch.full_like(x, eligible))
             positions = (x + number - 1).repeat_interleave(count)
-            return estimate_order(draw.correction, positions, offered, every, pools, relevant, depth, dtype=torch.float64)
+            return estimate_order(
+                draw.correction,
+                positions,
+                offered,
+                every,
+                pools,
+                relevant,
+                depth,
+                dtype=torch.float64,
+            )
 
         wins = 1 - x.double() / m if m else torch.full(x.shape, torch.nan)
         negatives = torch.full(x.shape, m, dtype=torch.float64)
@@ -530,11 +689,14 @@ def _contributions(formulas: Formulas, count: int, m: int, eligible: int, draw: 
     return np.concatenate(found).reshape(count, m + 1, len(formulas))
 
 
-def _chances(above: Any, eligible: Any, m: Any, replacement: bool, width: int | None = None) -> Floats:
-    """The chance of each number of drawn negatives among those above, 0 to m; a last axis of that length, or of `width`.
+def _chances(
+    above: Any, eligible: Any, m: Any, replacement: bool, width: int | None = None
+) -> Floats:
+    """The chance of each number of drawn negatives among those above, 0 to m; a last axis of that
+    length, or of `width`.
 
-    From ratios of neighbours, which are exact, where the factorials of a large catalogue would not be.
-    """
+    From ratios of neighbours, which are exact, where the factorials of a large catalogue would not
+    be."""
     x = np.arange(int(np.max(m)) + 1 if width is None else width)
     if replacement:
         least, most = np.where((above == eligible) & (above > 0), m, 0), np.where(above == 0, 0, m)

@@ -1,4 +1,6 @@
-"""Tests between two models' values per user. Undefined is NaN: fewer than two users, or nothing that differs."""
+"""Tests between two models' values per user. Undefined is NaN: fewer than two users, or nothing
+that differs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from numpy.typing import NDArray
 from weft.statistics.pair_statistics import Measures, Pairs
 from weft.statistics.pairing import Floats
 
-UNPAIRED = ("kruskal", "mann_whitney")  # these take the users of two models for two independent samples
+UNPAIRED = (
+    "kruskal",
+    "mann_whitney",
+)  # these take the users of two models for two independent samples
 TESTS = ("paired_t", "wilcoxon", "randomization", "sign", *UNPAIRED)
 ALTERNATIVES = ("two-sided", "greater", "less")  # a differs from b, a > b, a < b
 UNDIRECTED = ("kruskal",)  # these know no other alternative than a difference
@@ -21,7 +26,7 @@ _ALL_FLIPS = 13
 _EXACT_MANN_WHITNEY = 8
 
 
-# --------------------------------------------------------------------------------------------------------- from measures
+# --------------------------------------------------------------------------------------------------
 
 
 def paired_t(measures: Measures, alternative: str) -> Outcome:
@@ -36,7 +41,9 @@ def paired_t(measures: Measures, alternative: str) -> Outcome:
 
 
 def sign(measures: Measures, alternative: str) -> Outcome:
-    """The share of users who win among those who win or lose, and the binomial test that it is one half."""
+    """The share of users who win among those who win or lose, and the binomial test that it is one
+    half.
+    """
     from scipy import special
 
     decided = measures.wins + measures.losses
@@ -49,7 +56,9 @@ def sign(measures: Measures, alternative: str) -> Outcome:
         "less": measures.wins,
     }[alternative]
     p = special.bdtr(at_most, np.maximum(decided, 1).astype(int), 0.5)
-    return share, np.where(defined, np.minimum(2 * p, 1) if alternative == "two-sided" else p, np.nan)
+    return share, np.where(
+        defined, np.minimum(2 * p, 1) if alternative == "two-sided" else p, np.nan
+    )
 
 
 def mann_whitney(measures: Measures, alternative: str) -> Outcome:
@@ -90,7 +99,9 @@ def _rank_spread(measures: Measures) -> tuple[NDArray[np.bool_], Floats]:
 
 
 def _tail(statistic: Floats, alternative: str, below: Any) -> Floats:
-    """The p-value of a statistic that is symmetric around 0, given the probability of values below one."""
+    """The p-value of a statistic that is symmetric around 0, given the probability of values below
+    one.
+    """
     if alternative == "two-sided":
         p = 2 * below(-np.abs(statistic))
     else:
@@ -98,15 +109,15 @@ def _tail(statistic: Floats, alternative: str, below: Any) -> Floats:
     return np.where(np.isnan(statistic), np.nan, p)
 
 
-# ----------------------------------------------------------------------------------------------------------- from values
+# --------------------------------------------------------------------------------------------------
 
 
 def over_pairs(name: str, values: Floats, pairs: Pairs, users: Floats, alternative: str) -> Outcome:
-    """A test that needs the values themselves, `[models, users]`, for every pair: statistics and p-values `[pairs]`.
+    """A test that needs the values themselves, `[models, users]`, for every pair: statistics and
+    p-values `[pairs]`.
 
-    `users` tells how many each pair has. `mann_whitney` is NaN where the normal approximation serves, that is, for more than a few
-    users or with ties.
-    """
+    `users` tells how many each pair has. `mann_whitney` is NaN where the normal approximation
+    serves, that is, for more than a few users or with ties."""
     test = wilcoxon if name == "wilcoxon" else exact_mann_whitney
     found = np.full((2, len(pairs)), np.nan)
     for at, (a, b) in enumerate(pairs):
@@ -123,10 +134,9 @@ def over_pairs(name: str, values: Floats, pairs: Pairs, users: Floats, alternati
 def wilcoxon(of_a: Floats, of_b: Floats, alternative: str) -> tuple[float, float]:
     """Wilcoxon's signed ranks, users without a difference left out.
 
-    The statistic is the smaller sum of ranks, or for one-sided alternatives that of the users who win. As SciPy chooses, the
-    p-value is exact for up to 50 users without ties or zeros, by all flips of signs for up to 13 users with them, and else of the
-    normal approximation.
-    """
+    The statistic is the smaller sum of ranks, or for one-sided alternatives that of the users who
+    win. As SciPy chooses, the p-value is exact for up to 50 users without ties or zeros, by all
+    flips of signs for up to 13 users with them, and else of the normal approximation."""
     from scipy import special, stats
 
     gaps = of_a - of_b
@@ -134,7 +144,8 @@ def wilcoxon(of_a: Floats, of_b: Floats, alternative: str) -> tuple[float, float
     gaps = gaps[gaps != 0]
     if users < 2 or len(gaps) == 0:
         return np.nan, np.nan
-    # The sign moves from the first bit to the last: as whole numbers, floats without a sign sort in their own order.
+    # The sign moves from the first bit to the last: as whole numbers, floats without a sign sort in
+    # their own order.
     bits = gaps.view(np.uint64)
     keys = (bits << np.uint64(1)) | (bits >> np.uint64(63))
     keys.sort()
@@ -145,7 +156,9 @@ def wilcoxon(of_a: Floats, of_b: Floats, alternative: str) -> tuple[float, float
     lost = np.diff(np.cumsum(keys & np.uint64(1))[ends].astype(np.float64), prepend=0.0)
     n = float(len(gaps))
     positive = float((times - lost) @ ranks)
-    statistic = min(positive, n * (n + 1) / 2 - positive) if alternative == "two-sided" else positive
+    statistic = (
+        min(positive, n * (n + 1) / 2 - positive) if alternative == "two-sided" else positive
+    )
     if users <= _EXACT_WILCOXON and len(ends) == users:
         p = float(stats.wilcoxon(gaps, alternative=alternative, method="exact").pvalue)
     elif users <= _ALL_FLIPS:
@@ -154,7 +167,13 @@ def wilcoxon(of_a: Floats, of_b: Floats, alternative: str) -> tuple[float, float
         p = {"two-sided": min(2 * min(more, less), 1.0), "greater": more, "less": less}[alternative]
     else:
         variance = (n * (n + 1) * (2 * n + 1) - (times**3 - times).sum() / 2) / 24
-        p = float(_tail(np.array((positive - n * (n + 1) / 4) / np.sqrt(variance)), alternative, special.ndtr))
+        p = float(
+            _tail(
+                np.array((positive - n * (n + 1) / 4) / np.sqrt(variance)),
+                alternative,
+                special.ndtr,
+            )
+        )
     return statistic, p
 
 

@@ -1,9 +1,10 @@
-"""A synthetic film-rating data set, about the size and shape of MovieLens 100K, made by code in well under a second.
+"""A synthetic film-rating data set, about the size and shape of MovieLens 100K, made by code in
+well under a second.
 
-Nothing is downloaded and nobody's data is shown. Every draw goes through `Generator.random`, which is no more than 53
-bits of PCG64's stream: NumPy may change its samplers of other distributions from version to version. Nor can
-rounding matter: nothing that is sorted or cut lies within 1e-8 of a tie. So the rows are the same on every machine.
-"""
+Nothing is downloaded and nobody's data is shown. Every draw goes through `Generator.random`, which
+is no more than 53 bits of PCG64's stream: NumPy may change its samplers of other distributions from
+version to version. Nor can rounding matter: nothing that is sorted or cut lies within 1e-8 of a
+tie. So the rows are the same on every machine."""
 
 from __future__ import annotations
 
@@ -39,11 +40,18 @@ AGE_GROUPS = ("under 18", "18-24", "25-34", "35-44", "45-54", "55+")
 AGE_SHARES = (0.05, 0.22, 0.32, 0.20, 0.12, 0.09)
 
 TITLE_OPENINGS = (
-    "The Last", "A Quiet", "The Second", "Midnight at the", "Letters to the", "Return of the", "Waiting for the",
-    "In Defence of the", "Nobody Told the", "The Patient", "A Brief History of the", "Beyond the", "The Unlikely",
-    "My Brother's", "Requiem for the", "The Glass", "All Quiet at the", "Three Days with the", "The Honest",
-    "A Winter without the", "The Borrowed", "Farewell to the", "The Secret Life of the", "Under the", "The Reluctant",
-    "Songs from the", "The Trial of the", "Summer of the", "Against the", "The Paper", "Once More to the",
+    "The Last", "A Quiet", "The Second", "Midnight at "
+                                         "the", "Letters to "
+                                                "the", "Return of the", "Waiting for the",
+    "In Defence of "
+    "the", "Nobody Told the", "The Patient", "A Brief History of the", "Beyond the", "The Unlikely",
+    "My Brother's", "Requiem for "
+                    "the", "The Glass", "All Quiet at the", "Three Days with the", "The Honest",
+    "A Winter without "
+    "the", "The Borrowed", "Farewell to "
+                           "the", "The Secret Life of the", "Under the", "The Reluctant",
+    "Songs from "
+    "the", "The Trial of the", "Summer of the", "Against the", "The Paper", "Once More to the",
     "A Portrait of the", "The Silence of the", "Notes on the",
 )  # fmt: skip
 TITLE_SUBJECTS = (
@@ -61,10 +69,12 @@ NUM_ITEMS = len(TITLE_OPENINGS) * len(TITLE_SUBJECTS)  # 1,700: every title occu
 class DemoData:
     """The frames of the demo.
 
-    - `train`, `test`: user ("u0007"), item ("m0312"), rating (1..5), timestamp (seconds), sorted by user and time.
-      A user and an item meet at most once. The last fifth of each user's rows is the test set.
+    - `train`, `test`: user ("u0007"), item ("m0312"), rating (1..5), timestamp (seconds), sorted by
+      user and time. A user and an item meet at most once. The last fifth of each user's rows is the
+      test set.
     - `users`: user, gender (null where withheld), age_group.
-    - `items`: the catalogue: item, title, genres (one to three), year. A few items occur in `test` only, a few nowhere.
+    - `items`: the catalogue: item, title, genres (one to three), year. A few items occur in `test`
+      only, a few nowhere.
     """
 
     train: pl.DataFrame
@@ -85,7 +95,12 @@ def load() -> DemoData:
     timestamp = _visit(generator, activity)
 
     interactions = pl.DataFrame(
-        {"user": users["user"][user], "item": items["item"][item], "rating": rating, "timestamp": timestamp}
+        {
+            "user": users["user"][user],
+            "item": items["item"][item],
+            "rating": rating,
+            "timestamp": timestamp,
+        }
     )
     in_test = _position(activity) >= np.repeat(activity - activity // 5, activity)
     return DemoData(interactions.filter(~in_test), interactions.filter(in_test), users, items)
@@ -99,7 +114,9 @@ def _make_items(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats]:
     genres_per_item = _categories(generator, (0.35, 0.40, 0.25), NUM_ITEMS) + 1
     has_genre = genre_rank < genres_per_item[:, None]
 
-    titles = np.array([f"{opening} {subject}" for opening in TITLE_OPENINGS for subject in TITLE_SUBJECTS])
+    titles = np.array(
+        [f"{opening} {subject}" for opening in TITLE_OPENINGS for subject in TITLE_SUBJECTS]
+    )
     age = generator.random(NUM_ITEMS) ** 3 * (LAST_YEAR - FIRST_YEAR)  # most films are recent
     frame = pl.DataFrame(
         {
@@ -124,14 +141,21 @@ def _make_users(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats, I
         + 0.4 * _normal(generator, len(GENDERS), len(GENRES))[gender]
         + 0.4 * _normal(generator, len(AGE_GROUPS), len(GENRES))[age_group]
     )
-    log_activity = 4.05 + 0.15 * (gender == 1) - 0.08 * np.abs(age_group - 2) + 0.85 * _normal(generator, NUM_USERS)
+    log_activity = (
+        4.05
+        + 0.15 * (gender == 1)
+        - 0.08 * np.abs(age_group - 2)
+        + 0.85 * _normal(generator, NUM_USERS)
+    )
     activity = np.minimum(MIN_ACTIVITY + np.exp(log_activity), MAX_ACTIVITY).astype(np.int64)
 
     withheld = generator.random(NUM_USERS) < GENDER_WITHHELD
     frame = pl.DataFrame(
         {
             "user": [f"u{number:04d}" for number in range(1, NUM_USERS + 1)],
-            "gender": [None if hide else GENDERS[code] for hide, code in zip(withheld, gender, strict=True)],
+            "gender": [
+                None if hide else GENDERS[code] for hide, code in zip(withheld, gender, strict=True)
+            ],
             "age_group": [AGE_GROUPS[code] for code in age_group],
         }
     )
@@ -139,7 +163,9 @@ def _make_users(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats, I
 
 
 def _affinity(generator: np.random.Generator, taste: Floats, item_genres: Floats) -> Floats:
-    """How well each item suits each user, `[users, items]`, about standard normal: half genres, half hidden factors."""
+    """How well each item suits each user, `[users, items]`, about standard normal: half genres,
+    half hidden factors.
+    """
     by_genre = taste @ (item_genres / np.sqrt(item_genres.sum(axis=1, keepdims=True))).T
     user_factors = _normal(generator, NUM_USERS, NUM_FACTORS)
     item_factors = _normal(generator, NUM_ITEMS, NUM_FACTORS)
@@ -150,15 +176,16 @@ def _affinity(generator: np.random.Generator, taste: Floats, item_genres: Floats
 def _choose(generator: np.random.Generator, affinity: Floats, activity: Ints) -> tuple[Ints, Ints]:
     """Row and column numbers of the interactions, user by user, each user's in the order of time.
 
-    The `n` largest of utility + Gumbel noise are a draw of `n` items without replacement with weights exp(utility),
-    for all users at once. Popularity is Zipf-Mandelbrot, steep because drawing without replacement flattens it.
-    """
+    The `n` largest of utility + Gumbel noise are a draw of `n` items without replacement with
+    weights exp(utility), for all users at once. Popularity is Zipf-Mandelbrot, steep because
+    drawing without replacement flattens it."""
     popularity_rank = generator.random(NUM_ITEMS).argsort()
     log_popularity = -4 * np.log(popularity_rank + 400)
     utility = log_popularity + 1.15 * affinity + _gumbel(generator, NUM_USERS, NUM_ITEMS)
     user = np.repeat(np.arange(NUM_USERS), activity)
     item = (-utility).argsort(axis=1)[user, _position(activity)]
-    # In the order of the draw the best items would all be train items; people do not watch in that order.
+    # In the order of the draw the best items would all be train items; people do not watch in that
+    # order.
     in_time = np.lexsort((generator.random(len(user)), user))
     return user, item[in_time]
 
@@ -173,7 +200,9 @@ def _rate(generator: np.random.Generator, affinity: Floats, user: Ints, item: In
 
 
 def _visit(generator: np.random.Generator, activity: Ints) -> Ints:
-    """Strictly increasing seconds per user: sessions of about twenty ratings, minutes inside and days between them."""
+    """Strictly increasing seconds per user: sessions of about twenty ratings, minutes inside and
+    days between them.
+    """
     rows = int(activity.sum())
     pause = 10 - 60 * np.log1p(-generator.random(rows))
     break_between_sessions = -12 * DAY * np.log1p(-generator.random(rows))
@@ -203,4 +232,6 @@ def _gumbel(generator: np.random.Generator, *shape: int) -> Floats:
 
 def _categories(generator: np.random.Generator, shares: tuple[float, ...], size: int) -> Ints:
     """Numbers of categories with these shares, `[size]`."""
-    return np.searchsorted(np.cumsum(shares)[:-1], generator.random(size), side="right").astype(np.int64)
+    return np.searchsorted(np.cumsum(shares)[:-1], generator.random(size), side="right").astype(
+        np.int64
+    )

@@ -17,7 +17,16 @@ from weft.evaluation.result import Result
 # Every family but that of rating errors: these models rank, and predict no ratings.
 METRICS = (
     *("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC"),
-    *("ItemCoverage", "EPC", "EFD", "Gini", "ShannonEntropy", "SRecall", "ARP", "APLT(pop_ratio=0.5)"),
+    *(
+        "ItemCoverage",
+        "EPC",
+        "EFD",
+        "Gini",
+        "ShannonEntropy",
+        "SRecall",
+        "ARP",
+        "APLT(pop_ratio=0.5)",
+    ),
     *("UserMADRanking", "REO", "RSP", "BiasDisparityBD"),
     "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])",
 )
@@ -28,7 +37,11 @@ SHOWN = 10  # the cut-off that a short table has
 def in_short(result: Result) -> Result:
     """What of a result fits a terminal: one cut-off, no values by label."""
     return replace(
-        result, values=tuple(value for value in result.values if value.k in (None, SHOWN) and not value.cell), slices=None
+        result,
+        values=tuple(
+            value for value in result.values if value.k in (None, SHOWN) and not value.cell
+        ),
+        slices=None,
     )
 
 
@@ -41,9 +54,16 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
     step("generating the data set")
     data = dataset.load()
     users, items = data.users["user"].to_list(), data.items["item"].to_list()
-    rows, columns = ({name: number for number, name in enumerate(names)} for names in (users, items))
-    cells = ([rows[user] for user in data.train["user"]], [columns[item] for item in data.train["item"]])
-    train = sparse.csr_matrix((np.ones(len(data.train), dtype=np.float32), cells), shape=(len(users), len(items)))
+    rows, columns = (
+        {name: number for number, name in enumerate(names)} for names in (users, items)
+    )
+    cells = (
+        [rows[user] for user in data.train["user"]],
+        [columns[item] for item in data.train["item"]],
+    )
+    train = sparse.csr_matrix(
+        (np.ones(len(data.train), dtype=np.float32), cells), shape=(len(users), len(items))
+    )
 
     step("fitting a factor model")
     factors = Factors(*recommenders.factor_model(train))
@@ -51,7 +71,8 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
     similar = recommenders.item_knn(train)
     popularity = recommenders.popularity(train)
 
-    # Three kinds of source: a callable that is asked for users, a score matrix, a pair of embeddings.
+    # Three kinds of source: a callable that is asked for users, a score matrix, a pair of
+    # embeddings.
     models = {
         "popularity": lambda names: popularity(np.array([rows[name] for name in names])),
         "item_knn": similar,

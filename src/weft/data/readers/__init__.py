@@ -1,0 +1,1 @@
+"""Reading files: formats, separators, columns, part files, row errors."""

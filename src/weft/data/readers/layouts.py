@@ -1,4 +1,6 @@
-"""How a file is laid out: its format, separator and header, found from its name and its first lines."""
+"""How a file is laid out: its format, separator and header, found from its name and its first
+lines.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,11 @@ TREC_QRELS = ("query", "iteration", "docno", "relevance")
 
 @dataclass(frozen=True)
 class Layout:
-    """`format` is "text" (a line for each row), "jsonl", "json" or "parquet"; `names` are the columns, in order.
+    """`format` is "text" (a line for each row), "jsonl", "json" or "parquet"; `names` are the
+    columns, in order.
 
-    `first` is how many lines come before the first row; `sample` are rows from the start. `kind`: "run" or "qrels" of TREC.
-    """
+    `first` is how many lines come before the first row; `sample` are rows from the start. `kind`:
+    "run" or "qrels" of TREC."""
 
     format: str
     names: tuple[str, ...]
@@ -55,9 +58,16 @@ class Layout:
 
 
 def recognise(
-    part: Part, *, form: str | None, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
+    part: Part,
+    *,
+    form: str | None,
+    separator: str | None,
+    header: bool | None,
+    named: tuple[str, ...],
+    only_ids: bool,
 ) -> Layout:
-    """The layout of a part; what is given is not looked for. `named` are columns that the caller names.
+    """The layout of a part; what is given is not looked for. `named` are columns that the caller
+    names.
 
     `only_ids`: it may hold an id per line and nothing else, so that spaces separate nothing.
     """
@@ -68,7 +78,9 @@ def recognise(
     if head.startswith(b"PAR1"):
         raise InputError(f"{part.path} is a Parquet file, but format={form!r} was given.")
     text = _text(part, head)
-    if found in ("jsonl", "json") or (form is None and text.lstrip().startswith("{") and separator is None):
+    if found in ("jsonl", "json") or (
+        form is None and text.lstrip().startswith("{") and separator is None
+    ):
         return _json(part, text, form or (found if found == "jsonl" else None))
     return _delimited(part, text, found, separator, header, named, only_ids)
 
@@ -107,22 +119,31 @@ def _parquet(part: Part) -> Layout:
 def broken_parquet(part: Part, error: Exception) -> InputError:
     """What to say of a Parquet file that cannot be read."""
     reason = str(error).partition("\n")[0]
-    return InputError(f"{part.path} is not a whole Parquet file: it is truncated or damaged ({reason}). Write or fetch it again.")
+    return InputError(
+        f"{part.path} is not a whole Parquet file: it is truncated or damaged ({reason}). Write or "
+        "fetch it again."
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------- JSON
+# --------------------------------------------------------------------------------------------------
 
 
 def _json(part: Part, text: str, form: str | None) -> Layout:
     if text.lstrip().startswith("["):
-        raise InputError(f"{part.path} is one JSON array; write JSON Lines instead: one object per line.")
+        raise InputError(
+            f"{part.path} is one JSON array; write JSON Lines instead: one object per line."
+        )
     lines = [line for line in islice(io.StringIO(text), _SAMPLE) if line.strip()]
     if not lines:
         raise InputError(f"{part.path} is empty.")
     if form != "jsonl":
         try:
             first = json.loads(lines[0])
-            nested = isinstance(first, dict) and len(first) > 0 and all(isinstance(row, dict) for row in first.values())
+            nested = (
+                isinstance(first, dict)
+                and len(first) > 0
+                and all(isinstance(row, dict) for row in first.values())
+            )
         except json.JSONDecodeError:
             nested = True  # an object over several lines
         if form == "json" or nested:
@@ -141,10 +162,13 @@ def _objects(part: Part, lines: Iterator[tuple[int, str]]) -> Iterator[dict[str,
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise InputError(
-                f"{part.path}, line {number}: {_short(line)} is not JSON ({error.msg}, at character {error.pos})."
+                f"{part.path}, line {number}: {_short(line)} is not JSON ({error.msg}, at "
+                f"character {error.pos})."
             ) from None
         if not isinstance(row, dict):
-            raise InputError(f'{part.path}, line {number}: {_short(line)} is not an object; expected {{"user": ..., "item": ...}}.')
+            raise InputError(
+                f'{part.path}, line {number}: {_short(line)} is not an object; expected {{"user": ..., "item": ...}}.'
+            )
         yield {**row}
 
 
@@ -155,11 +179,17 @@ def json_rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
-# ------------------------------------------------------------------------------------------------------------------- text
+# --------------------------------------------------------------------------------------------------
 
 
 def _delimited(
-    part: Part, text: str, form: str, separator: str | None, header: bool | None, named: tuple[str, ...], only_ids: bool
+    part: Part,
+    text: str,
+    form: str,
+    separator: str | None,
+    header: bool | None,
+    named: tuple[str, ...],
+    only_ids: bool,
 ) -> Layout:
     before = len(text) - len(text.lstrip("\r\n"))
     first = text[:before].count("\n")  # empty lines at the start
@@ -173,8 +203,12 @@ def _delimited(
         )
     if trec:
         fields: tuple[str, ...] = TREC_RUN if trec == "run" else TREC_QRELS
-        return Layout("text", fields, SPACES, False, first, tuple(_split(text[before:], SPACES)), trec)
-    chosen = separator or ("\t" if form in ("tsv", "recbole") else _separator(text[before:], only_ids))
+        return Layout(
+            "text", fields, SPACES, False, first, tuple(_split(text[before:], SPACES)), trec
+        )
+    chosen = separator or (
+        "\t" if form in ("tsv", "recbole") else _separator(text[before:], only_ids)
+    )
     rows = _split(text[before:], chosen)
     if (
         (better := _separator(text[before:], only_ids)) != chosen
@@ -188,7 +222,11 @@ def _delimited(
             )
         chosen, rows = better, _split(text[before:], better)
     has_header = _has_header(part, rows, named) if header is None else header
-    names = _unique(part, rows[0]) if has_header else tuple(f"column {number}" for number in range(len(rows[0])))
+    names = (
+        _unique(part, rows[0])
+        if has_header
+        else tuple(f"column {number}" for number in range(len(rows[0])))
+    )
     sample = rows[1:] if has_header else rows
     first += has_header
     lines = text.splitlines()
@@ -207,7 +245,9 @@ def _short(text: str) -> str:
 
 
 def split_lines(lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each row, and the number of the line on which it ends; no fields for an empty line."""
+    """The fields of each row, and the number of the line on which it ends; no fields for an empty
+    line.
+    """
     if is_plain(separator):
         reader = csv.reader(lines, delimiter=separator, strict=False)
         for row in reader:
@@ -215,7 +255,10 @@ def split_lines(lines: Iterator[str], separator: str) -> Iterator[tuple[int, lis
         return
     for number, line in enumerate(lines, start=1):
         line = line.strip() if separator == SPACES else line.rstrip("\r\n")
-        yield number, [] if not line else line.split() if separator == SPACES else line.split(separator)
+        yield (
+            number,
+            [] if not line else line.split() if separator == SPACES else line.split(separator),
+        )
 
 
 def is_plain(separator: str) -> bool:
@@ -229,15 +272,30 @@ def _split(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator(text: str, only_ids: bool) -> str:
-    """The separator that splits all rows into equally many fields; or else the first row into known names, or into most fields."""
+    """The separator that splits all rows into equally many fields; or else the first row into known
+    names, or into most fields.
+    """
     candidates = _SEPARATORS[:-1] if only_ids else _SEPARATORS
     rows = {separator: _split(text, separator) for separator in candidates}
     for separator, found in rows.items():
         if len(found[0]) > 1 and len({len(row) for row in found}) == 1:
-            loose = separator == "\t" and any(field != field.strip() for row in found for field in row)
-            return SPACES if loose and [len(row) for row in rows.get(SPACES, ())] == [len(row) for row in found] else separator
+            loose = separator == "\t" and any(
+                field != field.strip() for row in found for field in row
+            )
+            return (
+                SPACES
+                if loose
+                and [len(row) for row in rows.get(SPACES, ())] == [len(row) for row in found]
+                else separator
+            )
     names = {separator: len(KNOWN & set(map(fold, found[0]))) for separator, found in rows.items()}
-    most = max(candidates, key=lambda separator: (names[separator] > 1, separator != SPACES and len(rows[separator][0])))
+    most = max(
+        candidates,
+        key=lambda separator: (
+            names[separator] > 1,
+            separator != SPACES and len(rows[separator][0]),
+        ),
+    )
     return most if len(rows[most][0]) > 1 and (most != SPACES or names[most] > 1) else ","
 
 
@@ -245,7 +303,9 @@ def _trec(rows: list[list[str]]) -> str:
     widths = {len(row) for row in rows}
     if widths == {6} and all(row[1].casefold() == "q0" and _is_number(row[4]) for row in rows):
         return "run"
-    if widths == {4} and all(row[1] in ("0", "Q0", "q0") and re.fullmatch(r"-?[0-9]{1,3}", row[3]) for row in rows):
+    if widths == {4} and all(
+        row[1] in ("0", "Q0", "q0") and re.fullmatch(r"-?[0-9]{1,3}", row[3]) for row in rows
+    ):
         return "qrels"
     return ""
 
@@ -259,7 +319,9 @@ def _is_number(text: str) -> bool:
 
 
 def _has_header(part: Part, rows: list[list[str]], named: tuple[str, ...]) -> bool:
-    """Whether the first row names the columns: by a name that is known, or as text over numbers. Else it is data, or an error."""
+    """Whether the first row names the columns: by a name that is known, or as text over numbers.
+    Else it is data, or an error.
+    """
     first, others = rows[0], rows[1:]
     folded = {fold(name) for name in first}
     if folded & KNOWN or folded & {fold(name) for name in named}:

@@ -58,16 +58,22 @@ class Part:
                     yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     raise InputError(
-                        f"{self.path}, line {number}: the bytes {line[error.start : error.start + 4]!r} are not UTF-8. Convert the "
+                        f"{self.path}, line {number}: the bytes "
+                        f"{line[error.start : error.start + 4]!r} are not UTF-8. Convert the "
                         "file, for example from Latin-1: iconv -f latin1 -t utf8."
                     ) from None
 
 
 @contextmanager
 def open_parts(path: Path, where: str) -> Iterator[list[Part]]:
-    """The files that a path means, unpacked into a temporary folder if they are packed. `where` says whose they are."""
+    """The files that a path means, unpacked into a temporary folder if they are packed. `where`
+    says whose they are.
+    """
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
-        yield [_unpacked(part, Path(folder) / str(number), where) for number, part in enumerate(find_files(path, where))]
+        yield [
+            _unpacked(part, Path(folder) / str(number), where)
+            for number, part in enumerate(find_files(path, where))
+        ]
 
 
 def find_files(path: Path, where: str) -> list[Path]:
@@ -92,8 +98,15 @@ def _inside(folder: Path, where: str) -> list[Path]:
     if parts:
         return parts
     deeper = [one.name for one in inside if one.is_dir()]
-    what = f"only folders ({', '.join(deeper[:3])}); give a pattern: {folder}/*/*" if deeper else "no file"
-    raise InputError(f"{_of(where, folder)}: this is a folder with {what} to read (names that start with . or _ do not count).")
+    what = (
+        f"only folders ({', '.join(deeper[:3])}); give a pattern: {folder}/*/*"
+        if deeper
+        else "no file"
+    )
+    raise InputError(
+        f"{_of(where, folder)}: this is a folder with {what} to read (names that start with . or _ "
+        "do not count)."
+    )
 
 
 def _near(path: Path) -> str:
@@ -112,7 +125,11 @@ def _of(where: str, path: Path) -> str:
 
 
 def _refused(path: Path, where: str, error: OSError) -> InputError:
-    why = "you have no permission to read it" if isinstance(error, PermissionError) else error.strerror or str(error)
+    why = (
+        "you have no permission to read it"
+        if isinstance(error, PermissionError)
+        else error.strerror or str(error)
+    )
     return InputError(f"{_of(where, path)} cannot be read: {why}.")
 
 
@@ -126,10 +143,14 @@ def _unpacked(path: Path, target: Path, where: str) -> Part:
         raise InputError(f"{_of(where, path)} is empty.")
     if what := next((what for magic, what in _NOT_READ.items() if start.startswith(magic)), None):
         raise InputError(
-            f"{_of(where, path)} is {what}, which is not read here; expected UTF-8 text or Parquet, as it is or packed by gzip, "
+            f"{_of(where, path)} is {what}, which is not read here; expected UTF-8 text or "
+            "Parquet, as it is or packed by gzip, "
             "bzip2, xz or zstd."
         )
-    packed = next(((name, opener) for magic, (name, opener) in _PACKED.items() if start.startswith(magic)), None)
+    packed = next(
+        ((name, opener) for magic, (name, opener) in _PACKED.items() if start.startswith(magic)),
+        None,
+    )
     if packed is None:
         return Part(path, path)
     name, opener = packed
@@ -144,7 +165,8 @@ def _unpacked(path: Path, target: Path, where: str) -> Part:
         if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the data's
             raise InputError(f"{_of(where, path)} cannot be unpacked: {error.strerror}.") from None
         raise InputError(
-            f"{_of(where, path)} is packed by {name}, but it ends too early or is damaged ({error}); make or fetch it again."
+            f"{_of(where, path)} is packed by {name}, but it ends too early or is damaged "
+            f"({error}); make or fetch it again."
         ) from None
     if target.stat().st_size == 0:
         raise InputError(f"{_of(where, path)} is empty.")
@@ -152,7 +174,9 @@ def _unpacked(path: Path, target: Path, where: str) -> Part:
 
 
 def _unpack_zstd(path: Path, target: Path) -> None:
-    """By Python where it can (from 3.14 on), else line by line by polars, which can read packed text."""
+    """By Python where it can (from 3.14 on), else line by line by polars, which can read packed
+    text.
+    """
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -166,7 +190,9 @@ def _unpack_text_by_polars(path: Path, target: Path) -> None:
     import polars as pl
 
     try:
-        lines = pl.scan_csv(path, has_header=False, separator="\x1f", quote_char=None, schema={"line": pl.String})
+        lines = pl.scan_csv(
+            path, has_header=False, separator="\x1f", quote_char=None, schema={"line": pl.String}
+        )
         lines.sink_csv(target, include_header=False, quote_style="never")
     except pl.exceptions.NoDataError:
         target.touch()

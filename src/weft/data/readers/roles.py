@@ -6,7 +6,8 @@ import re
 
 from weft.errors import InputError, did_you_mean
 
-# Names that are understood, first the one that messages recommend. Case, `_`, `-`, spaces and dots make no difference.
+# Names that are understood, first the one that messages recommend. Case, `_`, `-`, spaces and dots
+# make no difference.
 COLUMNS = {
     "user": (
         "user",
@@ -47,7 +48,16 @@ COLUMNS = {
         "asin",
     ),
     "rating": ("rating", "relevance", "rel", "value", "weight", "score"),
-    "score": ("score", "prediction", "predicted_rating", "pred", "rating", "relevance", "value", "weight"),
+    "score": (
+        "score",
+        "prediction",
+        "predicted_rating",
+        "pred",
+        "rating",
+        "relevance",
+        "value",
+        "weight",
+    ),
     "rank": ("rank", "ranking", "position"),
     "timestamp": ("timestamp", "time", "date", "datetime", "ts"),
     "label": ("label", "group", "cluster", "feature", "user_group", "item_cluster", "item_feature"),
@@ -74,16 +84,25 @@ def look_for(columns: list[str], role: str, where: str) -> str | None:
     for name in _FOLDED[role]:
         found = by_name.get(name, [])
         if len(found) > 1:
-            raise InputError(f"{where} has the columns {found[0]!r} and {found[1]!r}, both for the {role}; rename or drop one.")
+            raise InputError(
+                f"{where} has the columns {found[0]!r} and {found[1]!r}, both for the {role}; "
+                "rename or drop one."
+            )
         if found:
             return found[0]
     return None
 
 
 def find_column(
-    columns: list[str], role: str, where: str, *, hint: str = "Rename the column that holds the {role} ids."
+    columns: list[str],
+    role: str,
+    where: str,
+    *,
+    hint: str = "Rename the column that holds the {role} ids.",
 ) -> str | None:
-    """The same; None where a table can do without it, else an error. `hint` says what to do about it."""
+    """The same; None where a table can do without it, else an error. `hint` says what to do about
+    it.
+    """
     found = look_for(columns, role, where)
     if found is not None or role not in NEEDED:
         return found

@@ -1,4 +1,6 @@
-"""What is wrong with a file, and where: found row by row, slowly, once it is known that something is."""
+"""What is wrong with a file, and where: found row by row, slowly, once it is known that something
+is.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def _text_rows(part: Part, layout: Layout) -> Iterator[tuple[int, list[str]]]:
             yield start, row
 
 
-def places(parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]) -> Iterator[tuple[Part, str]]:
+def places(
+    parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]
+) -> Iterator[tuple[Part, str]]:
     """Where each row of a table stands, in the order of the table."""
     import polars as pl
 
@@ -36,7 +40,9 @@ def places(parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]) -
             for line, _ in json_rows(part):
                 yield part, f"line {line}"
         elif layout.format == "parquet":
-            for number in range(pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()):
+            for number in range(
+                pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()
+            ):
                 yield part, f"row {number}"
 
 
@@ -51,11 +57,16 @@ def refuse_odd_quotes(parts: list[Part]) -> None:
     for part in parts:
         for number, line in part.lines():
             if line.count('"') % 2:
-                raise InputError(f"{part.path}, line {number}: a quote is left open. Inside a field in quotes, a quote is doubled.")
+                raise InputError(
+                    f"{part.path}, line {number}: a quote is left open. Inside a field in quotes, "
+                    "a quote is doubled."
+                )
 
 
 def explain(parts: list[Part], layouts: list[Layout], roles: dict[str, str], ids: str) -> None:
-    """Look for what is wrong row by row, and say it with its line. Nothing is said where nothing is found."""
+    """Look for what is wrong row by row, and say it with its line. Nothing is said where nothing is
+    found.
+    """
     for part, layout in zip(parts, layouts):
         if layout.format == "text":
             _explain_text(part, layout, roles, ids)
@@ -70,11 +81,15 @@ def _explain_text(part: Part, layout: Layout, roles: dict[str, str], ids: str) -
     places = {role: layout.names.index(name) for role, name in roles.items()}
     for line, row in _text_rows(part, layout):
         at = f"{part.path}, line {line}:"
-        if len(row) != width and (len(row) > width or any(len(row) <= place for place in places.values())):
+        if len(row) != width and (
+            len(row) > width or any(len(row) <= place for place in places.values())
+        ):
             shown = ", ".join(map(repr, row[:6])) + (", ..." if len(row) > 6 else "")
             raise InputError(
-                f"{at} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the {'header' if layout.header else 'first'} has "
-                f"{width}. Repair the line; a value that holds the separator {layout.separator!r} must stand in quotes."
+                f"{at} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the "
+                f"{'header' if layout.header else 'first'} has "
+                f"{width}. Repair the line; a value that holds the separator {layout.separator!r} "
+                "must stand in quotes."
             )
         if not any(row[place] for role, place in places.items() if role in IDS):
             continue
@@ -85,10 +100,19 @@ def _explain_text(part: Part, layout: Layout, roles: dict[str, str], ids: str) -
             if value == "" and role in IDS:
                 raise InputError(f"{at} there is no {role} id; every row needs one.")
             if value != "" and role not in IDS and not _is_real(value):
-                hint = " Decimals are written with a point." if _is_real(value.replace(",", ".")) else ""
-                raise InputError(f"{at} the {role} (column {roles[role]!r}) is {value!r}; expected a number.{hint}")
+                hint = (
+                    " Decimals are written with a point."
+                    if _is_real(value.replace(",", "."))
+                    else ""
+                )
+                raise InputError(
+                    f"{at} the {role} (column {roles[role]!r}) is {value!r}; expected a "
+                    f"number.{hint}"
+                )
             if role in IDS and ids == "integer" and not _is_whole(value):
-                raise InputError(f"{at} the {role} id is {value!r}, which is no integer, but ids='integer'.")
+                raise InputError(
+                    f"{at} the {role} id is {value!r}, which is no integer, but ids='integer'."
+                )
 
 
 def _is_whole(text: str) -> bool:
@@ -119,7 +143,10 @@ def _explain_json(part: Part, layout: Layout, roles: dict[str, str]) -> None:
                 kinds = layout.types[name]
                 if type(value) not in (int, str) or type(value) not in kinds:
                     expected = "an integer" if kinds == {int} else "a string"
-                    raise InputError(f"{at} the {role} id is {value!r}; expected {expected}, as in the lines before.")
+                    raise InputError(
+                        f"{at} the {role} id is {value!r}; expected {expected}, as in the lines "
+                        "before."
+                    )
             elif not isinstance(value, (int, float, NoneType)):
                 raise InputError(f"{at} the {role} ({name!r}) is {value!r}; expected a number.")
 
@@ -130,11 +157,22 @@ def explain_number(part: Part, role: str, name: str, dtype: Any) -> NoReturn:
 
     if part.head()[:1] == b"{":
         for line, row in json_rows(part):
-            if isinstance(row.get(name), str) or not isinstance(row.get(name), (int, float, NoneType)):
-                raise InputError(f"{part.path}, line {line}: the {role} ({name!r}) is {row.get(name)!r}; expected a number.")
-    shown = pl.scan_parquet(part.plain, glob=False).select(name).head(1).collect().to_series() if dtype == pl.String else None
+            if isinstance(row.get(name), str) or not isinstance(
+                row.get(name), (int, float, NoneType)
+            ):
+                raise InputError(
+                    f"{part.path}, line {line}: the {role} ({name!r}) is {row.get(name)!r}; "
+                    "expected a number."
+                )
+    shown = (
+        pl.scan_parquet(part.plain, glob=False).select(name).head(1).collect().to_series()
+        if dtype == pl.String
+        else None
+    )
     example = f" (row 0: {shown[0]!r})" if shown is not None and len(shown) else ""
-    raise InputError(f"{part.path}: the column {name!r} holds {dtype}{example}; a {role} must be a number.")
+    raise InputError(
+        f"{part.path}: the column {name!r} holds {dtype}{example}; a {role} must be a number."
+    )
 
 
 def _explain_parquet(part: Part, roles: dict[str, str], ids: str) -> None:
@@ -143,12 +181,27 @@ def _explain_parquet(part: Part, roles: dict[str, str], ids: str) -> None:
     for role, name in roles.items():
         if role not in IDS:
             continue
-        missing = pl.scan_parquet(part.plain, glob=False).select(pl.col(name).is_null().arg_true().head(1)).collect().to_series()
+        missing = (
+            pl.scan_parquet(part.plain, glob=False)
+            .select(pl.col(name).is_null().arg_true().head(1))
+            .collect()
+            .to_series()
+        )
         if len(missing):
-            raise InputError(f"{part.path}, row {missing[0]}: there is no {role} id (column {name!r}); every row needs one.")
+            raise InputError(
+                f"{part.path}, row {missing[0]}: there is no {role} id (column {name!r}); every "
+                "row needs one."
+            )
         if ids == "integer":
             text = pl.col(name).cast(pl.String)
-            wrong = pl.scan_parquet(part.plain, glob=False).select(text).filter(text.cast(pl.Int64, strict=False).is_null()).head(1)
+            wrong = (
+                pl.scan_parquet(part.plain, glob=False)
+                .select(text)
+                .filter(text.cast(pl.Int64, strict=False).is_null())
+                .head(1)
+            )
             found = wrong.collect().to_series()
             if len(found):
-                raise InputError(f"{part.path}: the {role} id {found[0]!r} is no integer, but ids='integer'.")
+                raise InputError(
+                    f"{part.path}: the {role} id {found[0]!r} is no integer, but ids='integer'."
+                )

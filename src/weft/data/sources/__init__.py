@@ -1,4 +1,6 @@
-"""What a model produced: a score matrix, the model itself, a pair of factors, or recommendation lists."""
+"""What a model produced: a score matrix, the model itself, a pair of factors, or recommendation
+lists.
+"""
 
 from weft.data.sources.base import Source, open_source
 from weft.data.sources.factors import Factors

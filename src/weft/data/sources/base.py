@@ -20,21 +20,27 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Scores for users, some rows at a time.
 
-    `num_users` is None when the source can score whoever is asked for; `num_items` when it is known only from its answers.
-    """
+    `num_users` is None when the source can score whoever is asked for; `num_items` when it is known
+    only from its answers."""
 
     kind: str
     num_users: int | None
     num_items: int | None
-    holds_scores: bool  # whether `scores` gives views of what is there, so that a batch takes no memory
+    holds_scores: (
+        bool  # whether `scores` gives views of what is there, so that a batch takes no memory
+    )
     scores_some: bool  # whether `scores_of` computes no more than what it is asked for
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
-        """The scores `[stop - start, items]` of rows start to stop - 1; `users` are their ids, `items` those of the catalogue."""
+        """The scores `[stop - start, items]` of rows start to stop - 1; `users` are their ids,
+        `items` those of the catalogue.
+        """
         ...
 
     def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
-        """The scores `[rows, n]` of some items of each row: `items [rows, n]` are columns, `ids` the ids of all columns."""
+        """The scores `[rows, n]` of some items of each row: `items [rows, n]` are columns, `ids`
+        the ids of all columns.
+        """
         ...
 
     def fingerprint(self) -> str | None:
@@ -43,7 +49,9 @@ class Source(Protocol):
 
 
 def open_source(given: Any) -> Source | RecommendationLists:
-    """A source from a score matrix, a factor pair, a callable or an object with `score`, or from recommendation lists."""
+    """A source from a score matrix, a factor pair, a callable or an object with `score`, or from
+    recommendation lists.
+    """
     from weft.data.sources.factors import Factors
     from weft.data.sources.matrix import ScoreMatrix
     from weft.data.sources.model import Model
@@ -59,9 +67,12 @@ def open_source(given: Any) -> Source | RecommendationLists:
     if callable(score):
         return Model(given)
     raise InputError(
-        f"cannot evaluate a {type(given).__name__}; expected scores as a [users, items] tensor or array, "
-        "weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an object with score(users), or "
-        "recommendation lists as a file or a frame (user, item, and a score or a rank) or {user: [items]}."
+        f"cannot evaluate a {type(given).__name__}; expected scores as a [users, items] tensor or "
+        "array, "
+        "weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an object "
+        "with score(users), or "
+        "recommendation lists as a file or a frame (user, item, and a score or a rank) or {user: "
+        "[items]}."
     )
 
 
@@ -74,11 +85,14 @@ def check_scores(scores: Any, what: str) -> None:
         numbers = scores.dtype in kinds or not (scores.is_floating_point() or scores.is_complex())
         readable = numbers and scores.layout == torch.strided and not scores.is_meta
     else:
-        raise InputError(f"{what} is a {type(scores).__name__}; expected a torch tensor or a NumPy array.")
+        raise InputError(
+            f"{what} is a {type(scores).__name__}; expected a torch tensor or a NumPy array."
+        )
     if not readable:
         layout = f", {scores.layout}, on {scores.device}" if isinstance(scores, Tensor) else ""
         raise InputError(
-            f"{what} is of {scores.dtype}{layout}; scores must be numbers: a dense matrix of real numbers, as float64, float32, "
+            f"{what} is of {scores.dtype}{layout}; scores must be numbers: a dense matrix of real "
+            "numbers, as float64, float32, "
             "float16, bfloat16 or integers."
         )
 
@@ -87,9 +101,16 @@ def as_tensor(given: Any, what: str) -> Tensor:
     """Scores as a floating tensor. Integers become float64, which holds them exactly up to 2**53."""
     check_scores(given, what)
     if isinstance(given, np.ndarray):
-        # Copied when torch cannot share it: read-only (seen items are hidden in place), backwards, or in foreign byte order.
-        plain = given.flags.writeable and given.dtype.isnative and all(step >= 0 for step in given.strides)
-        given = torch.from_numpy(given if plain else np.array(given, dtype=given.dtype.newbyteorder("=")))
+        # Copied when torch cannot share it: read-only (seen items are hidden in place), backwards,
+        # or in foreign byte order.
+        plain = (
+            given.flags.writeable
+            and given.dtype.isnative
+            and all(step >= 0 for step in given.strides)
+        )
+        given = torch.from_numpy(
+            given if plain else np.array(given, dtype=given.dtype.newbyteorder("="))
+        )
     scores: Tensor = given.detach()
     if scores.is_floating_point():
         return scores
@@ -97,16 +118,23 @@ def as_tensor(given: Any, what: str) -> Tensor:
     if not host_sees(scores.device):  # too large integers become NaN, which is counted and refused
         exact = scores.to(float_type(scores.device))
         limit = 2 / torch.finfo(exact.dtype).eps
-        return torch.where(exact.abs() <= limit, exact, torch.nan) if wide or limit < 2**53 else exact
+        return (
+            torch.where(exact.abs() <= limit, exact, torch.nan) if wide or limit < 2**53 else exact
+        )
     if wide and scores.numel():
         low, high = torch.aminmax(scores.long())
         if low < -(2**53) or high > 2**53:
-            raise InputError(f"{what} has integers beyond 2**53, which float64 cannot tell apart; rescale the scores.")
+            raise InputError(
+                f"{what} has integers beyond 2**53, which float64 cannot tell apart; rescale the "
+                "scores."
+            )
     return scores.double()
 
 
 def sample_digest(*arrays: Any) -> str:
-    """A digest of shapes, types and up to 65,536 evenly spread elements: the same cost for any size."""
+    """A digest of shapes, types and up to 65,536 evenly spread elements: the same cost for any
+    size.
+    """
     digest = hashlib.sha256()
     for array in arrays:
         if array is None:

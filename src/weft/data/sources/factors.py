@@ -12,14 +12,16 @@ from weft.errors import InputError
 
 # Numbers of item embeddings that are gathered at once.
 _TILE = 1 << 20
-# From how many times more items than are asked for on, gathering embeddings is cheaper than multiplying all of them.
+# From how many times more items than are asked for on, gathering embeddings is cheaper than
+# multiplying all of them.
 _FEW = 64
 
 
 class Factors:
     """User embeddings `[users, d]` and item embeddings `[items, d]`, with optional biases.
 
-    The score of user u and item i is `user_embeddings[u] · item_embeddings[i] + user_biases[u] + item_biases[i]`.
+    The score of user u and item i is `user_embeddings[u] · item_embeddings[i] + user_biases[u] +
+    item_biases[i]`.
 
     >>> import torch, weft
     >>> pair = weft.Factors(torch.eye(2), torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
@@ -32,12 +34,24 @@ class Factors:
     holds_scores = False
     scores_some = True
 
-    def __init__(self, user_embeddings: Any, item_embeddings: Any, *, user_biases: Any = None, item_biases: Any = None) -> None:
+    def __init__(
+        self,
+        user_embeddings: Any,
+        item_embeddings: Any,
+        *,
+        user_biases: Any = None,
+        item_biases: Any = None,
+    ) -> None:
         self._users = as_tensor(user_embeddings, "user_embeddings")
         self._items = as_tensor(item_embeddings, "item_embeddings")
-        if self._users.ndim != 2 or self._items.ndim != 2 or self._users.shape[1] != self._items.shape[1]:
+        if (
+            self._users.ndim != 2
+            or self._items.ndim != 2
+            or self._users.shape[1] != self._items.shape[1]
+        ):
             raise InputError(
-                f"user_embeddings has shape {list(self._users.shape)} and item_embeddings {list(self._items.shape)}; "
+                f"user_embeddings has shape {list(self._users.shape)} and item_embeddings "
+                f"{list(self._items.shape)}; "
                 "expected [users, d] and [items, d] with the same d."
             )
         self.num_users: int | None = self._users.shape[0]
@@ -53,7 +67,10 @@ class Factors:
             return None
         biases = as_tensor(given, name).flatten()
         if len(biases) != len(embeddings):
-            raise InputError(f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one each.")
+            raise InputError(
+                f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one "
+                "each."
+            )
         return biases.to(embeddings)
 
     @property
@@ -76,10 +93,20 @@ class Factors:
         return scores
 
     def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
-        """Products of these pairs alone: those of the full product up to rounding, and the same where items are few."""
+        """Products of these pairs alone: those of the full product up to rounding, and the same
+        where items are few.
+        """
         rows, items = rows.to(self._users.device), items.to(self._users.device)
         multiplies_all = len(self._items) <= _FEW * items.shape[1]
-        step = max(1, _TILE // (len(self._items) if multiplies_all else max(1, items.shape[1] * self._items.shape[1])))
+        step = max(
+            1,
+            _TILE
+            // (
+                len(self._items)
+                if multiplies_all
+                else max(1, items.shape[1] * self._items.shape[1])
+            ),
+        )
         with torch.no_grad():
             scores = self._users.new_empty(items.shape)
             for start in range(0, len(rows), step):

@@ -19,7 +19,9 @@ class ScoreMatrix:
     def __init__(self, scores: Any) -> None:
         check_scores(scores, "the score matrix")
         if scores.ndim != 2:
-            raise InputError(f"the score matrix has shape {list(scores.shape)}; expected [users, items].")
+            raise InputError(
+                f"the score matrix has shape {list(scores.shape)}; expected [users, items]."
+            )
         self._scores = scores
         self.holds_scores = _is_view(scores)
         self.num_users: int | None = scores.shape[0]
@@ -42,4 +44,9 @@ def _is_view(scores: Any) -> bool:
     """Whether rows of the matrix can be read where they lie: floating-point numbers without gaps."""
     if isinstance(scores, Tensor):
         return scores.is_floating_point() and scores.is_contiguous()
-    return bool(scores.dtype.kind == "f" and scores.dtype.isnative and scores.flags.c_contiguous and scores.flags.writeable)
+    return bool(
+        scores.dtype.kind == "f"
+        and scores.dtype.isnative
+        and scores.flags.c_contiguous
+        and scores.flags.writeable
+    )

@@ -16,13 +16,14 @@ from weft.errors import InputError
 class Model:
     """A callable `users -> scores [batch, items]`, or an object with such a method `score`.
 
-    Users arrive as a tensor of their ids when these are integers, else as a list. A `torch.nn.Module` is asked in evaluation
-    mode and without gradients; it and its parts get their modes back.
+    Users arrive as a tensor of their ids when these are integers, else as a list. A
+    `torch.nn.Module` is asked in evaluation mode and without gradients; it and its parts get their
+    modes back.
 
-    A model that has a parameter named `items` is asked `score(users, items)` for the scores `[batch, n]` of some items of each
-    user: ids `[batch, n]`, as a tensor when these are integers, else as lists. Short rows are filled up with one of their items.
-    Where `items` has no default, the model is asked so for all items too.
-    """
+    A model that has a parameter named `items` is asked `score(users, items)` for the scores
+    `[batch, n]` of some items of each user: ids `[batch, n]`, as a tensor when these are integers,
+    else as lists. Short rows are filled up with one of their items. Where `items` has no default,
+    the model is asked so for all items too."""
 
     kind = "model"
     holds_scores = False
@@ -37,9 +38,14 @@ class Model:
         self._first: tuple[Any, Tensor] | None = None
 
     def probe(self, start: int, stop: int, users: Any) -> int:
-        """How many items the model scores, from its first answer, which is kept for when it is asked again."""
+        """How many items the model scores, from its first answer, which is kept for when it is
+        asked again.
+        """
         if self._wants_items:
-            raise InputError("the model's score(users, items) has to be told the items; give their ids as items=[...].")
+            raise InputError(
+                "the model's score(users, items) has to be told the items; give their ids as "
+                "items=[...]."
+            )
         self._first = users.to_list(), self.scores(start, stop, users)
         return self._first[1].shape[1]
 
@@ -52,7 +58,8 @@ class Model:
         scores = self._scores_of_all(users, items)
         if items is not None and scores.shape[1] != len(items):
             raise InputError(
-                f"the model answered with {scores.shape[1]} columns, but there are {len(items)} items; "
+                f"the model answered with {scores.shape[1]} columns, but there are {len(items)} "
+                "items; "
                 "it must give one score per item, in the order of items=."
             )
         return scores
@@ -67,7 +74,8 @@ class Model:
         scores = as_tensor(self._ask(users), "the model's answer")
         if scores.ndim != 2 or scores.shape[0] != len(users):
             raise InputError(
-                f"asked for {len(users)} users, the model answered with shape {list(scores.shape)}; "
+                f"asked for {len(users)} users, the model answered with shape "
+                f"{list(scores.shape)}; "
                 f"expected [{len(users)}, items], one row of scores per user."
             )
         return scores
@@ -82,14 +90,20 @@ class Model:
         scores = as_tensor(self._ask(users, wanted), "the model's answer")
         if scores.shape != items.shape:
             raise InputError(
-                f"asked for {items.shape[1]} items of each of {len(users)} users, the model's score(users, items) answered with "
-                f"shape {list(scores.shape)}; expected {list(items.shape)}, a score for each item of each row."
+                f"asked for {items.shape[1]} items of each of {len(users)} users, the model's "
+                "score(users, items) answered with "
+                f"shape {list(scores.shape)}; expected {list(items.shape)}, a score for each item "
+                "of each row."
             )
         return scores
 
     def _ask(self, users: Any, items: Any = None) -> Any:
         """The model's answer."""
-        asked = torch.as_tensor(users.to_numpy(writable=True)) if users.dtype.is_integer() else users.to_list()
+        asked = (
+            torch.as_tensor(users.to_numpy(writable=True))
+            if users.dtype.is_integer()
+            else users.to_list()
+        )
         by_place = self._items is not None and self._items.kind is inspect.Parameter.POSITIONAL_ONLY
         modules = list(self._model.modules()) if isinstance(self._model, torch.nn.Module) else []
         modes = [module.training for module in modules]
@@ -117,7 +131,14 @@ def _parameter(function: Callable[..., Any], name: str) -> inspect.Parameter | N
     except (TypeError, ValueError):  # written in another language, or without parameters
         return None
     anything = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return next((parameter for parameter in others if parameter.name == name and parameter.kind not in anything), None)
+    return next(
+        (
+            parameter
+            for parameter in others
+            if parameter.name == name and parameter.kind not in anything
+        ),
+        None,
+    )
 
 
 def _texts(ids: Any, items: Tensor) -> list[list[str]]:

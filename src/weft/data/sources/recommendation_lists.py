@@ -11,7 +11,9 @@ from weft.data.vocabulary import Vocabulary
 
 
 class RecommendationLists:
-    """A frame or file (user, item, and a score or a rank or neither), `{user: [items]}` best first, or `{user: {item: score}}`."""
+    """A frame or file (user, item, and a score or a rank or neither), `{user: [items]}` best first,
+    or `{user: {item: score}}`.
+    """
 
     kind = "recommendation lists"
     # Lists name their users and items themselves.
@@ -23,8 +25,12 @@ class RecommendationLists:
         self.named = read_lists(given)
         self._rows: Recommendations | None = None
 
-    def arrange(self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False) -> Recommendations:
-        """Put the lists into the rows of their users, by code. `keep_best`: an item that stands twice in a list counts once."""
+    def arrange(
+        self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
+    ) -> Recommendations:
+        """Put the lists into the rows of their users, by code. `keep_best`: an item that stands
+        twice in a list counts once.
+        """
         self._rows = self.named.arrange(users, items, keep_best=keep_best)
         return self._rows
 

@@ -1,6 +1,6 @@
-"""An evaluation whose users lie in parts: what all parts must know is found first, each part evaluates its users, and what they
-gathered adds up. The same for every engine; the values are those of one process.
-"""
+"""An evaluation whose users lie in parts: what all parts must know is found first, each part
+evaluates its users, and what they gathered adds up. The same for every engine; the values are those
+of one process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ from weft.data.ordered import Ordered
 from weft.data.popularity import TrainTotals
 from weft.data.slices import Slice, parse_slices
 from weft.data.sources import Model
-from weft.engines.partitioned.global_stats import OF_ITEMS, OF_USERS, job_of, survey, whole_of, with_cuts
+from weft.engines.partitioned.global_stats import (
+    OF_ITEMS,
+    OF_USERS,
+    job_of,
+    survey,
+    whole_of,
+    with_cuts,
+)
 from weft.engines.partitioned.order_statistics import Scattered
 from weft.engines.partitioned.partitions import Origin, Part, Parts, kept, merged
 from weft.errors import InputError, SettingError
@@ -42,21 +49,29 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.int64]
 
 
-# ------------------------------------------------------------------------------------------------------ before any work
+# --------------------------------------------------------------------------------------------------
 
 
 def check(arguments: Mapping[str, Any], *, has_lists: bool, engine: str) -> None:
-    """Refuse settings that are wrong, or cannot run where users lie in parts, before anything is read."""
+    """Refuse settings that are wrong, or cannot run where users lie in parts, before anything is
+    read.
+    """
     if arguments["checkpoint"] is not None:
         raise SettingError(
-            f"checkpoint= is for an evaluation in one process; on {engine}, what is lost is computed again by {engine} itself. "
+            f"checkpoint= is for an evaluation in one process; on {engine}, what is lost is "
+            f"computed again by {engine} itself. "
             "Leave it out."
         )
     for name in ("truth", "train", "candidates", *OF_ITEMS):
         given = arguments[name]
-        if getattr(given, "ndim", 1) == 2 and not hasattr(given, "columns") and name != "item_features":
+        if (
+            getattr(given, "ndim", 1) == 2
+            and not hasattr(given, "columns")
+            and name != "item_features"
+        ):
             raise InputError(
-                f"{name} is a matrix, whose rows and columns are numbers; on {engine} users and items go by their ids. Give a "
+                f"{name} is a matrix, whose rows and columns are numbers; on {engine} users and "
+                "items go by their ids. Give a "
                 "frame or a file, or evaluate it in one process with weft.evaluate."
             )
     given = [name for name in OF_USERS if arguments[name] is not None and name != "source"]
@@ -64,13 +79,23 @@ def check(arguments: Mapping[str, Any], *, has_lists: bool, engine: str) -> None
     origins = {name: Origin(name, columns=_COLUMNS[name]) for name in given}
     origins |= {"source": Origin("source", columns=_COLUMNS["source"])} if has_lists else {}
     if has_lists and arguments["users"] is not None:
-        raise SettingError("users= names the rows of scores; recommendation lists name their users themselves. Leave it out.")
-    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    origins |= {one.where: Origin(one.where, columns=("user", "label")) for one in slices if one.of is not None}
-    job = _nobody(arguments, origins, _no_whole(arguments, slices))
-    if large := [str(spec) for spec, metric in job.evaluator.composition.own.items() if _keeps_rows(metric)]:
         raise SettingError(
-            f"{', '.join(large)} keeps something of every row or score, which would all come to one machine; evaluate it in one "
+            "users= names the rows of scores; recommendation lists name their users themselves. "
+            "Leave it out."
+        )
+    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
+    origins |= {
+        one.where: Origin(one.where, columns=("user", "label"))
+        for one in slices
+        if one.of is not None
+    }
+    job = _nobody(arguments, origins, _no_whole(arguments, slices))
+    if large := [
+        str(spec) for spec, metric in job.evaluator.composition.own.items() if _keeps_rows(metric)
+    ]:
+        raise SettingError(
+            f"{', '.join(large)} keeps something of every row or score, which would all come to "
+            "one machine; evaluate it in one "
             f"process with weft.evaluate, or leave it out on {engine}."
         )
 
@@ -97,7 +122,9 @@ def _no_whole(arguments: Mapping[str, Any], slices: Sequence[Slice]) -> Whole:
     """A catalogue without items, to see whether settings fit together."""
     sizes = [getattr(metric, "num_items", None) for metric in as_list(arguments["metrics"])]
     items = Vocabulary.numbers("item", next((size for size in sizes if isinstance(size, int)), 0))
-    totals = None if arguments["train"] is None else TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
+    totals = (
+        None if arguments["train"] is None else TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
+    )
     labels: dict[str, Any] = {}
     if arguments["item_clusters"] is not None:
         labels["item_clusters"] = read_labels({}, "item_clusters", items)
@@ -113,18 +140,22 @@ def _nobody(arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: 
 
     types = {"user": pl.Int64, "item": pl.Int64, "label": pl.String}
     frames = {
-        name: pl.DataFrame(schema={column: types.get(column, pl.Float64) for column in origin.columns})
+        name: pl.DataFrame(
+            schema={column: types.get(column, pl.Float64) for column in origin.columns}
+        )
         for name, origin in origins.items()
     }
     arguments = {**arguments, "device": None}  # workers may have one that is not here
-    return job_of(Part(frames, None if "source" in origins else Model(_nothing)), arguments, origins, whole)
+    return job_of(
+        Part(frames, None if "source" in origins else Model(_nothing)), arguments, origins, whole
+    )
 
 
 def _nothing(users: Any) -> Tensor:
     return torch.empty((len(users), 0))
 
 
-# -------------------------------------------------------------------------------------------------------- evaluating
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -143,7 +174,9 @@ class Told:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a part has found. What is about single users stays there: their values, labels and contributions."""
+    """What a part has found. What is about single users stays there: their values, labels and
+    contributions.
+    """
 
     told: Told
     kept: KeptHere | None
@@ -165,11 +198,20 @@ def _evaluate(
     job.carry_out()
     job.evaluator.to("cpu")
     gathered = job.evaluator.gathered()
-    rows = {name: values[:0] for name, values in gathered.rows.items() if not name.startswith("kept_")}
+    rows = {
+        name: values[:0] for name, values in gathered.rows.items() if not name.startswith("kept_")
+    }
     kept = job.evaluator.contributions()
-    groups, clusters = job.problem.labels.get("user_groups"), job.problem.labels.get("item_clusters")
+    groups, clusters = (
+        job.problem.labels.get("user_groups"),
+        job.problem.labels.get("item_clusters"),
+    )
     by_label = None
-    if job.problem.train is not None and isinstance(groups, Labels) and isinstance(clusters, Labels):
+    if (
+        job.problem.train is not None
+        and isinstance(groups, Labels)
+        and isinstance(clusters, Labels)
+    ):
         by_label = job.problem.train.cells_by_label(groups, clusters)
     told = Told(
         _sparse(replace(gathered, rows=rows)),
@@ -181,14 +223,19 @@ def _evaluate(
         job.problem.source.kind,
     )
     ids = part.frames["truth"]["user"].dtype  # which nobody's table would not tell
-    values, labels = (rows if rows is None else rows.with_columns(rows["user"].cast(ids)) for rows in job.users_table())
+    values, labels = (
+        rows if rows is None else rows.with_columns(rows["user"].cast(ids))
+        for rows in job.users_table()
+    )
     return Answer(told, None if kept is None else KeptHere(kept), values, labels)
 
 
 def _digests(job: Job) -> dict[str, NDArray[np.uint64]]:
     """Of the data by id, as sums: the same, however the users are shared out."""
     problem = job.problem
-    cells = {"truth": problem.truth} | ({} if problem.train is None else {"train": problem.train.cells})
+    cells = {"truth": problem.truth} | (
+        {} if problem.train is None else {"train": problem.train.cells}
+    )
     users = problem.all_users or problem.users
     found = {name: sums_by_id(some, users, problem.items) for name, some in cells.items()}
     if problem.lists is not None:
@@ -200,9 +247,16 @@ def _digests(job: Job) -> dict[str, NDArray[np.uint64]]:
 
 
 def _sparse(gathered: Gathered) -> Gathered:
-    """Sums of which most are 0, as those of few users over many items are, take no more room than the others."""
+    """Sums of which most are 0, as those of few users over many items are, take no more room than
+    the others.
+    """
     filled = int(torch.count_nonzero(gathered.sums))
-    return replace(gathered, sums=gathered.sums.to_sparse() if 4 * filled < len(gathered.sums) else gathered.sums.clone())
+    return replace(
+        gathered,
+        sums=gathered.sums.to_sparse()
+        if 4 * filled < len(gathered.sums)
+        else gathered.sums.clone(),
+    )
 
 
 def _told(answer: Answer) -> Told:
@@ -214,16 +268,28 @@ def _one_told(parts: list[Told], *, own: Sequence[BaseMetric]) -> Told:
     for part in parts:
         facts.update(part.facts)
     for part in parts[1:]:
-        offered["counts"] = [mine + more for mine, more in zip(offered["counts"], part.offered["counts"])]
-        offered["digest"] = [(mine + more) % (1 << 64) for mine, more in zip(offered["digest"], part.offered["digest"])]
+        offered["counts"] = [
+            mine + more for mine, more in zip(offered["counts"], part.offered["counts"])
+        ]
+        offered["digest"] = [
+            (mine + more) % (1 << 64)
+            for mine, more in zip(offered["digest"], part.offered["digest"])
+        ]
     first = parts[0]
-    gathered = put_together([replace(part.gathered, sums=part.gathered.sums.to_dense()) for part in parts], own)
+    gathered = put_together(
+        [replace(part.gathered, sums=part.gathered.sums.to_dense()) for part in parts], own
+    )
     return Told(
         gathered,
         facts,
         offered,
-        {name: np.sum([part.digests[name] for part in parts], axis=0, dtype=np.uint64) for name in first.digests},
-        None if first.by_label is None else np.sum([part.by_label for part in parts if part.by_label is not None], axis=0),
+        {
+            name: np.sum([part.digests[name] for part in parts], axis=0, dtype=np.uint64)
+            for name in first.digests
+        },
+        None
+        if first.by_label is None
+        else np.sum([part.by_label for part in parts if part.by_label is not None], axis=0),
         sum(part.users for part in parts),
         first.kind,
         sum(part.parts for part in parts),
@@ -233,21 +299,32 @@ def _one_told(parts: list[Told], *, own: Sequence[BaseMetric]) -> Told:
 def evaluate(
     parts: Parts[Part], origins: Mapping[str, Origin], arguments: Mapping[str, Any], *, engine: str
 ) -> tuple[Result, Parts[Any]]:
-    """The whole evaluation, and the answers of the parts, which stay where they are: `collect` and `users_table` read them.
+    """The whole evaluation, and the answers of the parts, which stay where they are: `collect` and
+    `users_table` read them.
 
-    `origins`: one for each argument whose rows lie in the parts; `arguments`: those of `weft.evaluate` by name, where data that
-    lies in the parts is not looked at. Items, item_clusters and item_features are read here.
-    """
+    `origins`: one for each argument whose rows lie in the parts; `arguments`: those of
+    `weft.evaluate` by name, where data that lies in the parts is not looked at. Items,
+    item_clusters and item_features are read here."""
     given, arguments = {name: arguments[name] for name in OF_ITEMS}, _to_be_sent(arguments, origins)
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    _nobody(arguments, origins, _no_whole(arguments, slices))  # what cannot be evaluated is refused before anything is read
+    _nobody(
+        arguments, origins, _no_whole(arguments, slices)
+    )  # what cannot be evaluated is refused before anything is read
     found = survey(parts, origins, [one.where for one in slices if one.cut is None])
     whole = with_cuts(parts, arguments, origins, whole_of(found, origins, {**arguments, **given}))
     nobody = _nobody(arguments, origins, whole)
-    work = partial(_evaluate, arguments=arguments, origins=origins, whole=replace(whole, notes=()), metrics=_of_others(nobody))
+    work = partial(
+        _evaluate,
+        arguments=arguments,
+        origins=origins,
+        whole=replace(whole, notes=()),
+        metrics=_of_others(nobody),
+    )
     answers = kept(parts, work)
     told = merged(answers, _told, partial(_one_told, own=nobody.evaluator.own))
-    if told.by_label is not None and whole.train is not None:  # what users had is compared with what they get
+    if (
+        told.by_label is not None and whole.train is not None
+    ):  # what users had is compared with what they get
         whole = replace(whole, train=replace(whole.train, by_label=told.by_label))
     job = _nobody(arguments, origins, whole)
     job.evaluator.take(told.gathered)
@@ -255,7 +332,13 @@ def evaluate(
     job.offers.count(told.offered)
     resampled = KeptApart(answers, told.users) if arguments["bootstrap"] is not None else None
     digests = {name: digest_of(sums) for name, sums in told.digests.items()}
-    fingerprint: dict[str, Any] = {"truth": None, "train": None, "source": None, **digests, "source_kind": told.kind}
+    fingerprint: dict[str, Any] = {
+        "truth": None,
+        "train": None,
+        "source": None,
+        **digests,
+        "source_kind": told.kind,
+    }
     if (candidates := job.offers.fingerprint()) is not None:
         fingerprint["candidates"] = candidates
     result = job.result(resampled, fingerprint)
@@ -264,16 +347,34 @@ def evaluate(
 
 
 def _to_be_sent(arguments: Mapping[str, Any], origins: Mapping[str, Origin]) -> dict[str, Any]:
-    """The arguments without data, which lies in the parts or is known to the whole: True says that there is some."""
+    """The arguments without data, which lies in the parts or is known to the whole: True says that
+    there is some.
+    """
     slices = {}
     for name, wanted in (arguments["slices"] or {}).items():
         of_numbers = isinstance(wanted, Mapping) and set(wanted) == {"of", "by"}
-        slices[name] = {"of": True, "by": wanted["by"]} if of_numbers else wanted if isinstance(wanted, str) else True
+        slices[name] = (
+            {"of": True, "by": wanted["by"]}
+            if of_numbers
+            else wanted
+            if isinstance(wanted, str)
+            else True
+        )
         if f"slices[{name!r}]" in origins and isinstance(wanted, str):  # a file
             slices[name] = True
-    items = {name: None if arguments[name] is None else True for name in ("item_clusters", "item_features")}
+    items = {
+        name: None if arguments[name] is None else True
+        for name in ("item_clusters", "item_features")
+    }
     in_parts = dict.fromkeys((name for name in origins if name in arguments), True)
-    return {**arguments, **in_parts, **items, "items": None, "source": None, "slices": slices or None}
+    return {
+        **arguments,
+        **in_parts,
+        **items,
+        "items": None,
+        "source": None,
+        "slices": slices or None,
+    }
 
 
 def _of_others(job: Job) -> list[type[BaseMetric]]:
@@ -283,11 +384,13 @@ def _of_others(job: Job) -> list[type[BaseMetric]]:
     return [metric for metric in others if metric.__name__ in named]
 
 
-# ------------------------------------------------------------------------------------------------------------- single users
+# --------------------------------------------------------------------------------------------------
 
 
 def users_table(answer: Answer) -> pl.DataFrame:
-    """The values of the users of a part: user, and a column for each metric that has a value per user."""
+    """The values of the users of a part: user, and a column for each metric that has a value per
+    user.
+    """
     assert answer.values is not None
     return answer.values.drop(NO_SOURCE)
 
@@ -306,7 +409,9 @@ def _tables(answer: Answer) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     return answer.values, answer.labels
 
 
-def _one_table(parts: list[tuple[pl.DataFrame | None, pl.DataFrame | None]]) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+def _one_table(
+    parts: list[tuple[pl.DataFrame | None, pl.DataFrame | None]],
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     import polars as pl
 
     values, labels = ([frame for frame in frames if frame is not None] for frames in zip(*parts))

@@ -1,4 +1,6 @@
-"""What all parts must know, so that the numbers of each mean the same: items, popularity, labels, and where slices are cut."""
+"""What all parts must know, so that the numbers of each mean the same: items, popularity, labels,
+and where slices are cut.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Label, Vocabulary, read_features, read_labels
-from weft.data.dataset import NOTHING_HIT, Groups, Whole, given_ids, nobody_in_common, nothing_in_common, numbers_of
+from weft.data.dataset import (
+    NOTHING_HIT,
+    Groups,
+    Whole,
+    given_ids,
+    nobody_in_common,
+    nothing_in_common,
+    numbers_of,
+)
 from weft.data.labels import label_names
 from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
 from weft.data.slices import are_whole, parse_slices, ranges
 from weft.data.vocabulary import distinct
 from weft.engines.partitioned.order_statistics import ScatteredNumbers
-from weft.engines.partitioned.partitions import Failure, Origin, Part, Parts, Portion, kept, merged, portion
+from weft.engines.partitioned.partitions import (
+    Failure,
+    Origin,
+    Part,
+    Parts,
+    Portion,
+    kept,
+    merged,
+    portion,
+)
 from weft.errors import InputError
 from weft.evaluation.runner import Job, prepare
 from weft.metrics.profiles import find_profile
@@ -36,7 +55,9 @@ OF_ITEMS = ("items", "item_clusters", "item_features")
 _FEW = 3  # ids that a message shows
 
 
-def job_of(part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole) -> Job:
+def job_of(
+    part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole
+) -> Job:
     """The evaluation of the users of a part."""
     tables = {name: portion(part.frames, name, origin) for name, origin in origins.items()}
     given: dict[str, Any] = {name: tables.get(name) for name in OF_USERS if name != "candidates"}
@@ -60,7 +81,7 @@ def job_of(part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origi
     return prepare(**{**arguments, **given}, whole=whole)
 
 
-# ---------------------------------------------------------------------------------------------------------- the survey
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -72,7 +93,9 @@ class Survey:
     some_users: dict[str, pl.Series]  # a few of the source's and of the truth's
     items: dict[str, pl.Series]  # all that source, truth, train and candidates name, each once
     popularity: pl.DataFrame | None  # item, and how many users have met it in train
-    labels: dict[str, tuple[frozenset[Label], int]]  # of users: which there are, and how many belong to users nobody knows
+    labels: dict[
+        str, tuple[frozenset[Label], int]
+    ]  # of users: which there are, and how many belong to users nobody knows
 
 
 def survey(parts: Parts[Part], origins: Mapping[str, Origin], slices: Sequence[str]) -> Survey:
@@ -83,11 +106,19 @@ def survey(parts: Parts[Part], origins: Mapping[str, Origin], slices: Sequence[s
 def _survey(part: Part, origins: Mapping[str, Origin], slices: Sequence[str]) -> Survey:
     tables = {name: portion(part.frames, name, origin) for name, origin in origins.items()}
     of_items = [name for name in ("source", "truth", "train", "candidates") if name in tables]
-    people = {name: _people(tables[name]) for name in ("source", "users", "truth", "train") if name in tables}
+    people = {
+        name: _people(tables[name])
+        for name in ("source", "users", "truth", "train")
+        if name in tables
+    }
     known = Vocabulary.found("user", list(people.values()), origin="source")
     if "users" in people or "source" not in people:
         people["source"] = people.get("users", people["truth"])
-    both = np.isin(people["source"].to_numpy(), people["truth"].to_numpy()).sum() if len(people["source"]) else 0
+    both = (
+        np.isin(people["source"].to_numpy(), people["truth"].to_numpy()).sum()
+        if len(people["source"])
+        else 0
+    )
     popularity = None
     if "train" in tables:
         frame = part.frames["train"].select("user", "item").unique()
@@ -133,12 +164,23 @@ def _one_survey(parts: list[Survey]) -> Survey:
         users.update(part.users)
     popularity = None
     if first.popularity is not None:
-        tables = [part.popularity for part in parts if part.popularity is not None and len(part.popularity)]
-        popularity = pl.concat(tables).group_by("item").agg(pl.col("number").sum()) if tables else first.popularity
+        tables = [
+            part.popularity
+            for part in parts
+            if part.popularity is not None and len(part.popularity)
+        ]
+        popularity = (
+            pl.concat(tables).group_by("item").agg(pl.col("number").sum())
+            if tables
+            else first.popularity
+        )
     return Survey(
         rows,
         users,
-        {name: _together([part.some_users[name] for part in parts]).head(_FEW + 1) for name in first.some_users},
+        {
+            name: _together([part.some_users[name] for part in parts]).head(_FEW + 1)
+            for name in first.some_users
+        },
         {name: _together([part.items[name] for part in parts]) for name in first.items},
         popularity,
         {
@@ -159,7 +201,12 @@ def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[st
         if origin is not None and origin.path is not None and not found.rows[name]:
             raise InputError(f"{origin.where} has no rows.")
     items, notes = _catalogue(found, origins, arguments), list[str]()
-    if source is not None and found.users["source"] and found.users["truth"] and not found.users["both"]:
+    if (
+        source is not None
+        and found.users["source"]
+        and found.users["truth"]
+        and not found.users["both"]
+    ):
         are_files = source.path is not None or truth.path is not None
         some = found.some_users["source"], found.some_users["truth"]
         notes.append(nobody_in_common(source.where, truth.where, *some, are_files=are_files))
@@ -169,8 +216,13 @@ def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[st
             notes.append(NOTHING_HIT)
     totals = None
     if found.popularity is not None:
-        places, counts = items.encode(found.popularity["item"], "train"), np.zeros(items.size, dtype=np.int64)
-        known = places >= 0  # what is not in the catalogue is refused with its rows, where these are
+        places, counts = (
+            items.encode(found.popularity["item"], "train"),
+            np.zeros(items.size, dtype=np.int64),
+        )
+        known = (
+            places >= 0
+        )  # what is not in the catalogue is refused with its rows, where these are
         counts[places[known]] = found.popularity["number"].to_numpy()[known]
         totals = TrainTotals(counts, found.users["train"])
     in_order = items.size if arguments["items"] is not None else 0
@@ -180,20 +232,32 @@ def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[st
             given = read_table(given, name) if is_file(given) else given
             read = read_features if name == "item_features" else read_labels
             labels[name] = read(given, name, items, in_order=in_order)
-    groups = {name: Groups(label_names(names, name), None, unknown) for name, (names, unknown) in found.labels.items()}
+    groups = {
+        name: Groups(label_names(names, name), None, unknown)
+        for name, (names, unknown) in found.labels.items()
+    }
     return Whole(items, totals, labels, groups, tuple(notes))
 
 
-def _catalogue(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]) -> Vocabulary:
+def _catalogue(
+    found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]
+) -> Vocabulary:
     """The items: those given, or every item that occurs."""
     if (given := arguments["items"]) is not None:
         return given_ids("item", read_table(given, "items") if is_file(given) else given)
     if "source" not in origins:
-        raise InputError("the items that the model scores are not known; give their ids as items=[...].")
+        raise InputError(
+            "the items that the model scores are not known; give their ids as items=[...]."
+        )
     source, truth = origins["source"], origins["truth"]
     listed = Vocabulary.found("item", [found.items["source"]], origin=source.where)
     met = [found.items[name] for name in ("truth", "train") if name in found.items]
-    if source.path is not None and listed.size and len(met[0]) and all((listed.encode(ids, "") < 0).all() for ids in met):
+    if (
+        source.path is not None
+        and listed.size
+        and len(met[0])
+        and all((listed.encode(ids, "") < 0).all() for ids in met)
+    ):
         raise nothing_in_common(source.where, truth.where, listed.ids, met[0])
     everything = Vocabulary.found("item", list(found.items.values()), origin=source.where)
     tool = None if arguments["profile"] is None else find_profile(arguments["profile"])
@@ -201,27 +265,40 @@ def _catalogue(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[
     return everything.by_text_descending() if is_reversed else everything
 
 
-# ------------------------------------------------------------------------------------------------------------- slices
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """The numbers that a slice is cut by, of the users of a part who count for it; and what is known of all of them."""
+    """The numbers that a slice is cut by, of the users of a part who count for it; and what is
+    known of all of them.
+    """
 
     numbers: NDArray[np.float64]
     are_whole: bool
 
 
 def _cuts(
-    part: Part, names: Sequence[str], *, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole
+    part: Part,
+    names: Sequence[str],
+    *,
+    arguments: Mapping[str, Any],
+    origins: Mapping[str, Origin],
+    whole: Whole,
 ) -> dict[str, _Cut]:
     job = job_of(part, arguments, origins, whole)
     parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     found = {}
     for one in parsed:
         if one.where in names:
-            table = replace(one, of=portion(part.frames, one.where, origins[one.where])) if one.of is not None else one
-            numbers, evaluated = numbers_of(table, job.relevant, job.problem.train, job.problem.users, 0)
+            table = (
+                replace(one, of=portion(part.frames, one.where, origins[one.where]))
+                if one.of is not None
+                else one
+            )
+            numbers, evaluated = numbers_of(
+                table, job.relevant, job.problem.train, job.problem.users, 0
+            )
             found[one.where] = _Cut(numbers[evaluated & ~np.isnan(numbers)], are_whole(numbers))
     return found
 
@@ -230,14 +307,18 @@ def _of_cut(cuts: Mapping[str, _Cut], name: str) -> NDArray[np.float64]:
     return cuts[name].numbers
 
 
-def with_cuts(parts: Parts[Part], arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole) -> Whole:
+def with_cuts(
+    parts: Parts[Part], arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole
+) -> Whole:
     """Where slices by numbers are cut, which depends on all users."""
     wanted = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     cut = [one for one in wanted if one.cut is not None]
     if not cut:
         return whole
     names = [one.where for one in cut]
-    numbers = kept(parts, partial(_cuts, names=names, arguments=arguments, origins=origins, whole=whole))
+    numbers = kept(
+        parts, partial(_cuts, names=names, arguments=arguments, origins=origins, whole=whole)
+    )
     whole_numbers = merged(numbers, _are_whole, _all_of_each)
     groups = dict(whole.groups)
     for one in cut:

@@ -22,19 +22,27 @@ if TYPE_CHECKING:
 def roles(
     columns: Sequence[str], argument: str, where: str, named: Mapping[str, str | int] | None = None
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Which column of a table plays which role, `{"user": "visitor_id", ...}`, and which play none; errors as for files.
+    """Which column of a table plays which role, `{"user": "visitor_id", ...}`, and which play none;
+    errors as for files.
 
-    `argument`: as what it is given; `named`: what the caller says of its columns, as `weft.File.columns`.
-    """
+    `argument`: as what it is given; `named`: what the caller says of its columns, as
+    `weft.File.columns`."""
     return find_roles(list(columns), _use(argument), where, named or {})
 
 
 def _use(argument: str) -> str:
-    return "lists" if argument == "source" else "user_groups" if argument.startswith("slices[") else argument
+    return (
+        "lists"
+        if argument == "source"
+        else "user_groups"
+        if argument.startswith("slices[")
+        else argument
+    )
 
 
 def held(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Origin]:
-    """What the caller holds (frames, dicts, files) as the frames of a part, and where it comes from.
+    """What the caller holds (frames, dicts, files) as the frames of a part, and where it comes
+    from.
 
     Lists without scores and ranks get ranks from the order of their rows.
     """
@@ -44,9 +52,13 @@ def held(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Origin]:
         return _held_cells(given, argument)
     if is_file(given):
         table = read_table(given, argument, use=_use(argument))
-        columns = {"user": table.columns["user"]} | ({} if argument == "users" else {"label": table.columns["label"]})
+        columns = {"user": table.columns["user"]} | (
+            {} if argument == "users" else {"label": table.columns["label"]}
+        )
         frame = pl.DataFrame({name: _plain(column) for name, column in columns.items()})
-        return {argument: frame}, Origin(table.where, table.path, table.unread, table.notes, tuple(frame.columns))
+        return {argument: frame}, Origin(
+            table.where, table.path, table.unread, table.notes, tuple(frame.columns)
+        )
     if argument == "users":
         frame = pl.DataFrame({"user": Vocabulary.of("user", given).ids})
     else:
@@ -66,11 +78,16 @@ def _held_cells(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Ori
         if named.order == "rows":
             columns["rank"] = np.arange(len(cells.values), dtype=np.float64)
     else:
-        cells, unread = (read_pairs if argument == "candidates" else read_cells)(given, argument), ()
+        cells, unread = (
+            (read_pairs if argument == "candidates" else read_cells)(given, argument),
+            (),
+        )
         if cells.shape is not None:
             raise InputError(
-                f"{argument} is a matrix, whose rows and columns are numbers; where users lie in parts they go by their ids. Give "
-                "a frame or a file (user, item, rating), or evaluate it in one process with weft.evaluate."
+                f"{argument} is a matrix, whose rows and columns are numbers; where users lie in "
+                "parts they go by their ids. Give "
+                "a frame or a file (user, item, rating), or evaluate it in one process with "
+                "weft.evaluate."
             )
         columns = {} if argument == "candidates" else {"rating": cells.values}
     frame = pl.DataFrame({"user": _plain(cells.users), "item": _plain(cells.items), **columns})
@@ -97,19 +114,26 @@ def _held_labels(given: Any, argument: str) -> pl.DataFrame:
         names = given[real[roles(list(real), argument, argument)[0]["user"]]].to_list()
     else:
         raise InputError(
-            f"{argument} is a {type(given).__name__}, but where users lie in parts they are in no order; give {{id: label}}, or a "
+            f"{argument} is a {type(given).__name__}, but where users lie in parts they are in no "
+            f"order; give {{id: label}}, or a "
             "frame with a column of ids and one of labels."
         )
     users = Vocabulary.found("user", [id_series(names, "user", argument)], origin=argument)
     labels = read_labels(given, argument, users, in_order=0)
-    numbers, words = ([name for name in labels.names if isinstance(name, str) is is_word] for is_word in (False, True))
+    numbers, words = (
+        [name for name in labels.names if isinstance(name, str) is is_word]
+        for is_word in (False, True)
+    )
     if numbers and words:
         raise InputError(
-            f"{argument} has numbers and words as labels, such as {numbers[0]!r} and {words[0]!r}; where users lie in parts labels "
+            f"{argument} has numbers and words as labels, such as {numbers[0]!r} and {words[0]!r}; "
+            "where users lie in parts labels "
             f"are all of one kind. Write {str(numbers[0])!r}."
         )
     codes = labels.codes.values.numpy()
-    found = pl.Series([*labels.names, None], strict=False).gather(np.where(codes < 0, len(labels.names), codes))
+    found = pl.Series([*labels.names, None], strict=False).gather(
+        np.where(codes < 0, len(labels.names), codes)
+    )
     return pl.DataFrame({"user": users.ids, "label": found})
 
 
@@ -123,7 +147,9 @@ def _plain(column: pl.Series) -> pl.Series:
 
 
 def refuse_other_ids(samples: Mapping[str, pl.DataFrame], origins: Mapping[str, Origin]) -> None:
-    """Refuse ids of other types than those of the rest, from the first rows of each argument, before any work is done."""
+    """Refuse ids of other types than those of the rest, from the first rows of each argument,
+    before any work is done.
+    """
     for kind in ("item", "user"):
         first: Vocabulary | None = None
         for argument, sample in samples.items():

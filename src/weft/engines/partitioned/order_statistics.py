@@ -1,4 +1,6 @@
-"""Numbers that lie in parts, in order: found by counting, so that few of them ever come to one place."""
+"""Numbers that lie in parts, in order: found by counting, so that few of them ever come to one
+place.
+"""
 
 from __future__ import annotations
 
@@ -32,35 +34,54 @@ class Scattered:
         return InMemory(self._between([(_LOWEST, _HIGHEST)])) if self.size <= _FEW else None
 
     def at(self, places: Numbers) -> Numbers:
-        """The numbers at these places: each is closed in by counting, until those that are left are few enough to be looked at."""
+        """The numbers at these places: each is closed in by counting, until those that are left are
+        few enough to be looked at.
+        """
         if self._here is not None:
             return self._here.at(places)
-        # For each place: the range that its number lies in, ends included, and how many lie below and within it.
+        # For each place: the range that its number lies in, ends included, and how many lie below
+        # and within it.
         found = [(_LOWEST, _HIGHEST, 0, self.size)] * len(places)
-        while sum(within for _, _, _, within in set(found)) > _FEW and any(low < high for low, high, _, _ in found):
+        while sum(within for _, _, _, within in set(found)) > _FEW and any(
+            low < high for low, high, _, _ in found
+        ):
             open_ranges = {(low, high) for low, high, _, _ in found if low < high}
             each = max(2, _EDGES // len(open_ranges))
             edges = sorted(
-                {low + (high - low) * number // each for low, high in open_ranges for number in range(1, each + 1)} - {_LOWEST}
+                {
+                    low + (high - low) * number // each
+                    for low, high in open_ranges
+                    for number in range(1, each + 1)
+                }
+                - {_LOWEST}
             )
             counts = self.below(np.array(edges, dtype=np.int64)).tolist()
             found = [_closer(int(place), one, edges, counts) for place, one in zip(places, found)]
         numbers = np.sort(self._between(sorted({(low, high) for low, high, _, _ in found})))
-        chosen = [np.searchsorted(numbers, low) + int(place) - below for place, (low, _, below, _) in zip(places, found)]
+        chosen = [
+            np.searchsorted(numbers, low) + int(place) - below
+            for place, (low, _, below, _) in zip(places, found)
+        ]
         return numbers[np.array(chosen, dtype=np.int64)]
 
     def below(self, numbers: Numbers) -> Numbers:
         if self._here is not None:
             return self._here.below(numbers)
-        return self._parts.merged(partial(_counted, numbers=self._numbers, wanted=numbers, side="left"), _sum)
+        return self._parts.merged(
+            partial(_counted, numbers=self._numbers, wanted=numbers, side="left"), _sum
+        )
 
     def up_to(self, numbers: Numbers) -> Numbers:
         if self._here is not None:
             return self._here.up_to(numbers)
-        return self._parts.merged(partial(_counted, numbers=self._numbers, wanted=numbers, side="right"), _sum)
+        return self._parts.merged(
+            partial(_counted, numbers=self._numbers, wanted=numbers, side="right"), _sum
+        )
 
     def _between(self, found: list[tuple[int, int]]) -> Numbers:
-        return self._parts.merged(partial(_within, numbers=self._numbers, ranges=found), _concatenated)
+        return self._parts.merged(
+            partial(_within, numbers=self._numbers, ranges=found), _concatenated
+        )
 
 
 class ScatteredNumbers:
@@ -91,7 +112,9 @@ def from_keys(keys: Numbers) -> NDArray[np.float64]:
     return np.where(keys < 0, keys ^ _HIGHEST, keys).view(np.float64)
 
 
-def _closer(place: int, known: tuple[int, int, int, int], edges: list[int], counts: list[int]) -> tuple[int, int, int, int]:
+def _closer(
+    place: int, known: tuple[int, int, int, int], edges: list[int], counts: list[int]
+) -> tuple[int, int, int, int]:
     """The range between two edges that holds the number at a place."""
     import bisect
 
@@ -99,7 +122,9 @@ def _closer(place: int, known: tuple[int, int, int, int], edges: list[int], coun
     if low == high:
         return known
     first, last = bisect.bisect_right(edges, low), bisect.bisect_right(edges, high)
-    number = bisect.bisect_right(counts, place, first, last)  # edges with at most so many below them
+    number = bisect.bisect_right(
+        counts, place, first, last
+    )  # edges with at most so many below them
     if number > first:
         within -= counts[number - 1] - below
         low, below = edges[number - 1], counts[number - 1]

@@ -22,13 +22,14 @@ _FEW = 3  # rows that a message shows
 
 @dataclass(frozen=True)
 class Part:
-    """Everything that was given about some users: a frame for each argument that has rows of users, empty where there are none.
+    """Everything that was given about some users: a frame for each argument that has rows of users,
+    empty where there are none.
 
-    `frames`, by argument: `source` (user, item, and score, rank or both), `truth` and `train` (user, item, and rating if there is
-    one), `candidates` (user, item), `users` (user), `user_groups` and `slices['NAME']` (user, label). Ids are Int64 or String as
-    they came, scores, ranks and ratings Float64. `source everyone`, `truth everyone` (user): who is named there without a row.
-    `source`: the model that scores these users, where there are no lists.
-    """
+    `frames`, by argument: `source` (user, item, and score, rank or both), `truth` and `train`
+    (user, item, and rating if there is one), `candidates` (user, item), `users` (user),
+    `user_groups` and `slices['NAME']` (user, label). Ids are Int64 or String as they came, scores,
+    ranks and ratings Float64. `source everyone`, `truth everyone` (user): who is named there
+    without a row. `source`: the model that scores these users, where there are no lists."""
 
     frames: Mapping[str, pl.DataFrame]
     source: Any = None
@@ -36,7 +37,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of an argument come from. `where` names it in messages, as in "truth (s3://logs/test)"."""
+    """Where the rows of an argument come from. `where` names it in messages, as in "truth
+    (s3://logs/test)".
+    """
 
     where: str
     path: str | None = None  # None: no file
@@ -48,16 +51,19 @@ class Origin:
 class Parts(Protocol[T_co]):
     """Something of each part, which stays where it is.
 
-    All rows of a user are in one part; a part may have no user. Work may be done more than once (on a machine that was lost, and
-    again elsewhere); what comes of it counts once.
-    """
+    All rows of a user are in one part; a part may have no user. Work may be done more than once (on
+    a machine that was lost, and again elsewhere); what comes of it counts once."""
 
     def keep(self, work: Callable[[T_co], S]) -> Parts[S]:
-        """Do this with each part. What comes of it stays where it is, and is not computed again when it is asked for again."""
+        """Do this with each part. What comes of it stays where it is, and is not computed again
+        when it is asked for again.
+        """
         ...
 
     def merged(self, work: Callable[[T_co], S], join: Callable[[list[S]], S]) -> S:
-        """Do this with each part, and bring what comes of it here, as one: joined on the way, some at a time."""
+        """Do this with each part, and bring what comes of it here, as one: joined on the way, some
+        at a time.
+        """
         ...
 
     def release(self) -> None:
@@ -65,19 +71,25 @@ class Parts(Protocol[T_co]):
         ...
 
 
-# -------------------------------------------------------------------------------------------------------- errors as values
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What is wrong in a part, on its way to the caller. `others`: how many other parts have failed too."""
+    """What is wrong in a part, on its way to the caller. `others`: how many other parts have failed
+    too.
+    """
 
     kind: type[WeftError]
     message: str
     others: int = 0
 
     def error(self) -> WeftError:
-        more = f"\nSo have {self.others:,} other parts of the users; theirs are not shown." if self.others else ""
+        more = (
+            f"\nSo have {self.others:,} other parts of the users; theirs are not shown."
+            if self.others
+            else ""
+        )
         return self.kind(self.message + more)
 
 
@@ -91,7 +103,9 @@ def _or_failure(work: Callable[[T], S], part: T | Failure) -> S | Failure:
 
 
 def _joined(join: Callable[[list[S]], S], parts: list[S | Failure]) -> S | Failure:
-    failures = sorted((part for part in parts if isinstance(part, Failure)), key=lambda failure: failure.message)
+    failures = sorted(
+        (part for part in parts if isinstance(part, Failure)), key=lambda failure: failure.message
+    )
     if failures:
         others = sum(failure.others + 1 for failure in failures) - 1
         return replace(failures[0], others=others)
@@ -111,7 +125,7 @@ def kept(parts: Parts[Any], work: Callable[[Any], Any]) -> Parts[Any]:
     return parts.keep(partial(_or_failure, work))
 
 
-# --------------------------------------------------------------------------------------------------------- rows as tables
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -137,10 +151,19 @@ def portion(frames: Mapping[str, pl.DataFrame], argument: str, origin: Origin) -
     for kind in ("user", "item"):
         if kind in frame.columns and frame[kind].null_count():
             missing = frame.filter(frame[kind].is_null())
-            shown = "\n".join(f"  a row: {_shown(row)}" for row in missing.head(_FEW).iter_rows(named=True))
-            raise InputError(f"{origin.where} has no {kind} id in {len(missing):,} rows:\n{shown}\nEvery row needs one.")
+            shown = "\n".join(
+                f"  a row: {_shown(row)}" for row in missing.head(_FEW).iter_rows(named=True)
+            )
+            raise InputError(
+                f"{origin.where} has no {kind} id in {len(missing):,} rows:\n{shown}\nEvery row "
+                "needs one."
+            )
     columns = {name: frame[name] for name in frame.columns}
-    named = None if everyone is None else Vocabulary.found("user", [frame["user"], everyone["user"]], origin=origin.where).ids
+    named = (
+        None
+        if everyone is None
+        else Vocabulary.found("user", [frame["user"], everyone["user"]], origin=origin.where).ids
+    )
     return Portion(
         where=origin.where,
         columns=columns,

@@ -50,7 +50,11 @@ class _Worker:
 
     def _worked(self, model: list[Any], work: Packed, opening: Packed, *pieces: Any) -> Packed:
         part = opening.open()(*pieces)
-        return Packed.of(work.open()(replace(part, source=self._opened(model)) if isinstance(part, Part) else part))
+        return Packed.of(
+            work.open()(
+                replace(part, source=self._opened(model)) if isinstance(part, Part) else part
+            )
+        )
 
     def join(self, *given: Any) -> Packed | Failed:
         """Put some results together."""
@@ -63,7 +67,9 @@ class _Worker:
         return Model(self._opened(model)).probe(0, len(ids), ids)
 
     def _opened(self, model: list[Any]) -> Any:
-        """The model, from a reference to it, or the actor to ask. Not in the constructor: what that raises does not come back."""
+        """The model, from a reference to it, or the actor to ask. Not in the constructor: what that
+        raises does not come back.
+        """
         import ray
 
         if self._model is None:
@@ -106,16 +112,27 @@ class Pool:
     def __init__(self, source: Any, handles: Sequence[Any], workers: int, gpus: float) -> None:
         import ray
 
-        # They hold no CPU while they live, as actors that do not say what they need: nothing waits for a CPU until they end.
+        # They hold no CPU while they live, as actors that do not say what they need: nothing waits
+        # for a CPU until they end.
         needs: dict[str, Any] = {"num_gpus": gpus, "num_cpus": 0} if gpus else {}
-        options: Any = {"max_restarts": -1, "max_task_retries": RETRIES, "scheduling_strategy": "SPREAD", **needs}
+        options: Any = {
+            "max_restarts": -1,
+            "max_task_retries": RETRIES,
+            "scheduling_strategy": "SPREAD",
+            **needs,
+        }
         kind: Any = ray.remote(**options)(_Worker)
-        # The model comes with every call, for an actor that had to start again; in a list, so that it is fetched only then.
+        # The model comes with every call, for an actor that had to start again; in a list, so that
+        # it is fetched only then.
         models = list(handles) or [sent(source)]
-        self._actors = [(kind.remote(), [models[number % len(models)]]) for number in range(workers)]
+        self._actors = [
+            (kind.remote(), [models[number % len(models)]]) for number in range(workers)
+        ]
 
     def start(self, work: Any, opening: Any, parts: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """References to what comes of each part, when all are done. While an actor works, the next part's pieces come to it."""
+        """References to what comes of each part, when all are done. While an actor works, the next
+        part's pieces come to it.
+        """
         found: list[Any] = []
         busy: dict[Any, Any] = {}
         free = [*self._actors, *self._actors]
@@ -140,7 +157,9 @@ class Pool:
         return [busy.pop(done) for done in ready]
 
     def join(self, join: Any, found: Sequence[Any], number: int) -> Any:
-        """A reference to some results, put together by one of the actors: other processes would have to be started for it."""
+        """A reference to some results, put together by one of the actors: other processes would
+        have to be started for it.
+        """
         actor, _ = self._actors[number % len(self._actors)]
         return actor.join.remote(join, *found)
 
@@ -162,7 +181,9 @@ class Pool:
 
 
 def _stored(tensor: torch.Tensor) -> Any:
-    """A tensor as it lies in memory, in the object store, where workers read it without a copy; and how to see it."""
+    """A tensor as it lies in memory, in the object store, where workers read it without a copy; and
+    how to see it.
+    """
     import ray
 
     plain = tensor.detach().cpu().contiguous()
@@ -183,27 +204,43 @@ def _factors(names: Sequence[str], device: str, *stored: Any) -> Factors:
 
 
 def with_factors(
-    source: Factors, users: pl.DataFrame, opening: Callable[..., Part], pieces: list[tuple[Any, ...]], gpus: float
+    source: Factors,
+    users: pl.DataFrame,
+    opening: Callable[..., Part],
+    pieces: list[tuple[Any, ...]],
+    gpus: float,
 ) -> RayParts[Part]:
-    """Each part with the embeddings of its users, and all with the same ones of the items. `users`: those of the rows, in order."""
-    rows = [piece["row"].to_numpy() for piece in by_part(users.with_row_index("row"), len(pieces), stamp_of_hashes())]
+    """Each part with the embeddings of its users, and all with the same ones of the items. `users`:
+    those of the rows, in order.
+    """
+    rows = [
+        piece["row"].to_numpy()
+        for piece in by_part(users.with_row_index("row"), len(pieces), stamp_of_hashes())
+    ]
     given = {name: tensor for name, tensor in source.tensors.items() if tensor is not None}
     shared = {name: _stored(tensor) for name, tensor in given.items() if name.startswith("item")}
     with_rows = []
     for some, of_part in zip(rows, pieces):
         chosen = torch.as_tensor(some.astype(np.int64))
-        own = {name: _stored(tensor[chosen.to(tensor.device)]) for name, tensor in given.items() if name.startswith("user")}
+        own = {
+            name: _stored(tensor[chosen.to(tensor.device)])
+            for name, tensor in given.items()
+            if name.startswith("user")
+        }
         with_rows.append((*of_part, *({**own, **shared}[name] for name in given)))
     make = partial(_factors, list(given), "cuda" if gpus else "cpu")
     return RayParts(partial(with_source, opening, len(given), make), with_rows, gpus=gpus)
 
 
 def refuse_other_rows(parts: RayParts[Part], rows: int, wheres: Mapping[str, str]) -> None:
-    """Without users=, users are row numbers: refuse others. `wheres`: the arguments to look at, and what they are called."""
+    """Without users=, users are row numbers: refuse others. `wheres`: the arguments to look at, and
+    what they are called.
+    """
     for argument, where in wheres.items():
         if (found := parts.merged(partial(_other, argument, rows), _first_of)) is not None:
             raise InputError(
-                f"{where} has the user {found!r}, who is not a row of the scores, 0 to {rows - 1}. Give the ids of the scores' "
+                f"{where} has the user {found!r}, who is not a row of the scores, 0 to {rows - 1}. "
+                "Give the ids of the scores' "
                 "rows as users=[...]."
             )
 
@@ -229,7 +266,8 @@ def handles_of(source: Any) -> list[Any]:
         return []
     if any(not hasattr(one, "score") for one in given):
         raise InputError(
-            "the actor has no method 'score'; expected score(users), or score(users, items), that answers with scores."
+            "the actor has no method 'score'; expected score(users), or score(users, items), that "
+            "answers with scores."
         )
     return given
 
@@ -238,9 +276,13 @@ def refuse_source(source: Any) -> None:
     """Refuse what is no source, or what only one process has."""
     if isinstance(source, type):
         if not callable(getattr(source, "score", None)) and "__call__" not in vars(source):
-            raise InputError(f"the class {source.__name__} has no method 'score'; expected score(users), or score(users, items).")
+            raise InputError(
+                f"the class {source.__name__} has no method 'score'; expected score(users), or "
+                "score(users, items)."
+            )
     elif not are_lists(source) and isinstance(open_source(source), ScoreMatrix):
         raise InputError(
-            "source is a matrix of scores in the memory of this process; evaluate it here with weft.evaluate. On Ray, give "
+            "source is a matrix of scores in the memory of this process; evaluate it here with "
+            "weft.evaluate. On Ray, give "
             "weft.Factors, a model that computes the scores, or a class of models that load them."
         )

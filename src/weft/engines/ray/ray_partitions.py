@@ -31,8 +31,8 @@ _FAN_IN = 8  # results that are joined by one task
 class Packed:
     """Something pickled, with its arrays apart, which are not copied into the object store twice.
 
-    Ray would give back arrays that cannot be written to: torch warns of them, and a write that goes wrong ends the process.
-    """
+    Ray would give back arrays that cannot be written to: torch warns of them, and a write that goes
+    wrong ends the process."""
 
     pickled: bytes
     arrays: list[pickle.PickleBuffer]
@@ -59,14 +59,17 @@ def sent(value: Any) -> Any:
         return ray.put(Packed.of(value))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise InputError(
-            f"what the workers need cannot be sent to them: {first_line(error)}. A model that cannot be pickled is given as a "
+            f"what the workers need cannot be sent to them: {first_line(error)}. A model that "
+            "cannot be pickled is given as a "
             "class, which each worker constructs, or as Ray actors that hold it."
         ) from error
 
 
 @dataclass(frozen=True)
 class Failed:
-    """What was raised in a task, as a value: Ray itself would log it for every task that fails, and for every one behind it."""
+    """What was raised in a task, as a value: Ray itself would log it for every task that fails, and
+    for every one behind it.
+    """
 
     pickled: bytes
     traceback: str
@@ -132,21 +135,32 @@ def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Part:
 
     frames, start = {}, 0
     for argument, number in arguments:
-        frames[argument] = pl.concat([from_arrow(piece) for piece in pieces[start : start + number]], rechunk=True)
+        frames[argument] = pl.concat(
+            [from_arrow(piece) for piece in pieces[start : start + number]], rechunk=True
+        )
         start += number
     return Part(frames)
 
 
-def with_source(opening: Callable[..., Part], number: int, make: Callable[..., Any], *pieces: Any) -> Part:
+def with_source(
+    opening: Callable[..., Part], number: int, make: Callable[..., Any], *pieces: Any
+) -> Part:
     """A part whose last pieces make its source."""
     return replace(opening(*pieces[:-number]), source=make(*pieces[-number:]))
 
 
 class RayParts(Parts[T_co]):
-    """Parts in Ray's object store. `opening` makes of the `pieces` of a part what work is done with."""
+    """Parts in Ray's object store. `opening` makes of the `pieces` of a part what work is done
+    with.
+    """
 
     def __init__(
-        self, opening: Callable[..., T_co], pieces: list[tuple[Any, ...]], *, pool: Pool | None = None, gpus: float = 0
+        self,
+        opening: Callable[..., T_co],
+        pieces: list[tuple[Any, ...]],
+        *,
+        pool: Pool | None = None,
+        gpus: float = 0,
     ) -> None:
         self._opening, self._pieces, self._pool, self._gpus = opening, pieces, pool, gpus
 
@@ -162,7 +176,9 @@ class RayParts(Parts[T_co]):
             while True:
                 some = [found[start : start + _FAN_IN] for start in range(0, len(found), _FAN_IN)]
                 found = [
-                    task.remote(packed, *few) if self._pool is None else self._pool.join(packed, few, number)
+                    task.remote(packed, *few)
+                    if self._pool is None
+                    else self._pool.join(packed, few, number)
                     for number, few in enumerate(some)
                 ]
                 if len(found) == 1:
@@ -200,7 +216,13 @@ class RayParts(Parts[T_co]):
 @contextmanager
 def own_errors() -> Iterator[None]:
     """What was raised inside a task is raised here as what it is."""
-    from ray.exceptions import ActorDiedError, OutOfMemoryError, RayError, RayTaskError, WorkerCrashedError
+    from ray.exceptions import (
+        ActorDiedError,
+        OutOfMemoryError,
+        RayError,
+        RayTaskError,
+        WorkerCrashedError,
+    )
 
     try:
         yield
@@ -218,7 +240,9 @@ def own_errors() -> Iterator[None]:
 
 
 def settle() -> None:
-    """One thread for each CPU that the task has; polars asks for their number when it is first imported."""
+    """One thread for each CPU that the task has; polars asks for their number when it is first
+    imported.
+    """
     import ray
 
     context: Any = ray.get_runtime_context()
@@ -234,7 +258,9 @@ def first_line(error: BaseException) -> str:
 
 
 def to_arrow(frame: pl.DataFrame) -> Any:
-    """A table that Ray stores without copying it again; text in a form that holds nothing of other rows."""
+    """A table that Ray stores without copying it again; text in a form that holds nothing of other
+    rows.
+    """
     import polars as pl
 
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())

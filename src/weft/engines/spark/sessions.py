@@ -26,23 +26,29 @@ def require() -> None:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401
     except ImportError as error:
-        raise MissingExtra("weft.engines.spark needs PySpark; install it with: pip install 'weft[spark]'") from error
+        raise MissingExtra(
+            "weft.engines.spark needs PySpark; install it with: pip install 'weft[spark]'"
+        ) from error
 
 
 @contextmanager
 def session(address: str | None = None, *, progress: bool = False) -> Iterator[SparkSession]:
-    """The active session, which is left as it is, or else a new one at `address`, which is stopped at the end.
+    """The active session, which is left as it is, or else a new one at `address`, which is stopped
+    at the end.
 
-    `address`: the URL of a master, such as `local[4]` or `spark://host:7077`; by default all cores of this machine. `progress`:
-    whether a bar on standard error tells how far each stage is.
-    """
+    `address`: the URL of a master, such as `local[4]` or `spark://host:7077`; by default all cores
+    of this machine. `progress`: whether a bar on standard error tells how far each stage is."""
     with running(None, address, stops=True, progress=progress) as found:
         yield found
 
 
 @contextmanager
-def running(given: Any, address: str | None, *, stops: bool, progress: bool = False) -> Iterator[SparkSession]:
-    """The given session, the active one, or a new one, which `stops` at the end, and in any case if something fails."""
+def running(
+    given: Any, address: str | None, *, stops: bool, progress: bool = False
+) -> Iterator[SparkSession]:
+    """The given session, the active one, or a new one, which `stops` at the end, and in any case if
+    something fails.
+    """
     require()
     from pyspark.sql import SparkSession
 
@@ -50,10 +56,14 @@ def running(given: Any, address: str | None, *, stops: bool, progress: bool = Fa
     if found is not None:
         if not isinstance(found, SparkSession) or not hasattr(found, "_jsparkSession"):
             kind = f"{type(found).__module__}.{type(found).__name__}"
-            raise SettingError(f"spark= is a {kind}; expected a session of Spark, none of Spark Connect, which has no broadcasts.")
+            raise SettingError(
+                f"spark= is a {kind}; expected a session of Spark, none of Spark Connect, which "
+                "has no broadcasts."
+            )
         if address is not None and address != found.sparkContext.master:
             raise SettingError(
-                f"address={address!r}, but there is a session at {found.sparkContext.master!r} already; leave out address=, or "
+                f"address={address!r}, but there is a session at {found.sparkContext.master!r} "
+                "already; leave out address=, or "
                 "stop the session first."
             )
         yield found
@@ -73,11 +83,15 @@ def _new(address: str, progress: bool) -> SparkSession:
     from pyspark.sql import SparkSession
 
     if address.startswith("sc://"):
-        raise SettingError(f"address={address!r} is of Spark Connect, which has no broadcasts; expected the URL of a master.")
+        raise SettingError(
+            f"address={address!r} is of Spark Connect, which has no broadcasts; expected the URL "
+            "of a master."
+        )
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=str(Path(home, "bin")) if home else None) is None:
         raise EngineError(
-            f"Spark needs Java 17 or later, and there is none{f' in JAVA_HOME={home}' if home else ''}: install it (Debian: "
+            "Spark needs Java 17 or later, and there is "
+            f"none{f' in JAVA_HOME={home}' if home else ''}: install it (Debian: "
             "default-jre-headless), or name its folder in JAVA_HOME."
         )
     options = {
@@ -90,15 +104,21 @@ def _new(address: str, progress: bool) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        if not {"SPARK_DRIVER_MEMORY", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys():  # the caller's own choice
-            options["spark.driver.memory"] = f"{_quarter_of_memory()}m"  # all of Spark is in it here; its default is 1 GB
+        if (
+            not {"SPARK_DRIVER_MEMORY", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys()
+        ):  # the caller's own choice
+            options["spark.driver.memory"] = (
+                f"{_quarter_of_memory()}m"  # all of Spark is in it here; its default is 1 GB
+            )
     else:  # where the cluster has its own Python, the caller says so
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.master(address).appName("weft")
     for name, value in options.items():
         builder = builder.config(name, value)
-    with _said_aside(not progress) as said:  # the bar of progress is printed where Java prints all else
+    with _said_aside(
+        not progress
+    ) as said:  # the bar of progress is printed where Java prints all else
         try:
             with quiet():
                 return builder.getOrCreate()
@@ -111,7 +131,8 @@ def _new(address: str, progress: bool) -> SparkSession:
 
 @contextmanager
 def _said_aside(is_wanted: bool) -> Iterator[Callable[[], list[str]]]:
-    """What a process that is started here says on standard error goes aside, then and later; gives its lines so far.
+    """What a process that is started here says on standard error goes aside, then and later; gives
+    its lines so far.
 
     Java greets with half a dozen lines, whatever its level of logging.
     """
@@ -143,5 +164,7 @@ def _quarter_of_memory() -> int:
 def quiet() -> Iterator[None]:
     """Without PySpark's warning about new versions of pandas, which is not used here."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        warnings.filterwarnings(
+            "ignore", "PySpark does not yet fully support pandas", FutureWarning
+        )
         yield

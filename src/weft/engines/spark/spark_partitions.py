@@ -1,4 +1,6 @@
-"""Parts of the users in the partitions of a DataFrame; pickles of what is kept of them, and the tree that merges."""
+"""Parts of the users in the partitions of a DataFrame; pickles of what is kept of them, and the
+tree that merges.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,16 @@ S = TypeVar("S")
 EVERYONE = " everyone"
 POLARS = {"bigint": "Int64", "string": "String"}  # what ids are, in Spark and in polars
 _FAN_IN = 16  # what one task joins, and what comes to the driver at once
-_CHUNK = 1 << 22  # bytes of a kept value in one row: Java has several copies of a row at hand, and its values end at 2 GB
+_CHUNK = (
+    1 << 22
+    # bytes of a kept value in one row: Java has several copies of a row at hand, and its values end
+    # at 2 GB
+)
 _SMALL = 1 << 16  # bytes that are sent with every task
 _CONTENTS = "part int, chunk int, content binary"
 
 
-# ---------------------------------------------------------------------------------------------------- rows as they arrive
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,11 @@ class Layout:
         if self.label == "Float64":
             columns["label"] = pl.col("value")
         elif self.label is not None:
-            columns["label"] = pl.col("label") == "true" if self.label == "Boolean" else pl.col("label").cast(_polars(self.label))
+            columns["label"] = (
+                pl.col("label") == "true"
+                if self.label == "Boolean"
+                else pl.col("label").cast(_polars(self.label))
+            )
         return rows.select(**columns)
 
 
@@ -64,7 +74,9 @@ def _polars(name: str) -> Any:
     return getattr(pl, name)
 
 
-def read_part(layout: tuple[Layout, ...], kinds: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Part:
+def read_part(
+    layout: tuple[Layout, ...], kinds: Mapping[str, str], batches: Iterable[pa.RecordBatch]
+) -> Part:
     """The rows of a partition as frames. `kinds`: of the ids, in Spark."""
     import polars as pl
     import pyarrow as pa
@@ -75,11 +87,18 @@ def read_part(layout: tuple[Layout, ...], kinds: Mapping[str, str], batches: Ite
         assert isinstance(rows, pl.DataFrame)
     else:
         schema = {"argument": pl.Int8, "value": pl.Float64, "rank": pl.Float64, "label": pl.String}
-        rows = pl.DataFrame(schema=schema | {role: _polars(POLARS[kind]) for role, kind in kinds.items()})
-    return Part({frame.key: frame.of(rows.filter(pl.col("argument") == number)) for number, frame in enumerate(layout)})
+        rows = pl.DataFrame(
+            schema=schema | {role: _polars(POLARS[kind]) for role, kind in kinds.items()}
+        )
+    return Part(
+        {
+            frame.key: frame.of(rows.filter(pl.col("argument") == number))
+            for number, frame in enumerate(layout)
+        }
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- values as rows
+# --------------------------------------------------------------------------------------------------
 
 
 def _written(made: Any) -> Iterator[pa.RecordBatch]:
@@ -92,7 +111,9 @@ def _written(made: Any) -> Iterator[pa.RecordBatch]:
     content = memoryview(_pickled(made))
     for chunk, start in enumerate(range(0, len(content), _CHUNK)):
         some = pa.array([content[start : start + _CHUNK]], pa.binary())
-        yield pa.record_batch([part, pa.array([chunk], pa.int32()), some], names=["part", "chunk", "content"])
+        yield pa.record_batch(
+            [part, pa.array([chunk], pa.int32()), some], names=["part", "chunk", "content"]
+        )
 
 
 def _contents(batches: Iterable[pa.RecordBatch]) -> list[Any]:
@@ -121,12 +142,18 @@ def _pickled(what: Any) -> bytes:
 
 
 class _Sent:
-    """Something that workers need: with each task if it is small, else to each machine once, and unpickled once by a worker."""
+    """Something that workers need: with each task if it is small, else to each machine once, and
+    unpickled once by a worker.
+    """
 
     def __init__(self, frame: DataFrame, what: Any) -> None:
         content = _pickled(what)  # broadcasts pickle, too, but not what a notebook defines
         self._content = content if len(content) < _SMALL else None
-        self._broadcast = None if self._content is not None else frame.sparkSession.sparkContext.broadcast(content)
+        self._broadcast = (
+            None
+            if self._content is not None
+            else frame.sparkSession.sparkContext.broadcast(content)
+        )
 
     @property
     def value(self) -> Any:
@@ -144,7 +171,9 @@ class _Sent:
             self._broadcast.destroy()
 
 
-_UNPICKLED: dict[int, tuple[bytes, Any]] = {}  # by identity of the content, which lives as long as its entry
+_UNPICKLED: dict[
+    int, tuple[bytes, Any]
+] = {}  # by identity of the content, which lives as long as its entry
 
 
 def _settle_threads() -> None:
@@ -153,34 +182,44 @@ def _settle_threads() -> None:
 
     context = TaskContext.get()
     cores = 1 if context is None else context.cpus()
-    os.environ.setdefault("POLARS_MAX_THREADS", str(cores))  # read when polars is imported, which a new worker has not done yet
+    os.environ.setdefault(
+        "POLARS_MAX_THREADS", str(cores)
+    )  # read when polars is imported, which a new worker has not done yet
     import torch
 
     if torch.get_num_threads() != cores:
         torch.set_num_threads(cores)
 
 
-# ------------------------------------------------------------------------------------------------------------------ parts
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SparkParts(Parts[T], Generic[T]):
-    """Parts in the partitions of a DataFrame, one in each. `read` makes a part of the batches of its partition."""
+    """Parts in the partitions of a DataFrame, one in each. `read` makes a part of the batches of
+    its partition.
+    """
 
     frame: DataFrame
     number: int
     read: Callable[[Iterable[pa.RecordBatch]], T]
-    sent: tuple[_Sent, ...] = field(default=())  # what they were made by, and are made by again if they are lost
+    sent: tuple[_Sent, ...] = field(
+        default=()
+    )  # what they were made by, and are made by again if they are lost
 
     def keep(self, work: Callable[[T], S]) -> SparkParts[S]:
         """Do this with each part, and keep a pickle of what comes of it."""
         from pyspark import StorageLevel
 
         sent = _Sent(self.frame, work)
-        return SparkParts(self._mapped(sent).persist(StorageLevel.MEMORY_AND_DISK), self.number, _only, (sent,))
+        return SparkParts(
+            self._mapped(sent).persist(StorageLevel.MEMORY_AND_DISK), self.number, _only, (sent,)
+        )
 
     def merged(self, work: Callable[[T], S], join: Callable[[list[S]], S]) -> S:
-        """Do this with each part; executors join what comes of some, until few are left for the driver."""
+        """Do this with each part; executors join what comes of some, until few are left for the
+        driver.
+        """
         sent, joins = _Sent(self.frame, work), _Sent(self.frame, join)
 
         def join_some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -201,7 +240,9 @@ class SparkParts(Parts[T], Generic[T]):
         return join(values)
 
     def table(self, work: Callable[[T], pl.DataFrame]) -> DataFrame:
-        """Do this with each part, and put the frames that come of it below each other. They stay in Spark."""
+        """Do this with each part, and put the frames that come of it below each other. They stay in
+        Spark.
+        """
         read, sent = self.read, _Sent(self.frame, work)
 
         def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

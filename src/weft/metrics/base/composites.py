@@ -1,4 +1,6 @@
-"""Metrics that combine others: each other metric is a `Part`, which borrows what the run adds up and owns nothing."""
+"""Metrics that combine others: each other metric is a `Part`, which borrows what the run adds up
+and owns nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,36 @@ from weft.metrics.registry import build, takes_k
 
 def combined_sampling(parts: Iterable[Part]) -> str:
     """What sampled negatives mean for the combined value."""
-    return "candidates" if any(part.metric.under_sampling == "candidates" for part in parts) else "combined"
+    return (
+        "candidates"
+        if any(part.metric.under_sampling == "candidates" for part in parts)
+        else "combined"
+    )
 
 
 class Part:
-    """Another metric, read at the cut-offs of its owner. `per_user`: whether it must have a value per user."""
+    """Another metric, read at the cut-offs of its owner. `per_user`: whether it must have a value
+    per user.
+    """
 
     def __init__(
-        self, given: str | Spec, owner: BaseMetric, k: int, *, inputs: Mapping[str, Any] | None, per_user: bool = False
+        self,
+        given: str | Spec,
+        owner: BaseMetric,
+        k: int,
+        *,
+        inputs: Mapping[str, Any] | None,
+        per_user: bool = False,
     ) -> None:
         self._who = who = type(owner).__name__
         spec = parse(given) if isinstance(given, str) else given
         if not isinstance(spec, Spec):
             raise SettingError(f"{who} combines metrics by their names; got {given!r}.")
         if spec.k is not None:
-            raise SettingError(f"{who} reads {spec.name} at its own cut-off: write '{spec.at(None)}' without '@{spec.k}'.")
+            raise SettingError(
+                f"{who} reads {spec.name} at its own cut-off: write '{spec.at(None)}' without "
+                f"'@{spec.k}'."
+            )
         self._inputs, self._settings = inputs, owner.settings()
         self._takes_k = takes_k(spec.name)
         self._spec = spec
@@ -45,7 +62,10 @@ class Part:
                 "choose a metric that is a mean over users."
             )
         if not (isinstance(metric, SummedMetric) and metric.is_summed and metric.has_value):
-            raise SettingError(f"{who} cannot combine {type(metric).__name__}, which has no single value that adds up over users.")
+            raise SettingError(
+                f"{who} cannot combine {type(metric).__name__}, which has no single value that "
+                "adds up over users."
+            )
         self.metric: Any = metric
 
     @property
@@ -61,12 +81,16 @@ class Part:
             return self.metric
         if k not in self._built:
             try:
-                self._built[k] = build(self._spec.at(k), inputs=self._inputs, alone=False, **self._settings)
+                self._built[k] = build(
+                    self._spec.at(k), inputs=self._inputs, alone=False, **self._settings
+                )
             except MissingInput as error:
                 if self._inputs is not None:
                     raise
                 what = str(error).partition(";")[0]
-                raise MissingInput(f"{what}; give it to {self._who} as inputs={{'train': ..., ...}}.") from None
+                raise MissingInput(
+                    f"{what}; give it to {self._who} as inputs={{'train': ..., ...}}."
+                ) from None
         return self._built[k]
 
     def totals(self, k: int) -> tuple[Total, ...]:

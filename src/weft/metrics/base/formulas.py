@@ -1,8 +1,9 @@
 """Metrics that are formulas over totals: they say what adds up, and how the sums become a value.
 
-- `SummedMetric`: any totals, any formula. - `UserMean`: a value per user, averaged. - `UserAverageTopKMetric`: the same with a
-cut-off, and `compute_scores` for authors. - `RatingMetric`: errors on raw ratings, with `compute_errors` for authors.
-"""
+- `SummedMetric`: any totals, any formula. - `UserMean`: a value per user, averaged. -
+  `UserAverageTopKMetric`: the same with a
+cut-off, and `compute_scores` for authors. - `RatingMetric`: errors on raw ratings, with
+`compute_errors` for authors."""
 
 from __future__ import annotations
 
@@ -15,15 +16,26 @@ from torch import Tensor
 
 from weft.batch.batch import Batch, Lists, MetricBlock
 from weft.data import Label, Labels
-from weft.errors import InputError, SettingError, one_of
-from weft.metrics.accumulators import CellSums, Ledger, OfItems, Sums, Total, UserSums, mean_of, standard_error_of
+from weft.errors import InputError, SettingError, check_choice
+from weft.metrics.accumulators import (
+    CellSums,
+    Ledger,
+    OfItems,
+    Sums,
+    Total,
+    UserSums,
+    mean_of,
+    standard_error_of,
+)
 from weft.metrics.base.metric import BaseMetric, TopKMetric, check_users, users_outside
 from weft.metrics.names import print_cell
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a metric reads off its totals: a value (None: it has labelled cells only), and for a mean over users its error."""
+    """What a metric reads off its totals: a value (None: it has labelled cells only), and for a
+    mean over users its error.
+    """
 
     value: Tensor | None
     std_error: float = float("nan")
@@ -34,8 +46,8 @@ class Reading:
 class SummedMetric(BaseMetric):
     """A formula over totals.
 
-    `totals()` says what is added up, `finish(sums)` gives the value; `cells(sums)` gives further values by label.
-    """
+    `totals()` says what is added up, `finish(sums)` gives the value; `cells(sums)` gives further
+    values by label."""
 
     sums: Tensor
     # Whether one formula gives the values at all cut-offs; else there is an object for each.
@@ -44,7 +56,9 @@ class SummedMetric(BaseMetric):
 
     @property
     def is_summed(self) -> bool:
-        """Whether the metric is accumulated here, rather than by an `update` or states of its author's."""
+        """Whether the metric is accumulated here, rather than by an `update` or states of its
+        author's.
+        """
         return self._update_from_blocks is None
 
     def totals(self) -> tuple[Total, ...]:
@@ -63,12 +77,14 @@ class SummedMetric(BaseMetric):
         """The value and what is known about it."""
         return Reading(self.finish(sums) if self.has_value else None)
 
-    # ------------------------------------------------------------------------------------------------------- alone
+    # ----------------------------------------------------------------------------------------------
 
     def add_states(self) -> None:
         if self.is_summed:
             self._ledger = Ledger({total: {self.k or 1} for total in self.totals()})
-            self.add_state("sums", torch.zeros(self._ledger.size, dtype=torch.float64), dist_reduce_fx="sum")
+            self.add_state(
+                "sums", torch.zeros(self._ledger.size, dtype=torch.float64), dist_reduce_fx="sum"
+            )
 
     def accumulate(self, batch: Batch) -> None:
         if not self.is_summed:
@@ -84,7 +100,8 @@ class SummedMetric(BaseMetric):
         for size in self.known_items():
             if size != batch.truth.num_items:
                 raise InputError(
-                    f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made for {size}; "
+                    f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
+                    f"for {size}; "
                     "give one column per item."
                 )
         groups: Labels | None = self.own_inputs().get("user_groups")
@@ -93,14 +110,20 @@ class SummedMetric(BaseMetric):
             batch.note("bad_users", users_outside(batch.users, groups.size))
 
     def known_items(self) -> set[int]:
-        return super().known_items() | {total.num_items for total in self.totals() if isinstance(total, OfItems)}
+        return super().known_items() | {
+            total.num_items for total in self.totals() if isinstance(total, OfItems)
+        }
 
     def compute(self) -> Any:
-        """The value over all batches so far; of a metric with labelled cells only, a value for each by its name."""
+        """The value over all batches so far; of a metric with labelled cells only, a value for each
+        by its name.
+        """
         sums = self._ledger.read(self.sums)(self.k)
         if self.has_value:
             return self.finish(sums)
-        return {f"{self.spec}{print_cell(labels)}": value for labels, value in self.cells(sums).items()}
+        return {
+            f"{self.spec}{print_cell(labels)}": value for labels, value in self.cells(sums).items()
+        }
 
 
 POPULATIONS = ("lists", "evaluated")
@@ -109,9 +132,9 @@ POPULATIONS = ("lists", "evaluated")
 class UserMean(SummedMetric):
     """A mean of values per user.
 
-    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth without a relevant item are left
-    out, or count 0 with `empty_users="zero"`; a metric with `users = "lists"` looks at everybody's list instead.
-    """
+    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth
+    without a relevant item are left out, or count 0 with `empty_users="zero"`; a metric with `users
+    = "lists"` looks at everybody's list instead."""
 
     users: str = "evaluated"
 
@@ -128,7 +151,9 @@ class UserMean(SummedMetric):
         key = self.spec.at(None) if self.fuses_cutoffs else self.spec
         cutoffs = lists.cutoffs if self.k is not None else ()
         lists = lists.estimated if self.under_sampling == "corrected" else lists
-        return lists.batch.once(("values", key, cutoffs), lambda: self.per_user(lists).to(lists.batch.dtype))
+        return lists.batch.once(
+            ("values", key, cutoffs), lambda: self.per_user(lists).to(lists.batch.dtype)
+        )
 
     @property
     def has_user_values(self) -> bool:
@@ -137,7 +162,9 @@ class UserMean(SummedMetric):
 
     @property
     def is_user_mean(self) -> bool:
-        """Whether the value is the mean of these values, rather than something else that is made of them."""
+        """Whether the value is the mean of these values, rather than something else that is made of
+        them.
+        """
         return self.has_user_values
 
     def evaluated(self, lists: Lists) -> Tensor:
@@ -174,17 +201,23 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "compute_scores" in cls.__dict__ and "per_user" not in cls.__dict__:
-            cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]  # also below a built-in metric
+            # also below a built-in metric
+            cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]
             cls.under_sampling = "candidates"  # blocks are about the lists as they are
         cls.fuses_cutoffs = cls.per_user is not UserAverageTopKMetric.per_user
 
-    def compute_scores(self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any) -> Tensor:
+    def compute_scores(
+        self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
+    ) -> Tensor:
         """The value of each user, `[batch]`.
 
-        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`; `top_k_rel [batch, k]` is 1 where
-        the item at that position is relevant. Further blocks arrive as keywords: the declared ones, or all.
-        """
-        raise SettingError(f"{type(self).__name__} must define compute_scores(self, preds, target, top_k_rel, **kwargs).")
+        `preds` are the masked scores and `target` the binary relevance, both `[batch, items]`;
+        `top_k_rel [batch, k]` is 1 where the item at that position is relevant. Further blocks
+        arrive as keywords: the declared ones, or all."""
+        raise SettingError(
+            f"{type(self).__name__} must define compute_scores(self, preds, target, top_k_rel, "
+            "**kwargs)."
+        )
 
     def per_user(self, lists: Lists) -> Tensor:
         batch = lists.batch
@@ -195,7 +228,10 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
         values = self.compute_scores(batch.preds, target, relevance, **blocks)  # type: ignore[arg-type]
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-            raise SettingError(f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape [{batch.size}].")
+            raise SettingError(
+                f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape "
+                f"[{batch.size}]."
+            )
         return values[:, None]
 
 
@@ -203,11 +239,12 @@ AVERAGES = ("cells", "users")
 
 
 class RatingMetric(UserMean):
-    """Errors on raw ratings, averaged over all rated cells that have a score, or (`average="users"`) per user first.
+    """Errors on raw ratings, averaged over all rated cells that have a score, or
+    (`average="users"`) per user first.
 
-    A subclass defines `compute_errors(self, preds, target) -> Tensor`: the error of each cell from its score before masking and
-    its rating, all `[cells]`; and `of_mean`, if the mean error is not yet the value.
-    """
+    A subclass defines `compute_errors(self, preds, target) -> Tensor`: the error of each cell from
+    its score before masking and its rating, all `[cells]`; and `of_mean`, if the mean error is not
+    yet the value."""
 
     higher_is_better = False
     averages_ties = True  # there are no lists, and so no ties
@@ -218,11 +255,13 @@ class RatingMetric(UserMean):
 
     def __init__(self, *, average: str = "cells", **settings: Any) -> None:
         super().__init__(**settings)
-        self.average = one_of("average", average, AVERAGES)
+        self.average = check_choice("average", average, AVERAGES)
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         """The error of each cell; `preds` and `target` are `[cells]`."""
-        raise SettingError(f"{type(self).__name__} must define compute_errors(self, preds, target).")
+        raise SettingError(
+            f"{type(self).__name__} must define compute_errors(self, preds, target)."
+        )
 
     def of_mean(self, mean: Tensor) -> Tensor:
         """The value of a mean error."""
@@ -231,7 +270,8 @@ class RatingMetric(UserMean):
     def cell_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The error of each cell, 0 where it has no score; and whether it has one."""
         scored = batch.raw_scores > -torch.inf
-        # Cells without a score are judged as if predicted exactly, and then weighted with 0: no shape depends on the data.
+        # Cells without a score are judged as if predicted exactly, and then weighted with 0: no
+        # shape depends on the data.
         preds = torch.where(scored, batch.raw_scores.to(batch.dtype), batch.truth.values)
         return torch.where(scored, self.compute_errors(preds, batch.truth.values), 0), scored
 

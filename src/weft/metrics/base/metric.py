@@ -1,8 +1,9 @@
-"""What every metric is: a TorchMetrics metric with a name, a direction, a range, and batches that go in.
+"""What every metric is: a TorchMetrics metric with a name, a direction, a range, and batches that
+go in.
 
-Two of the four interfaces for authors are here, `BaseMetric` (no cut-off) and `TopKMetric` (ranking with a cut-off `k`), for
-metrics with an `update(self, preds, **kwargs)` and states of their own. `means.py` has those that are accumulated for their author.
-"""
+Two of the four interfaces for authors are here, `BaseMetric` (no cut-off) and `TopKMetric` (ranking
+with a cut-off `k`), for metrics with an `update(self, preds, **kwargs)` and states of their own.
+`means.py` has those that are accumulated for their author."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from weft.data.devices import FAULTS, host_sees, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.data.sources.base import as_tensor
-from weft.errors import InputError, SettingError, did_you_mean, one_of, whole_number
+from weft.errors import InputError, SettingError, did_you_mean, check_choice, check_int
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import StatefulMetric
 from weft.metrics.names import Spec, Value
@@ -36,36 +37,56 @@ EMPTY_USERS = ("skip", "zero")
 
 
 class _MetricType(ABCMeta):
-    """Gives every finished metric a state whose name is the metric's own: the number of rows that it has met.
+    """Gives every finished metric a state whose name is the metric's own: the number of rows that
+    it has met.
 
-    TorchMetrics' `MetricCollection` shares one state between metrics whose states have the same names and agree after the first
-    batch, as those of any two metrics without a hit do. With a name of its own, a metric is never mistaken for another, nor are
-    its states when they are loaded or merged.
-    """
+    TorchMetrics' `MetricCollection` shares one state between metrics whose states have the same
+    names and agree after the first batch, as those of any two metrics without a hit do. With a name
+    of its own, a metric is never mistaken for another, nor are its states when they are loaded or
+    merged."""
 
     definitions: ClassVar[Counter[str]] = Counter()
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        # A part of a run or of another metric is a formula: what it adds up is kept there, and it needs no states.
+        # A part of a run or of another metric is a formula: what it adds up is kept there, and it
+        # needs no states.
         alone = kwargs.pop("alone", True)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
-        # Most of the time of making one goes into what TorchMetrics prepares. Only ours are known not to miss it.
+        # Most of the time of making one goes into what TorchMetrics prepares. Only ours are known
+        # not to miss it.
         metric.__dict__["_is_formula"] = not alone and cls.__module__.startswith("weft.metrics.")
         metric.__init__(*args, **kwargs)
         if not alone:
             return metric
         metric.add_states()
-        metric.add_state("faults_on_device", torch.zeros(len(FAULTS)), dist_reduce_fx="sum", persistent=False)
+        metric.add_state(
+            "faults_on_device", torch.zeros(len(FAULTS)), dist_reduce_fx="sum", persistent=False
+        )
         metric._own_state = metric.name_of_own_state()
-        persistent = any(metric._persistent.values())  # saved with the others, so that nobody else takes them
-        metric.add_state(metric._own_state, torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum", persistent=persistent)
+        persistent = any(
+            metric._persistent.values()
+        )  # saved with the others, so that nobody else takes them
+        metric.add_state(
+            metric._own_state,
+            torch.zeros((), dtype=torch.int64),
+            dist_reduce_fx="sum",
+            persistent=persistent,
+        )
         return metric
 
 
 def _taking_a_target(written: Callable[..., None]) -> Callable[..., None]:
-    """The `update` that callers see, around one that reads blocks; a subclass that calls it with blocks reaches that one."""
+    """The `update` that callers see, around one that reads blocks; a subclass that calls it with
+    blocks reaches that one.
+    """
 
-    def update(self: BaseMetric, preds: Tensor, target: Any = None, user_indices: Tensor | None = None, **blocks: Any) -> None:
+    def update(
+        self: BaseMetric,
+        preds: Tensor,
+        target: Any = None,
+        user_indices: Tensor | None = None,
+        **blocks: Any,
+    ) -> None:
         if target is None and blocks:
             written(self, preds, user_indices=user_indices, **blocks)
         else:
@@ -78,12 +99,15 @@ def _taking_a_target(written: Callable[..., None]) -> Callable[..., None]:
 class BaseMetric(StatefulMetric, metaclass=_MetricType):
     """A metric without a cut-off.
 
-    Settings, the same for every metric: `relevance_threshold`, `ties`, `seed`, `empty_users`, and those of TorchMetrics.
-    Inside an `Evaluator` the run's settings hold.
-    """
+    Settings, the same for every metric: `relevance_threshold`, `ties`, `seed`, `empty_users`, and
+    those of TorchMetrics. Inside an `Evaluator` the run's settings hold."""
 
     higher_is_better: bool | None = None
-    target: float | None = None  # the best value, where that is neither the highest nor the lowest, or where it has a meaning
+    target: float | None = (
+        # the best value, where that is neither the highest nor the lowest, or where it has a
+        # meaning
+        None
+    )
     k: int | None = None
 
     family: ClassVar[str] = "custom"
@@ -95,14 +119,17 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     example: ClassVar[str] = ""
     # Whether the values of scores matter, and not only their order.
     reads_scores: bool = False
-    # Whether it looks at the scores of the whole catalogue, so that recommendation lists are not enough.
+    # Whether it looks at the scores of the whole catalogue, so that recommendation lists are not
+    # enough.
     needs_all_scores: bool = False
-    # Whether it is about which items are listed or offered, wanted or not: on some candidates it tells little of the catalogue.
+    # Whether it is about which items are listed or offered, wanted or not: on some candidates it
+    # tells little of the catalogue.
     is_of_exposure: bool = False
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
     averages_ties: bool = False
-    # With sampled negatives: "corrected", if correction= estimates the value among all items (its formula is a sum over relevant
-    # items); "unbiased", if the value does that as it is; "combined" of such values; or of the "candidates" alone.
+    # With sampled negatives: "corrected", if correction= estimates the value among all items (its
+    # formula is a sum over relevant items); "unbiased", if the value does that as it is; "combined"
+    # of such values; or of the "candidates" alone.
     under_sampling: str = "candidates"
     # Whether `only` can tell states of its own apart by the rows that they are made of.
     knows_its_rows: ClassVar[bool] = False
@@ -125,50 +152,67 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         self._refuse_unknown(torchmetrics_settings, [*parameters(type(self)), *SETTINGS])
         super().__init__(**torchmetrics_settings)
         self.relevance_threshold = check_threshold(relevance_threshold)
-        self.empty_users = one_of("empty_users", empty_users, EMPTY_USERS)
+        self.empty_users = check_choice("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
         self._spec: Spec | None = None
-        # Rows without a user number are counted on, so that no two share one; from where, after a reset.
+        # Rows without a user number are counted on, so that no two share one; from where, after a
+        # reset.
         self._rows_met = self._first_row = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # Classes of one name in one module, as a notebook makes them, are told apart by the order of their definition.
+        # Classes of one name in one module, as a notebook makes them, are told apart by the order
+        # of their definition.
         _MetricType.definitions[f"{cls.__module__}.{cls.__qualname__}"] += 1
         cls._definition = _MetricType.definitions[f"{cls.__module__}.{cls.__qualname__}"]
         required = cls._REQUIRED_COMPONENTS
-        declared = required if isinstance(required, (set, frozenset, list, tuple)) else {required} - {None}
-        if not isinstance(required, (set, frozenset, type(None))) or not all(isinstance(which, MetricBlock) for which in declared):
-            wrong = next((which for which in declared if not isinstance(which, MetricBlock)), required)
+        declared = (
+            required if isinstance(required, (set, frozenset, list, tuple)) else {required} - {None}
+        )
+        if not isinstance(required, (set, frozenset, type(None))) or not all(
+            isinstance(which, MetricBlock) for which in declared
+        ):
+            wrong = next(
+                (which for which in declared if not isinstance(which, MetricBlock)), required
+            )
             names = [which.name for which in MetricBlock]
             raise SettingError(
-                f"{cls.__name__} declares {wrong!r} in _REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
+                f"{cls.__name__} declares {wrong!r} in "
+                f"_REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
                 f"Declare a set of members of MetricBlock: {', '.join(names)}."
             )
         written = cls.__dict__.get("update")
         if written is not None:
             kinds = {parameter.kind for parameter in inspect.signature(written).parameters.values()}
             if inspect.Parameter.VAR_KEYWORD not in kinds:
-                raise SettingError(f"{cls.__name__}.update must take its blocks as keywords: update(self, preds, **kwargs).")
-            # A user's update takes blocks; the method that callers see takes preds and target and supplies them.
+                raise SettingError(
+                    f"{cls.__name__}.update must take its blocks as keywords: update(self, preds, "
+                    "**kwargs)."
+                )
+            # A user's update takes blocks; the method that callers see takes preds and target and
+            # supplies them.
             cls._update_from_blocks = written
             cls.update = _taking_a_target(written)  # type: ignore[method-assign]
 
-    # --------------------------------------------------------------------------------------------------------- names
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def title(self) -> str:
         return str(self.spec)
 
     def name_of_own_state(self) -> str:
-        """A name that no metric has that counts something else: another one, with other settings, or about other inputs."""
+        """A name that no metric has that counts something else: another one, with other settings,
+        or about other inputs.
+        """
         inputs = " ".join(given.fingerprint() for given in self.own_inputs().values())
         about = f"{type(self).__module__} {type(self).__qualname__} {self._definition} {self.spec} {self.settings()} {inputs}"
         return re.sub(r"\W+", "_", f"of {about}").rstrip("_")
 
     @property
     def spec(self) -> Spec:
-        """The metric as a value: its name, the parameters that differ from their defaults, and its cut-off."""
+        """The metric as a value: its name, the parameters that differ from their defaults, and its
+        cut-off.
+        """
         if self._spec is not None:
             return self._spec
         given: list[tuple[str, Value]] = []
@@ -182,7 +226,10 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     def parameter(self, name: str) -> Any:
         """The value of one of the metric's own parameters."""
         if not hasattr(self, name):
-            raise SettingError(f"{type(self).__name__} must keep its parameter as self.{name}, so that it can be named.")
+            raise SettingError(
+                f"{type(self).__name__} must keep its parameter as self.{name}, so that it can be "
+                "named."
+            )
         return getattr(self, name)
 
     def settings(self) -> dict[str, Any]:
@@ -194,23 +241,33 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
             "empty_users": self.empty_users,
         }
 
-    # ----------------------------------------------------------------------------------------------------- computing
+    # ----------------------------------------------------------------------------------------------
 
     def update(
-        self, preds: Tensor, target: Any = None, user_indices: Tensor | None = None, *, items: Any = None, **blocks: Any
+        self,
+        preds: Tensor,
+        target: Any = None,
+        user_indices: Tensor | None = None,
+        *,
+        items: Any = None,
+        **blocks: Any,
     ) -> None:
         """Add a batch: scores `[batch, items]` with `-inf` for what is not offered, and its truth.
 
-        The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With `items [batch, n]`, the scores are
-        those of some candidates of each row: item numbers, -1 where a row has fewer. A metric that reads blocks may be given them
-        ready-made instead of a target. Off the CPU nothing here waits for the device, but for a dense target on it, whose number of
-        cells is data.
-        """
+        The truth is dense or sparse `[batch, items]`, or the relevant items of each row. With
+        `items [batch, n]`, the scores are those of some candidates of each row: item numbers, -1
+        where a row has fewer. A metric that reads blocks may be given them ready-made instead of a
+        target. Off the CPU nothing here waits for the device, but for a dense target on it, whose
+        number of cells is data."""
         if target is None:
-            raise InputError(f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of each row.")
+            raise InputError(
+                f"{type(self).__name__}.update() needs a target: dense, sparse, or the items of "
+                "each row."
+            )
         if blocks:
             raise InputError(
-                f"{type(self).__name__}.update() got {', '.join(map(repr, blocks))} beside a target; give one or the other."
+                f"{type(self).__name__}.update() got {', '.join(map(repr, blocks))} beside a "
+                "target; give one or the other."
             )
         candidates = {} if items is None else {"items": items}
         with self.open(preds, target, user_indices, **candidates) as batch:
@@ -255,7 +312,9 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         )
 
     def known_items(self) -> set[int]:
-        """The numbers of items that the metric's inputs are about: one, unless they contradict each other; none if it has none."""
+        """The numbers of items that the metric's inputs are about: one, unless they contradict each
+        other; none if it has none.
+        """
         sizes = [
             given.num_items if isinstance(given, Train) else given.size
             for name, given in self.own_inputs().items()
@@ -267,12 +326,14 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     def _count_items(self, target: Any, candidates: Tensor) -> int:
         """How many items there are, where the scores are those of candidates only.
 
-        As the metric's inputs say, or the columns of a target that is a matrix; else the numbers that occur tell enough.
-        """
+        As the metric's inputs say, or the columns of a target that is a matrix; else the numbers
+        that occur tell enough."""
         if known := self.known_items():
             return max(known)
         shape = tuple(getattr(target, "shape", ()))
-        is_ids = isinstance(target, Tensor) and not (target.is_floating_point() or target.dtype == torch.bool or target.is_sparse)
+        is_ids = isinstance(target, Tensor) and not (
+            target.is_floating_point() or target.dtype == torch.bool or target.is_sparse
+        )
         if len(shape) == 2 and not is_ids and shape != tuple(candidates.shape):
             return int(shape[1])
         numbers = [candidates]
@@ -281,9 +342,14 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         return 1 + max((int(some.max()) for some in numbers if some.numel()), default=-1)
 
     def accumulate(self, batch: Batch) -> None:
-        """Add a batch to the states. A metric with an `update` of its own is handed the blocks that it declared."""
+        """Add a batch to the states. A metric with an `update` of its own is handed the blocks that
+        it declared.
+        """
         if self._update_from_blocks is None:
-            raise SettingError(f"{type(self).__name__} must define update(self, preds, **kwargs), or accumulate(self, batch).")
+            raise SettingError(
+                f"{type(self).__name__} must define update(self, preds, **kwargs), or "
+                "accumulate(self, batch)."
+            )
         blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
         type(self)._update_from_blocks(self, batch.preds, **blocks)  # type: ignore[misc]
 
@@ -306,22 +372,33 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
     def own_inputs(self) -> dict[str, Any]:
         """The inputs that the metric was made with, by the names under which a run gives them."""
-        names = {"train": "_train", "user_groups": "_groups", "item_clusters": "_clusters", "item_features": "_features"}
+        names = {
+            "train": "_train",
+            "user_groups": "_groups",
+            "item_clusters": "_clusters",
+            "item_features": "_features",
+        }
         found = ((name, getattr(self, own, None)) for name, own in names.items())
-        return {name: given for name, given in found if isinstance(given, (Train, Labels, Features))}
+        return {
+            name: given for name, given in found if isinstance(given, (Train, Labels, Features))
+        }
 
     def users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""
         return None
 
     def only(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """States as they would be of some of the rows so far, where the mask `[rows]` is true; if the metric `knows_its_rows`."""
+        """States as they would be of some of the rows so far, where the mask `[rows]` is true; if
+        the metric `knows_its_rows`.
+        """
         raise SettingError(f"{self.spec} does not know what each row has added to its states.")
 
     def states(self) -> dict[str, Any]:
         """A copy of all states, for `restore`."""
         found = ((name, getattr(self, name)) for name in self._defaults)
-        return {name: list(value) if isinstance(value, list) else value.clone() for name, value in found}
+        return {
+            name: list(value) if isinstance(value, list) else value.clone() for name, value in found
+        }
 
     def restore(self, states: dict[str, Any]) -> None:
         """Take back what was added since `states` were copied."""
@@ -331,21 +408,30 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
     def _refuse_another(self, other: Any) -> None:
         if not isinstance(other, BaseMetric):
-            raise SettingError(f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}.")
+            raise SettingError(
+                f"{self.spec} absorbs another {self.spec}; got a {type(other).__name__}."
+            )
         mine, theirs = ((type(one), one.spec, one.settings()) for one in (self, other))
         if mine != theirs:
-            raise SettingError(f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with the same settings.")
+            raise SettingError(
+                f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with the "
+                "same settings."
+            )
         further_inputs = other.own_inputs()
         for name, given in self.own_inputs().items():
             if not given.same_as(further_inputs[name]):
-                raise SettingError(f"{self.spec} cannot absorb a metric that was made with another {name}.")
+                raise SettingError(
+                    f"{self.spec} cannot absorb a metric that was made with another {name}."
+                )
 
     def compute(self) -> Tensor:
         """The metric's value over all batches so far."""
         raise SettingError(f"{type(self).__name__} must define compute(self).")
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """What TorchMetrics makes of `compute`, such that it refuses what could not be refused before."""
+        """What TorchMetrics makes of `compute`, such that it refuses what could not be refused
+        before.
+        """
 
         @functools.wraps(compute)
         def refusing(*args: Any, **kwargs: Any) -> Any:
@@ -355,31 +441,44 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         wrapped: Callable[..., Any] = super()._wrap_compute(refusing)
         return wrapped
 
-    # ------------------------------------------------------------------------------------------ helpers for authors
+    # ------------------------------------------------------------------------------------------ hel
 
     def valid_users(self, target: Tensor) -> Tensor:
         """1 for each row of a dense relevance `[batch, items]` with a relevant item, `[batch]`."""
         return (target > 0).any(dim=1).float()
 
     def top_k_relevance(self, preds: Tensor, target: Tensor, k: int) -> Tensor:
-        """The dense relevance of the k best items of each row, `[batch, k]`; 0 where nothing is offered."""
+        """The dense relevance of the k best items of each row, `[batch, k]`; 0 where nothing is
+        offered.
+        """
         values, items = top_k(preds.contiguous(), k)
         relevance = torch.where(values > -torch.inf, target.gather(1, items), 0)
         return torch.nn.functional.pad(relevance, (0, k - relevance.shape[1]))
 
 
 def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, Tensor]:
-    """Scores `[batch, items]` and the number of each row's user, `[batch]`; without numbers they are counted from `first`."""
+    """Scores `[batch, items]` and the number of each row's user, `[batch]`; without numbers they
+    are counted from `first`.
+    """
     if not isinstance(preds, Tensor) or preds.ndim != 2:
-        got = f"of shape {list(preds.shape)}" if isinstance(preds, Tensor) else f"a {type(preds).__name__}"
+        got = (
+            f"of shape {list(preds.shape)}"
+            if isinstance(preds, Tensor)
+            else f"a {type(preds).__name__}"
+        )
         raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
     scores = as_tensor(preds, "preds")
     if user_indices is None:
         return scores, torch.arange(first, first + len(preds), device=preds.device)
     users = send(torch.as_tensor(user_indices), preds.device)
     if users.shape != preds.shape[:1]:
-        raise InputError(f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one per row.")
-    if (users.is_floating_point() or users.is_complex() or users.dtype == torch.bool) and len(users):
+        raise InputError(
+            f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one "
+            "per row."
+        )
+    if (users.is_floating_point() or users.is_complex() or users.dtype == torch.bool) and len(
+        users
+    ):
         raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
     return scores, users.long()
 
@@ -388,17 +487,32 @@ def item_numbers(items: Any, scores: Tensor) -> Tensor:
     """The number of the item that each score is of, `[batch, n]`."""
     numbers = send(torch.as_tensor(items), scores.device)
     if numbers.shape != scores.shape:
-        raise InputError(f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an item for each score.")
-    if (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool) and numbers.numel():
-        raise InputError(f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows.")
+        raise InputError(
+            f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an "
+            "item for each score."
+        )
+    if (
+        numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool
+    ) and numbers.numel():
+        raise InputError(
+            f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows."
+        )
     return numbers.long()
 
 
 def check_users(users: Tensor, size: int, where: str) -> None:
-    """Refuse users who are no rows of some input; where the host does not see it, `users_outside` counts them."""
-    if host_sees(users.device) and len(users) and (int(users.min()) < 0 or int(users.max()) >= size):
+    """Refuse users who are no rows of some input; where the host does not see it, `users_outside`
+    counts them.
+    """
+    if (
+        host_sees(users.device)
+        and len(users)
+        and (int(users.min()) < 0 or int(users.max()) >= size)
+    ):
         outside = int(users[(users < 0) | (users >= size)][0])
-        raise InputError(f"user_indices holds {outside}; expected rows of {where}, 0 to {size - 1}.")
+        raise InputError(
+            f"user_indices holds {outside}; expected rows of {where}, 0 to {size - 1}."
+        )
 
 
 def users_outside(users: Tensor, size: int) -> Tensor:
@@ -421,4 +535,4 @@ class TopKMetric(BaseMetric):
 
     def __init__(self, k: int, **settings: Any) -> None:
         super().__init__(**settings)
-        self.k = whole_number(f"{type(self).__name__} got the cut-off k", k)
+        self.k = check_int(f"{type(self).__name__} got the cut-off k", k)

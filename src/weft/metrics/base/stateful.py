@@ -1,4 +1,6 @@
-"""What every metric here adds to those of TorchMetrics: states that merge, load, move and are gathered exactly; and plots."""
+"""What every metric here adds to those of TorchMetrics: states that merge, load, move and are
+gathered exactly; and plots.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ TORCHMETRICS_SETTINGS = (
     "sync_on_compute",
 )
 # What `forward` changes for the time of a batch.
-_CHANGED = ("_update_count", "_computed", "_forward_cache", "_to_sync", "_should_unsync", "_enable_grad", "compute_on_cpu")
+_CHANGED = (
+    "_update_count",
+    "_computed",
+    "_forward_cache",
+    "_to_sync",
+    "_should_unsync",
+    "_enable_grad",
+    "compute_on_cpu",
+)
 # The types that processes tell each other by number. New ones go to the end.
 _TYPES = (
     torch.float64,
@@ -62,7 +72,10 @@ class StatefulMetric(torchmetrics.Metric):
         for name in settings:
             if name not in TORCHMETRICS_SETTINGS:
                 hint = did_you_mean(name, known)
-                raise UnknownParameter(f"{type(self).__name__} has no parameter {name!r}.{hint} Known: {', '.join(known)}.")
+                raise UnknownParameter(
+                    f"{type(self).__name__} has no parameter {name!r}.{hint} Known: "
+                    f"{', '.join(known)}."
+                )
 
     @property
     def title(self) -> str:
@@ -71,12 +84,19 @@ class StatefulMetric(torchmetrics.Metric):
 
     @property
     def update_called(self) -> bool:
-        """Whether there is something to compute: a batch has come, or may have come to another process."""
+        """Whether there is something to compute: a batch has come, or may have come to another
+        process.
+        """
         return self._update_count > 0 or bool(self._to_sync and self.distributed_available_fn())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The value of a batch alone, which is also added. A batch that fails leaves everything as it was."""
-        states = {name: list(state) if isinstance(state, list) else state for name, state in self.metric_state.items()}
+        """The value of a batch alone, which is also added. A batch that fails leaves everything as
+        it was.
+        """
+        states = {
+            name: list(state) if isinstance(state, list) else state
+            for name, state in self.metric_state.items()
+        }
         before = {name: self.__dict__[name] for name in _CHANGED}
         try:
             return super().forward(*args, **kwargs)
@@ -89,13 +109,17 @@ class StatefulMetric(torchmetrics.Metric):
         """Forget every batch."""
         for name, default in self._defaults.items():
             if isinstance(default, list):
-                setattr(self, name, [])  # not cleared: somebody may hold what was in it, as TorchMetrics' Running does
+                setattr(
+                    self, name, []
+                )  # not cleared: somebody may hold what was in it, as TorchMetrics' Running does
         super().reset()
 
-    # ------------------------------------------------------------------------------------------------------ merging
+    # ----------------------------------------------------------------------------------------------
 
     def merge_state(self, incoming_state: Mapping[str, Any] | torchmetrics.Metric) -> None:
-        """Add what the same metric with the same settings has seen of other users: the metric, or its states by name."""
+        """Add what the same metric with the same settings has seen of other users: the metric, or
+        its states by name.
+        """
         if isinstance(incoming_state, torchmetrics.Metric):
             self.absorb(incoming_state)
         elif isinstance(incoming_state, Mapping):
@@ -103,7 +127,10 @@ class StatefulMetric(torchmetrics.Metric):
             self._add_states(incoming_state)
             self._update_count += 1
         else:
-            raise SettingError(f"{self.title} merges with a metric, or its states by name; got a {type(incoming_state).__name__}.")
+            raise SettingError(
+                f"{self.title} merges with a metric, or its states by name; got a "
+                f"{type(incoming_state).__name__}."
+            )
 
     def absorb(self, other: torchmetrics.Metric) -> None:
         """Add the states of the same metric over other users."""
@@ -115,27 +142,39 @@ class StatefulMetric(torchmetrics.Metric):
         """Refuse a metric whose states mean something else."""
         if type(other) is not type(self) or other.title != self.title:
             name = other.title if isinstance(other, StatefulMetric) else type(other).__name__
-            raise SettingError(f"{self.title} cannot absorb {name}: the two are not the same metric with the same settings.")
+            raise SettingError(
+                f"{self.title} cannot absorb {name}: the two are not the same metric with the same "
+                "settings."
+            )
 
     def _refuse_others(self, states: Mapping[str, Any], wanted: Iterable[str]) -> None:
         """Refuse states by name that are not of this metric."""
         missing = [name for name in wanted if name not in states]
         if missing:
             raise SettingError(
-                f"{self.title} cannot take these states: they are of another metric, of other settings or inputs, or incomplete. "
+                f"{self.title} cannot take these states: they are of another metric, of other "
+                "settings or inputs, or incomplete. "
                 f"{missing[0]!r} is missing among {', '.join(map(repr, states)) or 'none'}."
             )
 
     def _add_states(self, states: Mapping[str, State]) -> None:
         for name, state in self.join_states(self.metric_state, states).items():
-            setattr(self, name, [one.to(self._device_of_lists) for one in state] if isinstance(state, list) else state)
+            setattr(
+                self,
+                name,
+                [one.to(self._device_of_lists) for one in state]
+                if isinstance(state, list)
+                else state,
+            )
         self._computed = None
 
     @property
     def _device_of_lists(self) -> torch.device:
         return torch.device("cpu") if self.compute_on_cpu else torch.device(self.device)
 
-    def join_states(self, mine: Mapping[str, State], theirs: Mapping[str, State]) -> dict[str, State]:
+    def join_states(
+        self, mine: Mapping[str, State], theirs: Mapping[str, State]
+    ) -> dict[str, State]:
         """States of this metric over some users, and over others, as those over all of them."""
         return {name: self._joined(name, mine[name], theirs[name]) for name in self._defaults}
 
@@ -145,73 +184,116 @@ class StatefulMetric(torchmetrics.Metric):
         reduction = self._reductions[name]
         if reduction not in (dim_zero_sum, dim_zero_min, dim_zero_max, dim_zero_cat):
             raise SettingError(
-                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum or list, so that two of "
-                "them do not tell what it would be over both; declare dist_reduce_fx='sum', 'min', 'max' or 'cat'."
+                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum or "
+                "list, so that two of "
+                "them do not tell what it would be over both; declare dist_reduce_fx='sum', 'min', "
+                "'max' or 'cat'."
             )
-        if not isinstance(further, Tensor) or (reduction is not dim_zero_cat and mine.shape != further.shape):
-            raise SettingError(f"{self.title} cannot absorb a metric that was made for another number of items or groups.")
+        if not isinstance(further, Tensor) or (
+            reduction is not dim_zero_cat and mine.shape != further.shape
+        ):
+            raise SettingError(
+                f"{self.title} cannot absorb a metric that was made for another number of items or "
+                "groups."
+            )
         further = further.to(mine.device)
         if reduction is dim_zero_cat:
             return torch.cat([mine, further])
         if reduction is dim_zero_sum:
             return mine + further
-        return torch.minimum(mine, further) if reduction is dim_zero_min else torch.maximum(mine, further)
+        return (
+            torch.minimum(mine, further)
+            if reduction is dim_zero_min
+            else torch.maximum(mine, further)
+        )
 
-    # -------------------------------------------------------------------------------------------- loading and moving
+    # -------------------------------------------------------------------------------------------- l
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take the states that were saved, if any were: TorchMetrics saves those that are persistent."""
-        given = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
+        """Take the states that were saved, if any were: TorchMetrics saves those that are
+        persistent.
+        """
+        given = {
+            name: state_dict[prefix + name]
+            for name in self._defaults
+            if prefix + name in state_dict
+        }
         saved = [name for name, persistent in self._persistent.items() if persistent]
         if given or (saved and any(key.startswith(prefix) for key in state_dict)):
-            found = {key.removeprefix(prefix): state for key, state in state_dict.items() if key.startswith(prefix)}
+            found = {
+                key.removeprefix(prefix): state
+                for key, state in state_dict.items()
+                if key.startswith(prefix)
+            }
             self._refuse_others(found, saved or self._defaults)
             loaded = {name: self._as_state(name, state) for name, state in given.items()}
             for name, state in loaded.items():
                 setattr(self, name, state)
             self._update_count = max(1, self._update_count)
             self._computed = None
-        others = {key: state for key, state in state_dict.items() if key.removeprefix(prefix) not in given}
+        others = {
+            key: state for key, state in state_dict.items() if key.removeprefix(prefix) not in given
+        }
         super()._load_from_state_dict(others, prefix, *args)
 
     def _as_state(self, name: str, given: Any) -> State:
         """A copy of a loaded state, on the device and of the type of what it replaces."""
         mine = getattr(self, name)
         if isinstance(mine, list) or self._reductions[name] is dim_zero_cat:
-            copies = [one.detach().to(self._device_of_lists, copy=True) for one in (given if isinstance(given, list) else [given])]
+            copies = [
+                one.detach().to(self._device_of_lists, copy=True)
+                for one in (given if isinstance(given, list) else [given])
+            ]
             return copies if isinstance(mine, list) else dim_zero_cat(copies)
         if not isinstance(given, Tensor) or given.shape != mine.shape:
-            got = f"of shape {list(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
+            got = (
+                f"of shape {list(given.shape)}"
+                if isinstance(given, Tensor)
+                else f"a {type(given).__name__}"
+            )
             raise SettingError(
-                f"{self.title} cannot take the state {name!r}, which is {got}; expected {list(mine.shape)}. Was it made for "
+                f"{self.title} cannot take the state {name!r}, which is {got}; expected "
+                f"{list(mine.shape)}. Was it made for "
                 "another number of items or groups?"
             )
         return given.detach().to(mine.device, mine.dtype, copy=True)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = "") -> torch.nn.Module:
-        """Move the states. Their types stay, whatever the precision of a model around: sums of 16 bits would end at 2048.
+    def _apply(
+        self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ""
+    ) -> torch.nn.Module:
+        """Move the states. Their types stay, whatever the precision of a model around: sums of 16
+        bits would end at 2048.
 
-        TorchMetrics' `set_dtype` changes them, because it says so. Where the device has no float64, sums become float32.
-        """
+        TorchMetrics' `set_dtype` changes them, because it says so. Where the device has no float64,
+        sums become float32."""
 
         if not self._dtype_convert:
             return super()._apply(moving(fn), exclude_state)
-        return super()._apply(lambda tensor: fn(tensor) if tensor.is_floating_point() else tensor, exclude_state)
+        return super()._apply(
+            lambda tensor: fn(tensor) if tensor.is_floating_point() else tensor, exclude_state
+        )
 
-    # ------------------------------------------------------------------------------------------------ several processes
+    # ----------------------------------------------------------------------------------------------
 
-    def _sync_dist(self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None) -> None:
+    def _sync_dist(
+        self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None
+    ) -> None:
         lists = [name for name in self._defaults if isinstance(getattr(self, name), list)]
         if lists:
             self._agree_on_lists(lists, dist_sync_fn, process_group or self.process_group)
         super()._sync_dist(dist_sync_fn, process_group)
 
-    def _agree_on_lists(self, lists: list[str], dist_sync_fn: Callable[..., Any], group: Any) -> None:
-        """Give every process lists that can be gathered: one tensor each, of the same type and dimensions.
+    def _agree_on_lists(
+        self, lists: list[str], dist_sync_fn: Callable[..., Any], group: Any
+    ) -> None:
+        """Give every process lists that can be gathered: one tensor each, of the same type and
+        dimensions.
 
-        TorchMetrics sends an empty float32 tensor for an empty list, which other types turn into garbage or an abort.
-        """
-        about = torch.full((len(lists), 3 + _DIMENSIONS), -1)  # the number of tensors, their type, dimensions and lengths
+        TorchMetrics sends an empty float32 tensor for an empty list, which other types turn into
+        garbage or an abort."""
+        about = torch.full(
+            (len(lists), 3 + _DIMENSIONS), -1
+        )  # the number of tensors, their type, dimensions and lengths
         for row, name in zip(about, lists):
             tensors = getattr(self, name)
             if tensors and self._reductions[name] is dim_zero_cat:
@@ -227,26 +309,33 @@ class StatefulMetric(torchmetrics.Metric):
                 numbers = of_processes[:, 0].tolist()
                 if len(set(numbers)) > 1:
                     raise SettingError(
-                        f"{self.title} cannot be gathered: its list {name!r} holds {numbers} tensors in the processes, and without "
+                        f"{self.title} cannot be gathered: its list {name!r} holds {numbers} "
+                        "tensors in the processes, and without "
                         "dist_reduce_fx='cat' they must be as many in each."
                     )
             elif (of_processes[:, 0] > 0).any():
-                setattr(self, name, [self._like_others(name, of_processes[of_processes[:, 0] > 0, 1:])])
+                setattr(
+                    self, name, [self._like_others(name, of_processes[of_processes[:, 0] > 0, 1:])]
+                )
 
     def _describe(self, name: str, tensor: Tensor, row: Tensor) -> None:
         if tensor.dtype not in _TYPES or tensor.ndim > _DIMENSIONS:
             raise SettingError(
-                f"{self.title} cannot be gathered: its list {name!r} holds {tensor.ndim}-dimensional {tensor.dtype}."
+                f"{self.title} cannot be gathered: its list {name!r} holds "
+                f"{tensor.ndim}-dimensional {tensor.dtype}."
             )
         row[0], row[1] = _TYPES.index(tensor.dtype), tensor.ndim
         row[2 : 2 + tensor.ndim] = torch.tensor(tensor.shape)
 
     def _like_others(self, name: str, described: Tensor) -> Tensor:
         """The list as one tensor of the type that holds those of all processes."""
-        shapes = {tuple(one[3 : 2 + one[1]]) for one in described.tolist()}  # beyond the first length, which is free
+        shapes = {
+            tuple(one[3 : 2 + one[1]]) for one in described.tolist()
+        }  # beyond the first length, which is free
         if len(shapes) > 1:
             raise SettingError(
-                f"{self.title} cannot be gathered: its list {name!r} holds tensors of different shapes beyond the first dimension, "
+                f"{self.title} cannot be gathered: its list {name!r} holds tensors of different "
+                "shapes beyond the first dimension, "
                 f"{' and '.join(map(str, sorted(shapes)))}."
             )
         kind = _TYPES[int(described[0, 0])]
@@ -257,7 +346,7 @@ class StatefulMetric(torchmetrics.Metric):
             return own[0].to(kind)  # type: ignore[no-any-return]
         return torch.empty((0, *shapes.pop()), dtype=kind, device=self._device_of_lists)
 
-    # ------------------------------------------------------------------------------------------------------ pictures
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def plot_lower_bound(self) -> float | None:  # type: ignore[override]
@@ -270,15 +359,20 @@ class StatefulMetric(torchmetrics.Metric):
         return self.bounds[1]
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """A figure and its axes: of the value so far, of a given one, or of a sequence of values over time. Needs matplotlib.
+        """A figure and its axes: of the value so far, of a given one, or of a sequence of values
+        over time. Needs matplotlib.
 
         Values are numbers, tensors, or what `compute` gives of a metric with labelled cells.
         """
         value = self.compute() if val is None else val
         if isinstance(value, Sequence) and len(value) == 0:
-            raise InputError(f"{self.title} has no value to plot; give one value, or a sequence of them.")
+            raise InputError(
+                f"{self.title} has no value to plot; give one value, or a sequence of them."
+            )
         axes: Any
-        figure, axes = self._plot([_plain(one) for one in value] if isinstance(value, Sequence) else _plain(value), ax)
+        figure, axes = self._plot(
+            [_plain(one) for one in value] if isinstance(value, Sequence) else _plain(value), ax
+        )
         axes.set_ylabel(self.title)
         return figure, axes
 

@@ -1,8 +1,8 @@
 """What reads the scores, and how on which device: the one place to add a faster way for a device.
 
-`anywhere` is torch alone, with fixed shapes, for any device; `cpu` is NumPy on the CPU's memory, several times faster there;
-`native` is compiled, faster still, and there if a compiler was when Weft was installed. All give the same answers to the bit.
-"""
+`anywhere` is torch alone, with fixed shapes, for any device; `cpu` is NumPy on the CPU's memory,
+several times faster there; `native` is compiled, faster still, and there if a compiler was when
+Weft was installed. All give the same answers to the bit."""
 
 from __future__ import annotations
 
@@ -34,25 +34,32 @@ class Kernel(Protocol):
         ...
 
     def best(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k best of each row by (score descending, item ascending): scores and items, `[rows, k]`; k from 1 to all items.
+        """The k best of each row by (score descending, item ascending): scores and items, `[rows,
+        k]`; k from 1 to all items.
 
         A row with NaN begins with one, so that whoever looks at the first value sees it.
         """
         ...
 
-    def double_ranks(self, scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-        """For a value given per cell, how many scores of its row are above it, plus how many are at least as high: row sums.
+    def double_ranks(
+        self, scores: Tensor, cells: SparseRows, values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """For a value given per cell, how many scores of its row are above it, plus how many are at
+        least as high: row sums.
 
-        Values of -inf are left out. And what `count_offered` gives, which costs little while a row is at hand.
-        """
+        Values of -inf are left out. And what `count_offered` gives, which costs little while a row
+        is at hand."""
         ...
 
     def count_offered(self, scores: Tensor) -> Tensor:
         """The number of scores above -inf in each row, `[rows]`."""
         ...
 
-    def find_in_lists(self, items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
-        """The position of each cell in its row's list `[rows, depth]`, `depth` where it is not there.
+    def find_in_lists(
+        self, items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor
+    ) -> Tensor:
+        """The position of each cell in its row's list `[rows, depth]`, `depth` where it is not
+        there.
 
         Lists are by falling `values`, -1 behind their end; `scores` are those of the cells.
         """
@@ -64,7 +71,9 @@ _everywhere: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
 
 def kernel_for(device: torch.device) -> Kernel:
     """The fastest way on a device."""
-    return _everywhere.get() or (anywhere if not host_sees(device) else native if is_built() else cpu)
+    return _everywhere.get() or (
+        anywhere if not host_sees(device) else native if is_built() else cpu
+    )
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""The kernel for the CPU where a C++ compiler was at hand when Weft was installed: about one pass over the scores."""
+"""The kernel for the CPU where a C++ compiler was at hand when Weft was installed: about one pass
+over the scores.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,14 @@ __all__ = ["best", "count_offered", "double_ranks", "find_in_lists", "hide", "sh
 _TILE = 1 << 19
 
 
-def _read(name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDArray[Any], ...]) -> None:
-    """Run a function over the scores as float32 or float64, a stretch of rows at a time, on as many threads as torch has.
+def _read(
+    name: str, scores: Tensor, *given: NDArray[Any] | int, rows: tuple[NDArray[Any], ...]
+) -> None:
+    """Run a function over the scores as float32 or float64, a stretch of rows at a time, on as many
+    threads as torch has.
 
-    Numbers and arrays are `given` to it as they are; of `rows`, which have a row for each row of scores, each stretch gets its own.
-    """
+    Numbers and arrays are `given` to it as they are; of `rows`, which have a row for each row of
+    scores, each stretch gets its own."""
     threads = min(torch.get_num_threads(), -(-scores.numel() // _TILE))
     step = -(-len(scores) // max(1, threads))
     if scores.element_size() == 2:  # converted, which takes memory
@@ -64,29 +69,46 @@ def show(scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
 
 def _write(name: str, scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
     kind = "float" if scores.dtype == torch.float32 else "double"
-    call(f"{name}_{kind}", scores.numpy(), *scores.shape, cells.offsets.numpy(), cells.items.numpy(), hidden.numpy())
+    call(
+        f"{name}_{kind}",
+        scores.numpy(),
+        *scores.shape,
+        cells.offsets.numpy(),
+        cells.items.numpy(),
+        hidden.numpy(),
+    )
 
 
 def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best of each row."""
-    values = np.empty((len(scores), k), dtype=np.float64 if scores.dtype == torch.float64 else np.float32)
+    values = np.empty(
+        (len(scores), k), dtype=np.float64 if scores.dtype == torch.float64 else np.float32
+    )
     items = np.empty((len(scores), k), dtype=np.int64)
     _read("best", scores, k, rows=(values, items))
     return torch.from_numpy(values).to(scores.dtype), torch.from_numpy(items)
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
+    """Ranks by counting, ties between above and below, times two and summed over a row; and how
+    many are offered.
+    """
     counted = (values > -torch.inf).numpy()
-    return _count(scores, as_array(values)[counted], np.append(0, np.cumsum(counted))[cells.offsets.numpy()])
+    return _count(
+        scores, as_array(values)[counted], np.append(0, np.cumsum(counted))[cells.offsets.numpy()]
+    )
 
 
 def count_offered(scores: Tensor) -> Tensor:
     """The number of scores above -inf in each row."""
-    return _count(scores, as_array(scores.new_empty(0)), np.zeros(len(scores) + 1, dtype=np.int64))[1]
+    return _count(scores, as_array(scores.new_empty(0)), np.zeros(len(scores) + 1, dtype=np.int64))[
+        1
+    ]
 
 
-def _count(scores: Tensor, values: NDArray[Any], offsets: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def _count(
+    scores: Tensor, values: NDArray[Any], offsets: NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
     """`double_ranks` for the values `offsets[row]` to `offsets[row + 1] - 1` of each row."""
     ranks, offered = np.empty((2, len(scores)), dtype=np.int64)
     _read("count", scores, values, rows=(offsets, ranks, offered))

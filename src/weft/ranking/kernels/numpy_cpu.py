@@ -1,4 +1,6 @@
-"""The kernel for the CPU: NumPy's vectorised partition, sort, compare and count, a tile of rows at a time."""
+"""The kernel for the CPU: NumPy's vectorised partition, sort, compare and count, a tile of rows at
+a time.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,14 @@ __all__ = ["best", "count_offered", "double_ranks", "find_in_lists", "hide", "sh
 Scores = NDArray[Any]
 Indices = NDArray[np.int64]
 
-# Scores in a tile: what stays in the cache between the passes over it; and rows, for which the overhead of a tile is worth it.
+# Scores in a tile: what stays in the cache between the passes over it; and rows, for which the
+# overhead of a tile is worth it.
 _TILE = 1 << 21
 _FEWEST_ROWS, _MOST_ROWS = 4, 256
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
-# Scores of a row that are compared at once, and with how many values: fewer and larger calls cost less, until the cache is full.
+# Scores of a row that are compared at once, and with how many values: fewer and larger calls cost
+# less, until the cache is full.
 _SPAN = 1 << 16
 _AT_ONCE = 32
 # Up to here a comparison of all scores is cheaper than a look into the best blocks.
@@ -32,9 +36,14 @@ _SHORT_ROW = 1 << 16
 
 def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k best of each row."""
-    tile = _TILE if scores.element_size() > 2 else _TILE // 4  # 16-bit types are converted, and take memory
+    tile = (
+        _TILE if scores.element_size() > 2 else _TILE // 4
+    )  # 16-bit types are converted, and take memory
     rows = min(max(tile // scores.shape[1], _FEWEST_ROWS), _MOST_ROWS)
-    tiles = [_best_of_tile(as_array(scores[start : start + rows]), k) for start in range(0, len(scores), rows)]
+    tiles = [
+        _best_of_tile(as_array(scores[start : start + rows]), k)
+        for start in range(0, len(scores), rows)
+    ]
     items = torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
     return scores.gather(1, items), items
 
@@ -46,12 +55,13 @@ def as_array(scores: Tensor) -> Scores:
     return array
 
 
-# ------------------------------------------------------------------------------------------------------- the top k
+# --------------------------------------------------------------------------------------------------
 
 
 def _best_of_tile(scores: Scores, k: int) -> Indices:
     maxima, size = _block_maxima(scores, k)
-    # The k-th best maximum bounds the k-th best score from below: whatever reaches it is a candidate.
+    # The k-th best maximum bounds the k-th best score from below: whatever reaches it is a
+    # candidate.
     top = np.partition(maxima, maxima.shape[1] - k, axis=1)[:, maxima.shape[1] - k :]
     least = top[:, :1]
     if not top.max() < np.inf:
@@ -65,7 +75,9 @@ def _best_of_tile(scores: Scores, k: int) -> Indices:
         return _best_of_tied(scores, maxima > least, least, size, k)
     best = np.empty((len(scores), k), dtype=np.int64)
     calm = ~tied
-    best[calm] = _best_candidates(scores[calm], _candidates(scores[calm], good[calm], least[calm], size), k)
+    best[calm] = _best_candidates(
+        scores[calm], _candidates(scores[calm], good[calm], least[calm], size), k
+    )
     best[tied] = _best_of_tied(scores[tied], maxima[tied] > least[tied], least[tied], size, k)
     return best
 
@@ -73,10 +85,11 @@ def _best_of_tile(scores: Scores, k: int) -> Indices:
 def _block_maxima(scores: Scores, k: int) -> tuple[Scores, int]:
     """The maxima of strided blocks, and how many items a block has at most.
 
-    Block b of `blocks` holds the items b, b + blocks, b + 2 * blocks, ...: maxima are vertical, and vectorise.
-    """
+    Block b of `blocks` holds the items b, b + blocks, b + 2 * blocks, ...: maxima are vertical, and
+    vectorise."""
     num_rows, num_items = scores.shape
-    # Ordering maxima costs items / size, looking into k blocks k * size: least near the root. Short rows are not looked into.
+    # Ordering maxima costs items / size, looking into k blocks k * size: least near the root. Short
+    # rows are not looked into.
     size = math.isqrt(2 * num_items // k if num_items <= _SHORT_ROW else num_items // (2 * k))
     blocks = -(-num_items // max(1, size))
     if size < 2 or blocks <= k:
@@ -90,8 +103,12 @@ def _block_maxima(scores: Scores, k: int) -> tuple[Scores, int]:
     return maxima, size
 
 
-def _candidates(scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, *, above: bool = False) -> Indices:
-    """The places in the flattened tile of all scores that reach the bound (or are above it), row by row."""
+def _candidates(
+    scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, *, above: bool = False
+) -> Indices:
+    """The places in the flattened tile of all scores that reach the bound (or are above it), row by
+    row.
+    """
     num_items, blocks = scores.shape[1], good.shape[1]
     compare = np.greater if above else np.greater_equal
     if size == 1:
@@ -103,13 +120,17 @@ def _candidates(scores: Scores, good: NDArray[np.bool_], least: Scores, size: in
     first = block - rows * blocks
     places = (first + rows * num_items)[:, None] + np.arange(0, size * blocks, blocks)
     found = scores.reshape(-1).take(places, mode="clip")
-    found[first + (size - 1) * blocks >= num_items, -1] = np.nan  # behind the end of the row; compares as false
+    found[first + (size - 1) * blocks >= num_items, -1] = (
+        np.nan
+    )  # behind the end of the row; compares as false
     candidates: Indices = places.reshape(-1).take(np.flatnonzero(compare(found, least[rows])))
     return candidates
 
 
 def _best_candidates(scores: Scores, candidates: Indices, k: int) -> Indices:
-    """The k best of each row's candidates `[rows, k]`, whose places come row by row. A row with fewer gets anything at its end."""
+    """The k best of each row's candidates `[rows, k]`, whose places come row by row. A row with
+    fewer gets anything at its end.
+    """
     num_rows, num_items = scores.shape
     rows = candidates // num_items
     starts = np.searchsorted(rows, np.arange(num_rows + 1))
@@ -132,8 +153,12 @@ def _best_candidates(scores: Scores, candidates: Indices, k: int) -> Indices:
     return best
 
 
-def _best_of_tied(scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, k: int) -> Indices:
-    """The k best of rows in which very many items have the bound itself as their score: of these the first are enough."""
+def _best_of_tied(
+    scores: Scores, good: NDArray[np.bool_], least: Scores, size: int, k: int
+) -> Indices:
+    """The k best of rows in which very many items have the bound itself as their score: of these
+    the first are enough.
+    """
     candidates = _candidates(scores, good, least, size, above=True)
     best = _best_candidates(scores, candidates, k)
     above = np.bincount(candidates // scores.shape[1], minlength=len(scores))
@@ -153,22 +178,28 @@ def _first_equal(row: Scores, value: Any, count: int) -> Indices:
 
 
 def _with_nan_first(scores: Scores, k: int) -> Indices:
-    """The k best by a full sort, NaN before everything. Only scores that are about to be refused come here."""
+    """The k best by a full sort, NaN before everything. Only scores that are about to be refused
+    come here.
+    """
     return np.stack([np.lexsort((-row, ~np.isnan(row)))[:k] for row in scores])
 
 
-# -------------------------------------------------------------------------------------------------------- counting
+# --------------------------------------------------------------------------------------------------
 
 
 def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Ranks by counting, ties between above and below, times two and summed over a row; and how many are offered."""
+    """Ranks by counting, ties between above and below, times two and summed over a row; and how
+    many are offered.
+    """
     num_rows, num_items = scores.shape
     wanted, offsets = as_array(values)[:, None], cells.offsets.numpy()
     if len(wanted) and not wanted.min() > -np.inf:
         counted = wanted[:, 0] > -np.inf
         wanted, offsets = wanted[counted], np.append(0, np.cumsum(counted))[offsets]
     span = max(1, -(-num_items // max(1, -(-num_items // _SPAN))))  # equal parts of a row
-    flags = np.empty((2 * min(_AT_ONCE, int(np.diff(offsets).max(initial=1))), span), dtype=np.bool_)
+    flags = np.empty(
+        (2 * min(_AT_ONCE, int(np.diff(offsets).max(initial=1))), span), dtype=np.bool_
+    )
     at_once = len(flags) // 2
     borders = offsets.tolist()
     ranks, offered = [0] * num_rows, [0] * num_rows
@@ -192,11 +223,13 @@ def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Ten
 def count_offered(scores: Tensor) -> Tensor:
     """The number of scores above -inf in each row."""
     flags = np.empty(scores.shape[1], dtype=np.bool_)
-    counts = [int(np.count_nonzero(np.greater(as_array(row), -np.inf, out=flags))) for row in scores]
+    counts = [
+        int(np.count_nonzero(np.greater(as_array(row), -np.inf, out=flags))) for row in scores
+    ]
     return torch.as_tensor(counts, dtype=torch.int64)
 
 
-# ------------------------------------------------------------------------------------------------------ the hits
+# --------------------------------------------------------------------------------------------------
 
 
 def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
@@ -210,6 +243,8 @@ def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tens
     step = max(1, _SPAN // max(1, depth))
     for start in range(0, len(possible), step):
         cell = possible[start : start + step]
-        number, place = np.divmod(np.flatnonzero(lists[rows[cell]] == wanted[cell, None]), max(1, depth))
+        number, place = np.divmod(
+            np.flatnonzero(lists[rows[cell]] == wanted[cell, None]), max(1, depth)
+        )
         positions[cell[number]] = place
     return torch.from_numpy(positions)

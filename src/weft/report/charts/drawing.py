@@ -1,4 +1,6 @@
-"""What charts have in common: their size, the choices a reader makes, data as they go into a chart, labels that do not overlap."""
+"""What charts have in common: their size, the choices a reader makes, data as they go into a chart,
+labels that do not overlap.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import altair as alt
 
-from weft.errors import SettingError, one_of
+from weft.errors import SettingError, check_choice
 from weft.evaluation.result import MetricValue
 from weft.metrics.registry import canonical
 from weft.report.charts.theme import MUTED, config
@@ -29,10 +31,11 @@ Drawn = Any  # a part of a chart; Altair's types for them do not survive its met
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A chart: `title` says what it shows, `text` what is to be seen in it, for those who do not see it; `table` has its data.
+    """A chart: `title` says what it shows, `text` what is to be seen in it, for those who do not
+    see it; `table` has its data.
 
-    `texts` has such a text for everything that the reader can choose, by what was chosen in each select.
-    """
+    `texts` has such a text for everything that the reader can choose, by what was chosen in each
+    select."""
 
     kind: str
     title: str
@@ -44,11 +47,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Canvas:
-    """Where a chart is drawn: in a page, as wide as there is room and with choices for the reader, or alone, of a fixed size."""
+    """Where a chart is drawn: in a page, as wide as there is room and with choices for the reader,
+    or alone, of a fixed size.
+    """
 
     width: int | Literal["container"] = "container"
     height: int | None = None
-    # The data of the chart by name: Altair copies a chart with every method, and data that are part of it too.
+    # The data of the chart by name: Altair copies a chart with every method, and data that are part
+    # of it too.
     datasets: dict[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)
 
     @property
@@ -60,7 +66,9 @@ class Canvas:
         """Rows as data of the chart; numbers are rounded, what is undefined is null."""
         plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
         known = (name for name, data in self.datasets.items() if data == plain)
-        name = next(known, f"rows_{len(self.datasets)}")  # Vega-Lite has names such as data_0 of its own
+        name = next(
+            known, f"rows_{len(self.datasets)}"
+        )  # Vega-Lite has names such as data_0 of its own
         self.datasets[name] = plain
         return alt.NamedData(name)
 
@@ -109,42 +117,73 @@ class Choice:
 
 def by_choice(texts: Texts, *choices: Choice) -> Texts:
     """Texts by what the reader can choose, from those by an option of every choice."""
-    return {tuple(option for option, choice in zip(key, choices) if choice.is_free): text for key, text in texts.items()}
+    return {
+        tuple(option for option, choice in zip(key, choices) if choice.is_free): text
+        for key, text in texts.items()
+    }
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        return float(f"{value:.{_FIGURES}g}") if abs(value) < 10**_FIGURES else round(value)  # counts stay whole
+        return (
+            float(f"{value:.{_FIGURES}g}") if abs(value) < 10**_FIGURES else round(value)
+        )  # counts stay whole
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     return value
 
 
-def finish(layers: Sequence[Drawn], canvas: Canvas, *choices: Choice, height: Any, text: str, title: Any = None) -> Drawn:
-    """Layers as one chart of its size. `title` stands above it on the left, where it names the upright axis."""
+def finish(
+    layers: Sequence[Drawn],
+    canvas: Canvas,
+    *choices: Choice,
+    height: Any,
+    text: str,
+    title: Any = None,
+) -> Drawn:
+    """Layers as one chart of its size. `title` stands above it on the left, where it names the
+    upright axis.
+    """
     chart: Drawn = alt.layer(*layers)
     free = [choice.parameter for choice in choices if choice.is_free]
     chart = chart.add_params(*free) if free else chart
     more = {} if title is None else {"title": alt.TitleParams(text=title)}
     chart = chart.properties(
-        width=canvas.width, height=canvas.height or height, description=text, config=alt.Config.from_dict(config()), **more
+        width=canvas.width,
+        height=canvas.height or height,
+        description=text,
+        config=alt.Config.from_dict(config()),
+        **more,
     )
     chart.datasets = canvas.datasets
     return chart
 
 
 def below(rows: Drawn, field: str) -> Drawn:
-    """A title of the horizontal axis that changes with a choice, which Vega-Lite's own cannot: a field of the one row chosen."""
-    mark = rows.mark_text(align="right", baseline="top", fontSize=12, limit=alt.ExprRef("min(360, width - 84)"))
-    return mark.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(alt.ExprRef("height + 26")), text=f"{field}:N")
+    """A title of the horizontal axis that changes with a choice, which Vega-Lite's own cannot: a
+    field of the one row chosen.
+    """
+    mark = rows.mark_text(
+        align="right", baseline="top", fontSize=12, limit=alt.ExprRef("min(360, width - 84)")
+    )
+    return mark.encode(
+        x=alt.value(alt.ExprRef("width")),
+        y=alt.value(alt.ExprRef("height + 26")),
+        text=f"{field}:N",
+    )
 
 
 def ends(rows: Drawn, low: str, high: str, value: str) -> Drawn:
-    """Rows with `from` and `to`, the ends of an interval; both at the value where there is none, so that nothing is seen of it."""
+    """Rows with `from` and `to`, the ends of an interval; both at the value where there is none, so
+    that nothing is seen of it.
+    """
     valid = f"isValid(datum.{low})"
-    at = {"from": f"{valid} ? datum.{low} : datum.{value}", "to": f"{valid} ? datum.{high} : datum.{value}"}
+    at = {
+        "from": f"{valid} ? datum.{low} : datum.{value}",
+        "to": f"{valid} ? datum.{high} : datum.{value}",
+    }
     return rows.transform_calculate(**at)
 
 
@@ -153,10 +192,18 @@ def room_right(pixels: int = LABELS, left: int = 0) -> list[Any]:
     return [left, alt.ExprRef(f"width - {pixels}") if pixels else alt.ExprRef("width")]
 
 
-def end_labels(labels: Drawn, x: alt.X, y: alt.Y, colour: alt.Color, limit: int = LABELS - 10) -> Drawn:
+def end_labels(
+    labels: Drawn, x: alt.X, y: alt.Y, colour: alt.Color, limit: int = LABELS - 10
+) -> Drawn:
     """Names at the ends of lines."""
     mark = labels.mark_text(align="left", baseline="middle", dx=9, limit=limit)
-    return mark.encode(x=x, y=y, text=alt.Text("model:N"), color=colour, tooltip=[alt.Tooltip("model:N", title="model")])
+    return mark.encode(
+        x=x,
+        y=y,
+        text=alt.Text("model:N"),
+        color=colour,
+        tooltip=[alt.Tooltip("model:N", title="model")],
+    )
 
 
 def room_left(labels: Iterable[str]) -> int:
@@ -168,15 +215,19 @@ def row_labels(labels: Drawn, room: int) -> list[Drawn]:
     """The names of rows, left of them, and of the sections that they form, in bold."""
 
     def marked(condition: str, **looks: Any) -> Drawn:
-        mark = labels.transform_filter(condition).mark_text(align="left", baseline="middle", **looks)
+        mark = labels.transform_filter(condition).mark_text(
+            align="left", baseline="middle", **looks
+        )
         told = [alt.Tooltip("hover:N", title="group")]
-        return mark.encode(x=alt.value(0), y=alt.Y("row:O", axis=None), text=alt.Text("label:N"), tooltip=told)
+        return mark.encode(
+            x=alt.value(0), y=alt.Y("row:O", axis=None), text=alt.Text("label:N"), tooltip=told
+        )
 
     bold = marked("datum.head", fontWeight="bold", limit=alt.ExprRef("width"))
     return [bold, marked("!datum.head", color=MUTED, limit=room - 8)]
 
 
-# ------------------------------------------------------------------------------------------------------------------ numbers
+# --------------------------------------------------------------------------------------------------
 
 
 def number(value: float, sign: str = "") -> str:
@@ -221,14 +272,15 @@ def find(parameter: str, wanted: str, offered: Sequence[str]) -> str:
     with suppress(SettingError):  # a metric that is not registered here is taken by its name
         if isinstance(wanted, str) and canonical(wanted) in offered:
             return canonical(wanted)
-    return one_of(parameter, wanted, tuple(offered))
+    return check_choice(parameter, wanted, tuple(offered))
 
 
-# ------------------------------------------------------------------------------------------------------------------- labels
+# --------------------------------------------------------------------------------------------------
 
 
 def spread(places: Sequence[float], low: float, high: float, pixels: float) -> list[float]:
-    """Places for labels beside these ones, near them and a line apart, on an axis from `low` to `high` of so many pixels.
+    """Places for labels beside these ones, near them and a line apart, on an axis from `low` to
+    `high` of so many pixels.
 
     >>> [round(place, 2) for place in spread([0.5, 0.5, 0.9], 0.0, 1.0, 140)]
     [0.44, 0.56, 0.9]
@@ -236,15 +288,21 @@ def spread(places: Sequence[float], low: float, high: float, pixels: float) -> l
     found = [*places]
     for _ in range(2):  # labels may reach beyond the axis, which then grows
         extent = max([high, *found]) - min([low, *found])
-        gap = (extent or 1.0) * 1.12 * LINE / pixels  # axes end on round numbers, somewhat further out
+        gap = (
+            (extent or 1.0) * 1.12 * LINE / pixels
+        )  # axes end on round numbers, somewhat further out
         found = _apart(places, gap)
     return found
 
 
 def _apart(places: Sequence[float], gap: float) -> list[float]:
-    """The nearest places that are `gap` apart, in the same order: runs of labels that touch move as one."""
+    """The nearest places that are `gap` apart, in the same order: runs of labels that touch move as
+    one.
+    """
     order = sorted(range(len(places)), key=lambda at: places[at])
-    runs: list[tuple[float, int]] = []  # where the labels of a run would start, on average; and how many they are
+    runs: list[
+        tuple[float, int]
+    ] = []  # where the labels of a run would start, on average; and how many they are
     for rank, at in enumerate(order):
         start, many = places[at] - rank * gap, 1
         while runs and runs[-1][0] >= start:
@@ -258,16 +316,22 @@ def _apart(places: Sequence[float], gap: float) -> list[float]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------------- values
+# --------------------------------------------------------------------------------------------------
 
 Values = dict[str, MetricValue]  # by model
 
 
 def values_by_name(subject: Subject) -> dict[str, Values]:
-    """The defined values of every metric at its cut-off, by model; without those that are by label, such as of clusters."""
+    """The defined values of every metric at its cut-off, by model; without those that are by label,
+    such as of clusters.
+    """
     found: dict[str, Values] = {}
     for line in subject.lines:
-        of = {model: value for model, value in zip(subject.models, line.values) if value is not None and math.isfinite(value.value)}
+        of = {
+            model: value
+            for model, value in zip(subject.models, line.values)
+            if value is not None and math.isfinite(value.value)
+        }
         if of and not next(iter(of.values())).cell:
             found[line.name] = of
     return found
@@ -281,19 +345,27 @@ def in_chart(canvas: Canvas, default: str, asked: str | None, offered: Sequence[
 
 
 def value_table(rows: Iterable[tuple[str, int | None, str, MetricValue]]) -> pl.DataFrame:
-    """Values as people read them: metric, cut-off (if there are any), model, value, interval, users."""
+    """Values as people read them: metric, cut-off (if there are any), model, value, interval,
+    users.
+    """
     import polars as pl
 
     kinds = {"metric": pl.String, "cut-off": pl.Int64, "model": pl.String, "value": pl.Float64}
     kinds |= {"95 % from": pl.Float64, "95 % to": pl.Float64, "users": pl.Int64}
-    found = [(name, k, model, one.value, one.interval.low, one.interval.high, one.users) for name, k, model, one in rows]
+    found = [
+        (name, k, model, one.value, one.interval.low, one.interval.high, one.users)
+        for name, k, model, one in rows
+    ]
     table = pl.DataFrame(found, schema=kinds, orient="row")
     return table.drop("cut-off") if table["cut-off"].is_null().all() else table
 
 
 def hover(*fields: tuple[str, str]) -> list[alt.Tooltip]:
     """What a chart tells on hover: fields with their titles."""
-    return [alt.Tooltip(field, title=title, format=NUMBER if field.endswith(":Q") else alt.Undefined) for field, title in fields]
+    return [
+        alt.Tooltip(field, title=title, format=NUMBER if field.endswith(":Q") else alt.Undefined)
+        for field, title in fields
+    ]
 
 
 def models_in_words(subject: Subject) -> str:
@@ -303,4 +375,6 @@ def models_in_words(subject: Subject) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence, the first ones if they are many."""
-    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    return (
+        ", ".join(names) if len(names) < 7 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    )

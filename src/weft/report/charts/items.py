@@ -1,4 +1,6 @@
-"""Charts of the items: how recommendations are spread over the catalogue, and how popular the recommended items are."""
+"""Charts of the items: how recommendations are spread over the catalogue, and how popular the
+recommended items are.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,20 @@ _POINTS = 48  # of a curve; half of it for models without a colour of their own
 _LINE = 17  # pixels between two lines of the key
 
 
-def _frames(kind: str, subject: Subject, canvas: Canvas, k: int | None) -> tuple[dict[str, pl.DataFrame], list[int]]:
+def _frames(
+    kind: str, subject: Subject, canvas: Canvas, k: int | None
+) -> tuple[dict[str, pl.DataFrame], list[int]]:
     """The tables of the models that have one, and the cut-offs of the chart, the usual one first."""
     frames = {
-        model: frame for model, result in subject.results.items() if (frame := getattr(result, kind)) is not None and len(frame)
+        model: frame
+        for model, result in subject.results.items()
+        if (frame := getattr(result, kind)) is not None and len(frame)
     }
     if not frames:
         more = " and train=" if kind == "popularity" else ""
-        raise MissingInput(f"{kind} needs how often each item is recommended: evaluate with exposure=True{more}.")
+        raise MissingInput(
+            f"{kind} needs how often each item is recommended: evaluate with exposure=True{more}."
+        )
     known = sorted({at for frame in frames.values() for at in frame["k"].to_list()})
     if k is not None:
         if isinstance(k, bool) or k not in known:
@@ -49,7 +57,9 @@ def _frames(kind: str, subject: Subject, canvas: Canvas, k: int | None) -> tuple
 
 
 def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
-    """Lorenz curves: which share of all recommendations the least recommended items get; the diagonal is equality."""
+    """Lorenz curves: which share of all recommendations the least recommended items get; the
+    diagonal is equality.
+    """
     frames, ks = _frames("exposure", subject, canvas, k)
     choice = Choice("cut", "Cut-off", [f"k = {at}" for at in ks])
     own = coloured(subject)
@@ -80,17 +90,33 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
                 )
             x, y = _thinned(x, y, _POINTS if model in own else _POINTS // 2)
             rows.append(
-                {"cut": label, "model": named(model), "gini": gini, "own": model in own, "items": x.tolist(), "got": y.tolist()}
+                {
+                    "cut": label,
+                    "model": named(model),
+                    "gini": gini,
+                    "own": model in own,
+                    "items": x.tolist(),
+                    "got": y.tolist(),
+                }
             )
         if ginis:
-            ordered = [f"{named(model)} {number(ginis[model])}" for model in sorted(ginis, key=lambda model: ginis[model])]
+            ordered = [
+                f"{named(model)} {number(ginis[model])}"
+                for model in sorted(ginis, key=lambda model: ginis[model])
+            ]
             texts[label,] = (
-                f"Lorenz curves of the items recommended in the top {at}, from equality (Gini 0) to one item for all (Gini 1). "
+                f"Lorenz curves of the items recommended in the top {at}, from equality (Gini 0) "
+                "to one item for all (Gini 1). "
                 f"Gini, most equal first: {listed(ordered)}."
             )
         listed_ = sorted((model for model in ginis if model in own), key=lambda model: ginis[model])
         key += [
-            {"cut": label, "model": named(model), "text": f"{number(ginis[model])}  {named(model)}", "at": place}
+            {
+                "cut": label,
+                "model": named(model),
+                "text": f"{number(ginis[model])}  {named(model)}",
+                "at": place,
+            }
             for place, model in enumerate(listed_)
         ]
     if not rows:
@@ -99,7 +125,13 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
     domain = alt.Scale(domain=[0, 1])
     axis: dict[str, Any] = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]}
     x_, y_ = (
-        alt.X("items:Q", scale=domain, axis=alt.Axis(title="share of items, least recommended first", titleAnchor="end", **axis)),
+        alt.X(
+            "items:Q",
+            scale=domain,
+            axis=alt.Axis(
+                title="share of items, least recommended first", titleAnchor="end", **axis
+            ),
+        ),
         alt.Y("got:Q", scale=domain, axis=alt.Axis(title=None, **axis)),
     )
     colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
@@ -111,13 +143,24 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         alt.Tooltip("got:Q", title="of the recommendations", format=".1%"),
     ]
     words = canvas.source(key, choice)
-    place = alt.Y("at:Q", axis=None, scale=alt.Scale(domain=[0, 1], range=[24, 24 + _LINE], nice=False, zero=False))
+    place = alt.Y(
+        "at:Q",
+        axis=None,
+        scale=alt.Scale(domain=[0, 1], range=[24, 24 + _LINE], nice=False, zero=False),
+    )
     keys = alt.layer(
         words.mark_point(filled=True, size=60, opacity=1).encode(
-            x=alt.value(12), y=place, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None)
+            x=alt.value(12),
+            y=place,
+            color=colour,
+            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
         ),
         words.mark_text(align="left", limit=140).encode(
-            x=alt.value(22), y=place, text="text:N", color=colour, tooltip=[alt.Tooltip("model:N", title="model")]
+            x=alt.value(22),
+            y=place,
+            text="text:N",
+            color=colour,
+            tooltip=[alt.Tooltip("model:N", title="model")],
         ),
         canvas.source([{}])
         .mark_text(align="left", text="Gini, lower is more equal", color=MUTED)
@@ -128,13 +171,21 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         .mark_line(color=MUTED, strokeDash=[4, 4], strokeWidth=1)
         .encode(x=x_, y=y_),
         base.mark_line(strokeWidth=2).encode(
-            x=x_, y=y_, color=colour, opacity=alt.condition("datum.own", alt.value(1.0), alt.value(0.5))
+            x=x_,
+            y=y_,
+            color=colour,
+            opacity=alt.condition("datum.own", alt.value(1.0), alt.value(0.5)),
         ),
         base.mark_point(size=90, opacity=0, filled=True).encode(x=x_, y=y_, tooltip=told_on_hover),
     ]
     text = next(iter(texts.values()))
     chart = finish(
-        [alt.layer(*layers), keys], canvas, choice, height=_HEIGHT, text=text, title="share of recommendations"
+        [alt.layer(*layers), keys],
+        canvas,
+        choice,
+        height=_HEIGHT,
+        text=text,
+        title="share of recommendations",
     ).resolve_scale(y="independent")
     title = "How recommendations are spread over the items"
     return Figure("exposure", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
@@ -150,13 +201,17 @@ def _thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
 
 
 def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
-    """What is recommended by popularity: the share of each bin of items, against its share of the items and of train data."""
+    """What is recommended by popularity: the share of each bin of items, against its share of the
+    items and of train data.
+    """
     frames, ks = _frames("popularity", subject, canvas, k)
     choice = Choice("cut", "Cut-off", [f"k = {at}" for at in ks])
     own = coloured(subject)
     names = {model: named(model) for model in subject.models}
     catalogue, train = (_unlike(name, names.values()) for name in ("all items", "train data"))
-    edges = sorted({row for frame in frames.values() for row in frame.select("low", "high").iter_rows()})
+    edges = sorted(
+        {row for frame in frames.values() for row in frame.select("low", "high").iter_rows()}
+    )
     places = {edge: at for at, edge in enumerate(edges)}
     lines, ends, table = [], [], []
     texts: Texts = {}
@@ -166,13 +221,24 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
             frame = frames[model].filter(pl.col("k") == at).sort("low", "high")
             bins = [places[edge] for edge in frame.select("low", "high").iter_rows()]
             if len(bins) and not counts:  # the catalogue and train are the same for all models
-                counts = {catalogue: (bins, frame["items"].to_numpy()), train: (bins, frame["interactions"].to_numpy())}
+                counts = {
+                    catalogue: (bins, frame["items"].to_numpy()),
+                    train: (bins, frame["interactions"].to_numpy()),
+                }
             if len(bins):
                 counts[names[model]] = (bins, frame["recommendations"].to_numpy())
-        drawn = {name: (bins, many / many.sum()) for name, (bins, many) in counts.items() if many.sum() > 0}
-        kept = [name for name in drawn if name in (catalogue, train, *(names[model] for model in own))]
+        drawn = {
+            name: (bins, many / many.sum())
+            for name, (bins, many) in counts.items()
+            if many.sum() > 0
+        }
+        kept = [
+            name for name in drawn if name in (catalogue, train, *(names[model] for model in own))
+        ]
         top = max(float(share.max()) for _, share in drawn.values())
-        heights = spread([float(drawn[name][1][-1]) for name in kept], 0.0, top, canvas.height or _HEIGHT)
+        heights = spread(
+            [float(drawn[name][1][-1]) for name in kept], 0.0, top, canvas.height or _HEIGHT
+        )
         ends += [
             {"cut": label, "model": name, "bin": _bin(*edges[drawn[name][0][-1]]), "at": height}
             for name, height in zip(kept, heights)
@@ -182,7 +248,12 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
             about = {"cut": label, "model": name, "own": name in kept, "reference": is_reference}
             lines.append(about | {"at": bins, "share": share.round(5).tolist()})
             table += [
-                {"cut-off": at, "train interactions": _bin(*edges[one]), "of": name, "share": float(part)}
+                {
+                    "cut-off": at,
+                    "train interactions": _bin(*edges[one]),
+                    "of": name,
+                    "share": float(part),
+                }
                 for one, part in zip(bins, share)
             ]
         texts[label,] = _popularity_text(at, _bin(*edges[-1]), drawn, catalogue, train)
@@ -197,7 +268,10 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
         sort=ticks,
         scale=alt.Scale(type="point", padding=0.3, range=room_right()),
         axis=alt.Axis(
-            title="train interactions of the item", titleAnchor="start", labelAngle=-35 if len(ticks) > 6 else 0, grid=False
+            title="train interactions of the item",
+            titleAnchor="start",
+            labelAngle=-35 if len(ticks) > 6 else 0,
+            grid=False,
         ),
     )
     scale = alt.Scale(zero=True)
@@ -211,8 +285,12 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.5))
     models = base.transform_filter("!datum.reference")
     layers = [
-        base.transform_filter("datum.reference").mark_line(strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y, color=colour),
-        base.transform_filter("datum.reference").mark_point(size=120, opacity=0, filled=True).encode(x=x, y=y, tooltip=told),
+        base.transform_filter("datum.reference")
+        .mark_line(strokeDash=[5, 4], strokeWidth=1.5)
+        .encode(x=x, y=y, color=colour),
+        base.transform_filter("datum.reference")
+        .mark_point(size=120, opacity=0, filled=True)
+        .encode(x=x, y=y, tooltip=told),
         models.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, opacity=opacity),
         models.mark_point(filled=True, size=55).encode(
             x=x,
@@ -225,7 +303,9 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
         end_labels(canvas.source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
     text = next(iter(texts.values()))
-    chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title="share by popularity of the item")
+    chart = finish(
+        layers, canvas, choice, height=_HEIGHT, text=text, title="share by popularity of the item"
+    )
     title = "Popularity of what is recommended"
     return Figure("popularity", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
 
@@ -243,9 +323,13 @@ def _unlike(name: str, taken: Iterable[str]) -> str:
 
 def _popularity_text(k: int, most: str, drawn: dict[str, Any], catalogue: str, train: str) -> str:
     last = {name: float(share[-1]) for name, (_, share) in drawn.items()}
-    models = [f"{name} {share:.0%}" for name, share in last.items() if name not in (catalogue, train)]
+    models = [
+        f"{name} {share:.0%}" for name, share in last.items() if name not in (catalogue, train)
+    ]
     return (
-        f"Share of recommendations in the top {k} by popularity of the items. Those with {most} train interactions are "
-        f"{last.get(catalogue, 0):.1%} of the items and have {last.get(train, 0):.0%} of the train interactions; of the "
+        f"Share of recommendations in the top {k} by popularity of the items. Those with {most} "
+        "train interactions are "
+        f"{last.get(catalogue, 0):.1%} of the items and have {last.get(train, 0):.0%} of the train "
+        "interactions; of the "
         f"recommendations they have: {listed(models)}."
     )

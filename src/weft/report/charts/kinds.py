@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import MissingInput, SettingError, did_you_mean, one_of, whole_number
+from weft.errors import MissingInput, SettingError, did_you_mean, check_choice, check_int
 from weft.report.charts.drawing import Canvas, Figure
 from weft.report.charts.groups import bias, slices
 from weft.report.charts.items import exposure, popularity
@@ -31,7 +31,9 @@ _WIDTH = 640  # pixels of a chart that stands alone
 
 
 def figures(subject: Subject) -> list[Figure]:
-    """All charts that the results have data for, in the order of the report: as wide as their place, with selects for choices."""
+    """All charts that the results have data for, in the order of the report: as wide as their
+    place, with selects for choices.
+    """
     found = []
     for kind, draw in KINDS.items():
         if kind == "values" and len(subject.models) == 1:  # the table says as much
@@ -43,13 +45,22 @@ def figures(subject: Subject) -> list[Figure]:
     return found
 
 
-def figure(subject: Subject, kind: str, *, width: int = _WIDTH, height: int | None = None, **options: Any) -> Figure:
-    """One chart that stands alone, `width` pixels wide. What was not evaluated is refused, with what to evaluate."""
-    draw = KINDS[one_of("kind", kind, tuple(KINDS))]
+def figure(
+    subject: Subject, kind: str, *, width: int = _WIDTH, height: int | None = None, **options: Any
+) -> Figure:
+    """One chart that stands alone, `width` pixels wide. What was not evaluated is refused, with
+    what to evaluate.
+    """
+    draw = KINDS[check_choice("kind", kind, tuple(KINDS))]
     known = [*inspect.signature(draw).parameters][2:]
     for option in options:
         if option not in known:
             taken = ", ".join([*known, "width", "height"])
-            raise SettingError(f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {taken}.")
-    canvas = Canvas(whole_number("width", width, least=100), None if height is None else whole_number("height", height, least=50))
+            raise SettingError(
+                f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {taken}."
+            )
+    canvas = Canvas(
+        check_int("width", width, least=100),
+        None if height is None else check_int("height", height, least=50),
+    )
     return draw(subject, canvas, **options)

@@ -1,4 +1,6 @@
-"""Two models, user by user: which pairs and metrics a chart offers, and by how much their users differ."""
+"""Two models, user by user: which pairs and metrics a chart offers, and by how much their users
+differ.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from weft.errors import InputError, MissingInput, SettingError, one_of
+from weft.errors import InputError, MissingInput, SettingError, check_choice
 from weft.evaluation.result import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
@@ -75,18 +77,30 @@ def pairs(
 ) -> tuple[list[Paired], Aligned, Choice, Choice]:
     """Every pair and metric of the chart, the first choice first."""
     if len(subject.models) < 2:
-        raise MissingInput(f"{kind} is about two models: compare results, weft.compare([a, b]).plot({kind!r}).")
-    tables = {model: result for model, result in subject.results.items() if result.per_user is not None}
+        raise MissingInput(
+            f"{kind} is about two models: compare results, weft.compare([a, b]).plot({kind!r})."
+        )
+    tables = {
+        model: result for model, result in subject.results.items() if result.per_user is not None
+    }
     if len(tables) < 2:
-        raise MissingInput(f"{kind} needs the values of each user of two models: evaluate them with per_user=True.")
+        raise MissingInput(
+            f"{kind} needs the values of each user of two models: evaluate them with per_user=True."
+        )
     try:
         aligned = align(tables)
     except InputError as error:
         raise MissingInput(f"{kind} pairs users: {error}") from error
     shared = set.intersection(*(set(table.columns) for table in aligned.tables)) - {"user"}
-    offered = [name for name in aligned.tables[0].columns if name in shared and all(name in result for result in tables.values())]
+    offered = [
+        name
+        for name in aligned.tables[0].columns
+        if name in shared and all(name in result for result in tables.values())
+    ]
     if not offered:
-        raise MissingInput(f"{kind} needs a metric that has a value for each user of every model, such as nDCG.")
+        raise MissingInput(
+            f"{kind} needs a metric that has a value for each user of every model, such as nDCG."
+        )
     heads = [name for name in subject.headlines if name in offered] or offered
     metrics = heads[:_METRICS] if canvas.has_choices else heads[:1]
     if metric is not None:
@@ -102,7 +116,9 @@ def pairs(
             if len(rows):
                 found.append(Paired(a, b, entry, differences[rows], rows))
     if not found:
-        raise MissingInput(f"{kind}: no user has a defined value of {' or '.join(metrics)} from both models.")
+        raise MissingInput(
+            f"{kind}: no user has a defined value of {' or '.join(metrics)} from both models."
+        )
     choices = (
         Choice("pair", "Models", [*dict.fromkeys(one.pair for one in found)]),
         Choice("metric", "Metric", [*dict.fromkeys(one.value.name for one in found)]),
@@ -110,16 +126,30 @@ def pairs(
     return found, aligned, *choices
 
 
-def _wanted(subject: Subject, models: list[str], pair: Sequence[str] | None, canvas: Canvas) -> list[tuple[str, str]]:
-    """The pairs of the chart: the best model by the first headline metric against each other, and all pairs of few models."""
+def _wanted(
+    subject: Subject, models: list[str], pair: Sequence[str] | None, canvas: Canvas
+) -> list[tuple[str, str]]:
+    """The pairs of the chart: the best model by the first headline metric against each other, and
+    all pairs of few models.
+    """
     if pair is not None:
         if isinstance(pair, str) or len([*pair]) != 2:
-            raise SettingError(f"pair={pair!r}; it must be two models, such as pair=({models[0]!r}, {models[1]!r}).")
-        a, b = (model if model in models else one_of("pair", model, tuple(models)) for model in pair)
+            raise SettingError(
+                f"pair={pair!r}; it must be two models, such as pair=({models[0]!r}, "
+                f"{models[1]!r})."
+            )
+        a, b = (
+            model if model in models else check_choice("pair", model, tuple(models))
+            for model in pair
+        )
         if a == b:
             raise SettingError(f"pair={pair!r}; a model is compared with another one.")
         return [(a, b)]
-    best = [model for model in (ranked(subject, subject.headlines[0]) if subject.headlines else models) if model in models]
+    best = [
+        model
+        for model in (ranked(subject, subject.headlines[0]) if subject.headlines else models)
+        if model in models
+    ]
     if not canvas.has_choices:
         return [(best[0], best[1])]
     others = best[1:]
@@ -128,7 +158,9 @@ def _wanted(subject: Subject, models: list[str], pair: Sequence[str] | None, can
 
 
 def mean_interval(differences: Floats) -> tuple[float, float, float]:
-    """The mean and its 95 % interval by Student's t, as `weft.compare` has it; without an interval for one user."""
+    """The mean and its 95 % interval by Student's t, as `weft.compare` has it; without an interval
+    for one user.
+    """
     n, mean = len(differences), float(differences.mean())
     if n < 2:
         return mean, math.nan, math.nan

@@ -10,19 +10,31 @@ import altair as alt
 from weft.report.context import Subject
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
-# Every text, axis and grid line has one of these colours, so that a page can recolour them for dark mode by their attributes.
+# Every text, axis and grid line has one of these colours, so that a page can recolour them for dark
+# mode by their attributes.
 INK = "#1f2328"
 MUTED = "#57606a"
 GRID = "#e4e7eb"
 PAPER = "#ffffff"
 
-# Eight colours with a contrast of at least 3:1 to white and to #16181d that stay apart for normal and colour-blind eyes
-# (found by search, kept by a test), and a shape for each. Further models share a grey.
+# Eight colours with a contrast of at least 3:1 to white and to #16181d that stay apart for normal
+# and colour-blind eyes (found by search, kept by a test), and a shape for each. Further models
+# share a grey.
 COLOURS = ("#2f6fc8", "#d96c0c", "#00a587", "#c30096", "#875a69", "#a587b4", "#c32d0f", "#5a784b")
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
 OTHER = "#80868f"
 EQUAL = "#b4bac2"  # what is of no model
-# Heat maps: from few to many, and from less than neutral to more. Words stand on the cells: they keep their colours in dark mode.
+# Heat maps: from few to many, and from less than neutral to more. Words stand on the cells: they
+# keep their colours in dark mode.
 SEQUENTIAL = ("#eaf1fa", "#0f3d7d")
 DIVERGING = ("#17488c", "#f4f4f4", "#9a4500")
 ON_LIGHT, ON_DARK = "#16181c", "#fefefe"
@@ -31,12 +43,16 @@ SEQUENTIAL_DARK, DIVERGING_DARK = 0.65, 0.74
 
 
 def named(model: str) -> str:
-    """The name of a model, or of a group, as charts show it: one that is blank is quoted, so that it can be seen."""
+    """The name of a model, or of a group, as charts show it: one that is blank is quoted, so that
+    it can be seen.
+    """
     return model if model.strip() else repr(model)
 
 
 def coloured(subject: Subject) -> list[str]:
-    """The models with a colour of their own, in order: all of up to eight, else the best eight by the first headline metric."""
+    """The models with a colour of their own, in order: all of up to eight, else the best eight by
+    the first headline metric.
+    """
     models = subject.models
     if len(models) <= len(COLOURS):
         return models
@@ -73,7 +89,10 @@ def colour_scale(subject: Subject, more: Sequence[tuple[str, str]] = ()) -> alt.
 def shape_scale(subject: Subject) -> alt.Scale:
     """Names of models to the shapes of their points."""
     own = dict(zip(coloured(subject), SHAPES))
-    return alt.Scale(domain=[*map(named, subject.models)], range=[own.get(model, "circle") for model in subject.models])
+    return alt.Scale(
+        domain=[*map(named, subject.models)],
+        range=[own.get(model, "circle") for model in subject.models],
+    )
 
 
 def config() -> dict[str, Any]:
@@ -96,7 +115,14 @@ def config() -> dict[str, Any]:
         "background": PAPER,
         "view": {"stroke": None},
         "axis": axis,
-        "title": {"color": INK, "fontSize": 12, "fontWeight": "normal", "anchor": "start", "frame": "group", "offset": 10},
+        "title": {
+            "color": INK,
+            "fontSize": 12,
+            "fontWeight": "normal",
+            "anchor": "start",
+            "frame": "group",
+            "offset": 10,
+        },
         "text": {"fontSize": 11, "color": INK},
         "legend": {"labelColor": INK, "titleColor": INK},
     }

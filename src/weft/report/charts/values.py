@@ -1,4 +1,6 @@
-"""Charts of the values of models: against the cut-off, side by side, and one metric against another."""
+"""Charts of the values of models: against the cut-off, side by side, and one metric against
+another.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
             by_metric.setdefault(one.metric, {})[one.k] = values
     by_metric = {name: at for name, at in by_metric.items() if len(at) > 1}
     if not by_metric:
-        raise MissingInput("cutoffs draws a metric against its cut-off: evaluate at two or more, such as top_k=[5, 10, 20].")
+        raise MissingInput(
+            "cutoffs draws a metric against its cut-off: evaluate at two or more, such as "
+            "top_k=[5, 10, 20]."
+        )
     firsts = [
         name
         for name in dict.fromkeys(
@@ -61,8 +66,16 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         if name in by_metric
     ]
     default = max(firsts or by_metric, key=lambda name: len(by_metric[name]))
-    shown = in_chart(canvas, default if metric is None else find("metric", metric, [*by_metric]), metric, [*by_metric])
-    labels = {name: name + better(next(iter(next(iter(by_metric[name].values())).values()))) for name in shown}
+    shown = in_chart(
+        canvas,
+        default if metric is None else find("metric", metric, [*by_metric]),
+        metric,
+        [*by_metric],
+    )
+    labels = {
+        name: name + better(next(iter(next(iter(by_metric[name].values())).values())))
+        for name in shown
+    }
     choice = Choice("metric", "Metric", [*labels.values()])
 
     own = coloured(subject)
@@ -72,7 +85,10 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         at = dict(sorted(by_metric[name].items()))
         drawn = [model for model in order if any(model in values for values in at.values())]
         every = [[values.get(model) for values in at.values()] for model in drawn]
-        intervals = [[one.interval if one and model in own else None for one in line] for model, line in zip(drawn, every)]
+        intervals = [
+            [one.interval if one and model in own else None for one in line]
+            for model, line in zip(drawn, every)
+        ]
         lines.append(
             {
                 "metric": label,
@@ -84,26 +100,46 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
                 "high": [[one.high if one else None for one in line] for line in intervals],
             }
         )
-        last = {model: [(k, one.value) for k, one in zip(at, line) if one][-1] for model, line in zip(drawn, every) if model in own}
+        last = {
+            model: [(k, one.value) for k, one in zip(at, line) if one][-1]
+            for model, line in zip(drawn, every)
+            if model in own
+        }
         ys = [one.value for line in every for one in line if one]
-        ys += [end for line in intervals for one in line if one for end in one[:2] if math.isfinite(end)]
+        ys += [
+            end
+            for line in intervals
+            for one in line
+            if one
+            for end in one[:2]
+            if math.isfinite(end)
+        ]
         places = spread([y for _, y in last.values()], min(ys), max(ys), canvas.height or _HEIGHT)
         labelled += [
-            {"metric": label, "model": named(model), "k": k, "at": place} for (model, (k, _)), place in zip(last.items(), places)
+            {"metric": label, "model": named(model), "k": k, "at": place}
+            for (model, (k, _)), place in zip(last.items(), places)
         ]
 
     ks = sorted({k for name in shown for k in by_metric[name]})
     kind: Literal["log", "linear"] = "log" if len(ks) > 2 and ks[-1] >= 8 * ks[0] else "linear"
     x = alt.X(
         "k:Q",
-        scale=alt.Scale(type=kind, zero=alt.Undefined if kind == "log" else False, nice=False, padding=10, range=room_right()),
+        scale=alt.Scale(
+            type=kind,
+            zero=alt.Undefined if kind == "log" else False,
+            nice=False,
+            padding=10,
+            range=room_right(),
+        ),
         axis=alt.Axis(values=ks, grid=False, format="d", title="cut-off k", titleAnchor="start"),
     )
     scale = alt.Scale(zero=False)
     colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
     base = canvas.source(lines, choice).transform_flatten(["model", "own", "value", "low", "high"])
-    base = base.transform_flatten(["k", "value", "low", "high"]).transform_filter("isValid(datum.value)")
+    base = base.transform_flatten(["k", "value", "low", "high"]).transform_filter(
+        "isValid(datum.value)"
+    )
     told = hover(
         ("model:N", "model"),
         ("metric:N", "metric"),
@@ -115,7 +151,9 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     y = alt.Y("value:Q", scale=scale, title=None)
     banded = ends(base.transform_filter("datum.own"), "low", "high", "value")
     layers = [
-        banded.mark_area(opacity=0.14).encode(x=x, y=alt.Y("from:Q", scale=scale, title=None), y2="to:Q", color=colour),
+        banded.mark_area(opacity=0.14).encode(
+            x=x, y=alt.Y("from:Q", scale=scale, title=None), y2="to:Q", color=colour
+        ),
         base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, opacity=opacity),
         base.mark_point(filled=True, size=55).encode(
             x=x,
@@ -125,10 +163,14 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
             shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
             tooltip=told,
         ),
-        end_labels(canvas.source(labelled, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
+        end_labels(
+            canvas.source(labelled, choice), x, alt.Y("at:Q", scale=scale, title=None), colour
+        ),
     ]
     first = next(iter(labels))
-    texts: Texts = {(label,): _cutoff_text(subject, name, by_metric[name]) for name, label in labels.items()}
+    texts: Texts = {
+        (label,): _cutoff_text(subject, name, by_metric[name]) for name, label in labels.items()
+    }
     text = texts[labels[first],]
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=choice.shown)
     table = value_table(
@@ -155,7 +197,10 @@ def _standing(values: Values) -> str:
     lead = f"{named(first)} {'leads with' if len(merits - {None}) > 1 else 'has'} {number(values[first].value)}"
     told = [f"{named(model)} has {number(values[model].value)}" for model in others[:4]]
     if len(others) > 5:
-        told.append(f"{len(others) - 5} models lie between, and {named(others[-1])} has {number(values[others[-1]].value)}")
+        told.append(
+            f"{len(others) - 5} models lie between, and {named(others[-1])} has "
+            f"{number(values[others[-1]].value)}"
+        )
     elif len(others) == 5:
         told.append(f"{named(others[-1])} has {number(values[others[-1]].value)}")
     return ", ".join([lead, *told])
@@ -178,7 +223,9 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         raise MissingInput("values draws a metric of each model, but none has a defined value.")
     default = next(iter([*subject.headlines, *known]))
     offered = [*known] if len(known) <= _MANY else _at_usual(known, subject)
-    shown = in_chart(canvas, default if metric is None else find("metric", metric, [*known]), metric, offered)
+    shown = in_chart(
+        canvas, default if metric is None else find("metric", metric, [*known]), metric, offered
+    )
     labels = {name: direction(next(iter(known[name].values()))) for name in shown}
     choice = Choice("metric", "Metric", [*labels.values()])
     rows = []
@@ -197,7 +244,9 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
                 "users": [one.users for one in of],
             }
         )
-    base = canvas.source(rows, choice).transform_flatten(["model", "rank", "value", "low", "high", "users"])
+    base = canvas.source(rows, choice).transform_flatten(
+        ["model", "rank", "value", "low", "high", "users"]
+    )
     base = base.transform_calculate(text="format(datum.value, datum.form)")
     y = alt.Y(
         "model:N",
@@ -219,17 +268,35 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     layers = [
         ends(base, "low", "high", "value")
         .mark_rule(strokeWidth=2.5, strokeCap="round")
-        .encode(x=alt.X("from:Q", scale=scale, title=None), x2="to:Q", y=y, color=colour, tooltip=told),
+        .encode(
+            x=alt.X("from:Q", scale=scale, title=None), x2="to:Q", y=y, color=colour, tooltip=told
+        ),
         base.mark_point(filled=True, size=75, opacity=1).encode(
-            x=x, y=y, color=colour, shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None), tooltip=told
+            x=x,
+            y=y,
+            color=colour,
+            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            tooltip=told,
         ),
         base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),
     ]
     first = next(iter(labels))
-    texts: Texts = {(label,): f"{label} of {models_in_words(subject)}: {_standing(known[name])}." for name, label in labels.items()}
+    texts: Texts = {
+        (label,): f"{label} of {models_in_words(subject)}: {_standing(known[name])}."
+        for name, label in labels.items()
+    }
     text = texts[labels[first],]
-    chart = finish(layers, canvas, choice, height=_ROW * max(len(known[name]) for name in labels), text=text, title=choice.shown)
-    table = value_table((name, None, model, value) for name in shown for model, value in known[name].items())
+    chart = finish(
+        layers,
+        canvas,
+        choice,
+        height=_ROW * max(len(known[name]) for name in labels),
+        text=text,
+        title=choice.shown,
+    )
+    table = value_table(
+        (name, None, model, value) for name in shown for model, value in known[name].items()
+    )
     title = "Models side by side" if choice.is_free else f"{first} of each model"
     return Figure("values", title, text, chart, table, by_choice(texts, choice))
 

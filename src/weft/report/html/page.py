@@ -1,4 +1,6 @@
-"""The report as one HTML page: nothing is fetched, and nothing runs but the code that its content security policy names."""
+"""The report as one HTML page: nothing is fetched, and nothing runs but the code that its content
+security policy names.
+"""
 
 # ruff: noqa: E402 (what is missing is said before it is imported)
 
@@ -35,7 +37,9 @@ from weft.report.html.value_table import FEW, label_values, legend, value_tables
 _MANY_VALUES = 100  # with more, one cut-off is shown first
 _DIGITS = 6  # of numbers in the data behind charts and tables
 _UNNAMED = "(unnamed)"
-_UNFILTERED = "[data-k][hidden] { display: revert !important; }"  # without JavaScript nothing is hidden
+_UNFILTERED = (
+    "[data-k][hidden] { display: revert !important; }"  # without JavaScript nothing is hidden
+)
 
 
 def render(subject: Subject, *, title: str | None = None) -> str:
@@ -44,7 +48,9 @@ def render(subject: Subject, *, title: str | None = None) -> str:
     datasets: dict[str, Any] = {}
     charts = [_chart(number, figure, datasets) for number, figure in enumerate(drawn)]
     tables, labelled = value_tables(subject), label_values(subject)
-    cutoffs = sorted({metric.cutoff for table in tables for metric in table.metrics if metric.cutoff is not None})
+    cutoffs = sorted(
+        {metric.cutoff for table in tables for metric in table.metrics if metric.cutoff is not None}
+    )
     is_long = sum(len(row.cells) for table in tables for row in table.rows) > _MANY_VALUES
     style = _asset("page.css") + _colours(subject) + "".join(table.style for table in tables)
     library, script = _library(), _asset("page.js")
@@ -56,14 +62,20 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         library=Markup(library),
         script=Markup(script),
         models=subject.models,
-        coloured={number for number, colour in enumerate(colours(subject).values()) if colour != OTHER and len(subject.models) > 1},
+        coloured={
+            number
+            for number, colour in enumerate(colours(subject).values())
+            if colour != OTHER and len(subject.models) > 1
+        },
         facts=words.facts(subject),
         verdicts=words.verdicts(subject),
         tables=tables,
         are_metrics_down=len(subject.models) <= FEW,
         legend=legend(subject, tables),
         cutoffs=cutoffs,
-        first_cutoff=(USUAL_CUTOFF if USUAL_CUTOFF in cutoffs else cutoffs[0]) if is_long and len(cutoffs) > 1 else None,
+        first_cutoff=(USUAL_CUTOFF if USUAL_CUTOFF in cutoffs else cutoffs[0])
+        if is_long and len(cutoffs) > 1
+        else None,
         labelled=_as_json(_packed(labelled)),
         num_labelled=len(labelled["metric"]),
         charts=charts,
@@ -74,7 +86,9 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         provenance=words.provenance(subject),
         rerun=words.rerun(subject),
     )
-    return re.sub(r"[\ud800-\udfff]", "\ufffd", document) + "\n"  # what is no Unicode text cannot be written
+    return (
+        re.sub(r"[\ud800-\udfff]", "\ufffd", document) + "\n"
+    )  # what is no Unicode text cannot be written
 
 
 def write(text: str, path: str | Path) -> Path:
@@ -89,11 +103,13 @@ def _title(subject: Subject) -> str:
     if len(models) == 1:
         return f"Evaluation of {models[0]}"
     return (
-        f"Comparison of {', '.join(models[:-1])} and {models[-1]}" if len(models) <= FEW else f"Comparison of {len(models)} models"
+        f"Comparison of {', '.join(models[:-1])} and {models[-1]}"
+        if len(models) <= FEW
+        else f"Comparison of {len(models)} models"
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ the frame
+# --------------------------------------------------------------------------------------------------
 
 
 def _version() -> str:
@@ -105,8 +121,11 @@ def _version() -> str:
 def _library() -> str:
     """The JavaScript that draws the charts."""
     code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
-    # What would end or confuse the element that holds it stands only inside strings and patterns, where a backslash does no harm.
-    return re.sub(r"<(?=/script|script|!--)", r"\\x3c", code.replace("\r\n", "\n"), flags=re.IGNORECASE)
+    # What would end or confuse the element that holds it stands only inside strings and patterns,
+    # where a backslash does no harm.
+    return re.sub(
+        r"<(?=/script|script|!--)", r"\\x3c", code.replace("\r\n", "\n"), flags=re.IGNORECASE
+    )
 
 
 @cache
@@ -116,21 +135,39 @@ def _asset(name: str) -> str:
 
 @cache
 def _template() -> Any:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"prose": _prose, "code": _with_code, "told": _told, "shown": lambda name: name or _UNNAMED}
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "prose": _prose,
+        "code": _with_code,
+        "told": _told,
+        "shown": lambda name: name or _UNNAMED,
+    }
     return environment.from_string(_asset("page.html.jinja"))
 
 
 def _colours(subject: Subject) -> str:
-    """The colours of the models in tables and, with more contrast, of words in charts; a dark page has its own inks in charts."""
-    own = {number: colour for number, colour in enumerate(colours(subject).values()) if colour != OTHER}
+    """The colours of the models in tables and, with more contrast, of words in charts; a dark page
+    has its own inks in charts.
+    """
+    own = {
+        number: colour for number, colour in enumerate(colours(subject).values()) if colour != OTHER
+    }
     inks = {INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--page"}
     dots = [f".model-{number} {{ --of-model: {colour}; }}" for number, colour in own.items()]
 
     def words(contrast: str) -> list[str]:
-        return [f'.chart text[fill="{one}"] {{ fill: color-mix(in srgb, {one} 72%, {contrast}); }}' for one in own.values()]
+        return [
+            f'.chart text[fill="{one}"] {{ fill: color-mix(in srgb, {one} 72%, {contrast}); }}'
+            for one in own.values()
+        ]
 
-    dark = [f'.chart [{part}="{ink}"] {{ {part}: var({page}); }}' for ink, page in inks.items() for part in ("fill", "stroke")]
+    dark = [
+        f'.chart [{part}="{ink}"] {{ {part}: var({page}); }}'
+        for ink, page in inks.items()
+        for part in ("fill", "stroke")
+    ]
     dark_page = "@media screen and (prefers-color-scheme: dark) {"
     return "\n".join([*dots, *words("black"), dark_page, *dark, *words("white"), "}", ""])
 
@@ -139,10 +176,14 @@ def _policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
     """Nothing is loaded, and nothing runs or is styled but the texts that are given."""
 
     def digests(texts: Iterable[str]) -> str:
-        return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts)
+        return " ".join(
+            f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+            for text in texts
+        )
 
     return (
-        f"default-src 'none'; script-src {digests(scripts)}; style-src {digests(styles)}; img-src data:; "
+        f"default-src 'none'; script-src {digests(scripts)}; style-src {digests(styles)}; img-src "
+        "data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -150,19 +191,28 @@ def _policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
 def _prose(text: str) -> Markup:
     """Paragraphs, with what stands between backticks as code."""
     paragraphs = filter(None, (part.strip() for part in text.split("\n\n")))
-    return Markup("").join(Markup("<p>{}</p>").format(_with_code(paragraph)) for paragraph in paragraphs)
+    return Markup("").join(
+        Markup("<p>{}</p>").format(_with_code(paragraph)) for paragraph in paragraphs
+    )
 
 
 def _with_code(text: str) -> Markup:
     """What stands between backticks as code."""
     parts = re.split(r"`+([^`]+)`+", text)
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part)
+        for at, part in enumerate(parts)
+    )
 
 
 def _told(verdict: words.Verdict) -> str:
     """The sentence behind the name of its metric, which it may begin with."""
     sentence = verdict.sentence
-    return sentence.removeprefix(verdict.metric) if sentence.startswith(verdict.metric) else f": {sentence}"
+    return (
+        sentence.removeprefix(verdict.metric)
+        if sentence.startswith(verdict.metric)
+        else f": {sentence}"
+    )
 
 
 def _as_json(content: Any) -> Markup:
@@ -185,7 +235,7 @@ def _plain(content: Any) -> Any:
     return content if content is None or isinstance(content, (str, int, bool)) else str(content)
 
 
-# ----------------------------------------------------------------------------------------------------------- the charts
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -204,12 +254,15 @@ class _Chart:
 
 def _chart(number: int, figure: Figure, datasets: dict[str, Any]) -> _Chart:
     """The chart for the page; its data go to `datasets`, which several charts may share."""
-    # Whatever transformer somebody has set for their notebooks: here the data are in the page, all of them.
+    # Whatever transformer somebody has set for their notebooks: here the data are in the page, all
+    # of them.
     with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
         spec = figure.chart.to_dict()
     spec["background"] = "transparent"
     spec.setdefault("config", {})["aria"] = False  # the page describes the chart as a whole
-    compiled = vl_convert.vegalite_to_vega(_plain(spec), vl_version=_version())  # here rather than whenever the page is opened
+    compiled = vl_convert.vegalite_to_vega(
+        _plain(spec), vl_version=_version()
+    )  # here rather than whenever the page is opened
     for data in compiled["data"]:
         if "values" in data:
             rows = _packed_rows(data["values"])
@@ -218,7 +271,16 @@ def _chart(number: int, figure: Figure, datasets: dict[str, Any]) -> _Chart:
             data["values"] = {"dataset": name}
     table = _as_json(_packed(figure.table.to_dict(as_series=False)))
     texts = _as_json([[list(chosen), text] for chosen, text in figure.texts.items()])
-    return _Chart(number, figure.kind, figure.title, figure.text, texts, _as_json(compiled), table, figure.table.height)
+    return _Chart(
+        number,
+        figure.kind,
+        figure.title,
+        figure.text,
+        texts,
+        _as_json(compiled),
+        table,
+        figure.table.height,
+    )
 
 
 def _packed_rows(rows: Sequence[Any]) -> Any:
@@ -230,14 +292,22 @@ def _packed_rows(rows: Sequence[Any]) -> Any:
 
 
 def _packed(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Columns for the page: of those that repeat themselves, each value once (`of`), and where it stands (`at`)."""
+    """Columns for the page: of those that repeat themselves, each value once (`of`), and where it
+    stands (`at`).
+    """
     packed = []
     for name, column in columns.items():
         values = _plain(list(column))
         distinct = {json.dumps(value): value for value in values}
         if 2 * len(distinct) <= len(values):
             places = {key: place for place, key in enumerate(distinct)}
-            packed.append({"name": name, "of": list(distinct.values()), "at": [places[json.dumps(value)] for value in values]})
+            packed.append(
+                {
+                    "name": name,
+                    "of": list(distinct.values()),
+                    "at": [places[json.dumps(value)] for value in values],
+                }
+            )
         else:
             packed.append({"name": name, "of": values})
     return {"columns": packed}

@@ -19,7 +19,9 @@ _ACROSS = 6  # metrics beside each other, where models run down: as many as a sh
 
 @dataclass(frozen=True)
 class Metric:
-    """What the table says of a metric: its name, cut-off and family, and in which direction a value is better."""
+    """What the table says of a metric: its name, cut-off and family, and in which direction a value
+    is better.
+    """
 
     name: str
     cutoff: int | None
@@ -30,7 +32,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class ValueCell:
-    """A value as it is shown; `data` has the value and the ends of its interval, for sorting and copying."""
+    """A value as it is shown; `data` has the value and the ends of its interval, for sorting and
+    copying.
+    """
 
     text: str
     margin: str
@@ -65,22 +69,40 @@ class ValueTable:
 
     @property
     def style(self) -> str:
-        """Room for the longest interval and the most letters, so that numbers stand below each other."""
+        """Room for the longest interval and the most letters, so that numbers stand below each
+        other.
+        """
         cells = [cell for row in self.rows for cell in row.cells]
-        margin, mark = (max((len(text) for text in texts), default=0) for texts in zip(*((c.margin, c.mark) for c in cells)))
+        margin, mark = (
+            max((len(text) for text in texts), default=0)
+            for texts in zip(*((c.margin, c.mark) for c in cells))
+        )
         return f"#table-{self.number} {{ --margin: {margin}; --mark: {mark}; }}\n"
 
 
 def value_tables(subject: Subject) -> list[ValueTable]:
-    """Every value that is not about a label. If there are many models: a table for each family and cut-off, fit for paper."""
+    """Every value that is not about a label. If there are many models: a table for each family and
+    cut-off, fit for paper.
+    """
     lines = [line for line in subject.lines if not _some(line).cell]
     metrics = [_metric(line) for line in lines]
-    grid = subject.comparison.grid(subject.test) if subject.comparison is not None and subject.test is not None else {}
+    grid = (
+        subject.comparison.grid(subject.test)
+        if subject.comparison is not None and subject.test is not None
+        else {}
+    )
     cells = {line.name: _cells(subject.models, line, grid.get(line.name, {})) for line in lines}
     families = list(dict.fromkeys(metric.family for metric in metrics))
     if len(subject.models) <= FEW:
-        groups = [(family, [Row(one, cells[one.name]) for one in metrics if one.family == family]) for family in families]
-        return [ValueTable(0, "Values of all metrics", subject.models, groups, metrics)] if groups else []
+        groups = [
+            (family, [Row(one, cells[one.name]) for one in metrics if one.family == family])
+            for family in families
+        ]
+        return (
+            [ValueTable(0, "Values of all metrics", subject.models, groups, metrics)]
+            if groups
+            else []
+        )
     tables: list[ValueTable] = []
     for family in families:
         members = [metric for metric in metrics if metric.family == family]
@@ -89,14 +111,25 @@ def value_tables(subject: Subject) -> list[ValueTable]:
             caption = family if cutoff is None else f"{family} at {cutoff}"
             for start in range(0, len(beside), _ACROSS):
                 some = beside[start : start + _ACROSS]
-                rows = [Row(model, [cells[metric.name][at] for metric in some]) for at, model in enumerate(subject.models)]
-                part = f", {start // _ACROSS + 1} of {math.ceil(len(beside) / _ACROSS)}" if len(beside) > _ACROSS else ""
-                tables.append(ValueTable(len(tables), caption + part, some, [("", rows)], some, cutoff))
+                rows = [
+                    Row(model, [cells[metric.name][at] for metric in some])
+                    for at, model in enumerate(subject.models)
+                ]
+                part = (
+                    f", {start // _ACROSS + 1} of {math.ceil(len(beside) / _ACROSS)}"
+                    if len(beside) > _ACROSS
+                    else ""
+                )
+                tables.append(
+                    ValueTable(len(tables), caption + part, some, [("", rows)], some, cutoff)
+                )
     return tables
 
 
 def label_values(subject: Subject) -> dict[str, list[Any]]:
-    """The values about labels, such as `BiasDisparityBD@10[F, Drama]`, by column: the metric and each model."""
+    """The values about labels, such as `BiasDisparityBD@10[F, Drama]`, by column: the metric and
+    each model.
+    """
     lines = [line for line in subject.lines if _some(line).cell]
     values = [[None if value is None else value.value for value in line.values] for line in lines]
     return {"metric": [line.name for line in lines]} | {
@@ -107,16 +140,27 @@ def label_values(subject: Subject) -> dict[str, list[Any]]:
 def legend(subject: Subject, tables: Sequence[ValueTable]) -> list[str]:
     """What to know to read the tables."""
     cells = [cell for table in tables for row in table.rows for cell in row.cells]
-    kinds = {value.interval.kind for result in subject.results.values() for value in result.values if not value.cell}
+    kinds = {
+        value.interval.kind
+        for result in subject.results.values()
+        for value in result.values
+        if not value.cell
+    }
     said = (
-        ["★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"] if any(c.is_best for c in cells) else []
+        ["★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"]
+        if any(c.is_best for c in cells)
+        else []
     )
     if kinds & {"normal", "bootstrap", "BCa"}:
         shown = [
             *(["± half the width of the normal 95 % interval"] if "normal" in kinds else []),
             *(["[low, high] 95 % interval by bootstrap"] if kinds & {"bootstrap", "BCa"} else []),
         ]
-        said.append("; ".join(shown) + " over users" + ("; the line below shows where it lies" if len(subject.models) > 1 else ""))
+        said.append(
+            "; ".join(shown)
+            + " over users"
+            + ("; the line below shows where it lies" if len(subject.models) > 1 else "")
+        )
     if subject.comparison is not None and subject.test is not None:
         remarks = [remark[:1].upper() + remark[1:] for remark in subject.comparison.remarks()]
         said.append("; ".join([*remarks, subject.comparison.caption(subject.test)]))
@@ -133,9 +177,21 @@ def _metric(line: Line) -> Metric:
     family = family_of(line.name).capitalize()
     if value.higher_is_better is not None:
         higher = value.higher_is_better
-        return Metric(line.name, value.k, family, "↑" if higher else "↓", "higher is better" if higher else "lower is better")
+        return Metric(
+            line.name,
+            value.k,
+            family,
+            "↑" if higher else "↓",
+            "higher is better" if higher else "lower is better",
+        )
     if value.target is not None:
-        return Metric(line.name, value.k, family, f"→ {value.target:g}", f"closer to {value.target:g} is better")
+        return Metric(
+            line.name,
+            value.k,
+            family,
+            f"→ {value.target:g}",
+            f"closer to {value.target:g} is better",
+        )
     return Metric(line.name, value.k, family, "", "")
 
 
@@ -147,10 +203,20 @@ def _cells(models: Sequence[str], line: Line, compared: Mapping[str, Cell]) -> l
             found.append(ValueCell("–" if value is None else "undefined", "", False, "", ""))
             continue
         low, high, kind = value.interval
-        margin = {"none": "", "normal": f"± {(high - low) / 2:.{digits}f}"}.get(kind, f"[{low:.{digits}f}, {high:.{digits}f}]")
+        margin = {"none": "", "normal": f"± {(high - low) / 2:.{digits}f}"}.get(
+            kind, f"[{low:.{digits}f}, {high:.{digits}f}]"
+        )
         ends = "" if kind == "none" else f" {low:.6g} {high:.6g}"
         mark = compared[model].mark if model in compared else ""
-        found.append(ValueCell(f"{value.value:.{digits}f}", margin, line.is_best(value), mark, f"{_number(value.value)}{ends}"))
+        found.append(
+            ValueCell(
+                f"{value.value:.{digits}f}",
+                margin,
+                line.is_best(value),
+                mark,
+                f"{_number(value.value)}{ends}",
+            )
+        )
     return found
 
 
