@@ -8,8 +8,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 from sybil import Sybil
+from sybil.document import PythonDocStringDocument
+from sybil.example import Example, NotEvaluated
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
+from sybil.python import import_path
 
 # What starts an engine, which wants the whole machine: one of them at a time, in one process.
 ENGINES = ("tests/test_ray.py", "tests/test_spark.py", "docs/scale.md")
@@ -71,8 +74,31 @@ def in_an_empty_folder(tmp_path_factory, request):
     patch.undo()
 
 
+class SeparateDocstrings(PythonDocStringDocument):
+    """The docstrings of a module; an example sees the names of its module and of its docstring."""
+
+    def import_document(self, example):
+        if not example.namespace:
+            example.namespace.update(vars(import_path(Path(self.path))))
+        raise NotEvaluated
+
+    def examples(self):
+        namespaces = {(start, end): {} for start, end, _ in self.extract_docstrings(self.text)}
+        for example in super().examples():
+            position = example.start
+            (namespace,) = (
+                names for (start, end), names in namespaces.items() if start <= position <= end
+            )
+            yield Example(self, example.line, example.column, example.region, namespace)
+
+
 pytest_collect_file = (
-    Sybil([DocTestParser()], path=str(Path(__file__).parent / "src"), pattern="**/*.py")
+    Sybil(
+        [DocTestParser()],
+        path=str(Path(__file__).parent / "src"),
+        pattern="**/*.py",
+        document_types={".py": SeparateDocstrings},
+    )
     + Sybil(
         [PythonCodeBlockParser(), SkipParser()],
         path=str(Path(__file__).parent),

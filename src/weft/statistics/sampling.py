@@ -210,7 +210,7 @@ def is_identified(
     >>> verdict = weft.sampling.is_identified(models, metric="MRR@10", num_items=10_000, num_negatives=99)
     >>> bool(verdict)
     False
-    >>> print(verdict)
+    >>> print(verdict)  # doctest: +NORMALIZE_WHITESPACE
     The order by MRR@10 is not identified with 99 sampled negatives:
       no   A, B: B is better (0 and 0.5), but the sample favours A (0.636 and 0.5 expected): right
       with chance 0
