@@ -18,7 +18,7 @@ import weft.data.columns
 from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
 from weft.data import Train
-from weft.data.labels import features_by_number, labels_by_number
+from weft.data.labels import read_positional_features, read_positional_labels
 from weft.metrics.names import parse
 from weft.metrics.registry import build, takes_k
 from weft.ranking import TIE_RULES
@@ -68,15 +68,17 @@ def guarded(update):
 def inputs():
     labels, train = about(USERS, ITEMS), torch.zeros(USERS, ITEMS)
     train[:, 3:8] = 1
-    read, features = Train.read(train), features_by_number(labels["item_features"], ITEMS)
+    read, features = Train.read(train), read_positional_features(labels["item_features"], ITEMS)
     assert (read.on_device.longest, features.most) == (
         5,
         2,
     )  # known to the host; made here, where tensors are real
     return {
         "train": read,
-        "user_groups": labels_by_number(labels["user_groups"], "user_groups", "user", USERS),
-        "item_clusters": labels_by_number(labels["item_clusters"], "item_clusters", "item", ITEMS),
+        "user_groups": read_positional_labels(labels["user_groups"], "user_groups", "user", USERS),
+        "item_clusters": read_positional_labels(
+            labels["item_clusters"], "item_clusters", "item", ITEMS
+        ),
         "item_features": features,
         "num_users": USERS,
         "num_items": ITEMS,

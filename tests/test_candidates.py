@@ -556,7 +556,7 @@ def test_factors_score_pairs(num_items):
     source = weft.Factors(users, items, **biases)
     rows, columns = torch.tensor([3, 0, 29]), torch.randint(0, num_items, (3, 8), generator=made)
     assert torch.equal(
-        source.scores_of(rows, None, columns, None),
+        source.scores_for_items(rows, None, columns, None),
         source.scores(0, 30, None)[rows].gather(1, columns),
     )
 

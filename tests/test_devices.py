@@ -24,7 +24,7 @@ from no_waiting import CAUGHT, NoWaiting, Waited
 from on_fakegpu import CASES, FAILING
 from weft.data import Column, Train
 from weft.data.devices import FAULTS, host_sees, like_any_device, send
-from weft.data.labels import features_by_number, labels_by_number
+from weft.data.labels import read_positional_features, read_positional_labels
 from weft.data.rows import rows_of_target
 from weft.errors import InputError
 from weft.metrics.names import parse
@@ -233,9 +233,11 @@ def test_candidates_give_the_same_without_waiting(rule, target):
 def read_labels():
     given = about(USERS, ITEMS)
     return {
-        "user_groups": labels_by_number(given["user_groups"], "user_groups", "user", USERS),
-        "item_clusters": labels_by_number(given["item_clusters"], "item_clusters", "item", ITEMS),
-        "item_features": features_by_number(given["item_features"], ITEMS),
+        "user_groups": read_positional_labels(given["user_groups"], "user_groups", "user", USERS),
+        "item_clusters": read_positional_labels(
+            given["item_clusters"], "item_clusters", "item", ITEMS
+        ),
+        "item_features": read_positional_features(given["item_features"], ITEMS),
     }
 
 
@@ -534,7 +536,7 @@ def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
 )
 def test_a_metric_alone_refuses_it_too(name):
     arguments, fault = faulty()[name]
-    groups = labels_by_number(["F", "M", "F"], "user_groups", "user", 3)
+    groups = read_positional_labels(["F", "M", "F"], "user_groups", "user", 3)
     for made in (
         lambda: weft.metrics.UserMADRanking(k=3, user_groups=groups),
         lambda: weft.metrics.AUC(scope="pooled"),

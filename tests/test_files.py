@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import weft
-from weft.data.readers.files import Table, read_table
+from weft.data.readers.files import FileTable, read_table
 from weft.errors import InputError, SettingError
 
 GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
@@ -646,7 +646,7 @@ def test_a_table_is_read_once(tmp_path):
     path = tmp_path / "truth.csv"
     TRUTH.write_csv(path)
     table = read_table(path, "truth")
-    assert isinstance(table, Table) and read_table(table, "truth") is table
+    assert isinstance(table, FileTable) and read_table(table, "truth") is table
     path.unlink()
     assert numbers(LISTS, table) == EXPECTED == numbers(LISTS, table)
 

@@ -23,7 +23,7 @@ from rich.console import Console
 import weft
 from everything import ACCURACY, BUILT_IN, about
 from weft.data import Interactions, Train
-from weft.data.labels import features_by_number
+from weft.data.labels import read_positional_features
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
 from weft.evaluation.result import MetricValue, Result
 from weft.metrics.names import parse, split_cell
@@ -52,7 +52,7 @@ def test_head_and_tail_of_any_counts(counts, pop_ratio):
     ]
     assert train.cold_items == counts.count(0)
     bins = [count.bit_length() for count in counts]
-    found = train.by_popularity
+    found = train.popularity_bins
     assert found.bins.values.tolist() == bins
     assert found.items.tolist() == [bins.count(number) for number in range(max(bins) + 1)]
     assert found.interactions.tolist() == [
@@ -72,7 +72,7 @@ def _cells(counts):
 def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
     columns = [0, 3, 4] if is_sorted else [4, 0, 3]
     matrix = sp.csr_matrix(([stored, 1.0, 1.0, 1.0], [*columns, 3], [0, 3, 3, 4]), shape=(3, 6))
-    found = features_by_number(matrix, 3)
+    found = read_positional_features(matrix, 3)
     first = [column for column, value in zip(columns, [stored, 1, 1]) if value]
     names = sorted({*first, 3})
     assert found.names == tuple(names) and found.offsets.values.tolist() == [
@@ -82,11 +82,11 @@ def test_features_of_sparse_matrices_in_order_and_not(stored, is_sorted):
         len(first) + 1,
     ]
     assert found.codes.values.tolist() == [*sorted(map(names.index, first)), names.index(3)]
-    assert found.unlabelled == 1
+    assert found.num_unlabelled == 1
     twice = sp.csr_matrix(([1.0, 1.0], [2, 2], [0, 2, 2, 2]), shape=(3, 6))
-    assert features_by_number(twice, 3).codes.values.tolist() == [0]
+    assert read_positional_features(twice, 3).codes.values.tolist() == [0]
     with pytest.raises(InputError, match="not of finite numbers"):
-        features_by_number(sp.csr_matrix(([np.nan], [2], [0, 1, 1, 1]), shape=(3, 6)), 3)
+        read_positional_features(sp.csr_matrix(([np.nan], [2], [0, 1, 1, 1]), shape=(3, 6)), 3)
 
 
 # -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import weft
 from test_lists import SAME, K, same, worlds
 from weft._native import call, is_built
-from weft.data import ListRows, recommendations
+from weft.data import BatchLists, recommendations
 from weft.errors import InputError
 
 pytestmark = pytest.mark.skipif(
@@ -70,7 +70,7 @@ def test_cells_are_found_in_lists(lists, data):
     in_order = data.draw(st.booleans())
     keys = torch.tensor(sorted(keys) if in_order else keys, dtype=torch.int64)
     items = torch.tensor([item for row in lists for item in row], dtype=torch.int64)
-    rows = ListRows(torch.from_numpy(offsets_of(lists)), items, None, ITEMS, certain=True)
+    rows = BatchLists(torch.from_numpy(offsets_of(lists)), items, None, ITEMS, certain=True)
     cells, found = rows.find(keys)
     places = {
         row * ITEMS + item: (row, place)

@@ -16,7 +16,7 @@ from scipy.stats import hypergeom
 
 import weft
 from test_accuracy import quick
-from weft.data import ListRows
+from weft.data import BatchLists
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
 from weft.ranking import Drawn, estimate_ranks, estimate_weights
@@ -111,7 +111,7 @@ def lists_of(ranked, num_items, scores=None):
     """Candidates of a batch, best first."""
     offsets = torch.tensor([0, *itertools.accumulate(map(len, ranked))])
     items = torch.tensor([item for user in ranked for item in user]).long()
-    return ListRows(offsets, items, scores, num_items, certain=scores is None)
+    return BatchLists(offsets, items, scores, num_items, certain=scores is None)
 
 
 def evaluate(users, correction, metrics, cutoffs, num_items, **settings):

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
-from weft.data import Column, ListRows
+from weft.data import BatchLists, Column
 from weft.data.devices import FAULTS, float_type, host_sees
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
@@ -106,7 +106,7 @@ class Batch:
         depth: int,
         seen: SparseRows | None = None,
         judged: Tensor | None = None,
-        lists: ListRows | None = None,
+        lists: BatchLists | None = None,
         columns: Tensor | None = None,
         candidates: SparseRows | None = None,
         drawn: Drawn | None = None,
@@ -205,7 +205,7 @@ class Batch:
     # ----------------------------------------------------------------------------------------------
 
     @block
-    def settled(self) -> ListRows | None:
+    def settled(self) -> BatchLists | None:
         """The lists that the source gave, ties in the order of the rule; None where it gave scores."""
         return (
             None
@@ -371,7 +371,7 @@ class Batch:
     # ------------------------------------------------------------------------------- ranks over the
 
     @property
-    def offered_cells(self) -> ListRows | SparseRows | None:
+    def offered_cells(self) -> BatchLists | SparseRows | None:
         """The cells that could be recommended, where they are known one by one: complete lists, or
         candidates.
         """
@@ -852,7 +852,7 @@ class Lists:
 
 @contextmanager
 def open_batch(
-    scores: Tensor | ListRows | None,
+    scores: Tensor | BatchLists | None,
     truth: SparseRows,
     *,
     threshold: float | None,
@@ -895,7 +895,7 @@ def open_batch(
         "drawn": drawn,
         "correction": correction,
     }
-    if scores is None or isinstance(scores, ListRows):
+    if scores is None or isinstance(scores, BatchLists):
         if raw_scores is None:
             nothing = torch.full_like(truth.values, -torch.inf)
             raw_scores = (
@@ -936,7 +936,7 @@ def open_batch(
         refuse_bad_scores(scores, users)
 
 
-def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int) -> ListRows:
+def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int) -> BatchLists:
     """Lists of candidates with their scores, `[batch, n]` both, in any order; -1 is no item. They
     hold all that is offered.
     """
@@ -951,7 +951,7 @@ def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int)
             "bad_candidates": outside.sum() + repeated.sum(),
             "bad_scores": (~(scores < torch.inf)).sum(),
         }
-        return ListRows.of_unseen_candidates(scores, items, num_items, faults)
+        return BatchLists.from_masked_candidates(scores, items, num_items, faults)
     if len(found := items[outside]):
         raise InputError(
             f"items holds {int(found[0])}; item numbers go from 0 to {num_items - 1}, and -1 fills "
@@ -962,7 +962,7 @@ def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int)
         raise InputError("items holds the same item twice in a row; each candidate may occur once.")
     scores = torch.where(items >= 0, scores.gather(1, order), -torch.inf)
     refuse_bad_scores(scores, users, items)
-    return ListRows.of_candidates(scores, items, num_items)
+    return BatchLists.from_candidates(scores, items, num_items)
 
 
 def gain_of(ratings: Tensor, kind: str) -> Tensor:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from weft.config import Configuration, FileSettings
-from weft.data.readers.files import File, Table, read_table
+from weft.data.readers.files import File, FileTable, read_table
 from weft.errors import InputError, SettingError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
@@ -166,7 +166,7 @@ def refuse_incomplete(configuration: Configuration) -> None:
         )
 
 
-def _table(file: FileSettings, name: str, *, read: bool) -> Table | File:
+def _table(file: FileSettings, name: str, *, read: bool) -> FileTable | File:
     """What the file holds, read once for all models; or the file, if it need not be read here."""
     if not read and file.ratings:
         return file.file()

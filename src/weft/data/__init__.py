@@ -2,8 +2,8 @@
 popularity.
 """
 
-from weft.data.cells import Cells, read_cells
 from weft.data.columns import Column
+from weft.data.interaction_table import InteractionTable, read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import (
     NO_FEATURES,
@@ -15,23 +15,23 @@ from weft.data.labels import (
     read_labels,
 )
 from weft.data.popularity import NO_TRAIN, Train
-from weft.data.recommendations import ListRows
+from weft.data.recommendations import BatchLists
 from weft.data.vocabulary import Vocabulary
 
 __all__ = [
     "NO_FEATURES",
     "NO_LABELS",
     "NO_TRAIN",
-    "Cells",
+    "BatchLists",
     "Column",
     "Features",
+    "InteractionTable",
     "Interactions",
     "Label",
     "Labels",
-    "ListRows",
     "Train",
     "Vocabulary",
-    "read_cells",
     "read_features",
+    "read_interactions",
     "read_labels",
 ]

@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import (
-    Cells,
     Interactions,
+    InteractionTable,
     Label,
     Labels,
     Train,
     Vocabulary,
-    read_cells,
     read_features,
+    read_interactions,
     read_labels,
 )
-from weft.data.cells import build, read_pairs
+from weft.data.interaction_table import build, read_pairs
 from weft.data.popularity import TrainTotals
-from weft.data.readers.files import Table, is_file, read_table
-from weft.data.recommendations import Recommendations
-from weft.data.slices import Slice, cut_at, cut_numbers
-from weft.data.sources import Model, RecommendationLists, Source
+from weft.data.readers.files import FileTable, is_file, read_table
+from weft.data.recommendations import EncodedLists
+from weft.data.slices import UserSlice, cut_at, cut_numbers
+from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import distinct
 from weft.errors import InputError, SettingError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NOTHING_HIT = (
     "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
 )
-# Cells that are looked at together.
+# InteractionTable that are looked at together.
 _PIECE = 1 << 19
 
 
@@ -80,7 +80,7 @@ class Whole:
 class Problem:
     """Everything by number: who is evaluated, on what."""
 
-    source: Source | RecommendationLists
+    source: Source | ListSource
     users: Vocabulary  # first the source's rows, then users of the truth for whom it has nothing
     items: Vocabulary
     num_rows: int
@@ -91,7 +91,7 @@ class Problem:
     slices: dict[str, Labels]  # by name, the groups of users
     unmatched: int  # rows of train whose users are not evaluated
     probed: int  # users whom the model was asked for already
-    lists: Recommendations | None = None
+    lists: EncodedLists | None = None
     seen_in_lists: int | None = (
         None  # listed items that are in their user's train; None where nobody asks
     )
@@ -99,7 +99,7 @@ class Problem:
     candidates: Interactions | None = None  # of each user, where they were given
     candidates_unmatched: int = 0  # rows of candidates whose users are not evaluated
     candidates_repeated: int = 0  # rows of candidates that repeat one
-    tables: Mapping[str, Table] = field(
+    tables: Mapping[str, FileTable] = field(
         default_factory=dict
     )  # the files that were read, by argument
     sliced_by: Mapping[str, str] = field(
@@ -110,7 +110,7 @@ class Problem:
 
 
 def pose(
-    source: Source | RecommendationLists,
+    source: Source | ListSource,
     truth: Any,
     train: Any,
     users: Any,
@@ -120,7 +120,7 @@ def pose(
     threshold: float | None,
     order: ListOrder,
     candidates: Any = None,
-    slices: Sequence[Slice] = (),
+    slices: Sequence[UserSlice] = (),
     whole: Whole | None = None,
 ) -> Problem:
     """Number the users and items, and put truth, train and candidates, where they are given, into
@@ -129,8 +129,8 @@ def pose(
     `whole`: what is known of all users, where these are some of them. It says which items there
     are."""
     items = items if whole is None else whole.items
-    truth_cells = read_cells(truth, "truth")
-    train_cells = None if train is None else read_cells(train, "train")
+    truth_cells = read_interactions(truth, "truth")
+    train_cells = None if train is None else read_interactions(train, "train")
     pairs = None if candidates is None else read_pairs(candidates, "candidates")
     labels = {
         name: read_table(given, name) if is_file(given) else given for name, given in labels.items()
@@ -139,18 +139,18 @@ def pose(
         read_table(given, name) if is_file(given) else given
         for name, given in (("users", users), ("items", items))
     )
-    named = source.named.cells if isinstance(source, RecommendationLists) else None
+    named = source.named.cells if isinstance(source, ListSource) else None
     cells = {"source": named, "truth": truth_cells, "train": train_cells, "candidates": pairs}
     of_cells = {name: None if some is None else some.table for name, some in cells.items()}
     tables = {
         name: table
         for name, table in {**of_cells, "users": users, "items": items, **labels}.items()
-        if isinstance(table, Table)
+        if isinstance(table, FileTable)
     }
     lists, probed = None, 0
     notes: list[str] = []
     items_in_order = True  # whether the caller knows which item comes first
-    if isinstance(source, RecommendationLists):
+    if isinstance(source, ListSource):
         if users is not None:
             raise SettingError(
                 "users= names the rows of scores; recommendation lists name their users "
@@ -179,7 +179,7 @@ def pose(
     if truth_cells.shape is None:
         everyone = _named_users(truth_cells)
         missing = everyone.filter(user_ids.encode(everyone, "truth") < 0)
-        if len(missing) and user_ids.is_numbers:
+        if len(missing) and user_ids.is_positional:
             raise InputError(
                 f"truth names the user {missing[0]!r}, who is not a row of the scores, 0 to "
                 f"{num_rows - 1}; "
@@ -265,7 +265,7 @@ def pose(
 
 
 def _sliced(
-    wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int
+    wanted: UserSlice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int
 ) -> Labels:
     """The groups of a slice. Quantiles are those of the users with a relevant item."""
     if wanted.cut is None:
@@ -274,7 +274,7 @@ def _sliced(
 
 
 def numbers_of(
-    wanted: Slice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int
+    wanted: UserSlice, relevant: Interactions, train: Train | None, users: Vocabulary, in_order: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The number of each user that a slice is cut by, and who has a relevant item."""
     evaluated = np.diff(relevant.offsets) > 0
@@ -296,7 +296,7 @@ def _of_all(labels: Labels, groups: Groups) -> Labels:
 
 
 def _cut_as_all(
-    wanted: Slice,
+    wanted: UserSlice,
     relevant: Interactions,
     train: Train | None,
     users: Vocabulary,
@@ -311,7 +311,7 @@ def _cut_as_all(
     return cut_at(numbers, groups.starts, tuple(map(str, groups.names)))
 
 
-def _notes_of_slices(wanted: Sequence[Slice], found: Mapping[str, Labels]) -> Iterator[str]:
+def _notes_of_slices(wanted: Sequence[UserSlice], found: Mapping[str, Labels]) -> Iterator[str]:
     for one in wanted:
         if one.name not in found:
             continue
@@ -326,7 +326,7 @@ def _rows_and_columns(
     source: Source,
     users: Any,
     items: Any,
-    given: tuple[Cells, Cells | None],
+    given: tuple[InteractionTable, InteractionTable | None],
     batch_size: int | None,
 ) -> tuple[Vocabulary, Vocabulary, int]:
     """The users and items of scores, and how many users a model was asked for to find out. `given`:
@@ -352,11 +352,11 @@ def _rows_and_columns(
 
 
 def _catalogue(
-    source: RecommendationLists,
+    source: ListSource,
     items: Any,
-    truth: Cells,
-    train: Cells | None,
-    pairs: Cells | None,
+    truth: InteractionTable,
+    train: InteractionTable | None,
+    pairs: InteractionTable | None,
     last_id_first: bool = False,
 ) -> Vocabulary:
     """The items that lists are about: those given, or the columns of a matrix, or every item that
@@ -383,7 +383,7 @@ def _catalogue(
         raise nothing_in_common(lists.where, truth.where, listed.ids, met[0])
     met += [] if pairs is None else [distinct(pairs.items)]
     found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
-    return found.by_text_descending() if last_id_first else found
+    return found.sorted_by_text_descending() if last_id_first else found
 
 
 def nothing_in_common(lists: str, truth: str, listed: pl.Series, relevant: pl.Series) -> InputError:
@@ -400,7 +400,9 @@ def some_ids(ids: pl.Series) -> str:
     return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
 
 
-def _refuse_strangers(lists: Cells, users: Vocabulary, truth: Cells) -> Iterator[str]:
+def _refuse_strangers(
+    lists: InteractionTable, users: Vocabulary, truth: InteractionTable
+) -> Iterator[str]:
     """Lists and truth that have no user in common."""
     everyone = _named_users(truth)
     if users.size and len(everyone) and (users.encode(everyone, truth.where) < 0).all():
@@ -439,7 +441,7 @@ def given_ids(kind: str, ids: Any) -> Vocabulary:
     """Ids as the caller gives them; of a table with more than ids, each once."""
     if isinstance(ids, Vocabulary):
         return ids
-    if not isinstance(ids, Table):
+    if not isinstance(ids, FileTable):
         return Vocabulary.of(kind, ids)
     column = ids.columns[kind]
     return Vocabulary.of(
@@ -447,7 +449,7 @@ def given_ids(kind: str, ids: Any) -> Vocabulary:
     )
 
 
-def _named_users(cells: Cells) -> pl.Series:
+def _named_users(cells: InteractionTable) -> pl.Series:
     """Each user that the cells name, once, in order."""
     return distinct(cells.users if cells.everyone is None else cells.everyone)
 
@@ -486,7 +488,7 @@ def _columns_of_model(
     return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop])), stop
 
 
-def _refuse_negative(cells: Cells, threshold: float | None) -> None:
+def _refuse_negative(cells: InteractionTable, threshold: float | None) -> None:
     negative = cells.values < 0
     if threshold is None and negative.any():
         raise InputError(
@@ -497,7 +499,11 @@ def _refuse_negative(cells: Cells, threshold: float | None) -> None:
 
 
 def _train_rows(
-    cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int, totals: TrainTotals | None
+    cells: InteractionTable,
+    users: Vocabulary,
+    items: Vocabulary,
+    num_rows: int,
+    totals: TrainTotals | None,
 ) -> tuple[Train, Vocabulary, int]:
     """Train as rows, first of the evaluated users, then of those it alone names; all these users;
     how many rows the latter have.
@@ -517,7 +523,7 @@ def _train_rows(
 
 
 def _candidate_rows(
-    cells: Cells, users: Vocabulary, items: Vocabulary, num_rows: int
+    cells: InteractionTable, users: Vocabulary, items: Vocabulary, num_rows: int
 ) -> tuple[Interactions, int, int]:
     """The candidates of the evaluated users, each once; how many rows belong to others, and how
     many repeat one.

@@ -134,14 +134,16 @@ def digest_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> s
     """A short digest of the cells by their ids: the same whatever numbers stand for them, as other
     lists bring other catalogues.
     """
-    return digest_of(sums_by_id(cells, users, items))
+    return digest_sums(hash_sums_by_id(cells, users, items))
 
 
-def sums_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> NDArray[np.uint64]:
+def hash_sums_by_id(
+    cells: Interactions, users: Vocabulary, items: Vocabulary
+) -> NDArray[np.uint64]:
     """What such a digest is made of. Those of the cells of other users add up."""
     hashes = mixed(
-        users.keys_of(cells.users),
-        items.keys_of(cells.items),
+        users.hash_keys_of(cells.users),
+        items.hash_keys_of(cells.items),
         cells.values.astype(np.float64).view(np.int64),
     )
     # Sums do not depend on the order of the cells; that of squares leaves no room for cells that
@@ -152,7 +154,7 @@ def sums_by_id(cells: Interactions, users: Vocabulary, items: Vocabulary) -> NDA
     )
 
 
-def digest_of(sums: NDArray[np.uint64]) -> str:
+def digest_sums(sums: NDArray[np.uint64]) -> str:
     """The digest of what was added up."""
     return hashlib.sha256(sums.tobytes()).hexdigest()[:16]
 

@@ -14,19 +14,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.cells import SHOWN, read_cells
 from weft.data.columns import Column
 from weft.data.devices import host_sees
+from weft.data.interaction_table import SHOWN, read_interactions
 from weft.data.interactions import Interactions, digest
 from weft.data.readers.files import is_file, read_table
-from weft.data.readers.roles import COLUMNS, look_for
+from weft.data.readers.roles import COLUMNS, find_column_name
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, SettingError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.data.readers.files import Table
+    from weft.data.readers.files import FileTable
 
 Label = str | int | float | bool
 
@@ -41,7 +41,7 @@ class Labels:
     names: tuple[Label, ...]
     unknown: int = 0
 
-    def same_as(self, other: Labels) -> bool:
+    def equals(self, other: Labels) -> bool:
         """Whether both give the same labels to the same numbers."""
         return self.names == other.names and torch.equal(self.codes.values, other.codes.values)
 
@@ -61,7 +61,7 @@ class Labels:
         return len(self.codes)
 
     @property
-    def unlabelled(self) -> int:
+    def num_unlabelled(self) -> int:
         """How many have no label."""
         return int(np.count_nonzero(self.codes.values.cpu().numpy() < 0))
 
@@ -82,7 +82,7 @@ class Features:
     names: tuple[Label, ...]
     unknown: int = 0
 
-    def same_as(self, other: Features) -> bool:
+    def equals(self, other: Features) -> bool:
         """Whether both give the same features to the same items."""
         pairs = ((self.offsets, other.offsets), (self.codes, other.codes))
         return self.names == other.names and all(
@@ -134,7 +134,7 @@ class Features:
         return places[:, None].expand_as(has).reshape(-1), torch.where(has, found, -1).reshape(-1)
 
     @property
-    def unlabelled(self) -> int:
+    def num_unlabelled(self) -> int:
         """Items without a feature."""
         return int(np.count_nonzero(np.diff(self.offsets.values.cpu().numpy()) == 0))
 
@@ -220,7 +220,7 @@ def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
     return _numbered(list(names), where)[0]
 
 
-def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Labels:
+def read_positional_labels(given: Any, where: str, kind: str, size: int | None) -> Labels:
     """Labels of row or column numbers; how many there are may follow from the labels."""
     return (
         given
@@ -229,7 +229,7 @@ def labels_by_number(given: Any, where: str, kind: str, size: int | None) -> Lab
     )
 
 
-def features_by_number(given: Any, size: int | None) -> Features:
+def read_positional_features(given: Any, size: int | None) -> Features:
     """Features of column numbers; how many there are may follow from the features."""
     where = "item_features"
     return (
@@ -391,7 +391,7 @@ def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.in
     """The columns that are not 0 in each row."""
     kind = f"{ids.kind}s"
     try:
-        cells = read_cells(given, where)
+        cells = read_interactions(given, where)
     except InputError:
         raise InputError(
             f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the "
@@ -407,7 +407,7 @@ def _from_matrix(given: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.in
     return (owners, features) if stored.all() else (owners[stored], features[stored])
 
 
-def _from_table(table: Table, known: Vocabulary) -> tuple[NDArray[np.int64], Given]:
+def _from_table(table: FileTable, known: Vocabulary) -> tuple[NDArray[np.int64], Given]:
     ids, labels = table.columns[known.kind], table.columns["label"]
     if isinstance(column := _column(labels), list):
         return _paired(ids.to_list(), labels.to_list(), table.where, known)
@@ -420,14 +420,14 @@ def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.i
     doubled = [name for name in columns if columns.count(name) > 1]
     if doubled:
         raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
-    id_column = look_for(columns, kind, where)
+    id_column = find_column_name(columns, kind, where)
     if id_column is None:
         raise InputError(
             f"{where} has the columns {columns}; expected one named {COLUMNS[kind][0]!r} with the "
             f"{kind} ids."
         )
     others = [name for name in columns if name != id_column]
-    named = [name for name in others if look_for([name], "label", where)]
+    named = [name for name in others if find_column_name([name], "label", where)]
     if len(others) != 1 and len(named) != 1:
         raise InputError(
             f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. "

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.cells import read_cells
 from weft.data.columns import Column
+from weft.data.interaction_table import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels
 from weft.data.rows import RowsOnDevice
@@ -24,7 +24,7 @@ from weft.errors import SettingError, check_float
 _USERS_AT_ONCE = 1024
 
 
-class ByPopularity(NamedTuple):
+class PopularityBins(NamedTuple):
     """Items in bins by their interactions: 0, 1, 2 to 3, 4 to 7 and so on, up to the most that an
     item has.
     """
@@ -45,7 +45,7 @@ class TrainTotals:
     """What the interactions of all users come to, for whoever holds those of some.
 
     `item_counts`: the interactions of each item; `num_users`: users with one. `by_label`: those of
-    each group of users with each cluster of items, as `Train.cells_by_label` has them; None where
+    each group of users with each cluster of items, as `Train.count_by_label` has them; None where
     nobody asks."""
 
     item_counts: NDArray[np.int64]
@@ -76,7 +76,7 @@ class Train:
             return given
         if isinstance(given, Interactions):
             return cls(given)
-        cells = read_cells(given, "train")
+        cells = read_interactions(given, "train")
         found = (num_users, num_items) if cells.shape is None else cells.shape
         if found[0] is None or found[1] is None:
             raise SettingError(
@@ -92,7 +92,7 @@ class Train:
             Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size)
         )
 
-    def same_as(self, other: Train) -> bool:
+    def equals(self, other: Train) -> bool:
         """Whether both hold the same cells."""
         mine, theirs = self.cells, other.cells
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
@@ -156,17 +156,17 @@ class Train:
         return Column(torch.as_tensor(self.item_counts, dtype=torch.float64))
 
     @cached_property
-    def by_popularity(self) -> ByPopularity:
+    def popularity_bins(self) -> PopularityBins:
         """The items in bins, each twice as wide as the one before."""
         items, numbers = self._items_with, np.arange(len(self._items_with))
         bin_of = np.frexp(numbers)[1].astype(np.int64)  # how many binary digits a number has
         starts = np.flatnonzero(np.diff(bin_of, prepend=-1))
         bins = Column(torch.as_tensor(bin_of.take(self.item_counts)))
-        return ByPopularity(
+        return PopularityBins(
             bins, np.add.reduceat(items, starts), np.add.reduceat(items * numbers, starts)
         )
 
-    def popularity_or(self, unseen: float) -> Column:
+    def popularity_with_default(self, unseen: float) -> Column:
         """The same, with another number for items without an interaction."""
         if unseen not in self._popularity:
             counts = self.popularity.values
@@ -200,7 +200,7 @@ class Train:
         is_tail[among[max(1, math.ceil((wanted - before) / last)) :]] = True
         return is_tail
 
-    def cells_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
+    def count_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
         """How many interactions the users of each group have with the items of each cluster,
         `[groups * clusters]`.
         """

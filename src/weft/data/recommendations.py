@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft._native import call, is_built
-from weft.data.cells import Cells, is_frame, open_frame, read_ids, read_numbers
 from weft.data.devices import float_type, host_sees
+from weft.data.interaction_table import (
+    InteractionTable,
+    is_frame,
+    open_frame,
+    read_ids,
+    read_numbers,
+)
 from weft.data.interactions import Interactions
-from weft.data.readers.files import Table, is_file, read_table
-from weft.data.readers.roles import COLUMNS, find_column, look_for
+from weft.data.readers.files import FileTable, is_file, read_table
+from weft.data.readers.roles import COLUMNS, find_column, find_column_name
 from weft.data.rows import InRows
 from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
@@ -39,12 +45,12 @@ _MOST_CELLS = 1 << 31
 
 
 @dataclass(frozen=True)
-class NamedLists:
+class ListTable:
     """Lists under the caller's ids, a cell for each row. `order` is what ranks them: "score",
     "rank", or "rows" as they stand.
     """
 
-    cells: Cells  # their values are the scores
+    cells: InteractionTable  # their values are the scores
     ranks: NDArray[np.float64] | None = None
     unread: tuple[str, ...] = ()  # columns that play no role
 
@@ -79,7 +85,7 @@ class NamedLists:
 
     def arrange(
         self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
-    ) -> Recommendations:
+    ) -> EncodedLists:
         """The lists as rows of the first `users`, best first. A rank twice in a list is an error.
 
         So is an item, unless `keep_best`: then its best place counts, and the result says how many
@@ -95,7 +101,7 @@ class NamedLists:
             scores = gathered
         certain = self.order != "score"
         if self._is_in_order(offsets, listed, merit, items.size):
-            return Recommendations(
+            return EncodedLists(
                 offsets, listed, scores if self.has_scores else None, items.size, certain
             )
         is_own = rows is not None  # whether scores may be changed
@@ -136,7 +142,7 @@ class NamedLists:
             "gives one rank to several items of a list",
             "The ranks of a user must differ.",
         )
-        return Recommendations(
+        return EncodedLists(
             offsets, listed, scores if self.has_scores else None, items.size, certain
         )
 
@@ -193,7 +199,7 @@ class NamedLists:
 
 
 @dataclass(frozen=True)
-class Recommendations:
+class EncodedLists:
     """Lists by code: offsets `[users + 1]`; items and scores `[cells]`, best first in each list.
 
     `certain`: the order is given, so that equal scores are no ties. `dropped`: how many cells
@@ -206,7 +212,7 @@ class Recommendations:
     certain: bool
     dropped: int = 0
 
-    def rows(self, start: int, stop: int, device: torch.device) -> ListRows:
+    def rows(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """The lists of users `start` to `stop - 1`."""
         first, last = self.offsets[start], self.offsets[stop]
 
@@ -220,7 +226,7 @@ class Recommendations:
             self.offsets[start : stop + 1] - first,
             self.items[first:last].astype(np.int64),
         )
-        lists = ListRows(moved(offsets), moved(items), scores, self.num_items, self.certain)
+        lists = BatchLists(moved(offsets), moved(items), scores, self.num_items, self.certain)
         if host_sees(device):
             return lists
         keys, cells = by_item(items, offsets, self.num_items)
@@ -250,8 +256,8 @@ class Recommendations:
 
 
 @dataclass(frozen=True)
-class ListRows(InRows):
-    """The lists of a batch: `Recommendations` as tensors, on the batch's device.
+class BatchLists(InRows):
+    """The lists of a batch: `EncodedLists` as tensors, on the batch's device.
 
     `missing`: the source has no list for these users, not even an empty one. `complete`: they hold
     everything that was offered. `by_item`: places in a flattened `[batch, items]` matrix,
@@ -269,7 +275,7 @@ class ListRows(InRows):
     by_item: tuple[Tensor, Tensor] | None = None
 
     @classmethod
-    def of_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> ListRows:
+    def from_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> BatchLists:
         """Complete lists: the items `[batch, n]` (ascending in a row, -1 = none) that have a score
         above `-inf`, best first.
         """
@@ -300,9 +306,9 @@ class ListRows(InRows):
         )
 
     @classmethod
-    def of_unseen_candidates(
+    def from_masked_candidates(
         cls, scores: Tensor, items: Tensor, num_items: int, faults: Mapping[str, Tensor]
-    ) -> ListRows:
+    ) -> BatchLists:
         """The same where the host does not see how many are offered; `num_items` = none. What is
         not offered does not count.
         """
@@ -330,7 +336,7 @@ class ListRows(InRows):
         )
 
     @classmethod
-    def nothing(cls, users: int, num_items: int, device: torch.device) -> ListRows:
+    def nothing(cls, users: int, num_items: int, device: torch.device) -> BatchLists:
         """Users without a list."""
         none = torch.empty(0, dtype=torch.int64, device=device)
         offsets = torch.zeros(users + 1, dtype=torch.int64, device=device)
@@ -478,7 +484,7 @@ class ListRows(InRows):
             out.scatter_reduce_(0, keys, self.only(self.scores, -torch.inf), "amax")
         return out.view(self.num_rows, self.num_items)
 
-    def keep(self, cells: Tensor) -> ListRows:
+    def keep(self, cells: Tensor) -> BatchLists:
         """Only the cells where the mask `[cells]` is true; each list closes up."""
         if not host_sees(cells.device):
             counted = self.only(cells, False)
@@ -505,7 +511,7 @@ class ListRows(InRows):
             by_item=found,
         )
 
-    def reorder(self, cells: Tensor) -> ListRows:
+    def reorder(self, cells: Tensor) -> BatchLists:
         """The cells in another order, which leaves each in its list."""
         places = torch.empty_like(cells)
         places[cells] = torch.arange(len(cells), device=cells.device)
@@ -537,14 +543,14 @@ def _fitted(part: Tensor, width: int, fill: float) -> Tensor:
     return fitted
 
 
-def read_lists(given: Any, where: str = "source") -> NamedLists:
+def read_lists(given: Any, where: str = "source") -> ListTable:
     """Lists in any of the accepted forms. `where` names them in messages."""
     if isinstance(given, Mapping):
         return _from_dict(given, where)
     if is_file(given):
         return _from_table(read_table(given, where, use="lists"))
     columns, column = open_frame(given, where)
-    if not any(look_for(columns, role, where) for role in ("user", "item")):
+    if not any(find_column_name(columns, role, where) for role in ("user", "item")):
         raise InputError(
             f"{where} is a {type(given).__name__} with the columns {columns}. It is read as "
             "recommendation lists: expected the "
@@ -562,12 +568,14 @@ def read_lists(given: Any, where: str = "source") -> NamedLists:
     if score is not None:
         values, what = read_numbers(column(score), score, where, "score"), "score"
         _refuse_large(column(score), score, where)
-    cells = Cells(where, users, items, values, what=what)
+    cells = InteractionTable(where, users, items, values, what=what)
     ranks = None
     if rank is not None:
         ranks = read_numbers(column(rank), rank, where, "rank")
-        Cells(where, users, items, ranks, what="rank")  # finite, or an error that shows the rows
-    return NamedLists(cells, ranks, unread)
+        InteractionTable(
+            where, users, items, ranks, what="rank"
+        )  # finite, or an error that shows the rows
+    return ListTable(cells, ranks, unread)
 
 
 def _refuse_near_names(unread: tuple[str, ...], where: str) -> None:
@@ -581,7 +589,7 @@ def _refuse_near_names(unread: tuple[str, ...], where: str) -> None:
             )
 
 
-def _from_table(table: Table) -> NamedLists:
+def _from_table(table: FileTable) -> ListTable:
     score, rank = (table.columns.get(role) for role in ("score", "rank"))
     if score is None and rank is None:
         _refuse_near_names(table.unread, table.where)
@@ -591,15 +599,15 @@ def _from_table(table: Table) -> NamedLists:
         table.columns["item"],
         "" if score is None else "score",
     )
-    cells = Cells(
+    cells = InteractionTable(
         table.where, users, items, values, everyone=table.everyone, what=what, table=table
     )
     ranks = None if rank is None else rank.to_numpy()
     if ranks is not None:
-        Cells(
+        InteractionTable(
             table.where, users, items, ranks, what="rank", table=table
         )  # finite, or an error that shows the rows
-    return NamedLists(cells, ranks, table.unread)
+    return ListTable(cells, ranks, table.unread)
 
 
 def _refuse_large(scores: Any, name: str, where: str) -> None:
@@ -618,7 +626,7 @@ def _refuse_large(scores: Any, name: str, where: str) -> None:
         )
 
 
-def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
+def _from_dict(given: Mapping[Any, Any], where: str) -> ListTable:
     lists: list[Any] = []
     scored = [isinstance(row, Mapping) for row in given.values()]
     if any(scored) and not all(scored):
@@ -648,8 +656,10 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
     items = id_series(list(itertools.chain.from_iterable(lists)), "item", where)
     if not any(scored):
         what = "" if len(items) else "score"  # where nothing is listed, nothing lacks a score
-        return NamedLists(
-            Cells(where, users, items, np.zeros(len(items)), everyone=everyone, what=what)
+        return ListTable(
+            InteractionTable(
+                where, users, items, np.zeros(len(items)), everyone=everyone, what=what
+            )
         )
     flat = list(itertools.chain.from_iterable(row.values() for row in lists))
     try:
@@ -657,4 +667,4 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> NamedLists:
     except (TypeError, ValueError):
         wrong = next(score for score in flat if not hasattr(score, "__float__"))
         raise InputError(f"{where} has the score {wrong!r}; scores must be numbers.") from None
-    return NamedLists(Cells(where, users, items, scores, everyone=everyone, what="score"))
+    return ListTable(InteractionTable(where, users, items, scores, everyone=everyone, what="score"))

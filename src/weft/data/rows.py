@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.cells import read_cells
 from weft.data.columns import Column
 from weft.data.devices import float_type, host_sees, send
+from weft.data.interaction_table import read_interactions
 from weft.data.interactions import Interactions
 from weft.errors import InputError
 
@@ -245,7 +245,7 @@ def rows_of_target(
             return _rows_of_cells(
                 given.rows, given.items, given.values, target.shape, batch, num_items
             ).on(device)
-    cells = read_cells(target, "target")
+    cells = read_interactions(target, "target")
     if cells.shape is None:
         _refuse("names users and items by ids", batch, num_items)
     if cells.shape != (batch, num_items):

@@ -86,7 +86,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Slice:
+class UserSlice:
     """A slice as asked for: labels (`cut` is None) or numbers per user; `of` is None for the
     built-in number of this name.
     """
@@ -128,7 +128,7 @@ def _number(label: Any, where: str) -> float:
     return number
 
 
-def parse_slices(given: Mapping[str, Any] | None, *, has_train: bool) -> tuple[Slice, ...]:
+def parse_slices(given: Mapping[str, Any] | None, *, has_train: bool) -> tuple[UserSlice, ...]:
     """The slices that were asked for; refuses what cannot be meant, before any data is read."""
     if given is None:
         return ()
@@ -139,14 +139,14 @@ def parse_slices(given: Mapping[str, Any] | None, *, has_train: bool) -> tuple[S
     return tuple(_parse(name, wanted, has_train) for name, wanted in given.items())
 
 
-def _parse(name: Any, wanted: Any, has_train: bool) -> Slice:
+def _parse(name: Any, wanted: Any, has_train: bool) -> UserSlice:
     if not isinstance(name, str) or not name.strip():
         raise SettingError(f"slices has the name {name!r}; expected text.")
     where = f"slices[{name!r}]"
     if isinstance(wanted, Mapping) and set(wanted) == {"of", "by"}:
-        return Slice(name, wanted["of"], Cut.parse(wanted["by"], f"{where}['by']"))
+        return UserSlice(name, wanted["of"], Cut.parse(wanted["by"], f"{where}['by']"))
     if not isinstance(wanted, str) or not (name in BUILT_IN or _EXPRESSION.fullmatch(wanted)):
-        return Slice(name, wanted, None)
+        return UserSlice(name, wanted, None)
     cut = Cut.parse(wanted, where)
     if name not in BUILT_IN:
         raise SettingError(
@@ -155,7 +155,7 @@ def _parse(name: Any, wanted: Any, has_train: bool) -> Slice:
         )
     if not has_train:
         raise MissingInput(f"{where} counts train interactions and needs train=.")
-    return Slice(name, None, cut)
+    return UserSlice(name, None, cut)
 
 
 def cut_numbers(numbers: NDArray[np.float64], among: NDArray[np.bool_], cut: Cut) -> Labels:

@@ -66,7 +66,7 @@ class Vocabulary:
         return cls(kind, len(series), series, origin=where)
 
     @property
-    def is_numbers(self) -> bool:
+    def is_positional(self) -> bool:
         """Whether ids are row or column numbers."""
         return self._ids is None
 
@@ -87,7 +87,7 @@ class Vocabulary:
         """
         import polars as pl
 
-        if len(ids) == 0 or (self.size == 0 and not self.is_numbers):
+        if len(ids) == 0 or (self.size == 0 and not self.is_positional):
             return np.full(len(ids), -1, dtype=dtype)
         own = self.ids
         if own.dtype.is_integer() != ids.dtype.is_integer():
@@ -148,7 +148,7 @@ class Vocabulary:
             origin=self.origin,
         )
 
-    def by_text_descending(self) -> Vocabulary:
+    def sorted_by_text_descending(self) -> Vocabulary:
         """The same ids with the last first, in the order of their text."""
         import polars as pl
 
@@ -170,7 +170,7 @@ class Vocabulary:
         digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self._ids)
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
-    def keys_of(self, codes: Codes) -> Codes:
+    def hash_keys_of(self, codes: Codes) -> Codes:
         """The key of each of these codes, at the cost of the ids among them."""
         import polars as pl
 

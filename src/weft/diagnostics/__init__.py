@@ -14,7 +14,7 @@ from weft.errors import SettingError, check_choice
 
 if TYPE_CHECKING:
     from weft.config import Configuration
-    from weft.diagnostics.reading import Table
+    from weft.diagnostics.reading import RawTable
 
 SEVERITIES = ("error", "warning", "note")
 
@@ -67,7 +67,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckReport:
     """What `weft.check` found, worst first, and what it looked at.
 
     `values`: each model's metrics as `weft.evaluate` gives them by default, or with the errors
@@ -124,7 +124,7 @@ def check(
     candidates: str = "all",
     profile: str | None = None,
     name: str = "lists",
-) -> Checked:
+) -> CheckReport:
     """Say everything suspicious about recommendation lists and the data that they are evaluated on.
 
     The arguments are those of `weft.evaluate`: `source` are lists (a file, a frame, `{user:
@@ -171,7 +171,7 @@ def check_models(
     candidates: str = "all",
     profile: str | None = None,
     begin: Callable[[str], None] = lambda what: None,
-) -> Checked:
+) -> CheckReport:
     """The same for several models by name: what is found in truth and train is said once, with its
     effect on each model.
 
@@ -236,12 +236,12 @@ def check_models(
     ]
     if catalogue is not None:
         described.append(Input("items", None, len(catalogue), None, catalogue.n_unique()))
-    return Checked(tuple(ordered), tuple(described), values, tuple(refused))
+    return CheckReport(tuple(ordered), tuple(described), values, tuple(refused))
 
 
 def check_configuration(
     configuration: Configuration, begin: Callable[[str], None] = lambda what: None
-) -> Checked:
+) -> CheckReport:
     """The same for the files and metrics of a configuration; without metrics, nDCG and Recall at
     10.
 
@@ -277,7 +277,7 @@ def check_configuration(
     )
 
 
-def _describe(table: Table) -> Input:
+def _describe(table: RawTable) -> Input:
     """What a table holds."""
     path = None if table.file is None else str(table.file.file.path)
     return Input(table.where, path, table.rows, len(table.users), len(table.items))

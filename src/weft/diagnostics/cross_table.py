@@ -10,7 +10,7 @@ import polars as pl
 
 from weft.diagnostics.ids import nothing_in_common, spelling
 from weft.diagnostics.list_checks import placed
-from weft.diagnostics.reading import PAIR, Table
+from weft.diagnostics.reading import PAIR, RawTable
 from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, first_ids, many
 from weft.metrics.profiles import choose, find_profile
 
@@ -38,7 +38,7 @@ def between_tables(
         yield from _never_recommended(data.items.unique(maintain_order=True), table, cutoffs)
 
 
-def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterator[Found]:
+def _ratings(truth: RawTable, threshold: float | None, empty_users: str) -> Iterator[Found]:
     frame, ratings = truth.frame, truth.frame["rating"]
     if not len(truth.users):
         yield Found(
@@ -117,7 +117,7 @@ def _ratings(truth: Table, threshold: float | None, empty_users: str) -> Iterato
         )
 
 
-def _train_and_truth(data: Inputs, train: Table) -> Iterator[Found]:
+def _train_and_truth(data: Inputs, train: RawTable) -> Iterator[Found]:
     truth = data.truth
     for kind in KINDS:
         if (
@@ -200,11 +200,11 @@ def _without_items(data: Inputs, items: pl.Series) -> Inputs | None:
     return _unless_empty(data, data.truth.with_frame(rest))
 
 
-def _unless_empty(data: Inputs, truth: Table) -> Inputs | None:
+def _unless_empty(data: Inputs, truth: RawTable) -> Inputs | None:
     return replace(data, truth=truth) if len(truth.frame) else None
 
 
-def _time(data: Inputs, train: Table) -> Iterator[Found]:
+def _time(data: Inputs, train: RawTable) -> Iterator[Found]:
     """Train that is later than truth, where both tell the time in the same way."""
     frames = (train.frame, data.truth.frame)
     if not all("timestamp" in frame.columns for frame in frames):
@@ -275,7 +275,7 @@ def _time(data: Inputs, train: Table) -> Iterator[Found]:
 
 
 def _lists_and_truth(
-    data: Inputs, table: Table, threshold: float | None, missing_lists: str
+    data: Inputs, table: RawTable, threshold: float | None, missing_lists: str
 ) -> Iterator[Found]:
     truth, name = data.truth, table.where
     if not len(table.frame):
@@ -366,7 +366,7 @@ def _refuses_strangers(data: Inputs, kind: str) -> bool:
     return data.lists.file is not None and data.items is None and not in_train
 
 
-def _seen(table: Table, train: Table) -> Iterator[Found]:
+def _seen(table: RawTable, train: RawTable) -> Iterator[Found]:
     seen = table.frame.join(train.frame, on=PAIR, how="semi", maintain_order="left")
     if len(seen):
         yield Found(
@@ -383,7 +383,7 @@ def _seen(table: Table, train: Table) -> Iterator[Found]:
         )
 
 
-def _nowhere(data: Inputs, train: Table) -> Iterator[Found]:
+def _nowhere(data: Inputs, train: RawTable) -> Iterator[Found]:
     """Items of the truth that neither train nor the lists know."""
     items = data.truth.items.to_frame("item")
     for table in (train, data.lists):
@@ -411,7 +411,7 @@ def _nowhere(data: Inputs, train: Table) -> Iterator[Found]:
         )
 
 
-def _never_recommended(items: pl.Series, table: Table, cutoffs: list[int]) -> Iterator[Found]:
+def _never_recommended(items: pl.Series, table: RawTable, cutoffs: list[int]) -> Iterator[Found]:
     shown = placed(table).filter(pl.col("place") <= max(cutoffs)) if cutoffs else table.frame
     never = items.filter(~items.is_in(shown["item"].unique().implode()))
     if len(never) and len(table.frame):

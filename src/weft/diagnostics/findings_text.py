@@ -7,13 +7,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.diagnostics import SEVERITIES, Checked, Effect, Finding
+from weft.diagnostics import SEVERITIES, CheckReport, Effect, Finding
 
 _WIDTH = 80
 _INDENT = "    "
 
 
-def render(checked: Checked) -> str:
+def render(checked: CheckReport) -> str:
     """The inputs, then each finding in a block of its own, the worst first."""
     blocks = [
         _inputs(checked),
@@ -23,7 +23,7 @@ def render(checked: Checked) -> str:
     return "\n\n".join(blocks)
 
 
-def _inputs(checked: Checked) -> str:
+def _inputs(checked: CheckReport) -> str:
     rows = [("", "rows", "users", "items")]
     for one in checked.inputs:
         rows.append(
@@ -68,7 +68,7 @@ _COUNTS_NO_EXAMPLES = {
 }
 
 
-def _summary(checked: Checked) -> str:
+def _summary(checked: CheckReport) -> str:
     counts = [len(checked.of(severity)) for severity in SEVERITIES]
     if not any(counts):
         return "Nothing suspicious was found."

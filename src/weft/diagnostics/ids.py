@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.data.cells import SHOWN
-from weft.diagnostics.reading import Table
+from weft.data.interaction_table import SHOWN
+from weft.diagnostics.reading import RawTable
 from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, in_words
 
 
@@ -142,7 +142,7 @@ def _spellings(
     }
 
     def spell(given: Inputs) -> Inputs:
-        def change(table: Table) -> Table:
+        def change(table: RawTable) -> RawTable:
             for kind in KINDS:
                 if (table.where, kind) in names:
                     table = table.renamed(kind, names[table.where, kind])

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.data.cells import SHOWN
-from weft.diagnostics.reading import Table
+from weft.data.interaction_table import SHOWN
+from weft.diagnostics.reading import RawTable
 from weft.diagnostics.what_if import Found, Treatment
 from weft.evaluation.result import Result
 from weft.metrics.names import parse
@@ -21,7 +21,7 @@ _TIE_RANGE = tuple(
 )
 
 
-def within_lists(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
+def within_lists(table: RawTable, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
     """Everything odd about the lists of one model."""
     if not len(table.frame):
         return
@@ -34,7 +34,7 @@ def within_lists(table: Table, cutoffs: list[int], baseline: Result) -> Iterator
         yield from _same_lists(table, max(cutoffs))
 
 
-def placed(table: Table) -> pl.DataFrame:
+def placed(table: RawTable) -> pl.DataFrame:
     """The rows of each user together, best first, and `place`, from 1."""
     frame = table.frame
     if "rank" in frame.columns:
@@ -48,7 +48,7 @@ def placed(table: Table) -> pl.DataFrame:
     return ordered.with_columns(place=index - pl.when(start).then(index).forward_fill() + 1)
 
 
-def _lengths(table: Table, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
+def _lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
     lengths = table.users.to_frame("user").join(
         table.frame.group_by("user").len(), on="user", how="left", maintain_order="left"
     )
@@ -126,7 +126,7 @@ def _cut_off(baseline: Result, end: int) -> dict[str, str]:
     }
 
 
-def _ranks(table: Table) -> Iterator[Found]:
+def _ranks(table: RawTable) -> Iterator[Found]:
     frame = table.frame
     spans = frame.group_by("user", maintain_order=True).agg(
         first=pl.col("rank").min(), last=pl.col("rank").max(), length=pl.len()
@@ -193,7 +193,7 @@ def _ranks(table: Table) -> Iterator[Found]:
             )
 
 
-def _scores(table: Table, cutoffs: list[int]) -> Iterator[Found]:
+def _scores(table: RawTable, cutoffs: list[int]) -> Iterator[Found]:
     frame = table.frame
     of_users = frame.group_by("user", maintain_order=True).agg(
         low=pl.col("score").min(),
@@ -263,7 +263,7 @@ def _scores(table: Table, cutoffs: list[int]) -> Iterator[Found]:
         )
 
 
-def _ties(table: Table, constant: pl.DataFrame, cutoffs: list[int]) -> Iterator[Found]:
+def _ties(table: RawTable, constant: pl.DataFrame, cutoffs: list[int]) -> Iterator[Found]:
     """Equal scores in lists that are not constant."""
     depth = max(cutoffs)
     tied = (
@@ -295,7 +295,7 @@ def _ties(table: Table, constant: pl.DataFrame, cutoffs: list[int]) -> Iterator[
     )
 
 
-def _same_lists(table: Table, depth: int) -> Iterator[Found]:
+def _same_lists(table: RawTable, depth: int) -> Iterator[Found]:
     lists = (
         placed(table)
         .filter(pl.col("place") <= depth)

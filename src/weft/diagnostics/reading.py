@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.data.cells import SHOWN, is_frame, open_frame, read_cells, read_numbers
-from weft.data.readers.files import Table as FileTable
-from weft.data.readers.files import is_file, read_table
+from weft.data.interaction_table import SHOWN, is_frame, open_frame, read_interactions, read_numbers
+from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import find_column
 from weft.data.vocabulary import id_series
 from weft.errors import InputError
@@ -27,7 +26,7 @@ LISTS, INTERACTIONS = ("score", "rank"), ("rating",)
 
 
 @dataclass(frozen=True)
-class Table:
+class RawTable:
     """Rows (user, item) under the caller's ids, with what was found of score, rank, rating,
     timestamp, and `row`, their number.
 
@@ -67,11 +66,11 @@ class Table:
         """Each user, or each item, once."""
         return self.users if kind == "user" else self.items
 
-    def with_frame(self, frame: pl.DataFrame) -> Table:
+    def with_frame(self, frame: pl.DataFrame) -> RawTable:
         """The same with other rows of the same users."""
         return replace(self, frame=frame)
 
-    def of_users(self, users: pl.Series, *, keep: bool) -> Table:
+    def of_users(self, users: pl.Series, *, keep: bool) -> RawTable:
         """Only the rows of some users, or all but those."""
         chosen = users.to_frame("user")
         how: Any = "semi" if keep else "anti"
@@ -86,7 +85,7 @@ class Table:
             everyone=everyone,
         )
 
-    def retyped(self, kind: str, dtype: Any) -> Table:
+    def retyped(self, kind: str, dtype: Any) -> RawTable:
         """With the ids of users or items as text, or, where there are none, of any type."""
         everyone = (
             self.everyone.cast(dtype)
@@ -97,7 +96,7 @@ class Table:
             self, frame=self.frame.with_columns(pl.col(kind).cast(dtype)), everyone=everyone
         )
 
-    def renamed(self, kind: str, names: pl.DataFrame) -> Table:
+    def renamed(self, kind: str, names: pl.DataFrame) -> RawTable:
         """With some users or items under another name: `names` has the columns `old` and `new`."""
 
         def new(ids: pl.Series) -> pl.Series:
@@ -143,7 +142,7 @@ class Table:
         return tuple({"file": path, "place": place, **row} for place, row in zip(places, shown))
 
 
-def read(given: Any, where: str, columns: tuple[str, ...]) -> Table:
+def read(given: Any, where: str, columns: tuple[str, ...]) -> RawTable:
     """Lists, truth or train from whatever `weft.evaluate` takes. `columns` are those to look for
     beside user and item.
     """
@@ -163,17 +162,17 @@ def read(given: Any, where: str, columns: tuple[str, ...]) -> Table:
             "What is odd about scores, the notes of weft.evaluate say."
         )
     else:
-        cells = read_cells(given, where)
+        cells = read_interactions(given, where)
         assert cells.shape is not None
         frame = pl.DataFrame({"user": cells.users, "item": cells.items, "rating": cells.values})
         everyone = pl.int_range(cells.shape[0], dtype=pl.Int64, eager=True)
-        table = Table(
+        table = RawTable(
             where, frame.with_row_index("row"), everyone, rows=len(frame), width=cells.shape[1]
         )
     return table
 
 
-def _from_file(read: FileTable, where: str, wanted: tuple[str, ...]) -> Table:
+def _from_file(read: FileTable, where: str, wanted: tuple[str, ...]) -> RawTable:
     ids = {kind: _plain_ids(read.columns[kind]) for kind in PAIR}
     numbers = {role: read.columns[role].cast(pl.Float64) for role in wanted if role in read.columns}
     frame = pl.DataFrame({**ids, **numbers}).with_row_index("row")
@@ -182,7 +181,7 @@ def _from_file(read: FileTable, where: str, wanted: tuple[str, ...]) -> Table:
         if "timestamp" in read.columns:
             frame = frame.with_columns(_in_order(read.columns["timestamp"]))
     everyone = None if read.everyone is None else _plain_ids(read.everyone)
-    return Table(where, frame, everyone, rows=len(frame), file=read)
+    return RawTable(where, frame, everyone, rows=len(frame), file=read)
 
 
 def _plain_ids(ids: pl.Series) -> pl.Series:
@@ -202,7 +201,7 @@ def read_items(given: Any) -> pl.Series:
 
 def _from_columns(
     columns: list[str], column: Callable[[str], Any], where: str, wanted: tuple[str, ...]
-) -> Table:
+) -> RawTable:
     raw = {kind: column(str(find_column(columns, kind, where))) for kind in PAIR}
     named = np.logical_and(*(_present(raw[kind]) for kind in PAIR))
     numbers: dict[str, Any] = {}
@@ -229,12 +228,12 @@ def _from_columns(
     )
     frame = rows.filter(named).with_columns(**ids)
     beyond = frame.filter(imprecise[named])
-    return Table(
+    return RawTable(
         where, frame, rows=len(rows), nameless=lost, fractional=tuple(fractional), imprecise=beyond
     )
 
 
-def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) -> Table:
+def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) -> RawTable:
     value = wanted[0]  # score or rating
     scored = [isinstance(row, Mapping) for row in given.values()]
     parts: list[Any] = []
@@ -282,7 +281,7 @@ def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) ->
                 f"{where} has {value}s that are not numbers; give {{item: {value}}} with numbers."
             ) from None
         frame = frame.with_columns(pl.Series(value, numbers))
-    return Table(where, frame.with_row_index("row"), everyone, rows=len(frame))
+    return RawTable(where, frame.with_row_index("row"), everyone, rows=len(frame))
 
 
 def _present(ids: Any) -> Any:

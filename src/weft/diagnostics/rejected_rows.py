@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.diagnostics.reading import PAIR, Table
+from weft.diagnostics.reading import PAIR, RawTable
 from weft.diagnostics.repairs import finite, repair_lists, repair_train, repair_truth, repeated
 from weft.diagnostics.what_if import Found, Inputs, Treatment, first_ids, many
 
 
-def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
+def refused_truth(truth: RawTable, threshold: float | None) -> Iterator[Found]:
     """Ratings that are no numbers or below 0, and repeated rows."""
     frame = truth.frame
     bad = frame.filter(~finite("rating"))
@@ -81,7 +81,7 @@ def refused_truth(truth: Table, threshold: float | None) -> Iterator[Found]:
         )
 
 
-def refused_train(train: Table) -> Iterator[Found]:
+def refused_train(train: RawTable) -> Iterator[Found]:
     """Ratings that are no numbers, and repeated rows, which are not refused but told."""
     bad = train.frame.filter(~finite("rating"))
     if count := len(bad):
@@ -119,7 +119,7 @@ def refused_train(train: Table) -> Iterator[Found]:
         )
 
 
-def refused_lists(table: Table) -> Iterator[Found]:
+def refused_lists(table: RawTable) -> Iterator[Found]:
     """Scores and ranks that are no numbers, repeated items and repeated ranks."""
     frame = table.frame
     for column in ("score", "rank"):
@@ -249,7 +249,7 @@ def outside_catalogue(whole: Inputs) -> Iterator[Found]:
 def _inside(data: Inputs, name: str, catalogue: pl.DataFrame) -> Inputs:
     """The data without the rows of one table whose items are not in the catalogue."""
 
-    def inside(table: Table) -> Table:
+    def inside(table: RawTable) -> RawTable:
         return table.with_frame(
             table.frame.join(catalogue, on="item", how="semi", maintain_order="left")
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weft.diagnostics.reading import PAIR, Table
+from weft.diagnostics.reading import PAIR, RawTable
 
 
 def finite(column: str) -> pl.Expr:
@@ -18,12 +18,12 @@ def repeated(columns: list[str]) -> pl.Expr:
 
 
 def repair_lists(
-    table: Table,
+    table: RawTable,
     *,
     not_finite: str = "drop",
     duplicates: str = "best",
     equal_ranks: str = "in order",
-) -> Table:
+) -> RawTable:
     """Lists with finite scores and ranks, each item once per user, and ranks that differ.
 
     `not_finite`: rows without a finite score are "drop"ped or ranked "last". `duplicates`: the
@@ -60,8 +60,8 @@ def repair_lists(
 
 
 def repair_truth(
-    table: Table, *, threshold: float | None, duplicates: str = "best", negative: str = "zero"
-) -> Table:
+    table: RawTable, *, threshold: float | None, duplicates: str = "best", negative: str = "zero"
+) -> RawTable:
     """Truth with finite ratings, none below 0 unless there is a threshold, and each item once per
     user.
 
@@ -79,7 +79,7 @@ def repair_truth(
     )
 
 
-def repair_train(table: Table) -> Table:
+def repair_train(table: RawTable) -> RawTable:
     """Train with finite ratings: without one, an item has been seen all the same."""
     return table.with_frame(
         table.frame.with_columns(pl.when(finite("rating")).then("rating").otherwise(1.0))

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from weft.data.cells import SHOWN
+from weft.data.interaction_table import SHOWN
 from weft.diagnostics import Effect, Finding
-from weft.diagnostics.reading import Table
+from weft.diagnostics.reading import RawTable
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 
@@ -23,12 +23,12 @@ KINDS = ("user", "item")
 class Inputs:
     """Everything that one model is evaluated on: its lists, truth, train, catalogue."""
 
-    lists: Table
-    truth: Table
-    train: Table | None
+    lists: RawTable
+    truth: RawTable
+    train: RawTable | None
     items: pl.Series | None
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, RawTable]:
         """All tables by name."""
         return {
             table.where: table
@@ -36,7 +36,7 @@ class Inputs:
             if table is not None
         }
 
-    def map(self, change: Callable[[Table], Table]) -> Inputs:
+    def map(self, change: Callable[[RawTable], RawTable]) -> Inputs:
         """The same with every table changed."""
         return Inputs(
             change(self.lists),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.batch.batch import refuse_bad_scores
-from weft.data import Interactions, ListRows, Train, Vocabulary, read_cells
+from weft.data import BatchLists, Interactions, Train, Vocabulary, read_interactions
 from weft.data.dataset import ListOrder, Problem, pose
 from weft.data.devices import float_type
 from weft.data.interactions import check_threshold, mixed
@@ -25,10 +25,10 @@ from weft.data.sources import Model, Source
 from weft.errors import (
     MissingInput,
     SettingError,
-    did_you_mean,
     check_choice,
     check_float,
     check_int,
+    did_you_mean,
 )
 from weft.ranking.negative_sampling import Drawn, NegativeSampler, are_in, merged
 
@@ -405,7 +405,7 @@ def score(
     start: int,
     stop: int,
     device: torch.device | None,
-) -> tuple[ListRows, Tensor]:
+) -> tuple[BatchLists, Tensor]:
     """The candidates of users `start` to `stop - 1` as complete lists, and the scores of the
     truth's cells.
 
@@ -429,7 +429,7 @@ def score(
         wanted = items[asked]
         wanted = np.where(wanted >= 0, wanted, wanted[:, :1])
         ids = problem.users.ids[start:stop]
-        found = source.scores_of(
+        found = source.scores_for_items(
             torch.as_tensor(asked + start),
             ids if len(asked) == users else ids.gather(asked),
             torch.as_tensor(wanted),
@@ -449,7 +449,7 @@ def score(
         items.reshape(-1)[places[~are_in(cells, offer.cells)]] = -1
     of_truth = torch.as_tensor(places[np.searchsorted(cells, truth)]).to(scores.device)
     return (
-        ListRows.of_candidates(scores, torch.as_tensor(items).to(scores.device), num_items),
+        BatchLists.from_candidates(scores, torch.as_tensor(items).to(scores.device), num_items),
         scores.view(-1).index_select(0, of_truth),
     )
 
@@ -500,7 +500,7 @@ def draw(
     )
     if items is None:
         cells = [
-            read_cells(given, name)
+            read_interactions(given, name)
             for name, given in (("truth", truth), ("train", train))
             if given is not None
         ]

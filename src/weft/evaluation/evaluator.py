@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from weft.batch.batch import Batch, complete_lists, open_batch
-from weft.data import Features, Labels, ListRows, Train
+from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import float_type, host_sees, moving, send
 from weft.data.interactions import check_threshold
-from weft.data.labels import features_by_number, labels_by_number
+from weft.data.labels import read_positional_features, read_positional_labels
 from weft.data.rows import SparseRows, rows_of_target
-from weft.errors import InputError, MissingInput, SettingError, check_choice, check_bool, check_int
+from weft.errors import InputError, MissingInput, SettingError, check_bool, check_choice, check_int
 from weft.evaluation.bootstrap import Contributions, Kept, KeptHere, Resampled, interval
 from weft.evaluation.counts import Tallies
 from weft.evaluation.exposure import frames as exposure_frames
@@ -152,7 +152,7 @@ class Evaluator(nn.Module):
         self._refuse_other_settings(wanted)
         self.bootstrap = None if bootstrap is None else check_int("bootstrap", bootstrap, least=2)
         self.slices = {
-            name: labels_by_number(given, f"slices[{name!r}]", "user", self.num_users)
+            name: read_positional_labels(given, f"slices[{name!r}]", "user", self.num_users)
             for name, given in dict(slices or {}).items()
         }
         self.composition = Composition(
@@ -246,12 +246,12 @@ class Evaluator(nn.Module):
             self.num_items = inputs["train"].num_items
         for name, given in labels.items():
             if given is not None and name == "user_groups":
-                inputs[name] = labels_by_number(given, name, "user", self.num_users)
+                inputs[name] = read_positional_labels(given, name, "user", self.num_users)
             elif given is not None:
                 read = (
-                    features_by_number
+                    read_positional_features
                     if name == "item_features"
-                    else partial(labels_by_number, where=name, kind="item")
+                    else partial(read_positional_labels, where=name, kind="item")
                 )
                 inputs[name] = read(given, size=self.num_items)
                 self.num_items = inputs[name].size if self.num_items is None else self.num_items
@@ -297,7 +297,7 @@ class Evaluator(nn.Module):
                         f"{self.num_items} items."
                     )
                 for name, own in metric.own_inputs().items():
-                    if name in self.inputs and not own.same_as(self.inputs[name]):
+                    if name in self.inputs and not own.equals(self.inputs[name]):
                         raise SettingError(
                             f"{metric.spec} was made with another {name} than that of the run; "
                             "give metrics by name, or the same "
@@ -339,7 +339,7 @@ class Evaluator(nn.Module):
             why = "who was counted already" if self.drops_repeats else why
             raise InputError(f"update() needs user_indices, to know {why}.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
-        offered: Tensor | ListRows = scores
+        offered: Tensor | BatchLists = scores
         candidates = None if items is None else item_numbers(items, scores)
         if candidates is None:
             num_items = scores.shape[1]
@@ -395,7 +395,7 @@ class Evaluator(nn.Module):
 
     def add(
         self,
-        scores: Tensor | ListRows | None,
+        scores: Tensor | BatchLists | None,
         truth: SparseRows,
         *,
         users: Tensor,
@@ -414,7 +414,7 @@ class Evaluator(nn.Module):
         What can be recommended, where it is not everything: see `open_batch`.
         """
         known = scores is None or (
-            isinstance(scores, ListRows) and (drawn is not None or scores.missing)
+            isinstance(scores, BatchLists) and (drawn is not None or scores.missing)
         )
         if self.correction is not None and not known:
             raise SettingError(
@@ -422,8 +422,8 @@ class Evaluator(nn.Module):
                 "negatives, and how many there were "
                 "to draw from; give strategy='sampled', or leave correction out."
             )
-        is_complete = isinstance(scores, ListRows) and scores.complete
-        self._has_lists = isinstance(scores, ListRows) and not is_complete
+        is_complete = isinstance(scores, BatchLists) and scores.complete
+        self._has_lists = isinstance(scores, BatchLists) and not is_complete
         self._has_candidates |= is_complete or columns is not None or candidates is not None
         with open_batch(
             scores,

@@ -47,7 +47,7 @@ def frames(
         curve = lorenz(counts, total.num_items)
         curves.append((np.full(len(curve[0]), k), *curve))
         if train is not None:
-            popular = train.by_popularity
+            popular = train.popularity_bins
             recommended = (
                 read(k)
                 .by_group(total, popular.bins, len(popular.items))

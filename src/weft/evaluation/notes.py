@@ -52,7 +52,7 @@ def items_without(composition: Composition, inputs: Mapping[str, Any]) -> dict[s
     """Items that the metrics leave out, or treat in their own way."""
     uses = composition.needs
     return {
-        count: given.cold_items if isinstance(given, Train) else given.unlabelled
+        count: given.cold_items if isinstance(given, Train) else given.num_unlabelled
         for name, (count, _) in _ITEMS_WITHOUT.items()
         if name in uses and (given := inputs[name]) is not None
     }

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data import ListRows
+from weft.data import BatchLists
 from weft.data.dataset import ListOrder, Problem, Whole, pose
 from weft.data.interactions import Interactions, check_threshold, digest, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
-from weft.data.sources import RecommendationLists, Source, open_source
+from weft.data.sources import ListSource, Source, open_source
 from weft.errors import InputError, MissingInput, SettingError, check_choice, check_int
 from weft.evaluation.candidates import STRATEGIES, Choice, Offers, read_choice, score
 from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
@@ -360,7 +360,7 @@ def prepare(
     batch_size = None if batch_size is None else check_int("batch_size", batch_size)
     relevance_threshold = check_threshold(relevance_threshold)
     masks = decide_masking(mask_seen, train is not None)
-    has_lists = isinstance(source, RecommendationLists) or are_lists(source)
+    has_lists = isinstance(source, ListSource) or are_lists(source)
     masks = masks and not (has_lists and mask_seen == "auto")
     duplicates = check_choice("duplicates", duplicates, DUPLICATES)
     if duplicates == "keep-best" and not has_lists:
@@ -406,7 +406,7 @@ def prepare(
     hashes = check_choice("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
     opened = open_source(source)
-    if isinstance(opened, RecommendationLists) and not opened.named.has_scores:
+    if isinstance(opened, ListSource) and not opened.named.has_scores:
         _refuse(
             wanted,
             "reads_scores",
@@ -504,14 +504,14 @@ def _facts(problem: Problem) -> Counter[str]:
 
 def _of_users(
     problem: Problem, offers: Offers, start: int, stop: int, device: torch.device | None
-) -> tuple[Tensor | ListRows | None, torch.device, dict[str, Any]]:
+) -> tuple[Tensor | BatchLists | None, torch.device, dict[str, Any]]:
     """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they
     are; and what they were offered.
     """
     source, where = problem.source, device or torch.device("cpu")
     offer = offers.take(start, stop) if offers.has_rows(start) else None
     about: dict[str, Any] = {} if offer is None else {"drawn": offer.counted(where)}
-    if isinstance(source, RecommendationLists):
+    if isinstance(source, ListSource):
         lists = source.lists(start, stop, where)
         if offers.choice.pool == "listed":
             return replace(lists, complete=True), where, about
@@ -554,12 +554,12 @@ def _users_at_once(
     held already take none.
     """
     source = problem.source
-    if isinstance(source, RecommendationLists) or (choice.is_per_user and source.scores_some):
+    if isinstance(source, ListSource) or (choice.is_per_user and source.supports_item_subsets):
         enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
         if not evaluator.composition.wants_dense:
             return enough
         return min(enough, _fitting(problem.items.size))
-    is_read_in_place = source.holds_scores and device is None and choice.pool == "all"
+    is_read_in_place = source.has_scores_in_memory and device is None and choice.pool == "all"
     return _BATCH_USERS if is_read_in_place else _fitting(problem.items.size)
 
 
@@ -603,9 +603,9 @@ def _device(given: Any) -> torch.device:
         ) from None
 
 
-def _own_name(source: Source | RecommendationLists) -> str:
+def _own_name(source: Source | ListSource) -> str:
     """What to call a model that has no name: after its file, or what it is."""
-    table = source.named.cells.table if isinstance(source, RecommendationLists) else None
+    table = source.named.cells.table if isinstance(source, ListSource) else None
     if table is None or table.path is None:
         return source.kind
     return Path(table.path).name.partition(".")[0] or source.kind
@@ -627,7 +627,7 @@ def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) 
 
 def _notes_of_lists(problem: Problem, masks: bool, counts: Mapping[str, int]) -> Iterator[str]:
     """What to know about the lists that were given."""
-    if not isinstance(problem.source, RecommendationLists):
+    if not isinstance(problem.source, ListSource):
         return
     named = problem.source.named
     if named.order == "rank" and named.has_scores:

@@ -13,7 +13,7 @@ from typing import Any
 import torchmetrics
 from torch import Tensor
 
-from weft.errors import InputError, MissingExtra, SettingError, did_you_mean, check_choice
+from weft.errors import InputError, MissingExtra, SettingError, check_choice, did_you_mean
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
 from weft.metrics.profiles import adopted_name

@@ -144,7 +144,7 @@ class ARP(_OfLists):
         self.unseen = check_unseen(unseen)
 
     def per_user(self, lists: Lists) -> Tensor:
-        met = lists.total_of_items(self._train.popularity_or(self.unseen))
+        met = lists.total_of_items(self._train.popularity_with_default(self.unseen))
         return met / torch.where(lists.length > 0, lists.length, torch.nan)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.batch.batch import Lists
-from weft.errors import check_choice, check_bool, check_int
+from weft.errors import check_bool, check_choice, check_int
 from weft.metrics.accumulators import Exposure, Sums, Total
 from weft.metrics.base.formulas import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from weft.batch.batch import Lists
-from weft.data.labels import features_by_number
-from weft.errors import SettingError, check_choice, check_bool, check_int
+from weft.data.labels import read_positional_features
+from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import Exposure, Sums, Total
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
@@ -199,7 +199,7 @@ class SRecall(UserAverageTopKMetric):
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
-        self._features = features_by_number(item_features, num_items)
+        self._features = read_positional_features(item_features, num_items)
         self.denominator = check_choice("denominator", denominator, ("relevant", "catalogue"))
         self.numerator = check_choice("numerator", numerator, ("relevant", "list"))
         self.is_of_exposure = self.numerator == "list"

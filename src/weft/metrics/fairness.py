@@ -14,8 +14,8 @@ from torch import Tensor
 
 from weft.batch.batch import GAINS, Lists
 from weft.data import Label, Train
-from weft.data.labels import labels_by_number
-from weft.errors import InputError, check_choice, check_bool
+from weft.data.labels import read_positional_labels
+from weft.errors import InputError, check_bool, check_choice
 from weft.metrics.accumulators import (
     Exposure,
     Gains,
@@ -67,8 +67,8 @@ class _BiasDisparity(SummedMetric):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self._groups = labels_by_number(user_groups, "user_groups", "user", num_users)
-        self._clusters = labels_by_number(item_clusters, "item_clusters", "item", num_items)
+        self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
+        self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
 
     def totals(self) -> tuple[Total, ...]:
         return ()
@@ -83,7 +83,7 @@ class _BiasDisparity(SummedMetric):
 
     def _bias_in_train(self, train: Train) -> Tensor:
         return self._bias(
-            torch.as_tensor(train.cells_by_label(self._groups, self._clusters), dtype=torch.float64)
+            torch.as_tensor(train.count_by_label(self._groups, self._clusters), dtype=torch.float64)
         )
 
     def _fitting(self, train: Train) -> Train:
@@ -272,7 +272,7 @@ class _OfClusters(TopKMetric, SummedMetric):
         self, k: int, *, item_clusters: Any, num_items: int | None = None, **settings: Any
     ) -> None:
         super().__init__(k, **settings)
-        self._clusters = labels_by_number(item_clusters, "item_clusters", "item", num_items)
+        self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
         self._num_items = len(self._clusters.codes)
 
     def totals(self) -> tuple[OfItems, OfItems]:
@@ -478,7 +478,7 @@ class _UserMAD(TopKMetric, SummedMetric):
         self, k: int, *, user_groups: Any, num_users: int | None = None, **settings: Any
     ) -> None:
         super().__init__(k, **settings)
-        self._groups = labels_by_number(user_groups, "user_groups", "user", num_users)
+        self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
 
     def finish(self, sums: Sums) -> Tensor:
         total, users = sums[self.totals()[0]].reshape(2, -1)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from weft.data.devices import host_sees
-from weft.data.recommendations import ListRows
+from weft.data.recommendations import BatchLists
 from weft.data.rows import SparseRows
 from weft.ranking.ties import TieRule
 
 
-def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
+def without(lists: BatchLists, seen: SparseRows | None) -> BatchLists:
     """The lists without the seen cells; they close up."""
     if seen is None or len(seen.items) == 0 or len(lists.items) == 0:
         return lists
@@ -27,7 +27,7 @@ def without(lists: ListRows, seen: SparseRows | None) -> ListRows:
     return lists.keep(kept[:-1])
 
 
-def within(lists: ListRows, offered: Tensor | SparseRows | None) -> ListRows:
+def within(lists: BatchLists, offered: Tensor | SparseRows | None) -> BatchLists:
     """The lists with nothing but what can be recommended: some items (a mask `[items]`), or some
     cells. They close up.
     """
@@ -39,8 +39,8 @@ def within(lists: ListRows, offered: Tensor | SparseRows | None) -> ListRows:
 
 
 def settle_ties(
-    lists: ListRows, rule: TieRule, user_keys: Tensor, relevant: SparseRows
-) -> ListRows:
+    lists: BatchLists, rule: TieRule, user_keys: Tensor, relevant: SparseRows
+) -> BatchLists:
     """The lists with equal scores in the order of the rule. They come with equal scores by item
     index.
     """
@@ -60,7 +60,7 @@ def settle_ties(
 
 
 def _draw(
-    lists: ListRows, tied: Tensor, rule: TieRule, user_keys: Tensor, relevant: SparseRows
+    lists: BatchLists, tied: Tensor, rule: TieRule, user_keys: Tensor, relevant: SparseRows
 ) -> Tensor:
     """For each tied cell a number: the lower comes first."""
     if rule.name in ("random", "expected"):
@@ -72,7 +72,7 @@ def _draw(
     return -grades if rule.name == "optimistic" else grades
 
 
-def count_equal(lists: ListRows, values: Tensor) -> Tensor:
+def count_equal(lists: BatchLists, values: Tensor) -> Tensor:
     """How many cells of each list have the score `values [batch]`."""
     equal = (lists.scores == values[lists.rows]).long()
     return equal.new_zeros(lists.num_rows).index_add_(0, lists.rows, equal)

@@ -17,13 +17,13 @@ from weft.data.readers.layouts import (
     FORMATS,
     INTEGER,
     SPACES,
-    Layout,
+    FileLayout,
     broken_parquet,
     is_plain,
     recognise,
 )
-from weft.data.readers.paths import Part, open_parts
-from weft.data.readers.roles import COLUMNS, NEEDED, find_column, look_for
+from weft.data.readers.paths import PartFile, open_parts
+from weft.data.readers.roles import COLUMNS, NEEDED, find_column, find_column_name
 from weft.data.readers.row_errors import (
     IDS,
     explain,
@@ -32,7 +32,7 @@ from weft.data.readers.row_errors import (
     places,
     refuse_odd_quotes,
 )
-from weft.errors import InputError, SettingError, did_you_mean, check_choice
+from weft.errors import InputError, SettingError, check_choice, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
@@ -158,7 +158,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """What was read: a column for each role that was found, with ids as integers (32 or 64 bits) or
     as `Enum` of sorted strings.
 
@@ -209,16 +209,18 @@ class Table:
 
 def is_file(given: Any) -> bool:
     """Whether this names a file to read, or is what was read of one."""
-    return isinstance(given, (str, Path, File, Table))
+    return isinstance(given, (str, Path, File, FileTable))
 
 
-def read_table(given: str | Path | File | Table, where: str, *, use: str | None = None) -> Table:
+def read_table(
+    given: str | Path | File | FileTable, where: str, *, use: str | None = None
+) -> FileTable:
     """Read a file once; `evaluate` takes the table wherever it takes the file.
 
     `where` says what it is, for messages. `use` says what its columns are for: "lists", "truth",
     "train", "candidates", "items", "users", "user_groups", "item_clusters" or "item_features";
     without it, `where` does, and what is none of these is lists."""
-    if isinstance(given, Table):
+    if isinstance(given, FileTable):
         return given
     file = given if isinstance(given, File) else File(Path(given))
     use = use or (where if where in _USES else "lists")
@@ -236,10 +238,12 @@ def read_table(given: str | Path | File | Table, where: str, *, use: str | None 
             f"{file.path.name}: {negative:,} negative judgements count as 0, as in trec_eval"
         )
         columns["rating"] = columns["rating"].clip(lower_bound=0)
-    return Table(where, file, columns, roles, unread, len(layouts[0].names), tuple(notes), everyone)
+    return FileTable(
+        where, file, columns, roles, unread, len(layouts[0].names), tuple(notes), everyone
+    )
 
 
-def _layout(part: Part, file: File, only_ids: bool) -> Layout:
+def _layout(part: PartFile, file: File, only_ids: bool) -> FileLayout:
     named = tuple(name for name in file.columns.values() if isinstance(name, str))
     return recognise(
         part,
@@ -251,7 +255,7 @@ def _layout(part: Part, file: File, only_ids: bool) -> Layout:
     )
 
 
-def _check_parts(parts: list[Part], layouts: list[Layout]) -> None:
+def _check_parts(parts: list[PartFile], layouts: list[FileLayout]) -> None:
     for part, layout in zip(parts, layouts):
         first = layouts[0]
         same = (
@@ -270,7 +274,7 @@ def _check_parts(parts: list[Part], layouts: list[Layout]) -> None:
 
 
 def _roles(
-    layout: Layout, file: File, use: str, where: str
+    layout: FileLayout, file: File, use: str, where: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The column of each role, and the columns without one."""
     names, wanted = list(layout.names), _USES[use]
@@ -305,7 +309,7 @@ def _roles(
                 f"{where}: columns= does not name the {role}; expected {', '.join(map(repr, wanted))} in a file without header."
             )
     known = (
-        {name for role in COLUMNS if (name := look_for(names, role, where))}
+        {name for role in COLUMNS if (name := find_column_name(names, role, where))}
         if use != "lists"
         else {*roles.values()}
     )
@@ -321,12 +325,12 @@ def find_roles(
     doubled = [name for name in columns if columns.count(name) > 1]
     if doubled:
         raise InputError(f"{where} has the column {doubled[0]!r} twice; rename or drop one.")
-    layout = Layout("parquet", tuple(columns), header=True)
+    layout = FileLayout("parquet", tuple(columns), header=True)
     return _roles(layout, File(Path("table"), columns=named), use, where)
 
 
 def _find_roles(
-    roles: dict[str, str], names: list[str], layout: Layout, use: str, where: str
+    roles: dict[str, str], names: list[str], layout: FileLayout, use: str, where: str
 ) -> None:
     """Find by name what was not named."""
     wanted = _USES[use]
@@ -340,7 +344,7 @@ def _find_roles(
                 f"{where} has one column, {names[0]!r}; expected {', '.join(wanted)}. If the columns are separated by something "
                 "unusual, say by what: separator=."
             )
-        if role in NEEDED and len(names) == 1 and look_for(names, role, where) is None:
+        if role in NEEDED and len(names) == 1 and find_column_name(names, role, where) is None:
             roles[role] = names[0]  # one id per line, under whatever name
         elif (found := find_column(others, role, where, hint=asks)) is not None:
             roles[role] = found
@@ -348,12 +352,12 @@ def _find_roles(
         use == "lists"
         and "rank" not in roles
         and not layout.kind
-        and (found := look_for(others, "rank", where))
+        and (found := find_column_name(others, "rank", where))
     ):
         roles["rank"] = found
     if "label" in wanted and "label" not in roles:
         others = [name for name in names if name not in roles.values()]
-        found = others[0] if len(others) == 1 else look_for(others, "label", where)
+        found = others[0] if len(others) == 1 else find_column_name(others, "label", where)
         if found is None:
             raise InputError(
                 f"{where} has the columns {names}; expected {roles[wanted[0]]!r} and one with the labels. Say which: "
@@ -362,7 +366,7 @@ def _find_roles(
         roles["label"] = found
 
 
-def _named(names: list[str], column: str | int, role: str, layout: Layout, where: str) -> str:
+def _named(names: list[str], column: str | int, role: str, layout: FileLayout, where: str) -> str:
     if isinstance(column, int):
         if column >= len(names):
             raise InputError(
@@ -380,7 +384,7 @@ def _named(names: list[str], column: str | int, role: str, layout: Layout, where
     )
 
 
-def _refuse_ranks(layout: Layout, wanted: tuple[str, ...], where: str) -> None:
+def _refuse_ranks(layout: FileLayout, wanted: tuple[str, ...], where: str) -> None:
     """Refuse numbers that are taken for scores and count up from 1 in each list."""
     if wanted != _USES["lists"] or len(layout.names) < 3:
         return
@@ -402,7 +406,7 @@ def _refuse_ranks(layout: Layout, wanted: tuple[str, ...], where: str) -> None:
         )
 
 
-def _notes(layout: Layout, roles: dict[str, str], file: File) -> Iterator[str]:
+def _notes(layout: FileLayout, roles: dict[str, str], file: File) -> Iterator[str]:
     if (
         layout.format == "text"
         and not layout.header
@@ -418,7 +422,7 @@ def _notes(layout: Layout, roles: dict[str, str], file: File) -> Iterator[str]:
 
 
 def _read(
-    parts: list[Part], layouts: list[Layout], roles: dict[str, str], file: File, where: str
+    parts: list[PartFile], layouts: list[FileLayout], roles: dict[str, str], file: File, where: str
 ) -> tuple[dict[str, pl.Series], pl.Series | None]:
     import polars as pl
 
@@ -461,7 +465,7 @@ def _coded(scan: pl.LazyFrame, column: pl.Expr) -> pl.Enum:
 
 
 def _read_text(
-    parts: list[Part], layouts: list[Layout], roles: dict[str, str], file: File, where: str
+    parts: list[PartFile], layouts: list[FileLayout], roles: dict[str, str], file: File, where: str
 ) -> dict[str, pl.Series]:
     import polars as pl
 
@@ -545,7 +549,9 @@ def _as_type(column: pl.Expr, kind: str, scan: pl.LazyFrame) -> pl.Expr:
     )
 
 
-def _scan_text(part: Part, layout: Layout, reals: Sequence[int], quotes: bool) -> pl.LazyFrame:
+def _scan_text(
+    part: PartFile, layout: FileLayout, reals: Sequence[int], quotes: bool
+) -> pl.LazyFrame:
     """Columns "0", "1", ... as text or, where they hold numbers, as such; "extra": whether a row
     has fields behind the last.
     """
@@ -595,7 +601,7 @@ def _scan_text(part: Part, layout: Layout, reals: Sequence[int], quotes: bool) -
     return scan.select(*empty, extra=pl.col("rest").is_not_null())
 
 
-def _is_over(part: Part, layout: Layout) -> bool:
+def _is_over(part: PartFile, layout: FileLayout) -> bool:
     """Whether nothing but empty lines comes behind the header."""
     return all(not line.strip() for number, line in part.lines() if number > layout.first)
 
@@ -609,7 +615,7 @@ def _label_column(labels: pl.Series) -> pl.Series:
 
 
 def _read_typed(
-    parts: list[Part], layouts: list[Layout], roles: dict[str, str], file: File, where: str
+    parts: list[PartFile], layouts: list[FileLayout], roles: dict[str, str], file: File, where: str
 ) -> dict[str, pl.Series]:
     """Parquet and JSON Lines, whose columns have types."""
     import polars as pl
@@ -706,7 +712,7 @@ def _refuse_missing(found: dict[str, pl.Series], where: str) -> None:
             found[role] = column.fill_null(float("nan"))
 
 
-def _types(part: Part, layout: Layout, roles: dict[str, str]) -> dict[str, Any]:
+def _types(part: PartFile, layout: FileLayout, roles: dict[str, str]) -> dict[str, Any]:
     """The polars type of each role's column."""
     import polars as pl
 
@@ -736,7 +742,7 @@ def _types(part: Part, layout: Layout, roles: dict[str, str]) -> dict[str, Any]:
     return types
 
 
-def _scan_json(part: Part, roles: dict[str, str], types: dict[str, Any]) -> pl.LazyFrame:
+def _scan_json(part: PartFile, roles: dict[str, str], types: dict[str, Any]) -> pl.LazyFrame:
     import polars as pl
 
     return pl.scan_ndjson(part.plain, schema={roles[role]: types[role] for role in roles})
@@ -746,7 +752,7 @@ def _kind(dtype: Any) -> str:
     return "integers" if dtype.is_integer() else "strings"
 
 
-def _refuse_type(role: str, name: str, dtype: Any, part: Part) -> None:
+def _refuse_type(role: str, name: str, dtype: Any, part: PartFile) -> None:
     import polars as pl
 
     if role in _AS_THEY_ARE:
@@ -763,7 +769,7 @@ def _refuse_type(role: str, name: str, dtype: Any, part: Part) -> None:
 
 
 def _read_json(
-    parts: list[Part], roles: dict[str, str], file: File, where: str
+    parts: list[PartFile], roles: dict[str, str], file: File, where: str
 ) -> tuple[dict[str, pl.Series], pl.Series]:
     """`{query: {document: number}}`, as ranx writes it."""
     import polars as pl

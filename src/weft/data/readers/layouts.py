@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from weft.data.readers.paths import Part
+from weft.data.readers.paths import PartFile
 from weft.data.readers.roles import KNOWN, fold
 from weft.errors import InputError
 
@@ -40,7 +40,7 @@ TREC_QRELS = ("query", "iteration", "docno", "relevance")
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """`format` is "text" (a line for each row), "jsonl", "json" or "parquet"; `names` are the
     columns, in order.
 
@@ -58,14 +58,14 @@ class Layout:
 
 
 def recognise(
-    part: Part,
+    part: PartFile,
     *,
     form: str | None,
     separator: str | None,
     header: bool | None,
     named: tuple[str, ...],
     only_ids: bool,
-) -> Layout:
+) -> FileLayout:
     """The layout of a part; what is given is not looked for. `named` are columns that the caller
     names.
 
@@ -85,7 +85,7 @@ def recognise(
     return _delimited(part, text, found, separator, header, named, only_ids)
 
 
-def _format(part: Part, head: bytes) -> str:
+def _format(part: PartFile, head: bytes) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
     for suffix in reversed([suffix.casefold() for suffix in part.path.suffixes]):
@@ -94,7 +94,7 @@ def _format(part: Part, head: bytes) -> str:
     return "csv"
 
 
-def _text(part: Part, head: bytes) -> str:
+def _text(part: PartFile, head: bytes) -> str:
     """The first lines, whole ones if there is more."""
     if len(head) == 1 << 16 and b"\n" in head:
         head = head[: head.rindex(b"\n") + 1]
@@ -106,17 +106,17 @@ def _text(part: Part, head: bytes) -> str:
         raise InputError(f"{part.path} is not text in UTF-8.") from None
 
 
-def _parquet(part: Part) -> Layout:
+def _parquet(part: PartFile) -> FileLayout:
     import polars as pl
 
     try:
         schema = pl.scan_parquet(part.plain).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise broken_parquet(part, error) from None
-    return Layout("parquet", tuple(schema.names()), types=dict(schema))
+    return FileLayout("parquet", tuple(schema.names()), types=dict(schema))
 
 
-def broken_parquet(part: Part, error: Exception) -> InputError:
+def broken_parquet(part: PartFile, error: Exception) -> InputError:
     """What to say of a Parquet file that cannot be read."""
     reason = str(error).partition("\n")[0]
     return InputError(
@@ -128,7 +128,7 @@ def broken_parquet(part: Part, error: Exception) -> InputError:
 # --------------------------------------------------------------------------------------------------
 
 
-def _json(part: Part, text: str, form: str | None) -> Layout:
+def _json(part: PartFile, text: str, form: str | None) -> FileLayout:
     if text.lstrip().startswith("["):
         raise InputError(
             f"{part.path} is one JSON array; write JSON Lines instead: one object per line."
@@ -147,14 +147,14 @@ def _json(part: Part, text: str, form: str | None) -> Layout:
         except json.JSONDecodeError:
             nested = True  # an object over several lines
         if form == "json" or nested:
-            return Layout("json", ("query", "document", "value"))
+            return FileLayout("json", ("query", "document", "value"))
     rows = list(islice(_objects(part, iter(enumerate(lines, start=1))), _SAMPLE))
     names = tuple(dict.fromkeys(name for row in rows for name in row))
     types = {name: {type(row[name]) for row in rows if row.get(name) is not None} for name in names}
-    return Layout("jsonl", names, sample=tuple(rows), types=types)
+    return FileLayout("jsonl", names, sample=tuple(rows), types=types)
 
 
-def _objects(part: Part, lines: Iterator[tuple[int, str]]) -> Iterator[dict[str, Any]]:
+def _objects(part: PartFile, lines: Iterator[tuple[int, str]]) -> Iterator[dict[str, Any]]:
     for number, line in lines:
         if not line.strip():
             continue
@@ -172,7 +172,7 @@ def _objects(part: Part, lines: Iterator[tuple[int, str]]) -> Iterator[dict[str,
         yield {**row}
 
 
-def json_rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_rows(part: PartFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a part with their lines."""
     for number, line in part.lines():
         for row in _objects(part, iter([(number, line)])):
@@ -183,14 +183,14 @@ def json_rows(part: Part) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _delimited(
-    part: Part,
+    part: PartFile,
     text: str,
     form: str,
     separator: str | None,
     header: bool | None,
     named: tuple[str, ...],
     only_ids: bool,
-) -> Layout:
+) -> FileLayout:
     before = len(text) - len(text.lstrip("\r\n"))
     first = text[:before].count("\n")  # empty lines at the start
     if not text.strip():
@@ -203,7 +203,7 @@ def _delimited(
         )
     if trec:
         fields: tuple[str, ...] = TREC_RUN if trec == "run" else TREC_QRELS
-        return Layout(
+        return FileLayout(
             "text", fields, SPACES, False, first, tuple(_split(text[before:], SPACES)), trec
         )
     chosen = separator or (
@@ -232,7 +232,7 @@ def _delimited(
     lines = text.splitlines()
     while first < len(lines) and not lines[first].strip():
         first += 1  # empty lines below the header
-    return Layout("text", names, chosen, has_header, first, tuple(sample))
+    return FileLayout("text", names, chosen, has_header, first, tuple(sample))
 
 
 def _name(separator: str) -> str:
@@ -318,7 +318,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _has_header(part: Part, rows: list[list[str]], named: tuple[str, ...]) -> bool:
+def _has_header(part: PartFile, rows: list[list[str]], named: tuple[str, ...]) -> bool:
     """Whether the first row names the columns: by a name that is known, or as text over numbers.
     Else it is data, or an error.
     """
@@ -340,7 +340,7 @@ def _has_header(part: Part, rows: list[list[str]], named: tuple[str, ...]) -> bo
     )
 
 
-def _unique(part: Part, names: list[str]) -> tuple[str, ...]:
+def _unique(part: PartFile, names: list[str]) -> tuple[str, ...]:
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
         raise InputError(f"{part.path} has the column {doubled[0]!r} twice; rename or drop one.")

@@ -39,7 +39,7 @@ _ENOUGH = 1 << 16  # bytes from which a layout is recognised
 
 
 @dataclass(frozen=True)
-class Part:
+class PartFile:
     """One file: its own path, and where its bytes can be read as they were before they were packed."""
 
     path: Path
@@ -65,7 +65,7 @@ class Part:
 
 
 @contextmanager
-def open_parts(path: Path, where: str) -> Iterator[list[Part]]:
+def open_parts(path: Path, where: str) -> Iterator[list[PartFile]]:
     """The files that a path means, unpacked into a temporary folder if they are packed. `where`
     says whose they are.
     """
@@ -133,7 +133,7 @@ def _refused(path: Path, where: str, error: OSError) -> InputError:
     return InputError(f"{_of(where, path)} cannot be read: {why}.")
 
 
-def _unpacked(path: Path, target: Path, where: str) -> Part:
+def _unpacked(path: Path, target: Path, where: str) -> PartFile:
     try:
         with path.open("rb") as stream:
             start = stream.read(16)
@@ -152,7 +152,7 @@ def _unpacked(path: Path, target: Path, where: str) -> Part:
         None,
     )
     if packed is None:
-        return Part(path, path)
+        return PartFile(path, path)
     name, opener = packed
     target = target.with_suffix(path.with_suffix("").suffix)
     try:
@@ -170,7 +170,7 @@ def _unpacked(path: Path, target: Path, where: str) -> Part:
         ) from None
     if target.stat().st_size == 0:
         raise InputError(f"{_of(where, path)} is empty.")
-    return Part(path, target)
+    return PartFile(path, target)
 
 
 def _unpack_zstd(path: Path, target: Path) -> None:

@@ -76,7 +76,7 @@ _FOLDED = {role: tuple(dict.fromkeys(map(fold, names))) for role, names in COLUM
 KNOWN = frozenset(name for names in _FOLDED.values() for name in names)
 
 
-def look_for(columns: list[str], role: str, where: str) -> str | None:
+def find_column_name(columns: list[str], role: str, where: str) -> str | None:
     """The column that plays a role, under any of its names."""
     by_name: dict[str, list[str]] = {}
     for name in columns:
@@ -103,7 +103,7 @@ def find_column(
     """The same; None where a table can do without it, else an error. `hint` says what to do about
     it.
     """
-    found = look_for(columns, role, where)
+    found = find_column_name(columns, role, where)
     if found is not None or role not in NEEDED:
         return found
     near = next((near for name in columns if (near := did_you_mean(name, COLUMNS[role]))), "")

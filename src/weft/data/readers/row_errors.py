@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, NoReturn
 
-from weft.data.readers.layouts import Layout, json_rows, split_lines
-from weft.data.readers.paths import Part
+from weft.data.readers.layouts import FileLayout, json_rows, split_lines
+from weft.data.readers.paths import PartFile
 from weft.errors import InputError
 
 IDS = ("user", "item")
 
 
-def _text_rows(part: Part, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+def _text_rows(part: PartFile, layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
     """The rows of a part with the lines on which they start, without header and empty lines."""
     last = 0
     for line, row in split_lines((text for _, text in part.lines()), layout.separator):
@@ -25,8 +25,8 @@ def _text_rows(part: Part, layout: Layout) -> Iterator[tuple[int, list[str]]]:
 
 
 def places(
-    parts: list[Part], layouts: list[Layout], roles: Mapping[str, str]
-) -> Iterator[tuple[Part, str]]:
+    parts: list[PartFile], layouts: list[FileLayout], roles: Mapping[str, str]
+) -> Iterator[tuple[PartFile, str]]:
     """Where each row of a table stands, in the order of the table."""
     import polars as pl
 
@@ -46,13 +46,13 @@ def places(
                 yield part, f"row {number}"
 
 
-def has_quoted(part: Part, layout: Layout) -> bool:
+def has_quoted(part: PartFile, layout: FileLayout) -> bool:
     """Whether a field of a part stands in quotes."""
     mark = f'{layout.separator}"'
     return any(line.startswith('"') or mark in line for _, line in part.lines())
 
 
-def refuse_odd_quotes(parts: list[Part]) -> None:
+def refuse_odd_quotes(parts: list[PartFile]) -> None:
     """Say on which line quotes do not come in pairs."""
     for part in parts:
         for number, line in part.lines():
@@ -63,7 +63,9 @@ def refuse_odd_quotes(parts: list[Part]) -> None:
                 )
 
 
-def explain(parts: list[Part], layouts: list[Layout], roles: dict[str, str], ids: str) -> None:
+def explain(
+    parts: list[PartFile], layouts: list[FileLayout], roles: dict[str, str], ids: str
+) -> None:
     """Look for what is wrong row by row, and say it with its line. Nothing is said where nothing is
     found.
     """
@@ -76,7 +78,7 @@ def explain(parts: list[Part], layouts: list[Layout], roles: dict[str, str], ids
             _explain_parquet(part, roles, ids)
 
 
-def _explain_text(part: Part, layout: Layout, roles: dict[str, str], ids: str) -> None:
+def _explain_text(part: PartFile, layout: FileLayout, roles: dict[str, str], ids: str) -> None:
     width = len(layout.names)
     places = {role: layout.names.index(name) for role, name in roles.items()}
     for line, row in _text_rows(part, layout):
@@ -130,7 +132,7 @@ def _is_real(text: str) -> bool:
     return True
 
 
-def _explain_json(part: Part, layout: Layout, roles: dict[str, str]) -> None:
+def _explain_json(part: PartFile, layout: FileLayout, roles: dict[str, str]) -> None:
     for line, row in json_rows(part):
         at = f"{part.path}, line {line}:"
         for role, name in roles.items():
@@ -151,7 +153,7 @@ def _explain_json(part: Part, layout: Layout, roles: dict[str, str]) -> None:
                 raise InputError(f"{at} the {role} ({name!r}) is {value!r}; expected a number.")
 
 
-def explain_number(part: Part, role: str, name: str, dtype: Any) -> NoReturn:
+def explain_number(part: PartFile, role: str, name: str, dtype: Any) -> NoReturn:
     """Say which value of a column is no number."""
     import polars as pl
 
@@ -175,7 +177,7 @@ def explain_number(part: Part, role: str, name: str, dtype: Any) -> NoReturn:
     )
 
 
-def _explain_parquet(part: Part, roles: dict[str, str], ids: str) -> None:
+def _explain_parquet(part: PartFile, roles: dict[str, str], ids: str) -> None:
     import polars as pl
 
     for role, name in roles.items():

@@ -4,8 +4,8 @@ lists.
 
 from weft.data.sources.base import Source, open_source
 from weft.data.sources.factors import Factors
+from weft.data.sources.list_source import ListSource
 from weft.data.sources.matrix import ScoreMatrix
 from weft.data.sources.model import Model
-from weft.data.sources.recommendation_lists import RecommendationLists
 
-__all__ = ["Factors", "Model", "RecommendationLists", "ScoreMatrix", "Source", "open_source"]
+__all__ = ["Factors", "ListSource", "Model", "ScoreMatrix", "Source", "open_source"]

@@ -14,7 +14,7 @@ from weft.data.recommendations import are_lists
 from weft.errors import InputError
 
 if TYPE_CHECKING:
-    from weft.data.sources.recommendation_lists import RecommendationLists
+    from weft.data.sources.list_source import ListSource
 
 
 class Source(Protocol):
@@ -26,10 +26,12 @@ class Source(Protocol):
     kind: str
     num_users: int | None
     num_items: int | None
-    holds_scores: (
+    has_scores_in_memory: (
         bool  # whether `scores` gives views of what is there, so that a batch takes no memory
     )
-    scores_some: bool  # whether `scores_of` computes no more than what it is asked for
+    supports_item_subsets: (
+        bool  # whether `scores_for_items` computes no more than what it is asked for
+    )
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         """The scores `[stop - start, items]` of rows start to stop - 1; `users` are their ids,
@@ -37,7 +39,7 @@ class Source(Protocol):
         """
         ...
 
-    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+    def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
         """The scores `[rows, n]` of some items of each row: `items [rows, n]` are columns, `ids`
         the ids of all columns.
         """
@@ -48,19 +50,19 @@ class Source(Protocol):
         ...
 
 
-def open_source(given: Any) -> Source | RecommendationLists:
+def open_source(given: Any) -> Source | ListSource:
     """A source from a score matrix, a factor pair, a callable or an object with `score`, or from
     recommendation lists.
     """
     from weft.data.sources.factors import Factors
+    from weft.data.sources.list_source import ListSource
     from weft.data.sources.matrix import ScoreMatrix
     from weft.data.sources.model import Model
-    from weft.data.sources.recommendation_lists import RecommendationLists
 
-    if isinstance(given, (Factors, ScoreMatrix, Model, RecommendationLists)):
+    if isinstance(given, (Factors, ScoreMatrix, Model, ListSource)):
         return given
     if are_lists(given):
-        return RecommendationLists(given)
+        return ListSource(given)
     if isinstance(given, (Tensor, np.ndarray)):
         return ScoreMatrix(given)
     score = getattr(given, "score", given)

@@ -31,8 +31,8 @@ class Factors:
     """
 
     kind = "factors"
-    holds_scores = False
-    scores_some = True
+    has_scores_in_memory = False
+    supports_item_subsets = True
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Factors:
                 scores += self._item_biases
         return scores
 
-    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+    def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
         """Products of these pairs alone: those of the full product up to rounding, and the same
         where items are few.
         """

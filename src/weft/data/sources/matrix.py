@@ -14,7 +14,7 @@ class ScoreMatrix:
     """Scores `[users, items]`, torch or NumPy; batches are views of it, or converted one by one."""
 
     kind = "score matrix"
-    scores_some = True
+    supports_item_subsets = True
 
     def __init__(self, scores: Any) -> None:
         check_scores(scores, "the score matrix")
@@ -23,14 +23,14 @@ class ScoreMatrix:
                 f"the score matrix has shape {list(scores.shape)}; expected [users, items]."
             )
         self._scores = scores
-        self.holds_scores = _is_view(scores)
+        self.has_scores_in_memory = _is_view(scores)
         self.num_users: int | None = scores.shape[0]
         self.num_items: int | None = scores.shape[1]
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
         return as_tensor(self._scores[start:stop], "the score matrix")
 
-    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+    def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
         if isinstance(self._scores, Tensor):
             rows, items = rows.to(self._scores.device), items.to(self._scores.device)
             return as_tensor(self._scores[rows[:, None], items], "the score matrix")

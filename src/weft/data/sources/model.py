@@ -26,13 +26,13 @@ class Model:
     the model is asked so for all items too."""
 
     kind = "model"
-    holds_scores = False
+    has_scores_in_memory = False
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self._score = getattr(model, "score", model)
         self._items = _parameter(self._score, "items")
-        self.scores_some = self._items is not None
+        self.supports_item_subsets = self._items is not None
         self.num_users: int | None = None
         self.num_items: int | None = None
         self._first: tuple[Any, Tensor] | None = None
@@ -70,7 +70,7 @@ class Model:
             return scores
         if self._wants_items:
             everything = torch.arange(len(items)).expand(len(users), -1)
-            return self.scores_of(torch.empty(0), users, everything, items)
+            return self.scores_for_items(torch.empty(0), users, everything, items)
         scores = as_tensor(self._ask(users), "the model's answer")
         if scores.ndim != 2 or scores.shape[0] != len(users):
             raise InputError(
@@ -80,7 +80,7 @@ class Model:
             )
         return scores
 
-    def scores_of(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+    def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
         if self._items is None:
             scores = self.scores(0, len(users), users, ids)
             return scores.gather(1, items.to(scores.device))

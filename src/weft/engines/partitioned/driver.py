@@ -18,10 +18,10 @@ from torch import Tensor
 
 from weft.data import Interactions, Labels, Vocabulary, read_features, read_labels
 from weft.data.dataset import Groups, Whole
-from weft.data.interactions import digest_of, sums_by_id
+from weft.data.interactions import digest_sums, hash_sums_by_id
 from weft.data.ordered import Ordered
 from weft.data.popularity import TrainTotals
-from weft.data.slices import Slice, parse_slices
+from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Model
 from weft.engines.partitioned.global_stats import (
     OF_ITEMS,
@@ -118,7 +118,7 @@ def _keeps_rows(metric: BaseMetric) -> bool:
     return any(isinstance(default, list) for default in metric._defaults.values())
 
 
-def _no_whole(arguments: Mapping[str, Any], slices: Sequence[Slice]) -> Whole:
+def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> Whole:
     """A catalogue without items, to see whether settings fit together."""
     sizes = [getattr(metric, "num_items", None) for metric in as_list(arguments["metrics"])]
     items = Vocabulary.numbers("item", next((size for size in sizes if isinstance(size, int)), 0))
@@ -212,7 +212,7 @@ def _evaluate(
         and isinstance(groups, Labels)
         and isinstance(clusters, Labels)
     ):
-        by_label = job.problem.train.cells_by_label(groups, clusters)
+        by_label = job.problem.train.count_by_label(groups, clusters)
     told = Told(
         _sparse(replace(gathered, rows=rows)),
         job.facts,
@@ -237,12 +237,12 @@ def _digests(job: Job) -> dict[str, NDArray[np.uint64]]:
         {} if problem.train is None else {"train": problem.train.cells}
     )
     users = problem.all_users or problem.users
-    found = {name: sums_by_id(some, users, problem.items) for name, some in cells.items()}
+    found = {name: hash_sums_by_id(some, users, problem.items) for name, some in cells.items()}
     if problem.lists is not None:
         lists = problem.lists
         scores = np.zeros(len(lists.items)) if lists.scores is None else lists.scores
         rows = Interactions(lists.offsets, lists.items.astype(np.int64), scores, lists.num_items)
-        found["source"] = sums_by_id(rows, problem.users, problem.items)
+        found["source"] = hash_sums_by_id(rows, problem.users, problem.items)
     return found
 
 
@@ -331,7 +331,7 @@ def evaluate(
     job.facts.update(told.facts)
     job.offers.count(told.offered)
     resampled = KeptApart(answers, told.users) if arguments["bootstrap"] is not None else None
-    digests = {name: digest_of(sums) for name, sums in told.digests.items()}
+    digests = {name: digest_sums(sums) for name, sums in told.digests.items()}
     fingerprint: dict[str, Any] = {
         "truth": None,
         "train": None,

@@ -262,7 +262,7 @@ def _catalogue(
     everything = Vocabulary.found("item", list(found.items.values()), origin=source.where)
     tool = None if arguments["profile"] is None else find_profile(arguments["profile"])
     is_reversed = tool is not None and tool.last_id_first and arguments["ties"] is None
-    return everything.by_text_descending() if is_reversed else everything
+    return everything.sorted_by_text_descending() if is_reversed else everything
 
 
 # --------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.data import Vocabulary, read_cells, read_labels
-from weft.data.cells import read_pairs
+from weft.data import Vocabulary, read_interactions, read_labels
+from weft.data.interaction_table import read_pairs
 from weft.data.readers.files import find_roles, is_file, read_table
 from weft.data.recommendations import read_lists
 from weft.data.vocabulary import id_series
@@ -79,7 +79,7 @@ def _held_cells(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Ori
             columns["rank"] = np.arange(len(cells.values), dtype=np.float64)
     else:
         cells, unread = (
-            (read_pairs if argument == "candidates" else read_cells)(given, argument),
+            (read_pairs if argument == "candidates" else read_interactions)(given, argument),
             (),
         )
         if cells.shape is not None:

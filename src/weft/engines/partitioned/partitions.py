@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from weft.data import Vocabulary
-from weft.data.readers.files import File, Table
+from weft.data.readers.files import File, FileTable
 from weft.errors import InputError, WeftError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def kept(parts: Parts[Any], work: Callable[[Any], Any]) -> Parts[Any]:
 
 
 @dataclass(frozen=True)
-class Portion(Table):
+class Portion(FileTable):
     """The rows of a part, as a table."""
 
     file: File | None = None  # type: ignore[assignment]

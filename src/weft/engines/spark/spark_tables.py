@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.files import File, Table
-from weft.data.readers.roles import look_for
+from weft.data.readers.files import File, FileTable
+from weft.data.readers.roles import find_column_name
 from weft.engines.partitioned import inputs
 from weft.engines.partitioned.partitions import Origin
 from weft.engines.spark.failures import java_error, root_cause
@@ -106,7 +106,7 @@ class Reader:
         column = (
             frame.columns[0]
             if len(frame.columns) == 1
-            else look_for(frame.columns, "item", argument)
+            else find_column_name(frame.columns, "item", argument)
         )
         if column is None:
             raise InputError(
@@ -183,7 +183,7 @@ class Reader:
         """
         from pyspark.errors import PySparkException
 
-        if isinstance(given, Table) or not isinstance(given, (str, Path, File)):
+        if isinstance(given, FileTable) or not isinstance(given, (str, Path, File)):
             return None, argument, None
         address = given.address if isinstance(given, File) else str(given)
         where = f"{argument} ({address})"
@@ -343,7 +343,7 @@ def _exploded(
     if (
         not arrays
         or wanted in plain
-        or (wanted is None and look_for(plain, "item", where) is not None)
+        or (wanted is None and find_column_name(plain, "item", where) is not None)
     ):
         return frame, False
     if len(arrays) > 1 and wanted not in arrays:

@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from weft.batch.batch import Batch, MetricBlock, complete_lists, open_batch
-from weft.data import Features, Labels, ListRows, Train
+from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import FAULTS, host_sees, refuse_counted, send
 from weft.data.interactions import check_threshold
 from weft.data.rows import rows_of_target
 from weft.data.sources.base import as_tensor
-from weft.errors import InputError, SettingError, did_you_mean, check_choice, check_int
+from weft.errors import InputError, SettingError, check_choice, check_int, did_you_mean
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import StatefulMetric
 from weft.metrics.names import Spec, Value
@@ -296,7 +296,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     ) -> AbstractContextManager[Batch]:
         """The batch that the metric's own settings see."""
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
-        offered: Tensor | ListRows = scores
+        offered: Tensor | BatchLists = scores
         candidates = None if items is None else item_numbers(items, scores)
         num_items = scores.shape[1]
         if candidates is not None:
@@ -419,7 +419,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
             )
         further_inputs = other.own_inputs()
         for name, given in self.own_inputs().items():
-            if not given.same_as(further_inputs[name]):
+            if not given.equals(further_inputs[name]):
                 raise SettingError(
                     f"{self.spec} cannot absorb a metric that was made with another {name}."
                 )

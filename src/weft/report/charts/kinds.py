@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import MissingInput, SettingError, did_you_mean, check_choice, check_int
+from weft.errors import MissingInput, SettingError, check_choice, check_int, did_you_mean
 from weft.report.charts.drawing import Canvas, Figure
 from weft.report.charts.groups import bias, slices
 from weft.report.charts.items import exposure, popularity

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from weft.data.recommendations import ListRows, Recommendations, read_lists
+from weft.data.recommendations import BatchLists, EncodedLists, read_lists
 from weft.data.vocabulary import Vocabulary
 
 
-class RecommendationLists:
+class ListSource:
     """A frame or file (user, item, and a score or a rank or neither), `{user: [items]}` best first,
     or `{user: {item: score}}`.
     """
@@ -19,26 +19,26 @@ class RecommendationLists:
     # Lists name their users and items themselves.
     num_users: int | None = None
     num_items: int | None = None
-    holds_scores = False
+    has_scores_in_memory = False
 
     def __init__(self, given: Any) -> None:
         self.named = read_lists(given)
-        self._rows: Recommendations | None = None
+        self._rows: EncodedLists | None = None
 
     def arrange(
         self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
-    ) -> Recommendations:
+    ) -> EncodedLists:
         """Put the lists into the rows of their users, by code. `keep_best`: an item that stands
         twice in a list counts once.
         """
         self._rows = self.named.arrange(users, items, keep_best=keep_best)
         return self._rows
 
-    def lists(self, start: int, stop: int, device: torch.device) -> ListRows:
+    def lists(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """The lists of rows start to stop - 1; behind the last row there are none."""
         assert self._rows is not None
         if start >= len(self._rows.offsets) - 1:
-            return ListRows.nothing(stop - start, self._rows.num_items, device)
+            return BatchLists.nothing(stop - start, self._rows.num_items, device)
         return self._rows.rows(start, stop, device)
 
     def fingerprint(self) -> str | None:

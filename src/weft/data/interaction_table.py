@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.interactions import Interactions
-from weft.data.readers.files import Table, is_file, read_table
+from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import NEEDED, find_column
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError
@@ -25,8 +25,8 @@ SHOWN = 5  # offending rows in a message
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Cells under the caller's ids (`users`, `items` are series) or placed by numbers (`shape` is
+class InteractionTable:
+    """InteractionTable under the caller's ids (`users`, `items` are series) or placed by numbers (`shape` is
     given).
     """
 
@@ -39,7 +39,7 @@ class Cells:
         None  # users that are named, with cells or without; None: those with cells
     )
     what: str = "rating"  # what the values are; "" where they say nothing
-    table: Table | None = None  # the file that they were read from
+    table: FileTable | None = None  # the file that they were read from
     rows: NDArray[np.int64] | None = None  # which of its rows these are; None: all
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Cells:
             lines.append(f"  ... {len(rows):,} rows in all")
         return "\n".join(lines)
 
-    def keep(self, rows: NDArray[np.bool_]) -> Cells:
+    def keep(self, rows: NDArray[np.bool_]) -> InteractionTable:
         """Only the chosen cells, which keep their rows in messages. Every user stays."""
         chosen = np.flatnonzero(rows)
         return replace(
@@ -77,7 +77,7 @@ class Cells:
             rows=chosen if self.rows is None else self.rows[chosen],
         )
 
-    def named(self, items: Vocabulary) -> Cells:
+    def named(self, items: Vocabulary) -> InteractionTable:
         """The same under ids: the rows and columns of a matrix by their numbers, or its columns as
         `items` names them.
         """
@@ -111,7 +111,7 @@ class Cells:
             return self.users.to_numpy(), self.items.to_numpy()
         item_codes = self.encode_items(items)
         user_codes = users.encode(self.users, self.where)
-        if users.is_numbers and (user_codes < 0).any():
+        if users.is_positional and (user_codes < 0).any():
             raise InputError(
                 f"{self.where} has users that are not rows of the scores{_range(users)}:\n"
                 f"{self.show(user_codes < 0)}\nGive the ids of the scores' rows as users=[...]."
@@ -133,7 +133,7 @@ class Cells:
         return codes
 
 
-def read_cells(data: Any, where: str) -> Cells:
+def read_interactions(data: Any, where: str) -> InteractionTable:
     """Truth or train in any of the accepted forms. `where` ("truth", "train") names it in messages."""
     if isinstance(data, Mapping):
         return _from_dict(data, where)
@@ -155,12 +155,12 @@ def read_cells(data: Any, where: str) -> Cells:
     )
 
 
-def read_pairs(data: Any, where: str) -> Cells:
+def read_pairs(data: Any, where: str) -> InteractionTable:
     """Users and items in any of the same forms, whatever else stands beside them."""
     if is_frame(data):
         users, items = read_ids(*open_frame(data, where), where)
-        return Cells(where, users, items, np.ones(len(users)), what="")
-    cells = read_cells(data, where)
+        return InteractionTable(where, users, items, np.ones(len(users)), what="")
+    cells = read_interactions(data, where)
     return replace(cells, values=np.ones(len(cells.values)), what="")
 
 
@@ -189,7 +189,10 @@ def open_frame(frame: Any, where: str) -> tuple[list[str], Callable[[str], Any]]
 
 
 def build(
-    cells: Cells, users: NDArray[np.int64], items: NDArray[np.int64], size: tuple[int, int]
+    cells: InteractionTable,
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    size: tuple[int, int],
 ) -> Interactions:
     """The truth's cells as rows: each cell once, or an error that shows the first repeated ones."""
     rows = Interactions.from_codes(users, items, cells.values, *size)
@@ -208,10 +211,10 @@ def build(
 
 def _range(vocabulary: Vocabulary) -> str:
     what = "row" if vocabulary.kind == "user" else "column"
-    return f" ({what} numbers 0 to {vocabulary.size - 1})" if vocabulary.is_numbers else ""
+    return f" ({what} numbers 0 to {vocabulary.size - 1})" if vocabulary.is_positional else ""
 
 
-def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
+def _from_dict(data: Mapping[Any, Any], where: str) -> InteractionTable:
     users: list[Any] = []
     items: list[Any] = []
     values: list[float] = []
@@ -230,7 +233,7 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
             raise InputError(
                 f"{where}[{user!r}] is {row!r}; its ratings must be numbers."
             ) from None
-    return Cells(
+    return InteractionTable(
         where,
         id_series(users, "user", where),
         id_series(items, "item", where),
@@ -239,10 +242,10 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> Cells:
     )
 
 
-def _from_table(table: Table) -> Cells:
+def _from_table(table: FileTable) -> InteractionTable:
     ratings = table.columns.get("rating")
     values = np.ones(len(table)) if ratings is None else ratings.to_numpy()
-    return Cells(
+    return InteractionTable(
         table.where,
         table.columns["user"],
         table.columns["item"],
@@ -252,11 +255,11 @@ def _from_table(table: Table) -> Cells:
     )
 
 
-def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> Cells:
+def _from_columns(columns: list[str], column: Callable[[str], Any], where: str) -> InteractionTable:
     """A frame, by the names of its columns and a way to get one."""
     users, items = read_ids(columns, column, where)
     ratings = find_column(columns, "rating", where)
-    return Cells(
+    return InteractionTable(
         where,
         users,
         items,
@@ -300,22 +303,24 @@ def _from_pandas(column: Any) -> Any:
 
 def _placed(
     users: Any, items: Any, values: NDArray[Any], shape: tuple[int, ...], where: str
-) -> Cells:
+) -> InteractionTable:
     import polars as pl
 
     if values.dtype.kind not in "biuf":
         raise InputError(f"{where} is a matrix of {values.dtype}; ratings must be real numbers.")
     users, items = (pl.Series(np.asarray(codes, dtype=np.int64)) for codes in (users, items))
-    return Cells(where, users, items, values.astype(np.float64, copy=False), (shape[0], shape[1]))
+    return InteractionTable(
+        where, users, items, values.astype(np.float64, copy=False), (shape[0], shape[1])
+    )
 
 
-def _from_scipy(matrix: Any, where: str) -> Cells:
+def _from_scipy(matrix: Any, where: str) -> InteractionTable:
     _check_two_dimensions(matrix.shape, where)
     coo = matrix.tocoo()  # stored zeros and repeated cells stay, so that they can be judged
     return _placed(coo.row, coo.col, coo.data, coo.shape, where)
 
 
-def _from_torch(tensor: Any, where: str) -> Cells:
+def _from_torch(tensor: Any, where: str) -> InteractionTable:
     import torch
 
     _check_two_dimensions(tuple(tensor.shape), where)
@@ -344,7 +349,7 @@ def _from_torch(tensor: Any, where: str) -> Cells:
     return _placed(rows, columns, array(values), tuple(tensor.shape), where)
 
 
-def _from_dense(matrix: NDArray[Any], where: str) -> Cells:
+def _from_dense(matrix: NDArray[Any], where: str) -> InteractionTable:
     _check_two_dimensions(matrix.shape, where)
     rows, columns = np.nonzero(matrix)
     return _placed(rows, columns, matrix[rows, columns], matrix.shape, where)
