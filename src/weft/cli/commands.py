@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from weft.cli import options
 from weft.cli.flags import (
     KEYWORDS,
-    Reading,
+    FileFlags,
     candidates_file,
     in_flags,
     mapping,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from weft.config import Configuration
-    from weft.config.gates import Outcome
+    from weft.config.gates import GateOutcome
     from weft.evaluation.result import Result
     from weft.metrics.base.metric import BaseMetric
     from weft.report.context import Subject
@@ -278,7 +278,7 @@ def demo(
         results = demonstration.run(step)
     files = save_all(results, out)
     console = _console()
-    _show_results(console, [demonstration.in_short(result) for result in results])
+    _show_results(console, [demonstration.shorten_result(result) for result in results])
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN)
     console.print(
         f"Not shown: the cut-offs {cutoffs}, values by group of users and of items.",
@@ -415,7 +415,7 @@ def evaluate(
         "candidates": file_of_candidates,
     }
     chosen = check_choice("--format", format, options.FORMATS)
-    reading = Reading(separator, header, ids, column or [])
+    reading = FileFlags(separator, header, ids, column or [])
     settings["slices"] = slices(slice, reading)
     shared = {
         "name": None if engine is None else check_choice("--engine", engine, options.ENGINES),
@@ -451,7 +451,7 @@ def _in_flags(
     files: dict[str, Path | None],
     recs: list[str] | None,
     settings: dict[str, Any],
-    reading: Reading,
+    reading: FileFlags,
 ) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
     """What the flags say, in the shape of a configuration, and how to word a message; errors are
     worded so, too.
@@ -542,7 +542,7 @@ def _evaluate(
             return
         if configuration.engine is not None:
             step(f"starting {configuration.engine.name}")
-        with plan.shared_out(configuration, distributed_evaluate) as evaluate:
+        with plan.open_engine(configuration, distributed_evaluate) as evaluate:
             run = plan.run(configuration, step, evaluate=evaluate)
             results = list(run)
             files = [] if out is None else save_all(results, out)
@@ -643,7 +643,7 @@ def _tell(console: Console, results: Sequence[Result], said: Callable[[str], str
         console.print(paragraph(line, console.width, "dim"))
 
 
-def _show_gates(console: Console, outcomes: Sequence[Outcome], notes: Sequence[str]) -> None:
+def _show_gates(console: Console, outcomes: Sequence[GateOutcome], notes: Sequence[str]) -> None:
     from rich.text import Text
 
     console.print()
@@ -1044,7 +1044,7 @@ def check(
             files,
             recs,
             settings,
-            Reading(separator, header, ids, column or []),
+            FileFlags(separator, header, ids, column or []),
         ) as (flags, _),
         _steps(None) as step,
     ):

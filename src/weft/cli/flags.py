@@ -32,7 +32,7 @@ _ENDINGS = re.compile(
 )
 
 
-class Reading:
+class FileFlags:
     """How the files of a run are read, as far as the flags say; each file takes what fits it."""
 
     def __init__(
@@ -105,7 +105,7 @@ def mapping(
     files: dict[str, Path | None],
     models: dict[str, Path],
     settings: dict[str, Any],
-    reading: Reading,
+    reading: FileFlags,
 ) -> dict[str, Any]:
     """What the flags say, in the shape of a configuration."""
     data = {name: reading.file(name, path) for name, path in files.items() if path is not None}
@@ -146,7 +146,7 @@ def candidates_file(given: str | None) -> Path | None:
     return None if did_you_mean(given, CANDIDATES) and not os.path.exists(given) else Path(given)
 
 
-def slices(given: Sequence[str] | None, reading: Reading) -> dict[str, Any] | None:
+def slices(given: Sequence[str] | None, reading: FileFlags) -> dict[str, Any] | None:
     """`NAME=quantiles(4)`, `NAME=FILE` or `NAME=quantiles(4) of FILE`, as the configuration has
     them.
     """

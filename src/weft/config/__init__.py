@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from weft.config.document import Document, Keys, from_home, read, without_nothing
+from weft.config.document import Document, Keys, from_home, read, drop_none
 from weft.config.models import Configuration, Data, Evaluation, FileSettings, Section
 from weft.config.schema import schema
 from weft.config.validation import check, import_modules
@@ -152,7 +152,7 @@ def _build(document: Document, folder: Path) -> Configuration:
     given = {
         key: value for key, value in document.values.items() if not key.startswith("x-")
     }  # these hold anchors
-    document.values = without_nothing(given, keep=("params", "models"))
+    document.values = drop_none(given, keep=("params", "models"))
     is_warprec = translate(document)
     _rename_per_user(document)
     import_modules(document, folder)

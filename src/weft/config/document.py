@@ -327,18 +327,18 @@ def _plain(node: Any, keys: Keys, document: Document) -> Any:
     return bool(node) if type(node).__name__ == "ScalarBoolean" else str(node)
 
 
-def without_nothing(values: Any, *, keep: Iterable[str] = ()) -> Any:
+def drop_none(values: Any, *, keep: Iterable[str] = ()) -> Any:
     """Values without keys that have none: a key with nothing behind it was not given. Inside
     `keep`, None is a value.
     """
     if isinstance(values, dict):
         return {
-            key: value if key in keep else without_nothing(value, keep=keep)
+            key: value if key in keep else drop_none(value, keep=keep)
             for key, value in values.items()
             if value is not None
         }
     return (
-        [without_nothing(value, keep=keep) for value in values]
+        [drop_none(value, keep=keep) for value in values]
         if isinstance(values, list)
         else values
     )

@@ -97,7 +97,7 @@ class ReadyGate:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GateOutcome:
     """What became of a gate for one model."""
 
     gate: Gate
@@ -191,7 +191,7 @@ def ready(
     return [_ready(gate, models, profile, folder) for gate in gates]
 
 
-def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[Outcome], list[str]]:
+def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[GateOutcome], list[str]]:
     """The outcome of every gate for every model that it is about, and what to know about the files
     compared with.
     """
@@ -276,7 +276,7 @@ def _another_definition(name: str, baseline: Result) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def _outcome(gate: ReadyGate, result: Result) -> Outcome:
+def _outcome(gate: ReadyGate, result: Result) -> GateOutcome:
     try:
         value = result.entry(gate.name)
     except KeyError as error:
@@ -290,7 +290,7 @@ def _outcome(gate: ReadyGate, result: Result) -> Outcome:
     elif math.isnan(bound):
         reason = f"the value in {gate.gate.file} is undefined, which passes no gate"
     passed = not reason and bool(_COMPARE[gate.gate.sign](value.value, bound))
-    return Outcome(gate.gate, result.name, value.name, value.value, bound, passed, reason)
+    return GateOutcome(gate.gate, result.name, value.name, value.value, bound, passed, reason)
 
 
 def _differences(gate: ReadyGate, result: Result) -> list[str]:

@@ -536,7 +536,7 @@ class Significance(Section):
         return self
 
 
-class Slice(Section):
+class SliceSettings(Section):
     """Groups of users: 'quantiles(4)' or 'bins(5, 20)' of activity or item_popularity, a file of
     labels, or one of numbers.
     """
@@ -658,7 +658,7 @@ class Evaluation(Section):
         default=None,
         description="Intervals of every metric from so many resamples of the users, such as 1000.",
     )
-    slices: Annotated[dict[str, Slice], BeforeValidator(_are_slices)] = Field(
+    slices: Annotated[dict[str, SliceSettings], BeforeValidator(_are_slices)] = Field(
         default_factory=dict,
         description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
     )

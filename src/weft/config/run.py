@@ -18,7 +18,7 @@ from weft.statistics import Comparison, compare
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RunOutcome:
     """What a run found. Iterating gives the results.
 
     `comparisons` has one entry for each correction that `stat_significance` asks for; `warnings`
@@ -46,15 +46,15 @@ def run(
     *,
     progress: bool = False,
     evaluate: Evaluate | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for
     each model.
 
-    `evaluate`: what `shared_out` gives, or whatever else takes the place of `weft.evaluate`.
+    `evaluate`: what `open_engine` gives, or whatever else takes the place of `weft.evaluate`.
     Without it the engine of the configuration, if it names one, runs for the time of the call, and
     values per user come here."""
     if evaluate is None:
-        with shared_out(configuration) as shared:
+        with open_engine(configuration) as shared:
             outcome = run(configuration, begin, progress=progress, evaluate=shared)
             return replace(outcome, results=tuple(map(_here, outcome.results)))
     found = list(results(configuration, begin, progress=progress, evaluate=evaluate))
@@ -72,11 +72,11 @@ def run(
         )
     if not configuration.evaluation.save_per_user:  # they were kept for the tests, or the report
         found = [replace(result, per_user=None, user_labels=None) for result in found]
-    return Outcome(tuple(found), comparisons, (*configuration.warnings, *warnings), subject)
+    return RunOutcome(tuple(found), comparisons, (*configuration.warnings, *warnings), subject)
 
 
 @contextmanager
-def shared_out(configuration: Configuration, evaluate: Evaluate = evaluate) -> Iterator[Evaluate]:
+def open_engine(configuration: Configuration, evaluate: Evaluate = evaluate) -> Iterator[Evaluate]:
     """What evaluates on the engine of the configuration, which runs as long as this lasts; without
     an engine, `evaluate`.
     """
@@ -108,10 +108,10 @@ def results(
     `evaluate` is that of `run`.
     """
     if evaluate is None:
-        with shared_out(configuration) as shared:
+        with open_engine(configuration) as shared:
             yield from map(_here, results(configuration, begin, progress=progress, evaluate=shared))
         return
-    refuse_incomplete(configuration)
+    check_complete(configuration)
     assert configuration.data is not None
     here = configuration.engine is None  # else, workers read what they evaluate
     if here:
@@ -148,7 +148,7 @@ def _here(result: Result) -> Result:
     return result.collected() if hasattr(result, "collected") else result
 
 
-def refuse_incomplete(configuration: Configuration) -> None:
+def check_complete(configuration: Configuration) -> None:
     """A configuration may be loaded without data and models, but not carried out."""
     if configuration.data is None:
         raise SettingError(

@@ -55,13 +55,13 @@ def schema() -> dict[str, Any]:
             file,
         ],
     }
-    groups = sections["Slice"]
+    groups = sections["SliceSettings"]
     short = {
         "type": "string",
         "title": "Groups",
         "description": "'quantiles(4)', 'bins(5, 20)', or the path of a file.",
     }
-    sections["Slice"] = {
+    sections["SliceSettings"] = {
         "title": "Slice",
         "description": groups.pop("description"),
         "anyOf": [short, {"$ref": "#/$defs/FileSettings"}, groups],

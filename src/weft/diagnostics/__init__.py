@@ -247,14 +247,14 @@ def check_configuration(
 
     A file of candidates is not looked at: the metrics are those of all items.
     """
-    from weft.config.run import refuse_incomplete
+    from weft.config.run import check_complete
 
     evaluation = configuration.evaluation
     if not evaluation.all_metrics:
         updated = {"metrics": ["nDCG", "Recall"], "top_k": evaluation.top_k or [10]}
         evaluation = evaluation.model_copy(update=updated)
         configuration = configuration.model_copy(update={"evaluation": evaluation})
-    refuse_incomplete(configuration)
+    check_complete(configuration)
     assert configuration.data is not None
     given = {
         name: getattr(configuration.data, name) for name in type(configuration.data).model_fields

@@ -34,7 +34,7 @@ TOP_K = (5, 10, 20)
 SHOWN = 10  # the cut-off that a short table has
 
 
-def in_short(result: Result) -> Result:
+def shorten_result(result: Result) -> Result:
     """What of a result fits a terminal: one cut-off, no values by label."""
     return replace(
         result,
