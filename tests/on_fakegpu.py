@@ -58,9 +58,9 @@ def copied_before(*_):
 def guarded(update):
     """Run an update once to let inputs come to the device, and once under the guard."""
     with mode:
-        weft.data.columns.send = lambda values, device, dtype=None: there(values)
+        weft.data.columns.to_device = lambda values, device, dtype=None: there(values)
         update()
-        weft.data.columns.send = copied_before
+        weft.data.columns.to_device = copied_before
         with NoWaiting(DEVICE):
             update()
 
@@ -152,7 +152,7 @@ def caught(waiting):
 
 
 def copied_again():
-    columns = iter([weft.data.Column(torch.ones(3)) for _ in range(2)])
+    columns = iter([weft.data.DeviceColumn(torch.ones(3)) for _ in range(2)])
     guarded(lambda: next(columns).at(numbers(2)))
 
 

@@ -150,7 +150,7 @@ def _compare(found, metrics, scores, train, **settings):
         )
         again.add(
             scores[rows].clone(),
-            weft.data.rows.rows_of_target(TARGET[rows], len(rows), ITEMS, torch.device("cpu")),
+            weft.data.rows.read_target(TARGET[rows], len(rows), ITEMS, torch.device("cpu")),
             users=copies,
             user_keys=rows,  # where lists are drawn among ties, copies draw as the originals
             seen=again._seen(again.inputs["train"], copies, scores.device)

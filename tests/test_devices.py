@@ -22,10 +22,10 @@ import weft
 from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, NoWaiting, Waited
 from on_fakegpu import CASES, FAILING
-from weft.data import Column, Train
-from weft.data.devices import FAULTS, host_sees, like_any_device, send
+from weft.data import DeviceColumn, Train
+from weft.data.devices import DEFERRED_ERRORS, is_host_readable, to_device, treat_cpu_as_device
 from weft.data.labels import read_positional_features, read_positional_labels
-from weft.data.rows import rows_of_target
+from weft.data.rows import read_target
 from weft.errors import InputError
 from weft.metrics.names import parse
 from weft.metrics.registry import build, takes_k
@@ -82,7 +82,7 @@ def test_the_guard_notices_on_the_cpu_too(waiting):
 @contextmanager
 def elsewhere():
     """The CPU as any other device, under the guard."""
-    with like_any_device(), NoWaiting():
+    with treat_cpu_as_device(), NoWaiting():
         yield
 
 
@@ -294,7 +294,7 @@ def test_evaluate_gives_the_same_with_fixed_shapes(name):
         )
 
     usual = run()
-    with like_any_device():
+    with treat_cpu_as_device():
         other = run()
     assert usual.counts == other.counts
     for one, also in zip(usual.values, other.values):
@@ -356,11 +356,9 @@ def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
     for row in range(rows):
         liked = dense[row].nonzero().flatten()
         ids[row, width : width + len(liked)] = liked.flip(0)
-    compact = rows_of_target(
-        [row[row >= 0].tolist() for row in ids], rows, items, torch.device("cpu")
-    )
+    compact = read_target([row[row >= 0].tolist() for row in ids], rows, items, torch.device("cpu"))
     with elsewhere():
-        fixed = rows_of_target(
+        fixed = read_target(
             ids if width else torch.cat([ids, torch.full((rows, 1), -1)], 1),
             rows,
             items,
@@ -393,7 +391,7 @@ def test_what_is_on_the_host_is_sent_without_waiting():
     evaluator = weft.Evaluator("Recall", 2, train=train)
     with NoWaiting("meta", may_send=True):
         for target in (lists, as_ids(dense), dense, forms(dense)["csr"], csr_matrix(dense.numpy())):
-            rows = rows_of_target(target, 3, ITEMS, nowhere)
+            rows = read_target(target, 3, ITEMS, nowhere)
             assert {
                 part.device
                 for part in (rows.offsets, rows.items, rows.values, rows.rows, rows.keys)
@@ -411,9 +409,9 @@ def test_sending_waits_for_nothing_and_receiving_does():
             return func(*args, **(kwargs or {}))
 
     with Copies():
-        assert send(torch.ones(3), torch.device("meta")).device.type == "meta"
+        assert to_device(torch.ones(3), torch.device("meta")).device.type == "meta"
     here = torch.ones(3)
-    assert send(here, torch.device("cpu")) is here
+    assert to_device(here, torch.device("cpu")) is here
 
 
 # --------------------------------------------------------------------------------------- what is wr
@@ -517,7 +515,7 @@ def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
         evaluator.update(*arguments)
     with pytest.raises(InputError) as refused:
         evaluator.compute()
-    assert str(refused.value) == FAULTS[fault]
+    assert str(refused.value) == DEFERRED_ERRORS[fault]
     evaluator.reset()
     with elsewhere():
         evaluator.update(
@@ -550,7 +548,7 @@ def test_a_metric_alone_refuses_it_too(name):
             metric.update(*arguments)
         with pytest.raises(InputError) as refused:
             metric.compute()
-        assert str(refused.value) == FAULTS[fault]
+        assert str(refused.value) == DEFERRED_ERRORS[fault]
         metric.reset()
         with elsewhere():
             metric.update(
@@ -565,7 +563,7 @@ def test_long_train_rows_are_looked_up_on_the_host():
     train[1:, 1:] = 0
     evaluator = weft.Evaluator("nDCG", 3, train=train)
     arguments = (torch.rand(3, ITEMS), torch.tensor([[1], [2], [3]]), torch.arange(3))
-    with like_any_device():
+    with treat_cpu_as_device():
         evaluator.update(*arguments)
     usual = weft.Evaluator("nDCG", 3, train=train)
     usual.update(*arguments)
@@ -675,10 +673,10 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
         if name.startswith("weft") and hasattr(module, "float_type")
     ]:
         monkeypatch.setattr(module, "float_type", lambda device: torch.float32)
-    monkeypatch.setattr(Column, "on", lambda column, device: narrowed(column.values))
+    monkeypatch.setattr(DeviceColumn, "on", lambda column, device: narrowed(column.values))
     narrow.to("cpu")
     assert {narrow.sums.dtype, narrow.tallies.dtype} == {torch.float32}
-    with like_any_device():
+    with treat_cpu_as_device():
         narrow.update(*batch)  # brings the inputs there
         narrow.reset()
         with NoFloat64():
@@ -697,11 +695,11 @@ def test_moving_takes_the_per_user_table_along():
 
 
 def test_only_the_cpu_is_seen_by_the_host():
-    assert host_sees(torch.device("cpu"))
-    assert not host_sees(torch.device("cuda", 0))
-    with like_any_device():
-        assert not host_sees(torch.device("cpu"))
-    assert host_sees(torch.device("cpu"))
+    assert is_host_readable(torch.device("cpu"))
+    assert not is_host_readable(torch.device("cuda", 0))
+    with treat_cpu_as_device():
+        assert not is_host_readable(torch.device("cpu"))
+    assert is_host_readable(torch.device("cpu"))
 
 
 def test_ranks_of_bad_rows_are_refused_when_they_come_out():

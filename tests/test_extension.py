@@ -594,7 +594,7 @@ def test_each_quantity_is_computed_at_most_once_per_batch(ties, monkeypatch):
     count(SparseRows, "dense")
     count(weft.batch.batch, "gain_of")
     for name in ("find_in_lists", "double_ranks", "count_offered"):
-        count(kernels.kernel_for(SCORES.device), name)
+        count(kernels.get_kernel(SCORES.device), name)
     metrics = [
         "ByScores",
         "ByDefaults",

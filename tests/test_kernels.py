@@ -10,7 +10,7 @@ from weft._native import is_built
 from weft.data.rows import SparseRows
 from weft.ranking import top_k
 from weft.ranking.kernels import any_device as anywhere
-from weft.ranking.kernels import kernel_for, using
+from weft.ranking.kernels import get_kernel, using
 from weft.ranking.kernels import native_cpu as native
 from weft.ranking.kernels import numpy_cpu as cpu
 
@@ -149,11 +149,11 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
 def test_the_cpu_has_a_way_of_its_own_unless_told_otherwise():
     there, elsewhere = torch.device("cpu"), torch.device("meta")
     assert (
-        kernel_for(there) is (native if is_built() else cpu) and kernel_for(elsewhere) is anywhere
+        get_kernel(there) is (native if is_built() else cpu) and get_kernel(elsewhere) is anywhere
     )
     with using(anywhere):
-        assert kernel_for(there) is anywhere
-    assert kernel_for(there) is not anywhere
+        assert get_kernel(there) is anywhere
+    assert get_kernel(there) is not anywhere
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

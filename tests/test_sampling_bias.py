@@ -19,8 +19,8 @@ from test_accuracy import quick
 from weft.data import BatchLists
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
-from weft.ranking import Drawn, estimate_ranks, estimate_weights
-from weft.ranking.positions import Correction
+from weft.ranking import SampleSizes, estimate_ranks, estimate_weights
+from weft.ranking.positions import RankEstimator
 from weft.sampling import deviation, exact, expected, is_identified
 
 # --------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def evaluate(users, correction, metrics, cutoffs, num_items, **settings):
     )
     for start in range(0, len(users), 3):
         ranked, rated, drawn, eligible = zip(*users[start : start + 3])
-        pools = Drawn(torch.tensor(drawn), torch.tensor(eligible))
+        pools = SampleSizes(torch.tensor(drawn), torch.tensor(eligible))
         numbers = torch.arange(start, start + len(ranked))
         evaluator.add(
             lists_of(ranked, num_items), rows_of(rated, num_items), users=numbers, drawn=pools
@@ -153,9 +153,9 @@ def sampled_users(draw):
 
 
 CORRECTIONS = [
-    Correction("rank_estimate"),
-    Correction("bias_variance"),
-    Correction("bias_variance", 0.6),
+    RankEstimator("rank_estimate"),
+    RankEstimator("bias_variance"),
+    RankEstimator("bias_variance", 0.6),
 ]
 
 
@@ -367,7 +367,7 @@ def test_ties_are_drawn_and_said():
     evaluator = weft.Evaluator(
         ["nDCG", "LAUC"], 2, num_items=20, ties="expected", correction=CORRECTIONS[0]
     )
-    drawn = Drawn(torch.tensor([2]), torch.tensor([9]))
+    drawn = SampleSizes(torch.tensor([2]), torch.tensor([9]))
     evaluator.add(
         lists_of([[0, 10, 11]], 20, scores),
         rows_of([{0: 1}], 20),
@@ -445,17 +445,17 @@ def test_batches_without_a_draw_are_refused():
 def test_what_cannot_be_corrected_is_refused(settings, message):
     correction, gamma = settings.pop("correction"), settings.pop("gamma", None)
     with pytest.raises(SettingError) as error:
-        Correction.chosen(correction, gamma, **settings)
+        RankEstimator.from_settings(correction, gamma, **settings)
     assert message in str(error.value)
 
 
 def test_corrections_are_chosen():
-    assert Correction.chosen(None) is None
-    assert Correction.chosen("Rank_Estimate") == Correction("rank_estimate")
-    assert Correction.chosen("bias_variance", negative_sampling=None) == Correction(
+    assert RankEstimator.from_settings(None) is None
+    assert RankEstimator.from_settings("Rank_Estimate") == RankEstimator("rank_estimate")
+    assert RankEstimator.from_settings("bias_variance", negative_sampling=None) == RankEstimator(
         "bias_variance", 0.1
     )
-    assert Correction.chosen("bias_variance", 1) == Correction("bias_variance", 1.0)
+    assert RankEstimator.from_settings("bias_variance", 1) == RankEstimator("bias_variance", 1.0)
 
 
 def test_corrected_means_are_nearer_to_the_full_value():
@@ -484,7 +484,7 @@ def test_corrected_means_are_nearer_to_the_full_value():
                 )
                 users.append([item for _, item in order])
             truth = rows_of([dict.fromkeys(range(len(above)), 1) for above in full], E + 3)
-            pools = Drawn(torch.full((len(full),), m), torch.full((len(full),), E))
+            pools = SampleSizes(torch.full((len(full),), m), torch.full((len(full),), E))
             evaluator.add(lists_of(users, E + 3), truth, users=torch.arange(len(full)), drawn=pools)
         means[correction] = evaluator.compute()[f"nDCG@{k}"]
     off = {how: abs(value - true[f"nDCG@{k}"]) for how, value in means.items()}

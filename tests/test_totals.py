@@ -8,7 +8,7 @@ import torch
 import weft
 from everything import BUILT_IN, about
 from weft.batch.batch import open_batch
-from weft.data.rows import rows_of_target
+from weft.data.rows import read_target
 from weft.metrics import accumulators as totals
 from weft.metrics.accumulators import Exposure, Hits, Offered, Relevant, Total
 from weft.ranking import TieRule
@@ -137,7 +137,7 @@ def test_offered_items_user_by_user_are_those_counted_together(evaluated):
     scores[1, 3:] = -torch.inf
     scores[2, :3] = -torch.inf
     made = evaluator(["RSP@3"])
-    rows = rows_of_target(TARGET, USERS, ITEMS, scores.device)
+    rows = read_target(TARGET, USERS, ITEMS, scores.device)
     seen = made._seen(made.inputs["train"], EVERYONE, scores.device)
     with open_batch(
         scores, rows, threshold=None, users=EVERYONE, rule=TieRule(), depth=3, seen=seen

@@ -1,7 +1,7 @@
 """A batch of users and everything that metrics share about it, each quantity computed at most once.
 
 `MetricBlock` names the seven blocks that users' own metrics may ask for. The built-in metrics read
-a `Lists`: the batch seen at some cut-offs, with all quantities as `[batch, cut-offs]`."""
+a `TopK`: the batch seen at some cut-offs, with all quantities as `[batch, cut-offs]`."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from typing import Any, Generic, TypeVar, overload
 import torch
 from torch import Tensor
 
-from weft.data import BatchLists, Column
-from weft.data.devices import FAULTS, float_type, host_sees
+from weft.data import BatchLists, DeviceColumn
+from weft.data.devices import DEFERRED_ERRORS, float_type, is_host_readable
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError
 from weft.ranking import (
-    Drawn,
     Ranking,
+    SampleSizes,
     TieRule,
-    count_equal,
+    break_ties,
+    count_equal_scores,
+    get_kernel,
     hidden,
-    kernel_for,
-    settle_ties,
     within,
     without,
 )
 from weft.ranking.positions import (
-    AllOrders,
-    Correction,
-    Order,
-    TheOrder,
-    estimate_order,
-    number_in_rows,
+    ObservedPositions,
+    Positions,
+    RankEstimator,
+    TieAveragedPositions,
+    estimate_positions,
+    rank_in_rows,
     segments,
 )
 
@@ -109,8 +109,8 @@ class Batch:
         lists: BatchLists | None = None,
         columns: Tensor | None = None,
         candidates: SparseRows | None = None,
-        drawn: Drawn | None = None,
-        correction: Correction | None = None,
+        drawn: SampleSizes | None = None,
+        correction: RankEstimator | None = None,
     ) -> None:
         self.columns = columns
         self.candidates = candidates
@@ -146,15 +146,15 @@ class Batch:
         return kept
 
     def close(self) -> None:
-        """Let go of everything: a batch and its `Lists` hold each other, and would wait for the
+        """Let go of everything: a batch and its `TopK` hold each other, and would wait for the
         garbage collector.
         """
         self._kept.clear()
         self.scores = self.lists = None
 
-    def at(self, cutoffs: tuple[int, ...]) -> Lists:
+    def at(self, cutoffs: tuple[int, ...]) -> TopK:
         """The batch seen at these cut-offs."""
-        return self.once(("at", cutoffs), lambda: Lists(self, cutoffs))
+        return self.once(("at", cutoffs), lambda: TopK(self, cutoffs))
 
     @block
     def preds(self) -> Tensor:
@@ -180,7 +180,7 @@ class Batch:
     @property
     def is_bad(self) -> bool:
         """Whether there are such rows. Where the host does not see it, they are counted instead."""
-        return host_sees(self.device) and bool(self.bad_rows.any())
+        return is_host_readable(self.device) and bool(self.bad_rows.any())
 
     def note(self, fault: str, count: Tensor) -> None:
         """Count what is wrong, where the host does not see it."""
@@ -188,11 +188,13 @@ class Batch:
 
     @property
     def faults(self) -> Tensor:
-        """How much of each of `FAULTS` there is; nothing where the host sees it, because that was
+        """How much of each of `DEFERRED_ERRORS` there is; nothing where the host sees it, because that was
         refused.
         """
-        counts = dict.fromkeys(FAULTS, torch.zeros((), dtype=torch.int64, device=self.device))
-        if not host_sees(self.device):
+        counts = dict.fromkeys(
+            DEFERRED_ERRORS, torch.zeros((), dtype=torch.int64, device=self.device)
+        )
+        if not is_host_readable(self.device):
             for fault, count in (*self._faults, ("bad_scores", self.bad_rows.sum())):
                 counts[fault] = counts[fault] + count
         return torch.stack(list(counts.values()))
@@ -210,7 +212,7 @@ class Batch:
         return (
             None
             if self.lists is None
-            else settle_ties(self.lists, self.rule, self.user_keys, self.relevant)
+            else break_ties(self.lists, self.rule, self.user_keys, self.relevant)
         )
 
     @block
@@ -239,7 +241,7 @@ class Batch:
     def lengths(self) -> Tensor:
         """The length of each list `[batch]`, at most depth."""
         if (
-            host_sees(self.device) and self.depth and bool((self.items[:, -1] >= 0).all())
+            is_host_readable(self.device) and self.depth and bool((self.items[:, -1] >= 0).all())
         ):  # mostly all are full
             return torch.full((self.size,), self.depth)
         return (self.items >= 0).sum(1)
@@ -253,19 +255,19 @@ class Batch:
             listed, is_listed = self.settled.find(self.relevant.keys)
             position = (listed - self.settled.offsets[self.relevant.rows]).clamp(max=self.depth)
             return self.relevant.only(torch.where(is_listed, position, self.depth), self.depth)
-        return kernel_for(self.device).find_in_lists(
+        return get_kernel(self.device).find_in_lists(
             self.items, self.values, self.relevant, self.relevant_scores
         )
 
     @block
-    def listed(self) -> TheOrder:
+    def listed(self) -> ObservedPositions:
         """Where the relevant items stand in the lists as they are, tied items in the order that was
         drawn.
         """
-        return TheOrder(self.hit_positions, self.relevant, self.depth, dtype=self.dtype)
+        return ObservedPositions(self.hit_positions, self.relevant, self.depth, dtype=self.dtype)
 
     @block
-    def order(self) -> Order:
+    def order(self) -> Positions:
         """What is known about each position: from the one list, or averaged over all orders of tied
         items.
         """
@@ -273,21 +275,21 @@ class Batch:
             return self.listed
         last = self.values[:, -1]
         if self.settled is not None:
-            ties_with_last = count_equal(self.settled, last)
+            ties_with_last = count_equal_scores(self.settled, last)
         else:
             assert self.scores is not None
             rows = torch.arange(self.size + 1, device=self.device)
             one_each = SparseRows(rows, torch.zeros_like(rows[1:]), last, self.truth.num_items)
-            ranks, _ = kernel_for(self.device).double_ranks(self.scores, one_each, last)
+            ranks, _ = get_kernel(self.device).double_ranks(self.scores, one_each, last)
             ties_with_last = ranks - 2 * (self.values > last[:, None]).sum(
                 1
             )  # whatever is above the last is in the list
-        return AllOrders(
+        return TieAveragedPositions(
             self.values, ties_with_last, self.relevant, self.relevant_scores, dtype=self.dtype
         )
 
     @block
-    def estimated_order(self) -> Order:
+    def estimated_order(self) -> Positions:
         """The order among all items, estimated from sampled negatives where a correction is asked
         for; ties as they were drawn.
         """
@@ -297,9 +299,9 @@ class Batch:
         offered = self.relevant.only(offered, False)
         longest = len(self.settled.items)  # of one list, at most
         positions = torch.where(offered, cells - self.settled.offsets[self.relevant.rows], longest)
-        numbers = number_in_rows(positions, self.relevant, longest + 1)
+        numbers = rank_in_rows(positions, self.relevant, longest + 1)
         about = (self.drawn, self.relevant, self.depth)
-        return estimate_order(
+        return estimate_positions(
             self.correction, positions, offered, numbers, *about, dtype=self.dtype
         )
 
@@ -338,7 +340,7 @@ class Batch:
 
         def compute() -> Tensor:
             gains = self.relevant.only(gain_of(self.relevant.values, kind), 0)
-            if host_sees(self.device) and bool(torch.isinf(self.relevant.sum(gains)).any()):
+            if is_host_readable(self.device) and bool(torch.isinf(self.relevant.sum(gains)).any()):
                 raise InputError(
                     f"the rating {float(self.relevant.values.max()):g} is too large: the gain 2^r "
                     "- 1, or a user's sum of gains, "
@@ -360,7 +362,7 @@ class Batch:
             positions = torch.arange(
                 len(rows), device=self.device
             ) - self.relevant.offsets.index_select(0, rows)
-            if host_sees(self.device) and len(gains) and gains.min() == gains.max():
+            if is_host_readable(self.device) and len(gains) and gains.min() == gains.max():
                 return gains, positions
             order = gains.argsort(descending=True, stable=True)
             # Sorting by row last keeps the rows where they were: only the gains move within each.
@@ -396,7 +398,7 @@ class Batch:
         counted = (
             self.ranks[1]
             if "ranks" in self._kept
-            else kernel_for(self.device).count_offered(self.scores)
+            else get_kernel(self.device).count_offered(self.scores)
         )
         return counted.to(self.dtype)
 
@@ -445,7 +447,7 @@ class Batch:
             ranks = torch.where(found, self.settled.double_ranks.index_select(0, cells), 0)
             return self.relevant.sum(ranks), self.settled.lengths
         assert self.scores is not None
-        return kernel_for(self.device).double_ranks(
+        return get_kernel(self.device).double_ranks(
             self.scores, self.relevant, self.relevant_scores
         )
 
@@ -489,7 +491,7 @@ class Batch:
         numbers = torch.zeros_like(self.relevant.sizes)
         if self.scores is None:
             return self.truth.values.new_empty(0), numbers
-        if not host_sees(self.device):
+        if not is_host_readable(self.device):
             with hidden(self.scores, self.relevant) as (scores, _):
                 every = torch.where(users[:, None], scores, -torch.inf).to(self.dtype).view(-1)
             return every, numbers + self.scores.shape[1]
@@ -523,7 +525,11 @@ class Batch:
 
         None where that is not so of all of them, or the host does not see it.
         """
-        if not host_sees(self.device) or self.columns is not None or self.offered_cells is not None:
+        if (
+            not is_host_readable(self.device)
+            or self.columns is not None
+            or self.offered_cells is not None
+        ):
             return None
         chosen = (
             self.relevant.lengths > 0
@@ -547,13 +553,13 @@ class Batch:
         if self.scores is None and self.lists is None:
             return counts
         looked_at = chosen
-        if host_sees(self.device) or self.lists is not None:
+        if is_host_readable(self.device) or self.lists is not None:
             # Where nothing is missing but what was masked, the masked cells tell; only other rows
             # must be looked at.
             whole = chosen & (self.offered == self._num_columns - self._masked)
             counts += whole.sum()
             if self.seen is not None:
-                if host_sees(self.device) and bool(whole.all()):
+                if is_host_readable(self.device) and bool(whole.all()):
                     masked_once = torch.full((1,), -1).expand(len(self.seen.items))
                 else:
                     masked_once = -self.seen.only(whole[self.seen.rows], False).long()
@@ -675,7 +681,7 @@ class Batch:
         return self.listed.per_position(self.gains("exponential"))
 
 
-class Lists:
+class TopK:
     """A batch at some cut-offs. Everything per user is `[batch, cut-offs]` or `[batch, 1]`, ready
     to be combined.
 
@@ -749,7 +755,7 @@ class Lists:
 
         return self.batch.once(("cell_slots", self.cutoffs), compute)
 
-    def total_of_items(self, column: Column) -> Tensor:
+    def total_of_items(self, column: DeviceColumn) -> Tensor:
         """What a column holds for the items among the first k, summed."""
         return self.batch.once(
             ("of_items", column, self.cutoffs),
@@ -757,18 +763,18 @@ class Lists:
         )
 
     @property
-    def estimated(self) -> Lists:
+    def estimated(self) -> TopK:
         """The same with the order that is estimated for all items; itself, where there is no
         correction.
         """
         if self.of_all or self.batch.correction is None:
             return self
         return self.batch.once(
-            ("estimated", self.cutoffs), lambda: Lists(self.batch, self.cutoffs, of_all=True)
+            ("estimated", self.cutoffs), lambda: TopK(self.batch, self.cutoffs, of_all=True)
         )
 
     @property
-    def order(self) -> Order:
+    def order(self) -> Positions:
         """Relevance, gains and hits by position."""
         return self.batch.estimated_order if self.of_all else self.batch.order
 
@@ -826,7 +832,7 @@ class Lists:
         def compute() -> Tensor:
             batch = self.batch
             gains, positions = batch.best_gains(kind)
-            best = TheOrder(
+            best = ObservedPositions(
                 positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
             )
             ideal = best.gains(self.cutoffs, gains, self.discounts)
@@ -866,8 +872,8 @@ def open_batch(
     raw_scores: Tensor | None = None,
     columns: Tensor | None = None,
     candidates: SparseRows | None = None,
-    drawn: Drawn | None = None,
-    correction: Correction | None = None,
+    drawn: SampleSizes | None = None,
+    correction: RankEstimator | None = None,
 ) -> Iterator[Batch]:
     """A batch with the seen cells hidden while it is open. `relevant` may be given when it is known
     already.
@@ -878,7 +884,7 @@ def open_batch(
     truth's cells, where the lists do not tell them."""
     bad_ratings = None
     if relevant is None:
-        bad_ratings = refuse_bad_ratings(truth, threshold)
+        bad_ratings = check_ratings(truth, threshold)
         relevant = truth.keep(truth.values > 0 if threshold is None else truth.values >= threshold)
     keys = users if user_keys is None else user_keys
     about: dict[str, Any] = {
@@ -914,34 +920,38 @@ def open_batch(
     raw_scores = truth.only(scores.view(-1).index_select(0, truth.keys), -torch.inf)
     given = scores
     if columns is not None:
-        refuse_bad_scores(scores, users)  # what is hidden would not be noticed
+        check_scores(scores, users)  # what is hidden would not be noticed
         scores = torch.where(columns, scores, -torch.inf)
     with hidden(scores, seen) as (masked, kept):
         batch = Batch(masked, truth, raw_scores=raw_scores, **about)
         if bad_ratings is not None:
             batch.note("bad_ratings", bad_ratings)
-        if not host_sees(batch.device):
+        if not is_host_readable(batch.device):
             hid = [] if kept is None else [kept]
             for values in hid if columns is None else [*hid, given]:
                 batch.note("bad_scores", (~(values < torch.inf)).sum())
         try:
             is_bad = batch.is_bad or (
-                kept is not None and host_sees(batch.device) and not bool(kept.amax() < torch.inf)
+                kept is not None
+                and is_host_readable(batch.device)
+                and not bool(kept.amax() < torch.inf)
             )
             if not is_bad:
                 yield batch
         finally:
             batch.close()
     if is_bad:
-        refuse_bad_scores(scores, users)
+        check_scores(scores, users)
 
 
-def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int) -> BatchLists:
+def lists_from_candidates(
+    scores: Tensor, items: Tensor, users: Tensor, num_items: int
+) -> BatchLists:
     """Lists of candidates with their scores, `[batch, n]` both, in any order; -1 is no item. They
     hold all that is offered.
     """
     outside = (items < -1) | (items >= num_items)
-    if not host_sees(items.device):
+    if not is_host_readable(items.device):
         items, order = torch.where(outside | (items < 0), num_items, items).sort(
             dim=1
         )  # what is no item comes last
@@ -961,7 +971,7 @@ def complete_lists(scores: Tensor, items: Tensor, users: Tensor, num_items: int)
     if bool(((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any()):
         raise InputError("items holds the same item twice in a row; each candidate may occur once.")
     scores = torch.where(items >= 0, scores.gather(1, order), -torch.inf)
-    refuse_bad_scores(scores, users, items)
+    check_scores(scores, users, items)
     return BatchLists.from_candidates(scores, items, num_items)
 
 
@@ -974,12 +984,12 @@ def gain_of(ratings: Tensor, kind: str) -> Tensor:
     return torch.exp2(ratings + 1 if kind == "exponential_shifted" else ratings) - 1
 
 
-def refuse_bad_ratings(truth: SparseRows, threshold: float | None) -> Tensor | None:
+def check_ratings(truth: SparseRows, threshold: float | None) -> Tensor | None:
     """Refuse ratings that are not finite, or negative without a threshold. Where the host does not
     see them: their number.
     """
     ratings = truth.values
-    if not host_sees(ratings.device):
+    if not is_host_readable(ratings.device):
         bad = ~torch.isfinite(ratings) | ((ratings < 0) & (threshold is None))
         return truth.only(bad, False).sum()
     if len(ratings) == 0:
@@ -998,13 +1008,13 @@ def refuse_bad_ratings(truth: SparseRows, threshold: float | None) -> Tensor | N
     return None
 
 
-def refuse_bad_scores(scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
+def check_scores(scores: Tensor, users: Tensor, items: Tensor | None = None) -> None:
     """Refuse NaN and +inf: an error that says where the first is. Only where the host sees them:
     elsewhere they are counted.
 
     `items [batch, n]` are the columns of scores that are not of all items.
     """
-    if not host_sees(scores.device) or scores.numel() == 0:
+    if not is_host_readable(scores.device) or scores.numel() == 0:
         return
     highest = scores.amax(1)
     bad = (~(highest < torch.inf)).nonzero().flatten()

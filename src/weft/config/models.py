@@ -130,9 +130,9 @@ def _negative_sampling() -> tuple[str, ...]:
 
 
 def _corrections_of_samples() -> tuple[str, ...]:
-    from weft.ranking.positions import CORRECTIONS
+    from weft.ranking.positions import ESTIMATORS
 
-    return CORRECTIONS
+    return ESTIMATORS
 
 
 def _formats() -> tuple[str, ...]:

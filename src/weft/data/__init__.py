@@ -2,7 +2,7 @@
 popularity.
 """
 
-from weft.data.columns import Column
+from weft.data.columns import DeviceColumn
 from weft.data.interaction_table import InteractionTable, read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import (
@@ -23,7 +23,7 @@ __all__ = [
     "NO_LABELS",
     "NO_TRAIN",
     "BatchLists",
-    "Column",
+    "DeviceColumn",
     "Features",
     "InteractionTable",
     "Interactions",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from weft.data.devices import float_type, host_sees, send
+from weft.data.devices import float_type, is_host_readable, to_device
 
 
-class Column:
+class DeviceColumn:
     """Values `[n]` by code. A device gets its copy once."""
 
     def __init__(self, values: Tensor) -> None:
@@ -22,7 +22,9 @@ class Column:
         """The values on a device."""
         if device not in self._copies:
             wide = self.values.dtype == torch.float64
-            self._copies[device] = send(self.values, device, float_type(device) if wide else None)
+            self._copies[device] = to_device(
+                self.values, device, float_type(device) if wide else None
+            )
         return self._copies[device]
 
     def at(self, codes: Tensor, fill: float = 0) -> Tensor:
@@ -33,7 +35,7 @@ class Column:
         if len(values) == 0:
             return torch.full_like(codes, fill, dtype=values.dtype)
         flat = codes.reshape(-1)
-        if not host_sees(codes.device):
+        if not is_host_readable(codes.device):
             known = flat.clamp(0, len(values) - 1)
             return torch.where(known == flat, values.index_select(0, known), fill).view(codes.shape)
         if len(flat) == 0 or int(flat.min()) >= 0:

@@ -15,7 +15,7 @@ from weft.errors import InputError
 
 # What `update` refuses at once where the host can look. Elsewhere it would have to wait to know: it
 # counts, and `compute` refuses.
-FAULTS = {
+DEFERRED_ERRORS = {
     "bad_scores": "the scores hold NaN or +inf; scores must be finite, or -inf for items that are "
     "not offered.",
     "bad_targets": (
@@ -40,7 +40,7 @@ FAULTS = {
 _elsewhere: ContextVar[bool] = ContextVar("elsewhere", default=False)
 
 
-def host_sees(device: torch.device) -> bool:
+def is_host_readable(device: torch.device) -> bool:
     """Whether the host sees values without waiting for them: on the CPU. There, shapes may depend
     on the data.
     """
@@ -48,7 +48,7 @@ def host_sees(device: torch.device) -> bool:
 
 
 @contextmanager
-def like_any_device() -> Iterator[None]:
+def treat_cpu_as_device() -> Iterator[None]:
     """Treat the CPU like a device for which the host would have to wait: to test and to measure
     that way.
     """
@@ -64,7 +64,7 @@ def float_type(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def send(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def to_device(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor on a device. What comes from the host is on its way when this returns; nobody waits
     for it.
     """
@@ -79,7 +79,7 @@ def send(values: Tensor, device: torch.device, dtype: torch.dtype | None = None)
     return values.to(device, dtype or values.dtype, non_blocking=from_host)
 
 
-def moving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+def dtype_preserving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """A function that moves tensors, such that types stay, whatever the precision of a model
     around; but for missing float64.
     """
@@ -93,8 +93,8 @@ def moving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return moved
 
 
-def refuse_counted(faults: Mapping[str, float]) -> None:
+def raise_deferred_errors(faults: Mapping[str, float]) -> None:
     """Refuse what was counted, if anything was."""
-    for name, message in FAULTS.items():
+    for name, message in DEFERRED_ERRORS.items():
         if faults[name]:
             raise InputError(message)

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.columns import Column
-from weft.data.devices import host_sees
+from weft.data.columns import DeviceColumn
+from weft.data.devices import is_host_readable
 from weft.data.interaction_table import SHOWN, read_interactions
 from weft.data.interactions import Interactions, digest
 from weft.data.readers.files import is_file, read_table
@@ -37,7 +37,7 @@ class Labels:
     ids that are not evaluated.
     """
 
-    codes: Column
+    codes: DeviceColumn
     names: tuple[Label, ...]
     unknown: int = 0
 
@@ -53,7 +53,7 @@ class Labels:
         """The same labels, numbered as these are, which hold them all."""
         places = {name: number for number, name in enumerate(names)}
         numbers = torch.tensor([*(places[name] for name in self.names), -1], dtype=torch.int64)
-        return Labels(Column(numbers[self.codes.values]), names, self.unknown)
+        return Labels(DeviceColumn(numbers[self.codes.values]), names, self.unknown)
 
     @property
     def size(self) -> int:
@@ -77,8 +77,8 @@ class Features:
     into `names`.
     """
 
-    offsets: Column
-    codes: Column
+    offsets: DeviceColumn
+    codes: DeviceColumn
     names: tuple[Label, ...]
     unknown: int = 0
 
@@ -116,7 +116,7 @@ class Features:
         first = offsets.index_select(0, known)
         counts = torch.where(items < 0, 0, offsets.index_select(0, known + 1) - first)
         places = torch.arange(len(items), device=items.device)
-        if host_sees(items.device):
+        if is_host_readable(items.device):
             cell = torch.repeat_interleave(places, counts)
             feature = (
                 (first - counts.cumsum(0) + counts)
@@ -139,9 +139,11 @@ class Features:
         return int(np.count_nonzero(np.diff(self.offsets.values.cpu().numpy()) == 0))
 
 
-NO_LABELS = Labels(Column(torch.empty(0, dtype=torch.int64)), ())
+NO_LABELS = Labels(DeviceColumn(torch.empty(0, dtype=torch.int64)), ())
 NO_FEATURES = Features(
-    Column(torch.zeros(1, dtype=torch.int64)), Column(torch.empty(0, dtype=torch.int64)), ()
+    DeviceColumn(torch.zeros(1, dtype=torch.int64)),
+    DeviceColumn(torch.empty(0, dtype=torch.int64)),
+    (),
 )
 
 
@@ -166,7 +168,7 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
     )
     if len(codes) == ids.size and (codes == np.arange(ids.size)).all():  # one each, in order
         return Labels(
-            Column(torch.as_tensor(np.require(numbers, requirements="W"))), names, unknown
+            DeviceColumn(torch.as_tensor(np.require(numbers, requirements="W"))), names, unknown
         )
     chosen = np.full(ids.size, -1, dtype=np.int64)
     chosen[codes] = numbers
@@ -179,7 +181,7 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
             f"{shown}{', ...' if differing.sum() > SHOWN else ''}. "
             f"Each {ids.kind} has one label here; remove the others."
         )
-    return Labels(Column(torch.as_tensor(chosen)), names, unknown)
+    return Labels(DeviceColumn(torch.as_tensor(chosen)), names, unknown)
 
 
 def read_features(
@@ -199,8 +201,8 @@ def read_features(
     if _is_in_order(given) and given.shape[0] == ids.size:
         names, numbers = _numbered_integers(given.indices.astype(np.int64))
         return Features(
-            Column(torch.as_tensor(given.indptr.astype(np.int64))),
-            Column(torch.as_tensor(numbers)),
+            DeviceColumn(torch.as_tensor(given.indptr.astype(np.int64))),
+            DeviceColumn(torch.as_tensor(numbers)),
             names,
         )
     codes, numbers, names, unknown = _encoded(
@@ -211,7 +213,10 @@ def read_features(
     )
     rows = rows.keep(~rows.repeated())  # each feature of an item once
     return Features(
-        Column(torch.as_tensor(rows.offsets)), Column(torch.as_tensor(rows.items)), names, unknown
+        DeviceColumn(torch.as_tensor(rows.offsets)),
+        DeviceColumn(torch.as_tensor(rows.items)),
+        names,
+        unknown,
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-class Ordered(Protocol[Number]):
+class SortedValues(Protocol[Number]):
     """Some numbers in order, wherever they are. `size`: how many."""
 
     size: int
@@ -28,7 +28,7 @@ class Ordered(Protocol[Number]):
         ...
 
 
-class InMemory(Generic[Number]):
+class SortedArray(Generic[Number]):
     """Numbers that are here."""
 
     def __init__(self, numbers: NDArray[Number]) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.columns import Column
+from weft.data.columns import DeviceColumn
 from weft.data.interaction_table import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels
-from weft.data.rows import RowsOnDevice
+from weft.data.rows import PaddedRows
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, check_float
 
@@ -29,7 +29,7 @@ class PopularityBins(NamedTuple):
     item has.
     """
 
-    bins: Column  # of each item
+    bins: DeviceColumn  # of each item
     items: NDArray[np.int64]  # how many there are in each bin
     interactions: NDArray[np.int64]  # how many these have
 
@@ -65,8 +65,8 @@ class Train:
         self.cells = cells.keep(~repeated)
         self.repetitions = int(repeated.sum())
         self._totals = totals
-        self._tails: dict[float, Column] = {}
-        self._popularity: dict[float, Column] = {}
+        self._tails: dict[float, DeviceColumn] = {}
+        self._popularity: dict[float, DeviceColumn] = {}
         self._by_label: dict[tuple[Labels, Labels], NDArray[np.int64]] = {}
 
     @classmethod
@@ -98,9 +98,9 @@ class Train:
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
 
     @cached_property
-    def on_device(self) -> RowsOnDevice:
+    def on_device(self) -> PaddedRows:
         """The cells, to be looked up where the users' numbers are."""
-        return RowsOnDevice(self.cells)
+        return PaddedRows(self.cells)
 
     def fingerprint(self) -> str:
         """A short digest of the cells."""
@@ -151,9 +151,9 @@ class Train:
         return int(self._items_with[:1].sum())
 
     @cached_property
-    def popularity(self) -> Column:
+    def popularity(self) -> DeviceColumn:
         """n_i as a column."""
-        return Column(torch.as_tensor(self.item_counts, dtype=torch.float64))
+        return DeviceColumn(torch.as_tensor(self.item_counts, dtype=torch.float64))
 
     @cached_property
     def popularity_bins(self) -> PopularityBins:
@@ -161,27 +161,29 @@ class Train:
         items, numbers = self._items_with, np.arange(len(self._items_with))
         bin_of = np.frexp(numbers)[1].astype(np.int64)  # how many binary digits a number has
         starts = np.flatnonzero(np.diff(bin_of, prepend=-1))
-        bins = Column(torch.as_tensor(bin_of.take(self.item_counts)))
+        bins = DeviceColumn(torch.as_tensor(bin_of.take(self.item_counts)))
         return PopularityBins(
             bins, np.add.reduceat(items, starts), np.add.reduceat(items * numbers, starts)
         )
 
-    def popularity_with_default(self, unseen: float) -> Column:
+    def popularity_with_default(self, unseen: float) -> DeviceColumn:
         """The same, with another number for items without an interaction."""
         if unseen not in self._popularity:
             counts = self.popularity.values
             self._popularity[unseen] = (
-                self.popularity if unseen == 0 else Column(torch.where(counts == 0, unseen, counts))
+                self.popularity
+                if unseen == 0
+                else DeviceColumn(torch.where(counts == 0, unseen, counts))
             )
         return self._popularity[unseen]
 
-    def tail(self, pop_ratio: float) -> Column:
+    def tail(self, pop_ratio: float) -> DeviceColumn:
         """1 for an item of the long tail, 0 for one of the head.
 
         The head is the shortest prefix, by falling popularity (ties: lower item first), that
         reaches `pop_ratio` of the total."""
         if pop_ratio not in self._tails:
-            self._tails[pop_ratio] = Column(
+            self._tails[pop_ratio] = DeviceColumn(
                 torch.from_numpy(self._is_tail((pop_ratio - 1e-9) * self.total).astype(np.float64))
             )
         return self._tails[pop_ratio]

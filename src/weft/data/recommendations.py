@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft._native import call, is_built
-from weft.data.devices import float_type, host_sees
+from weft.data.devices import float_type, is_host_readable
 from weft.data.interaction_table import (
     InteractionTable,
     is_frame,
@@ -28,7 +28,7 @@ from weft.data.interaction_table import (
 from weft.data.interactions import Interactions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import COLUMNS, find_column, find_column_name
-from weft.data.rows import InRows
+from weft.data.rows import RaggedRows
 from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
@@ -227,7 +227,7 @@ class EncodedLists:
             self.items[first:last].astype(np.int64),
         )
         lists = BatchLists(moved(offsets), moved(items), scores, self.num_items, self.certain)
-        if host_sees(device):
+        if is_host_readable(device):
             return lists
         keys, cells = by_item(items, offsets, self.num_items)
         return replace(lists, by_item=(moved(keys), moved(cells)))
@@ -256,7 +256,7 @@ class EncodedLists:
 
 
 @dataclass(frozen=True)
-class BatchLists(InRows):
+class BatchLists(RaggedRows):
     """The lists of a batch: `EncodedLists` as tensors, on the batch's device.
 
     `missing`: the source has no list for these users, not even an empty one. `complete`: they hold
@@ -372,7 +372,7 @@ class BatchLists(InRows):
         if self.by_item is None and (cells := self._look_up(keys)) is not None:
             return cells.clamp(min=0), cells >= 0
         places, cells = self._by_item
-        if host_sees(keys.device):  # NumPy is faster where what is looked for is in order
+        if is_host_readable(keys.device):  # NumPy is faster where what is looked for is in order
             found = torch.from_numpy(np.searchsorted(places.numpy(), keys.numpy()))
         else:
             found = torch.searchsorted(places, keys)
@@ -384,7 +384,7 @@ class BatchLists(InRows):
 
     def _look_up(self, keys: Tensor) -> Tensor | None:
         """The cell at each of these places, -1 for none; None where that has to be found otherwise."""
-        if not (is_built() and host_sees(keys.device)) or len(self.items) >= _MOST_CELLS:
+        if not (is_built() and is_host_readable(keys.device)) or len(self.items) >= _MOST_CELLS:
             return None
         cells = torch.empty_like(keys)
         lists = (self.offsets.numpy(), self.num_rows, self.items.numpy(), self.num_items)
@@ -456,7 +456,7 @@ class BatchLists(InRows):
                 shape, -torch.inf, dtype=float_type(self.items.device)
             ).to(self.items.device)
         length = len(self.items) // self.num_rows
-        if host_sees(self.items.device) and bool(
+        if is_host_readable(self.items.device) and bool(
             (self.lengths == length).all()
         ):  # there is nothing to look up
             depth -= length < depth
@@ -486,7 +486,7 @@ class BatchLists(InRows):
 
     def keep(self, cells: Tensor) -> BatchLists:
         """Only the cells where the mask `[cells]` is true; each list closes up."""
-        if not host_sees(cells.device):
+        if not is_host_readable(cells.device):
             counted = self.only(cells, False)
             order = (self.rows * 2 + (~counted).long()).argsort(
                 stable=True

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.columns import Column
-from weft.data.devices import float_type, host_sees, send
+from weft.data.columns import DeviceColumn
+from weft.data.devices import float_type, is_host_readable, to_device
 from weft.data.interaction_table import read_interactions
 from weft.data.interactions import Interactions
 from weft.errors import InputError
 
 
-class InRows:
+class RaggedRows:
     """Cells of a batch, row by row: those of row r are `offsets[r]` to `offsets[r + 1] - 1`.
 
     `counted [cells]`: which cells are there at all; None: all. Cells that do not count keep shapes
@@ -61,18 +61,18 @@ class InRows:
 
         Where the host would have to wait to know how many these are: all values, `fill` where it is
         not true."""
-        if not host_sees(values.device):
+        if not is_host_readable(values.device):
             return torch.where(which, values, fill), self.sizes
         return values[which], torch.zeros_like(self.sizes).index_add_(0, self.rows, which.long())
 
 
 @dataclass(frozen=True)
-class SparseRows(InRows):
+class SparseRows(RaggedRows):
     """Cells of a batch: offsets `[batch + 1]`, items `[cells]` ascending within a row, values
     `[cells]`.
 
     Of two cells with the same item only the first may count. `faults`: how much was wrong with what
-    the rows were made from, where the host could not look (see `FAULTS`)."""
+    the rows were made from, where the host could not look (see `DEFERRED_ERRORS`)."""
 
     offsets: Tensor
     items: Tensor
@@ -93,13 +93,13 @@ class SparseRows(InRows):
 
     def on(self, device: torch.device) -> SparseRows:
         """The same on a device, values as that device sums them."""
-        offsets, items = (send(part, device) for part in (self.offsets, self.items))
-        counted = None if self.counted is None else send(self.counted, device)
-        faults = {name: send(count, device) for name, count in self.faults.items()}
+        offsets, items = (to_device(part, device) for part in (self.offsets, self.items))
+        counted = None if self.counted is None else to_device(self.counted, device)
+        faults = {name: to_device(count, device) for name, count in self.faults.items()}
         return SparseRows(
             offsets,
             items,
-            send(self.values, device, float_type(device)),
+            to_device(self.values, device, float_type(device)),
             self.num_items,
             counted,
             faults,
@@ -158,7 +158,7 @@ class SparseRows(InRows):
 
     def keep(self, cells: Tensor) -> SparseRows:
         """Only the cells where the mask `[cells]` is true."""
-        if not host_sees(cells.device):
+        if not is_host_readable(cells.device):
             counted = cells if self.counted is None else cells & self.counted
             return SparseRows(self.offsets, self.items, self.values, self.num_items, counted)
         kept = self.sum(cells.to(self.values.dtype)).long()
@@ -166,12 +166,12 @@ class SparseRows(InRows):
         return SparseRows(offsets, self.items[cells], self.values[cells], self.num_items)
 
 
-class RowsOnDevice:
+class PaddedRows:
     """Rows of the data station by number, to be looked up where the numbers are."""
 
     def __init__(self, cells: Interactions) -> None:
         self._offsets, self._items = (
-            Column(torch.as_tensor(part)) for part in (cells.offsets, cells.items)
+            DeviceColumn(torch.as_tensor(part)) for part in (cells.offsets, cells.items)
         )
         self.longest = int(np.diff(cells.offsets).max(initial=0))
         self._num_items = cells.num_items
@@ -193,7 +193,7 @@ class RowsOnDevice:
         return SparseRows(starts, found, ones, self._num_items, counted.reshape(-1))
 
 
-def rows_of_target(
+def read_target(
     target: Any, batch: int, num_items: int, device: torch.device, candidates: Tensor | None = None
 ) -> SparseRows:
     """The truth of a batch in the forms that `update` takes.
@@ -213,7 +213,7 @@ def rows_of_target(
     ):
         dense = torch.as_tensor(target)
         if dense.layout == torch.strided and not dense.is_complex():
-            return _rows_of_candidates(send(dense.detach(), device), candidates, num_items)
+            return _rows_of_candidates(to_device(dense.detach(), device), candidates, num_items)
     if isinstance(target, Tensor) and target.layout == torch.strided and not target.is_complex():
         integers = not target.is_floating_point() and target.dtype != torch.bool
         if integers and (target.ndim == 1 or (target.ndim == 2 and target.shape[1] != num_items)):
@@ -230,7 +230,7 @@ def rows_of_target(
     if (
         isinstance(target, Tensor)
         and target.ndim == 2
-        and not host_sees(target.device)
+        and not is_host_readable(target.device)
         and not target.is_complex()
     ):
         if target.layout == torch.sparse_coo and target.dense_dim() == 0:
@@ -291,7 +291,7 @@ def _rows_of_dense(target: Tensor, batch: int, num_items: int, device: torch.dev
 def _rows_of_candidates(target: Tensor, items: Tensor, num_items: int) -> SparseRows:
     """A rating for each candidate, 0 where it has none."""
     astray = ((target != 0) & (items < 0)).sum()
-    if not host_sees(items.device):
+    if not is_host_readable(items.device):
         ids = torch.where((target != 0) & (items >= 0) & (items < num_items), items, num_items)
         ids, order = ids.sort(dim=1)
         return replace(
@@ -378,7 +378,7 @@ def _rows_of_ids(ids: Tensor, batch: int, num_items: int, device: torch.device) 
     if len(ids) != batch:
         _refuse(f"has {len(ids)} rows", batch, num_items)
     ids = ids.long()
-    if not host_sees(ids.device):
+    if not is_host_readable(ids.device):
         return _rows_of_unseen_ids(ids, num_items).on(device)
     if ids.numel() and (int(ids.max()) >= num_items or int(ids.min()) < -1):
         _refuse_item(int(ids[(ids >= num_items) | (ids < -1)][0]), num_items)

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.columns import Column
+from weft.data.columns import DeviceColumn
 from weft.data.labels import Labels, read_labels
-from weft.data.ordered import InMemory, Ordered
+from weft.data.ordered import SortedArray, SortedValues
 from weft.data.readers.files import is_file, read_table
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, did_you_mean
@@ -68,7 +68,7 @@ class Cut:
             )
         return cls(kind, numbers)
 
-    def starts(self, ordered: Ordered[np.float64]) -> list[float]:
+    def starts(self, ordered: SortedValues[np.float64]) -> list[float]:
         """Where each group but the first starts. Quantiles of these numbers never part equal ones:
         there may be fewer of them.
         """
@@ -165,8 +165,8 @@ def cut_numbers(numbers: NDArray[np.float64], among: NDArray[np.bool_], cut: Cut
     """
     known = ~np.isnan(numbers)
     if not (known & among).any():
-        return Labels(Column(torch.full((len(numbers),), -1)), ())
-    starts = cut.starts(InMemory(numbers[known & among]))
+        return Labels(DeviceColumn(torch.full((len(numbers),), -1)), ())
+    starts = cut.starts(SortedArray(numbers[known & among]))
     return cut_at(numbers, starts, tuple(ranges(starts, are_whole=are_whole(numbers))))
 
 
@@ -181,7 +181,7 @@ def cut_at(numbers: NDArray[np.float64], starts: list[float], names: tuple[str, 
     codes = np.where(
         np.isnan(numbers) | (len(names) == 0), -1, np.searchsorted(starts, numbers, "right")
     )
-    return Labels(Column(torch.as_tensor(codes.astype(np.int64))), names)
+    return Labels(DeviceColumn(torch.as_tensor(codes.astype(np.int64))), names)
 
 
 def ranges(starts: list[float], *, are_whole: bool) -> list[str]:

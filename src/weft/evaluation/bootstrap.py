@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.batch.batch import Batch
-from weft.data.ordered import InMemory, Ordered
+from weft.data.ordered import SortedArray, SortedValues
 from weft.metrics.accumulators import SUMS, Ledger, Terms
-from weft.ranking.ties import mix
+from weft.ranking.ties import mix64
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -118,11 +118,11 @@ def poisson_weights(keys: Tensor, seed: int, start: int, stop: int) -> Floats:
     """The weights of users in the resamples `start` to `stop - 1`, `[resamples, users]`; `keys`: a
     number for each user.
     """
-    seeded = mix(keys + mix(torch.full_like(keys, seed) + _SALT))
+    seeded = mix64(keys + mix64(torch.full_like(keys, seed) + _SALT))
     first, last = start // _DRAWS, -(-stop // _DRAWS)
     found = np.empty(((last - first) * _DRAWS, len(keys)))
     for number in range(first, last):
-        hashed = mix(seeded + torch.full_like(keys, number) * -7046029254386353131).numpy()
+        hashed = mix64(seeded + torch.full_like(keys, number) * -7046029254386353131).numpy()
         for draw in range(_DRAWS):
             found[(number - first) * _DRAWS + draw] = _poisson()[(hashed >> 16 * draw) & 0xFFFF]
     return found[start - first * _DRAWS : stop - first * _DRAWS]
@@ -306,7 +306,7 @@ class AllBut:
 
 def group_hashes(keys: Tensor) -> NDArray[np.int64]:
     """By which users are put into groups, so that neither their order nor batches play a part."""
-    hashes: NDArray[np.int64] = mix(keys + _SALT).numpy()
+    hashes: NDArray[np.int64] = mix64(keys + _SALT).numpy()
     return hashes
 
 
@@ -366,7 +366,7 @@ class Kept(Protocol):
         """What leaving out each user does to the means `sums / counts`."""
         ...
 
-    def hashes(self) -> Ordered[np.int64]:
+    def hashes(self) -> SortedValues[np.int64]:
         """The `group_hashes` of all users."""
         ...
 
@@ -440,8 +440,8 @@ class KeptHere:
             )
         return Spread(*found)
 
-    def hashes(self) -> Ordered[np.int64]:
-        return InMemory(group_hashes(self.keys))
+    def hashes(self) -> SortedValues[np.int64]:
+        return SortedArray(group_hashes(self.keys))
 
 
 def _side_by_side(parts: Sequence[Weighted]) -> Weighted:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.batch.batch import refuse_bad_scores
+from weft.batch.batch import check_scores
 from weft.data import BatchLists, Interactions, Train, Vocabulary, read_interactions
 from weft.data.dataset import ListOrder, Problem, pose
 from weft.data.devices import float_type
@@ -30,7 +30,7 @@ from weft.errors import (
     check_int,
     did_you_mean,
 )
-from weft.ranking.negative_sampling import Drawn, NegativeSampler, are_in, merged
+from weft.ranking.negative_sampling import NegativeSampler, SampleSizes, is_in_sorted, merged
 
 if TYPE_CHECKING:
     import polars as pl
@@ -183,14 +183,14 @@ class Offer:
         tuple[Numbers, Numbers] | None
     )  # negatives, and how many there were to draw from, of each user
 
-    def counted(self, device: torch.device) -> Drawn | None:
+    def counted(self, device: torch.device) -> SampleSizes | None:
         """How many negatives there are, and how many there were, on a device; None where none were
         drawn.
         """
         return (
             None
             if self.drawn is None
-            else Drawn(*(torch.as_tensor(part).to(device) for part in self.drawn))
+            else SampleSizes(*(torch.as_tensor(part).to(device) for part in self.drawn))
         )
 
     def rows(self, num_users: int, num_items: int) -> Interactions:
@@ -306,7 +306,7 @@ class Offers:
         return Offer(cells, drawn)
 
     def _without_masked(self, cells: Numbers, seen: Numbers) -> Numbers:
-        return cells[~are_in(cells, seen)] if self._masks else cells
+        return cells[~is_in_sorted(cells, seen)] if self._masks else cells
 
     def _add_to_digest(self, cells: Numbers, start: int) -> None:
         users, items = np.divmod(cells, max(1, self._problem.items.size))
@@ -413,7 +413,7 @@ def score(
     """
     num_items, users = problem.items.size, stop - start
     truth = problem.truth.rows(start, stop).keys
-    cells = offer.cells if are_in(truth, offer.cells).all() else merged(offer.cells, truth)
+    cells = offer.cells if is_in_sorted(truth, offer.cells).all() else merged(offer.cells, truth)
     rows = cells // max(1, num_items)
     lengths = np.bincount(rows, minlength=users)
     offsets = np.cumsum(lengths) - lengths
@@ -437,7 +437,7 @@ def score(
         )
         found = found if device is None else found.to(device)
         found = found.to(float_type(found.device))
-        refuse_bad_scores(found, torch.as_tensor(asked + start), torch.as_tensor(wanted))
+        check_scores(found, torch.as_tensor(asked + start), torch.as_tensor(wanted))
         scores = (
             found
             if len(asked) == users
@@ -446,7 +446,7 @@ def score(
             )
         )
     if len(cells) > len(offer.cells):
-        items.reshape(-1)[places[~are_in(cells, offer.cells)]] = -1
+        items.reshape(-1)[places[~is_in_sorted(cells, offer.cells)]] = -1
     of_truth = torch.as_tensor(places[np.searchsorted(cells, truth)]).to(scores.device)
     return (
         BatchLists.from_candidates(scores, torch.as_tensor(items).to(scores.device), num_items),

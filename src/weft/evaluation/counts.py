@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data import Labels
-from weft.data.devices import FAULTS, host_sees, refuse_counted
+from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors
 from weft.data.rows import SparseRows
 
 _ALWAYS = (
@@ -24,7 +24,7 @@ _ALWAYS = (
     "relevant_seen",
     "relevant_not_offered",
     "ratings_without_score",
-    *FAULTS,
+    *DEFERRED_ERRORS,
 )
 
 
@@ -74,7 +74,7 @@ class Tallies:
             # Any is too much, whoever's it is.
             **{
                 name: count.expand(batch.size) if by_user else count
-                for name, count in zip(FAULTS, batch.faults.unbind())
+                for name, count in zip(DEFERRED_ERRORS, batch.faults.unbind())
             },
         }
         for k in self._cutoffs:
@@ -92,14 +92,14 @@ class Tallies:
     def read(self, counted: Tensor) -> dict[str, int]:
         """The counts of all batches by name; what could not be refused before is refused now."""
         counts = {name: int(count) for name, count in zip(self.names, counted.tolist())}
-        refuse_counted({name: counts.pop(name) for name in FAULTS})
+        raise_deferred_errors({name: counts.pop(name) for name in DEFERRED_ERRORS})
         return counts
 
 
 def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:
     """Whether each relevant cell is masked."""
     keys = batch.relevant.keys
-    if not host_sees(batch.device):
+    if not is_host_readable(batch.device):
         return seen.holds(keys)
     hidden = batch.relevant_scores == -torch.inf  # only these can be: few, or none
     found = torch.zeros_like(hidden)

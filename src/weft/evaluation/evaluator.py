@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch.batch import Batch, complete_lists, open_batch
+from weft.batch.batch import Batch, lists_from_candidates, open_batch
 from weft.data import BatchLists, Features, Labels, Train
-from weft.data.devices import float_type, host_sees, moving, send
+from weft.data.devices import dtype_preserving, float_type, is_host_readable, to_device
 from weft.data.interactions import check_threshold
 from weft.data.labels import read_positional_features, read_positional_labels
-from weft.data.rows import SparseRows, rows_of_target
+from weft.data.rows import SparseRows, read_target
 from weft.errors import InputError, MissingInput, SettingError, check_bool, check_choice, check_int
 from weft.evaluation.bootstrap import Contributions, Kept, KeptHere, Resampled, interval
 from weft.evaluation.counts import Tallies
@@ -45,8 +45,8 @@ from weft.metrics.base.metric import (
 )
 from weft.metrics.profiles import adopt, choose, find_profile
 from weft.metrics.registry import as_list
-from weft.ranking import Drawn, TieRule
-from weft.ranking.positions import Correction
+from weft.ranking import SampleSizes, TieRule
+from weft.ranking.positions import RankEstimator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +108,7 @@ class Evaluator(nn.Module):
         mask_seen: bool | str = "auto",
         ties: str | None = None,
         seed: int = 0,
-        correction: Correction | str | None = None,
+        correction: RankEstimator | str | None = None,
         per_user: bool = False,
         bootstrap: int | None = None,
         slices: Mapping[str, Any] | None = None,
@@ -131,7 +131,7 @@ class Evaluator(nn.Module):
         self.num_items = None if num_items is None else check_int("num_items", num_items, least=0)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.correction = (
-            Correction.chosen(correction) if isinstance(correction, str) else correction
+            RankEstimator.from_settings(correction) if isinstance(correction, str) else correction
         )
         self.keeps_per_user, self.keeps_exposure = per_user, check_bool("exposure", exposure)
         self.profile = None if profile is None else find_profile(profile)
@@ -202,7 +202,7 @@ class Evaluator(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Evaluator:
         """Move to another device. Whatever type a model is changed to, sums keep theirs."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        move = moving(fn)
+        move = dtype_preserving(fn)
         self.sums, self.tallies = (
             move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.tallies)
         )
@@ -351,12 +351,12 @@ class Evaluator(nn.Module):
             )
         else:
             num_items = self.num_items
-            offered = complete_lists(scores, candidates, users, num_items)
+            offered = lists_from_candidates(scores, candidates, users, num_items)
         if "user_groups" in self.inputs:
             check_users(users, self.inputs["user_groups"].size, "user_groups")
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
-        truth = rows_of_target(target, len(scores), num_items, scores.device, candidates)
+        truth = read_target(target, len(scores), num_items, scores.device, candidates)
         seen = (
             self._seen(self.inputs["train"], user_indices, scores.device)
             if self.masks_seen
@@ -385,10 +385,10 @@ class Evaluator(nn.Module):
         """The train rows of the users, looked up on the host if their numbers are there."""
         numbers = torch.as_tensor(users).long()
         if (
-            not host_sees(numbers.device)
+            not is_host_readable(numbers.device)
             and train.on_device.longest * _MOST_PADDING <= train.num_items
         ):
-            return train.on_device.select(send(numbers, device))
+            return train.on_device.select(to_device(numbers, device))
         numbers = numbers.cpu()
         check_users(numbers, train.cells.num_users, "train")
         return SparseRows.of(train.cells.select(numbers.numpy()), device)
@@ -406,7 +406,7 @@ class Evaluator(nn.Module):
         raw_scores: Tensor | None = None,
         columns: Tensor | None = None,
         candidates: SparseRows | None = None,
-        drawn: Drawn | None = None,
+        drawn: SampleSizes | None = None,
     ) -> None:
         """Add a batch that is prepared already: scores, lists, or None for users for whom the
         source has nothing.
@@ -473,7 +473,7 @@ class Evaluator(nn.Module):
 
     def _note_users(self, batch: Batch) -> None:
         """Count users who are no rows of an input, where the host could not look."""
-        if host_sees(batch.device):
+        if is_host_readable(batch.device):
             return
         about = [self.inputs["user_groups"]] if "user_groups" in self.inputs else []
         sizes = [labels.size for labels in (*about, *self.slices.values())]

@@ -13,7 +13,7 @@ from weft.evaluation.metric_set import Composition
 from weft.evaluation.result import MetricValue
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import print_cell
-from weft.ranking.positions import Correction
+from weft.ranking.positions import RankEstimator
 
 # What becomes of metrics under a correction: see `BaseMetric.under_sampling`.
 ESTIMATED = ("corrected", "combined")
@@ -36,7 +36,7 @@ class Pass:
     inputs: Mapping[str, Any]
     ties: str
     empty_users: str
-    correction: Correction | None
+    correction: RankEstimator | None
     has_lists: bool  # what the source gave: lists, or scores
     has_candidates: bool  # whether something else than the whole catalogue was offered
     drops_repeats: bool = False  # whether each user counts once

@@ -35,7 +35,7 @@ from weft.metrics.names import Spec
 from weft.metrics.profiles import adopt, choose, find_profile
 from weft.metrics.registry import as_list, expand, nameable
 from weft.ranking import TIE_RULES, TieRule, within
-from weft.ranking.positions import Correction
+from weft.ranking.positions import RankEstimator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -389,7 +389,7 @@ def prepare(
         has_train=train is not None,
         has_lists=has_lists,
     )
-    corrected = Correction.chosen(
+    corrected = RankEstimator.from_settings(
         correction,
         gamma,
         strategy=choice.strategy,

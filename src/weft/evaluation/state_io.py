@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data import Column, Features, Labels, Train
+from weft.data import DeviceColumn, Features, Labels, Train
 from weft.data.interactions import Interactions
 from weft.errors import InputError, SettingError, UnknownMetric, WeftError
 from weft.evaluation.evaluator import Evaluator, gathered_of
 from weft.evaluation.result import Result, write_whole
 from weft.evaluation.state import put_together, refuse_others
 from weft.metrics.profiles import find_profile
-from weft.ranking.positions import Correction
+from weft.ranking.positions import RankEstimator
 
 FORMAT, VERSION = "weft-state", 1
 
@@ -212,7 +212,7 @@ def _built(document: Mapping[str, Any]) -> Evaluator:
     )
     given: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
     if correction is not None:
-        settings["correction"] = Correction(
+        settings["correction"] = RankEstimator(
             correction["correction"],
             **{"gamma": correction["gamma"]} if "gamma" in correction else {},
         )
@@ -265,5 +265,7 @@ def _read_input(plain: Mapping[str, Any]) -> Train | Labels | Features:
     codes: Tensor = plain["codes"]
     names = tuple(plain["names"])
     if "offsets" in plain:
-        return Features(Column(plain["offsets"]), Column(codes), names, plain["unknown"])
-    return Labels(Column(codes), names, plain["unknown"])
+        return Features(
+            DeviceColumn(plain["offsets"]), DeviceColumn(codes), names, plain["unknown"]
+        )
+    return Labels(DeviceColumn(codes), names, plain["unknown"])

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Batch, Lists
-from weft.data import Column, Labels
+from weft.batch.batch import Batch, TopK
+from weft.data import DeviceColumn, Labels
 from weft.data.devices import float_type
 from weft.metrics.group_rates import by_group
 from weft.metrics.names import Spec
@@ -90,13 +90,13 @@ class Total:
         """Whether a batch adds a term for each position of its lists, rather than few."""
         return False
 
-    def terms(self, lists: Lists) -> Terms:
+    def terms(self, topk: TopK) -> Terms:
         """What each user of a batch adds."""
         raise NotImplementedError
 
-    def together(self, lists: Lists) -> Terms:
+    def together(self, topk: TopK) -> Terms:
         """What they add in all, where that is had at less cost; whose it is, it then does not say."""
-        return self.terms(lists)
+        return self.terms(topk)
 
     def read(self, sums: Tensor) -> Tensor:
         """The total `[rows, cut-offs]` from its sums."""
@@ -144,10 +144,10 @@ class Ledger:
         `user_values` gives."""
 
         def of(total: Total) -> tuple[slice, Terms]:
-            lists = batch.at(self.cutoffs[total])
+            topk = batch.at(self.cutoffs[total])
             place = self._places[total]
             # Where nobody asks whose terms are, they are added up at once if that makes them fewer.
-            return place, total.terms(lists) if by_user else total.together(lists).summed(
+            return place, total.terms(topk) if by_user else total.together(topk).summed(
                 place.stop - place.start
             )
 
@@ -311,7 +311,7 @@ class _Reader:
         )
 
     def by_group(
-        self, total: OfItems, groups: Column, number: int, *, items: bool = False
+        self, total: OfItems, groups: DeviceColumn, number: int, *, items: bool = False
     ) -> Tensor:
         """A total summed over groups of items, `[groups, cut-offs]`, or the number of items that
         have something.
@@ -354,11 +354,11 @@ class Sums:
         """The items of `at_items`, among them all that have something in a total."""
         return self.reader.items(total)
 
-    def by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
+    def by_group(self, total: OfItems, groups: DeviceColumn, number: int) -> Tensor:
         """A total summed over groups of items, `[groups]`; items without a group (-1) are left out."""
         return self._pick(total, self.reader.by_group(total, groups, number))
 
-    def items_by_group(self, total: OfItems, groups: Column, number: int) -> Tensor:
+    def items_by_group(self, total: OfItems, groups: DeviceColumn, number: int) -> Tensor:
         """How many items of each group have something in a total, `[groups]`."""
         return self._pick(total, self.reader.by_group(total, groups, number, items=True))
 
@@ -392,18 +392,18 @@ class GroupSums(Total):
 
     key: Spec
     groups: Labels
-    values: Callable[[Lists], Tensor] = field(compare=False)
+    values: Callable[[TopK], Tensor] = field(compare=False)
 
     @property
     def rows(self) -> int:
         return 2 * len(self.groups.names)
 
-    def terms(self, lists: Lists) -> Terms:
-        values = self.values(lists)
-        group = self.groups.codes.at(lists.batch.users, -1)[:, None]
+    def terms(self, topk: TopK) -> Terms:
+        values = self.values(topk)
+        group = self.groups.codes.at(topk.batch.users, -1)[:, None]
         counted = ~torch.isnan(values) & (group >= 0)
         both = torch.stack([torch.where(counted, values, 0), counted.to(values.dtype)], dim=1)
-        width = len(lists.cutoffs)
+        width = len(topk.cutoffs)
         first = torch.where(group >= 0, group * width, 0) + torch.arange(
             width, device=values.device
         )
@@ -482,10 +482,10 @@ class CellSums(Total):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, lists: Lists) -> Terms:
-        errors, scored = self.metric.cell_errors(lists.batch)
+    def terms(self, topk: TopK) -> Terms:
+        errors, scored = self.metric.cell_errors(topk.batch)
         return Terms(
-            torch.stack([errors, scored.to(errors.dtype)], dim=1), rows=lists.batch.truth.rows
+            torch.stack([errors, scored.to(errors.dtype)], dim=1), rows=topk.batch.truth.rows
         )
 
 
@@ -503,8 +503,8 @@ class Wins(Total):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, lists: Lists) -> Terms:
-        batch = lists.batch
+    def terms(self, topk: TopK) -> Terms:
+        batch = topk.batch
         wins, judged = batch.wins, batch.has_pairs
         cells = torch.where(judged, batch.relevant_counts, 0)
         return Terms(
@@ -547,32 +547,32 @@ class Exposure(_OfListedItems):
     def of_lists(self) -> bool:
         return True
 
-    def terms(self, lists: Lists) -> Terms:
-        counted = lists.batch.items[:, : lists.cutoffs[-1]] >= 0
+    def terms(self, topk: TopK) -> Terms:
+        counted = topk.batch.items[:, : topk.cutoffs[-1]] >= 0
         if self.users == "evaluated":
-            counted = counted & (lists.relevant > 0)
-        return Terms(counted, lists.slots)
+            counted = counted & (topk.relevant > 0)
+        return Terms(counted, topk.slots)
 
 
 @dataclass(frozen=True)
 class _OfHits(_OfListedItems):
     """A sum over the relevant items in the lists."""
 
-    def weights(self, lists: Lists) -> Tensor:
+    def weights(self, topk: TopK) -> Tensor:
         """The quantity for each relevant cell, `[cells]`."""
         raise NotImplementedError
 
-    def terms(self, lists: Lists) -> Terms:
-        slots, hit = lists.cell_slots
-        return Terms(hit * self.weights(lists), slots, lists.batch.relevant.rows)
+    def terms(self, topk: TopK) -> Terms:
+        slots, hit = topk.cell_slots
+        return Terms(hit * self.weights(topk), slots, topk.batch.relevant.rows)
 
 
 @dataclass(frozen=True)
 class Hits(_OfHits):
     """In how many lists each item stands as a relevant one."""
 
-    def weights(self, lists: Lists) -> Tensor:
-        return lists.cell_slots[1]
+    def weights(self, topk: TopK) -> Tensor:
+        return topk.cell_slots[1]
 
 
 @dataclass(frozen=True)
@@ -582,17 +582,17 @@ class Gains(_OfHits):
     gain: str = "exponential"
     discount: bool = True
 
-    def weights(self, lists: Lists) -> Tensor:
-        gains = lists.batch.gains(self.gain)
-        return gains * lists.batch.listed.at_cells(lists.discounts) if self.discount else gains
+    def weights(self, topk: TopK) -> Tensor:
+        gains = topk.batch.gains(self.gain)
+        return gains * topk.batch.listed.at_cells(topk.discounts) if self.discount else gains
 
 
 @dataclass(frozen=True)
 class HitScores(_OfHits):
     """The score of each item over the appearances where it is relevant."""
 
-    def weights(self, lists: Lists) -> Tensor:
-        scores = lists.batch.relevant_scores.to(lists.k.dtype)
+    def weights(self, topk: TopK) -> Tensor:
+        scores = topk.batch.relevant_scores.to(topk.k.dtype)
         return torch.where(
             scores > -torch.inf, scores, 0
         )  # what is not offered is no hit, and -inf times 0 is NaN
@@ -606,8 +606,8 @@ class Relevant(OfItems):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, lists: Lists) -> Terms:
-        cells = lists.batch.relevant
+    def terms(self, topk: TopK) -> Terms:
+        cells = topk.batch.relevant
         return Terms(cells.ones, cells.items, cells.rows)
 
 
@@ -629,26 +629,26 @@ class Offered(OfItems):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, lists: Lists) -> Terms:
-        whole, cells = lists.batch.offered_by_user(evaluated=self.users == "evaluated")
-        users = torch.arange(lists.batch.size, device=whole.device)
+    def terms(self, topk: TopK) -> Terms:
+        whole, cells = topk.batch.offered_by_user(evaluated=self.users == "evaluated")
+        users = torch.arange(topk.batch.size, device=whole.device)
         return Terms(
             torch.cat([whole.to(cells.values.dtype), cells.values]),
             torch.cat([torch.full_like(users, self.num_items), cells.items]),
             torch.cat([users, cells.rows]),
         )
 
-    def together(self, lists: Lists) -> Terms:
-        found = lists.batch.masked_alone(evaluated=self.users == "evaluated")
+    def together(self, topk: TopK) -> Terms:
+        found = topk.batch.masked_alone(evaluated=self.users == "evaluated")
         if found is not None and len(found[1]) < self.num_items:  # the shorter way to say it
             users, items = found
             places = torch.nn.functional.pad(items, (1, 0), value=self.num_items)
-            values = torch.full(places.shape, -1.0, dtype=lists.k.dtype)
+            values = torch.full(places.shape, -1.0, dtype=topk.k.dtype)
             values[0] = users
             return Terms(values, places)
         # Counted item by item: the cells of users to whom much is not offered would be many, and
         # their number waited for.
-        counts = lists.batch.offered_by_item(evaluated=self.users == "evaluated")
+        counts = topk.batch.offered_by_item(evaluated=self.users == "evaluated")
         return Terms(torch.nn.functional.pad(counts, (0, 1))[None])
 
     def read(self, sums: Tensor) -> Tensor:
@@ -670,28 +670,28 @@ class GroupExposure(Total):
     def of_lists(self) -> bool:
         return True
 
-    def terms(self, lists: Lists) -> Terms:
-        counted, slots, _ = zip(*self._parts(lists))
+    def terms(self, topk: TopK) -> Terms:
+        counted, slots, _ = zip(*self._parts(topk))
         return Terms(torch.cat(counted), torch.cat(slots))
 
-    def together(self, lists: Lists) -> Terms:
-        size = self.rows * len(lists.cutoffs)
-        if not 0 < size < lists.batch.items.numel():
-            return self.terms(lists)
-        sums = torch.zeros(size, dtype=lists.k.dtype, device=lists.k.device)
-        for part in self._parts(lists):
+    def together(self, topk: TopK) -> Terms:
+        size = self.rows * len(topk.cutoffs)
+        if not 0 < size < topk.batch.items.numel():
+            return self.terms(topk)
+        sums = torch.zeros(size, dtype=topk.k.dtype, device=topk.k.device)
+        for part in self._parts(topk):
             part.add_to(sums)
         return Terms(sums[None])
 
-    def _parts(self, lists: Lists) -> Iterator[Terms]:
+    def _parts(self, topk: TopK) -> Iterator[Terms]:
         """The terms of some users at a time."""
-        last = lists.cutoffs[-1]
-        groups = torch.split(self.groups.codes.at(lists.batch.users, -1)[:, None], _USERS)
-        for group, items in zip(groups, torch.split(lists.batch.items[:, :last], _USERS)):
+        last = topk.cutoffs[-1]
+        groups = torch.split(self.groups.codes.at(topk.batch.users, -1)[:, None], _USERS)
+        for group, items in zip(groups, torch.split(topk.batch.items[:, :last], _USERS)):
             cluster = self.clusters.codes.at(items, -1)
             counted = (group >= 0) & (cluster >= 0)
             row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
-            yield Terms(counted, row.mul_(len(lists.cutoffs)).add_(lists.segments[:last]).int())
+            yield Terms(counted, row.mul_(len(topk.cutoffs)).add_(topk.segments[:last]).int())
 
     def read(self, sums: Tensor) -> Tensor:
         return sums.cumsum(1)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
-from weft.batch.batch import GAINS, Batch, Lists
+from weft.batch.batch import GAINS, Batch, TopK
 from weft.data.devices import float_type
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Sums, Total, Wins
@@ -62,8 +62,8 @@ class Precision(_Accuracy):
         if self.denominator == "list":  # the length is that of the list of candidates
             self.under_sampling = "candidates"
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.hits / (lists.k if self.denominator == "k" else lists.length.clamp(min=1))
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.hits / (topk.k if self.denominator == "k" else topk.length.clamp(min=1))
 
 
 @register
@@ -90,8 +90,8 @@ class Recall(_Accuracy):
         super().__init__(k, **settings)
         self.normalizer = check_choice("normalizer", normalizer, ("relevant", "capped"))
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.hits / (lists.relevant if self.normalizer == "relevant" else lists.reachable)
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.hits / (topk.relevant if self.normalizer == "relevant" else topk.reachable)
 
 
 @register
@@ -111,8 +111,8 @@ class HitRate(_Accuracy):
 
     reference = "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms, doi 10.1145/963770.963776"
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.order.first_hits(lists.cutoffs)
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.order.first_hits(topk.cutoffs)
 
 
 @register
@@ -132,8 +132,8 @@ class MRR(_Accuracy):
 
     reference = "Voorhees (1999), The TREC-8 question answering track report, doi 10.6028/NIST.SP.500-246.qa-overview"
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.order.first_hits(lists.cutoffs, 1 / lists.positions)
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.order.first_hits(topk.cutoffs, 1 / topk.positions)
 
 
 @register
@@ -164,12 +164,12 @@ class MAP(_Accuracy):
         if self.normalizer == "hits":  # no sum over the relevant items
             self.under_sampling = "candidates"
 
-    def per_user(self, lists: Lists) -> Tensor:
+    def per_user(self, topk: TopK) -> Tensor:
         if self.normalizer == "hits":
-            return torch.stack([lists.order.precision_per_hit(k) for k in lists.cutoffs], dim=1)
-        precision_at_hits = lists.order.pairs(lists.cutoffs, 1 / lists.positions)
+            return torch.stack([topk.order.precision_per_hit(k) for k in topk.cutoffs], dim=1)
+        precision_at_hits = topk.order.pairs(topk.cutoffs, 1 / topk.positions)
         return precision_at_hits / (
-            lists.reachable if self.normalizer == "capped" else lists.relevant
+            topk.reachable if self.normalizer == "capped" else topk.relevant
         )
 
 
@@ -194,8 +194,8 @@ class MAR(_Accuracy):
 
     reference = "The recall counterpart of average precision: Buckley and Voorhees (2000), doi 10.1145/345508.345543"
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.hit_pairs / lists.relevant / lists.reachable
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.hit_pairs / topk.relevant / topk.reachable
 
 
 @register
@@ -230,8 +230,8 @@ class nDCG(_Accuracy):  # noqa: N801 - the paper's name
         self.gain = check_choice("gain", gain, GAINS)
         self.ideal = check_choice("ideal", ideal, ("cut", "full", "k"))
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return normalized_gain(lists, self.gain, self.ideal)
+    def per_user(self, topk: TopK) -> Tensor:
+        return normalized_gain(topk, self.gain, self.ideal)
 
 
 @register
@@ -251,17 +251,17 @@ class nDCGRendle2020(_Accuracy):  # noqa: N801 - the name under which other tool
 
     reference = "Krichene and Rendle (2020), On sampled metrics for item recommendation, doi 10.1145/3394486.3403226"
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return normalized_gain(lists, "binary", "cut")
+    def per_user(self, topk: TopK) -> Tensor:
+        return normalized_gain(topk, "binary", "cut")
 
 
-def normalized_gain(lists: Lists, gain: str, ideal: str) -> Tensor:
+def normalized_gain(topk: TopK, gain: str, ideal: str) -> Tensor:
     """Discounted gain of the lists over that of the ideal ones, `[batch, cut-offs]`."""
-    reached = lists.discounted_gain(gain)
+    reached = topk.discounted_gain(gain)
     if ideal == "full":
-        return reached / lists.full_ideal(gain)
+        return reached / topk.full_ideal(gain)
     missing = 0.0 if ideal == "cut" else 3.0 if gain == "exponential_shifted" else 1.0
-    return reached / lists.ideal_gain(gain, beyond=missing)
+    return reached / topk.ideal_gain(gain, beyond=missing)
 
 
 @register
@@ -299,25 +299,23 @@ class LAUC(_Accuracy):
         super().__init__(k, **settings)
         self.completion = check_choice("completion", completion, ("line", "none"))
 
-    def per_user(self, lists: Lists) -> Tensor:
-        negatives, pairs = lists.negatives, lists.hit_pairs
+    def per_user(self, topk: TopK) -> Tensor:
+        negatives, pairs = topk.negatives, topk.hit_pairs
         if self.completion == "none":
             # Before the hit at p stand p - hits_p misses.
-            beaten = negatives * lists.hits - lists.hit_positions + pairs
-            return _defined(beaten / negatives / lists.reachable, negatives)
+            beaten = negatives * topk.hits - topk.hit_positions + pairs
+            return _defined(beaten / negatives / topk.reachable, negatives)
         # A miss adds a column as high as the hits so far: each hit counts once at its own and every
         # later position, hits left out.
-        area = lists.hits * (lists.length + 1) - lists.hit_positions - pairs
+        area = topk.hits * (topk.length + 1) - topk.hit_positions - pairs
         hits_squared = (
-            2 * pairs - lists.hits
+            2 * pairs - topk.hits
         )  # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation
         passed = (
-            lists.hits - lists.length + negatives
+            topk.hits - topk.length + negatives
         )  # negatives not in the list, as far as hits are certain
-        line = (
-            passed * lists.relevant + (negatives - lists.length) * lists.hits + hits_squared
-        ) / 2
-        return _defined((area + line) / (lists.relevant * negatives), negatives)
+        line = (passed * topk.relevant + (negatives - topk.length) * topk.hits + hits_squared) / 2
+        return _defined((area + line) / (topk.relevant * negatives), negatives)
 
 
 @register
@@ -355,8 +353,8 @@ class GAUC(UserMean):
         super().__init__(**settings)
         self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return _defined(lists.batch.wins[:, None] / lists.relevant, lists.negatives)
+    def per_user(self, topk: TopK) -> Tensor:
+        return _defined(topk.batch.wins[:, None] / topk.relevant, topk.negatives)
 
     def user_weights(self, batch: Batch) -> Tensor | None:
         if self.weight == "uniform":
@@ -553,8 +551,8 @@ class F1(_Accuracy):
             name: given for part in self._parts for name, given in part.metric.own_inputs().items()
         }
 
-    def per_user(self, lists: Lists) -> Tensor:
-        a, b = (part.user_values(lists) for part in self._parts)
+    def per_user(self, topk: TopK) -> Tensor:
+        a, b = (part.user_values(topk) for part in self._parts)
         below = self.beta**2 * a + b
         return torch.where(below == 0, 0, (1 + self.beta**2) * a * b / below)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Lists
+from weft.batch.batch import TopK
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
 from weft.errors import check_choice
@@ -69,8 +69,8 @@ class ACLT(_OfLists):
         super().__init__(k, train=train, users=users, **settings)
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.total_of_items(self._train.tail(self.pop_ratio))
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.total_of_items(self._train.tail(self.pop_ratio))
 
 
 @register
@@ -106,9 +106,9 @@ class APLT(ACLT):
         super().__init__(k, train=train, pop_ratio=pop_ratio, users=users, **settings)
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return super().per_user(lists) / (
-            lists.k if self.denominator == "k" else lists.length.clamp(min=1)
+    def per_user(self, topk: TopK) -> Tensor:
+        return super().per_user(topk) / (
+            topk.k if self.denominator == "k" else topk.length.clamp(min=1)
         )
 
 
@@ -143,9 +143,9 @@ class ARP(_OfLists):
         super().__init__(k, train=train, users=users, **settings)
         self.unseen = check_unseen(unseen)
 
-    def per_user(self, lists: Lists) -> Tensor:
-        met = lists.total_of_items(self._train.popularity_with_default(self.unseen))
-        return met / torch.where(lists.length > 0, lists.length, torch.nan)
+    def per_user(self, topk: TopK) -> Tensor:
+        met = topk.total_of_items(self._train.popularity_with_default(self.unseen))
+        return met / torch.where(topk.length > 0, topk.length, torch.nan)
 
 
 class _HeadAndTail(TopKMetric, SummedMetric):

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.batch.batch import Lists
+from weft.batch.batch import TopK
 from weft.errors import check_bool, check_choice, check_int
 from weft.metrics.accumulators import Exposure, Sums, Total
 from weft.metrics.base.formulas import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
@@ -126,8 +126,8 @@ class UserCoverage(_CoveredUsers):
     tensor(1., dtype=torch.float64)
     """
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return (lists.length >= 1).to(lists.k.dtype)
+    def per_user(self, topk: TopK) -> Tensor:
+        return (topk.length >= 1).to(topk.k.dtype)
 
 
 @register
@@ -153,8 +153,8 @@ class UserCoverageAtN(_CoveredUsers):
         super().__init__(k, as_fraction=as_fraction, **settings)
         self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return (lists.length >= (lists.k if self.n is None else self.n)).to(lists.k.dtype)
+    def per_user(self, topk: TopK) -> Tensor:
+        return (topk.length >= (topk.k if self.n is None else self.n)).to(topk.k.dtype)
 
 
 @register
@@ -172,5 +172,5 @@ class NumRetrieved(_OfUsers):
     tensor(1.5000, dtype=torch.float64)
     """
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return lists.length
+    def per_user(self, topk: TopK) -> Tensor:
+        return topk.length

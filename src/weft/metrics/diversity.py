@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Lists
+from weft.batch.batch import TopK
 from weft.data.labels import read_positional_features
 from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import Exposure, Sums, Total
@@ -206,10 +206,10 @@ class SRecall(UserAverageTopKMetric):
         if (self.numerator, self.denominator) == ("list", "relevant"):
             self.bounds = (0.0, None)
 
-    def per_user(self, lists: Lists) -> Tensor:
-        batch = lists.batch
+    def per_user(self, topk: TopK) -> Tensor:
+        batch = topk.batch
         relevant = self._found(
-            lists,
+            topk,
             batch.relevant.rows,
             batch.relevant.only(batch.relevant.items, -1),
             batch.hit_positions,
@@ -222,7 +222,7 @@ class SRecall(UserAverageTopKMetric):
                 indexing="ij",
             )
             found = self._found(
-                lists, *(part.reshape(-1) for part in (rows, batch.items, positions))
+                topk, *(part.reshape(-1) for part in (rows, batch.items, positions))
             )
         met = found[:, :-1].cumsum(1)
         if self.denominator == "catalogue":
@@ -234,20 +234,20 @@ class SRecall(UserAverageTopKMetric):
         wanted = relevant.sum(1, keepdim=True)
         return met / torch.where(wanted > 0, wanted, torch.nan)
 
-    def _found(self, lists: Lists, rows: Tensor, items: Tensor, positions: Tensor) -> Tensor:
+    def _found(self, topk: TopK, rows: Tensor, items: Tensor, positions: Tensor) -> Tensor:
         """How many features of each row are met first within each cut-off but not the one before,
         or behind the last.
 
         `[batch, cut-offs + 1]`; `items` (-1 = none) with their rows and positions.
         """
-        places, width, size = lists.batch.depth + 1, len(lists.cutoffs) + 1, lists.batch.size
+        places, width, size = topk.batch.depth + 1, len(topk.cutoffs) + 1, topk.batch.size
         key = self._keys(rows, items, positions, size, places).sort().values
         pair = key.div(places, rounding_mode="floor")
         fresh = torch.ones_like(pair, dtype=torch.bool)
         fresh[1:] = pair[1:] != pair[:-1]
         row = pair.div_(max(1, len(self._features.names)), rounding_mode="floor")
-        slot = lists.segments.index_select(0, key.remainder_(places)).add_(row, alpha=width)
-        found = torch.zeros((size + 1) * width, dtype=lists.k.dtype, device=slot.device)
+        slot = topk.segments.index_select(0, key.remainder_(places)).add_(row, alpha=width)
+        found = torch.zeros((size + 1) * width, dtype=topk.k.dtype, device=slot.device)
         return found.index_add_(0, slot, fresh.to(found.dtype)).view(-1, width)[:-1]
 
     def _keys(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import GAINS, Lists
+from weft.batch.batch import GAINS, TopK
 from weft.data import Label, Train
 from weft.data.labels import read_positional_labels
 from weft.errors import InputError, check_bool, check_choice
@@ -566,9 +566,9 @@ class UserMADRating(_UserMAD):
     def totals(self) -> tuple[Total, ...]:
         return (GroupSums(self.spec.at(None), self._groups, self._mean_scores),)
 
-    def _mean_scores(self, lists: Lists) -> Tensor:
-        total = lists.total_of(
-            lambda items, scores: torch.where(items >= 0, scores.to(lists.k.dtype), 0)
+    def _mean_scores(self, topk: TopK) -> Tensor:
+        total = topk.total_of(
+            lambda items, scores: torch.where(items >= 0, scores.to(topk.k.dtype), 0)
         )
-        counted = (lists.length > 0) & ((lists.relevant > 0) | (self.users == "lists"))
-        return total / torch.where(counted, lists.length, torch.nan)
+        counted = (topk.length > 0) & ((topk.relevant > 0) | (self.users == "lists"))
+        return total / torch.where(counted, topk.length, torch.nan)

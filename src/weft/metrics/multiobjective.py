@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Lists
+from weft.batch.batch import TopK
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Sums, Total
 from weft.metrics.base.composites import Part, combined_sampling
@@ -90,8 +90,8 @@ class _Point(UserAverageTopKMetric):
         """The number that the point is worth."""
         raise NotImplementedError
 
-    def per_user(self, lists: Lists) -> Tensor:
-        return self.combine([part.user_values(lists) for part in self._parts])
+    def per_user(self, topk: TopK) -> Tensor:
+        return self.combine([part.user_values(topk) for part in self._parts])
 
     def totals(self) -> tuple[Total, ...]:
         if self.scope == "users":

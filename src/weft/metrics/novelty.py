@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import GAINS, Lists
+from weft.batch.batch import GAINS, TopK
 from weft.data import Train
 from weft.data.popularity import check_unseen
 from weft.errors import check_choice
@@ -59,24 +59,24 @@ class _Novelty(UserAverageTopKMetric):
         """How new an item is, given its number of train interactions."""
         raise NotImplementedError
 
-    def per_user(self, lists: Lists) -> Tensor:
+    def per_user(self, topk: TopK) -> Tensor:
         if self._train.total == 0:
-            return torch.full_like(lists.length, torch.nan)
-        most = lists.total(lists.discounts[None])
+            return torch.full_like(topk.length, torch.nan)
+        most = topk.total(topk.discounts[None])
         if self.relevance == "none":
             popularity = self._train.popularity
             return (
-                lists.total_of(
+                topk.total_of(
                     lambda items, _: (
-                        (items >= 0) * self.novelty(popularity.at(items)) * lists.discounts
+                        (items >= 0) * self.novelty(popularity.at(items)) * topk.discounts
                     )
                 )
                 / most
             )
-        batch = lists.batch
+        batch = topk.batch
         novelty = self.novelty(self._train.popularity.at(batch.relevant.items))
         weights = batch.gains("binary" if self.relevance == "binary" else self.gain)
-        return batch.listed.gains(lists.cutoffs, weights * novelty, lists.discounts) / most
+        return batch.listed.gains(topk.cutoffs, weights * novelty, topk.discounts) / most
 
 
 @register

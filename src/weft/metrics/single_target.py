@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import refuse_bad_scores
-from weft.data.devices import float_type, host_sees
+from weft.batch.batch import check_scores
+from weft.data.devices import float_type, is_host_readable
 from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, check_int
 from weft.metrics.base.metric import check_batch
@@ -168,7 +168,7 @@ def get_topk_ranks(
     scores, wanted = scores.contiguous(), target.reshape(-1, 1).long()
     num_items = scores.shape[1]
     outside = (wanted < 0) | (wanted >= num_items)
-    if host_sees(target.device) and num_items and outside.any():
+    if is_host_readable(target.device) and num_items and outside.any():
         bad = wanted[outside][0]
         raise InputError(
             f"target holds the item {int(bad)}; items are the columns of pred_scores, 0 to "
@@ -179,8 +179,8 @@ def get_topk_ranks(
     depth = min(topk, num_items)
     ranking = rule.rank(scores, depth, users, _one_each(wanted, num_items))
     is_bad = ~(ranking.values[:, :1] < torch.inf)
-    if host_sees(scores.device) and is_bad.any():
-        refuse_bad_scores(scores, users)
+    if is_host_readable(scores.device) and is_bad.any():
+        check_scores(scores, users)
     hit = (ranking.items == wanted) & (ranking.items >= 0)
     places = torch.arange(1, depth + 1, device=scores.device)
     ranks = torch.where(hit, places, topk + 1).amin(1, keepdim=True)
@@ -243,7 +243,7 @@ class _OfRanks(StatefulMetric):
             )
         ranks = ranks.as_subclass(Tensor) if type(ranks) is Ranks else ranks
         is_bad = ranks < 1
-        if host_sees(ranks.device) and is_bad.any():
+        if is_host_readable(ranks.device) and is_bad.any():
             raise InputError(
                 f"ranks hold {int(ranks.min())}; ranks begin at 1, as get_topk_ranks gives them."
             )

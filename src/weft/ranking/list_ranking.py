@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from weft.data.devices import host_sees
+from weft.data.devices import is_host_readable
 from weft.data.recommendations import BatchLists
 from weft.data.rows import SparseRows
 from weft.ranking.ties import TieRule
@@ -19,7 +19,7 @@ def without(lists: BatchLists, seen: SparseRows | None) -> BatchLists:
         return lists
     cells, found = lists.find(seen.keys)
     found = seen.only(found, False)
-    if host_sees(lists.items.device) and not bool(found.any()):
+    if is_host_readable(lists.items.device) and not bool(found.any()):
         return lists
     # What is not listed is written to one more cell, which is cut off.
     kept = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=lists.items.device)
@@ -38,7 +38,7 @@ def within(lists: BatchLists, offered: Tensor | SparseRows | None) -> BatchLists
     return lists.keep(offered[lists.items])
 
 
-def settle_ties(
+def break_ties(
     lists: BatchLists, rule: TieRule, user_keys: Tensor, relevant: SparseRows
 ) -> BatchLists:
     """The lists with equal scores in the order of the rule. They come with equal scores by item
@@ -52,7 +52,11 @@ def settle_ties(
     cells = torch.arange(len(rows), device=rows.device)
     # Like the next one, or the one before. Where the host does not see which are tied, all are
     # ordered, and most alone.
-    tied = (like_last[1:] | like_last[:-1]).nonzero().flatten() if host_sees(rows.device) else cells
+    tied = (
+        (like_last[1:] | like_last[:-1]).nonzero().flatten()
+        if is_host_readable(rows.device)
+        else cells
+    )
     group = (~like_last[:-1]).cumsum(0)[tied]
     order = _draw(lists, tied, rule, user_keys, relevant).argsort(stable=True)
     order = order[group[order].argsort(stable=True)]
@@ -72,7 +76,7 @@ def _draw(
     return -grades if rule.name == "optimistic" else grades
 
 
-def count_equal(lists: BatchLists, values: Tensor) -> Tensor:
+def count_equal_scores(lists: BatchLists, values: Tensor) -> Tensor:
     """How many cells of each list have the score `values [batch]`."""
     equal = (lists.scores == values[lists.rows]).long()
     return equal.new_zeros(lists.num_rows).index_add_(0, lists.rows, equal)

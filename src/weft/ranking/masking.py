@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.data.rows import SparseRows
-from weft.ranking.kernels import kernel_for
+from weft.ranking.kernels import get_kernel
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, T
     if scores.is_inference() and not torch.is_inference_mode_enabled():
         scores = scores.clone()
     # `.data`: the values come back, so autograd need not know that they were away.
-    data, kernel = scores.data, kernel_for(scores.device)
+    data, kernel = scores.data, get_kernel(scores.device)
     kept = kernel.hide(data, cells)
     try:
         yield scores, kept

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.ranking.ties import mix
+from weft.ranking.ties import mix64
 
 Numbers = NDArray[np.int64]
 # Elements of one tile, where every item of the pool gets a number for each user.
@@ -24,7 +24,7 @@ _STEP = -7046029254386353131  # of splitmix64
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampleSizes:
     """How many negatives stand among the candidates of each user, and how many there were to draw
     from, `[batch]` both.
     """
@@ -108,7 +108,7 @@ class NegativeSampler:
         packed.sort(axis=1)
         items, turns = packed >> bits, packed & ((1 << bits) - 1)
         cells = items + rows[:, None] * self._num_items
-        counts_for_user = ~are_in(cells.reshape(-1), taken).reshape(cells.shape)
+        counts_for_user = ~is_in_sorted(cells.reshape(-1), taken).reshape(cells.shape)
         counts_for_user[:, 1:] &= items[:, 1:] != items[:, :-1]
         in_turn = np.empty_like(counts_for_user)
         np.put_along_axis(in_turn, turns, counts_for_user, axis=1)
@@ -135,7 +135,7 @@ class NegativeSampler:
             times = -np.log(_shares(self._seed + _FILLS, user_keys[some], self._keys))
             if self._weights is not None:
                 times /= self._weights
-            times[are_in(cells.reshape(-1), taken).reshape(cells.shape)] = np.inf
+            times[is_in_sorted(cells.reshape(-1), taken).reshape(cells.shape)] = np.inf
             most = int(lacking[some].max())
             first = np.argpartition(times, most - 1, axis=1)[:, :most]
             first = np.take_along_axis(
@@ -150,8 +150,8 @@ def _shares(seed: int, user_keys: Numbers, numbers: Numbers) -> NDArray[np.float
     nothing else.
     """
     users = torch.as_tensor(user_keys)
-    seeded = mix(users + mix(torch.full_like(users, _wrapped(seed))))
-    hashes = mix(seeded[:, None] + torch.as_tensor(numbers) * _STEP).numpy().view(np.uint64)
+    seeded = mix64(users + mix64(torch.full_like(users, _wrapped(seed))))
+    hashes = mix64(seeded[:, None] + torch.as_tensor(numbers) * _STEP).numpy().view(np.uint64)
     shares: NDArray[np.float64] = ((hashes >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     return shares
 
@@ -172,7 +172,7 @@ def merged(cells: Numbers, others: Numbers) -> Numbers:
     return together[is_first]
 
 
-def are_in(cells: Numbers, sorted_cells: Numbers) -> NDArray[np.bool_]:
+def is_in_sorted(cells: Numbers, sorted_cells: Numbers) -> NDArray[np.bool_]:
     """Whether each cell is among the sorted ones."""
     if len(sorted_cells) == 0:
         return np.zeros(len(cells), dtype=np.bool_)

@@ -25,14 +25,14 @@ from torch import Tensor
 
 from weft.data.rows import SparseRows
 from weft.errors import SettingError, check_choice, check_float
-from weft.ranking import Drawn, count_above, estimate_ranks, estimate_weights
+from weft.ranking import SampleSizes, count_above, estimate_ranks, estimate_weights
 
 Cutoffs = tuple[int, ...]
-CORRECTIONS = ("rank_estimate", "bias_variance")
+ESTIMATORS = ("rank_estimate", "bias_variance")
 
 
 @dataclass(frozen=True)
-class Correction:
+class RankEstimator:
     """How ranks among sampled negatives become estimates of ranks among all. `gamma`: how much
     variance weighs against bias.
     """
@@ -41,7 +41,7 @@ class Correction:
     gamma: float = 0.1
 
     @classmethod
-    def chosen(
+    def from_settings(
         cls,
         correction: str | None,
         gamma: float | None = None,
@@ -49,7 +49,7 @@ class Correction:
         strategy: str = "sampled",
         negative_sampling: str | None = "uniform",
         pool: str = "all",
-    ) -> Correction | None:
+    ) -> RankEstimator | None:
         """What the settings of a run ask for; None: nothing. Refuses what has no estimate.
 
         `pool`: what negatives are drawn from, "given" where the caller gives the candidates.
@@ -61,7 +61,7 @@ class Correction:
                     "leave gamma out."
                 )
             return None
-        method = check_choice("correction", correction, CORRECTIONS)
+        method = check_choice("correction", correction, ESTIMATORS)
         if strategy != "sampled":
             raise SettingError(
                 f"correction={method!r} estimates from sampled negatives what all items would "
@@ -103,7 +103,7 @@ class Correction:
         )
 
 
-class Order(Protocol):
+class Positions(Protocol):
     """Sums over positions, each `[batch, cut-offs]`."""
 
     def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor: ...
@@ -125,7 +125,7 @@ def segments(cutoffs: Cutoffs, depth: int, device: torch.device) -> Tensor:
     )
 
 
-def number_in_rows(positions: Tensor, relevant: SparseRows, limit: int) -> Tensor:
+def rank_in_rows(positions: Tensor, relevant: SparseRows, limit: int) -> Tensor:
     """Which of its row's relevant cells each is by position, the first 1. All positions are below
     `limit`.
     """
@@ -137,7 +137,7 @@ def number_in_rows(positions: Tensor, relevant: SparseRows, limit: int) -> Tenso
     return torch.empty_like(numbers).scatter_(0, by_position, numbers)
 
 
-class TheOrder:
+class ObservedPositions:
     """One certain order: the position of each relevant cell, `depth` where it is not in the list.
 
     Everything is a sum over the relevant cells, of which there are far fewer than positions.
@@ -199,7 +199,7 @@ class TheOrder:
     def _hits_up_to(self) -> Tensor:
         """For each cell that is hit, the hits of its list up to and with it."""
         found = (
-            number_in_rows(self.positions, self._relevant, self._depth + 1)
+            rank_in_rows(self.positions, self._relevant, self._depth + 1)
             if self._numbers is None
             else self._numbers
         )
@@ -223,7 +223,7 @@ class TheOrder:
         return (self.pairs((k,), 1 / positions) / self.hits((k,)).clamp(min=1))[:, 0]
 
 
-class AllOrders:
+class TieAveragedPositions:
     """Every order of tied items, equally likely.
 
     A group is a set of items with equal scores; only the last group of a list can reach beyond it.
@@ -335,7 +335,7 @@ class AllOrders:
         return (chance * torch.where(found > 0, precisions / found.clamp(min=1), 0)).sum(1)
 
 
-class WeightedOrder:
+class EstimatedPositions:
     """For some relevant cells a weight at each position, `[cells, depth]`; the others are in no
     list.
 
@@ -376,17 +376,17 @@ class WeightedOrder:
         )
 
 
-def estimate_order(
-    correction: Correction | None,
+def estimate_positions(
+    correction: RankEstimator | None,
     positions: Tensor,
     offered: Tensor,
     numbers: Tensor,
-    drawn: Drawn,
+    drawn: SampleSizes,
     relevant: SparseRows,
     depth: int,
     *,
     dtype: torch.dtype,
-) -> Order:
+) -> Positions:
     """Where relevant cells would stand among all items, from their `positions` (from 0, not cut)
     among sampled negatives.
 
@@ -398,7 +398,7 @@ def estimate_order(
     """
     above = positions - (numbers - 1)
     if correction is None:
-        return TheOrder(
+        return ObservedPositions(
             torch.where(offered, positions, depth).clamp(max=depth),
             relevant,
             depth,
@@ -411,7 +411,7 @@ def estimate_order(
     known = offered & ((negatives > 0) | (eligible == 0))
     if correction.method == "rank_estimate":
         estimated = estimate_ranks(above, negatives, eligible) + numbers - 1
-        return TheOrder(
+        return ObservedPositions(
             torch.where(known, estimated, depth).clamp(max=depth),
             relevant,
             depth,
@@ -425,7 +425,7 @@ def estimate_order(
     # w[a] is about `a` negatives above, which stands at the position a + j - 1, from 0.
     places = torch.arange(depth, device=positions.device) - (numbers - 1)[:, None]
     weights = torch.where(places >= 0, weights.gather(1, places.clamp(min=0)), 0)
-    return WeightedOrder(weights, cells, numbers, relevant)
+    return EstimatedPositions(weights, cells, numbers, relevant)
 
 
 def _sums(per_position: Tensor, cutoffs: Cutoffs, weights: Tensor | None) -> Tensor:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.data.columns import Column
-from weft.data.devices import host_sees
+from weft.data.columns import DeviceColumn
+from weft.data.devices import is_host_readable
 from weft.data.rows import SparseRows
 from weft.errors import check_choice, check_int
 from weft.ranking.masking import hidden
@@ -37,7 +37,7 @@ class TieRule:
     def __init__(self, name: str = "index", seed: int = 0, item_keys: Tensor | None = None) -> None:
         self.name = check_choice("ties", name, TIE_RULES)
         self.seed = check_int("seed", seed, least=0)
-        self._item_keys = None if item_keys is None else Column(item_keys)
+        self._item_keys = None if item_keys is None else DeviceColumn(item_keys)
 
     def rank(self, scores: Tensor, depth: int, user_keys: Tensor, relevant: SparseRows) -> Ranking:
         """The `depth` best items of each row of `scores [batch, items]`; `-inf` is never ranked."""
@@ -56,8 +56,8 @@ class TieRule:
     def hash(self, user_keys: Tensor, items: Tensor) -> Tensor:
         """A number from 0 up for each (user, item); `items [batch, n]`."""
         keys = items if self._item_keys is None else self._item_keys.on(items.device)[items]
-        seeded = mix(user_keys + mix(torch.full_like(user_keys, self.seed)))
-        return mix(seeded[:, None] + keys * -7046029254386353131) & 0x7FFF_FFFF_FFFF_FFFF
+        seeded = mix64(user_keys + mix64(torch.full_like(user_keys, self.seed)))
+        return mix64(seeded[:, None] + keys * -7046029254386353131) & 0x7FFF_FFFF_FFFF_FFFF
 
     def _by_hash(self, scores: Tensor, depth: int, user_keys: Tensor) -> tuple[Tensor, Tensor]:
         values, items = top_k(scores, depth + 1)
@@ -69,7 +69,7 @@ class TieRule:
             # are, all are drawn.
             drawn = (
                 open_rows.nonzero().flatten()
-                if host_sees(scores.device)
+                if is_host_readable(scores.device)
                 else torch.arange(len(scores), device=scores.device)
             )
             for rows in torch.split(drawn, step):
@@ -148,7 +148,7 @@ def count_above(values: Tensor, rows: Tensor, scores: Tensor, *, or_equal: bool 
     return found
 
 
-def mix(numbers: Tensor) -> Tensor:
+def mix64(numbers: Tensor) -> Tensor:
     """The finishing steps of splitmix64: every bit of the input moves every bit of the output."""
     numbers = (numbers ^ _shift(numbers, 30)) * -4658895280553007687
     numbers = (numbers ^ _shift(numbers, 27)) * -7723592293110705685

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.ranking.kernels import kernel_for
+from weft.ranking.kernels import get_kernel
 
 
 def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -26,4 +26,4 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if k == 0 or len(scores) == 0:
         empty = scores.new_empty((len(scores), k))
         return empty, empty.long()
-    return kernel_for(scores.device).best(scores, k)
+    return get_kernel(scores.device).best(scores, k)

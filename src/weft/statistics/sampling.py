@@ -30,8 +30,8 @@ from weft.evaluation.evaluator import as_cutoffs
 from weft.metrics.base.formulas import UserMean
 from weft.metrics.names import Spec, parse
 from weft.metrics.registry import as_list, build, expand
-from weft.ranking import Drawn, TieRule
-from weft.ranking.positions import Correction, Order, TheOrder, estimate_order
+from weft.ranking import SampleSizes, TieRule
+from weft.ranking.positions import ObservedPositions, Positions, RankEstimator, estimate_positions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -451,7 +451,7 @@ def _values(
     counts: Tensor,
     wins: Tensor,
     negatives: Tensor,
-    order: Callable[[SparseRows, int], Order],
+    order: Callable[[SparseRows, int], Positions],
 ) -> Floats:
     """The values of users with so many relevant items, `[users, formulas]`, in an order of them at
     so many positions.
@@ -486,8 +486,8 @@ def _exact_values(users: _Users, formulas: Formulas) -> Floats:
     )
     numbers = torch.from_numpy(users.numbers)
 
-    def order(relevant: SparseRows, depth: int) -> Order:
-        return TheOrder(
+    def order(relevant: SparseRows, depth: int) -> Positions:
+        return ObservedPositions(
             (above + numbers - 1).clamp(max=depth), relevant, depth, dtype=torch.float64
         )
 
@@ -507,13 +507,13 @@ class _Draw:
 
     negatives: int
     replacement: bool
-    correction: Correction | None
+    correction: RankEstimator | None
 
     @classmethod
     def chosen(
         cls, num_negatives: int, replacement: bool, correction: str | None, gamma: float | None
     ) -> _Draw:
-        wanted = Correction.chosen(correction, gamma)
+        wanted = RankEstimator.from_settings(correction, gamma)
         if replacement and wanted is not None:
             raise SettingError(
                 f"correction={wanted.method!r} is for negatives without replacement; leave "
@@ -667,12 +667,12 @@ def _contributions(formulas: Formulas, count: int, m: int, eligible: int, draw: 
 
         def order(
             relevant: SparseRows, depth: int, number: Tensor = number, x: Tensor = x
-        ) -> Order:
+        ) -> Positions:
             every = torch.arange(1, count + 1).repeat(len(x))
             offered = every == number.repeat_interleave(count)
-            pools = Drawn(torch.full_like(x, m), torch.full_like(x, eligible))
+            pools = SampleSizes(torch.full_like(x, m), torch.full_like(x, eligible))
             positions = (x + number - 1).repeat_interleave(count)
-            return estimate_order(
+            return estimate_positions(
                 draw.correction,
                 positions,
                 offered,

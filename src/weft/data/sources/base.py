@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.devices import float_type, host_sees
+from weft.data.devices import float_type, is_host_readable
 from weft.data.recommendations import are_lists
 from weft.errors import InputError
 
@@ -117,7 +117,9 @@ def as_tensor(given: Any, what: str) -> Tensor:
     if scores.is_floating_point():
         return scores
     wide = scores.dtype in (torch.int64, torch.uint64)
-    if not host_sees(scores.device):  # too large integers become NaN, which is counted and refused
+    if not is_host_readable(
+        scores.device
+    ):  # too large integers become NaN, which is counted and refused
         exact = scores.to(float_type(scores.device))
         limit = 2 / torch.finfo(exact.dtype).eps
         return (

@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.data import Interactions, Labels, Vocabulary, read_features, read_labels
 from weft.data.dataset import Groups, Whole
 from weft.data.interactions import digest_sums, hash_sums_by_id
-from weft.data.ordered import Ordered
+from weft.data.ordered import SortedValues
 from weft.data.popularity import TrainTotals
 from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Model
@@ -430,7 +430,7 @@ class KeptApart:
     def spread(self, sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Spread:
         return self._answers.merged(partial(_spread, sums=sums, counts=counts), Spread.added)
 
-    def hashes(self) -> Ordered[np.int64]:
+    def hashes(self) -> SortedValues[np.int64]:
         return Scattered(self._answers, _hashes)
 
 

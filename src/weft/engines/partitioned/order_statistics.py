@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.ordered import InMemory
+from weft.data.ordered import SortedArray
 from weft.engines.partitioned.partitions import Parts
 
 Numbers = NDArray[np.int64]
@@ -29,9 +29,9 @@ class Scattered:
         self.size: int = parts.merged(partial(_size, numbers=numbers), _total)
 
     @cached_property
-    def _here(self) -> InMemory[np.int64] | None:
+    def _here(self) -> SortedArray[np.int64] | None:
         """All of them, if they are few."""
-        return InMemory(self._between([(_LOWEST, _HIGHEST)])) if self.size <= _FEW else None
+        return SortedArray(self._between([(_LOWEST, _HIGHEST)])) if self.size <= _FEW else None
 
     def at(self, places: Numbers) -> Numbers:
         """The numbers at these places: each is closed in by counting, until those that are left are

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Lists
+from weft.batch.batch import TopK
 from weft.errors import MissingInput, SettingError
 from weft.metrics.accumulators import Sums, Total
 from weft.metrics.base.formulas import SummedMetric, UserMean
@@ -103,12 +103,12 @@ class Part:
         value: Tensor = self.at(sums.k).finish(sums)
         return value
 
-    def user_values(self, lists: Lists) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         """The metric's values per user `[batch, cut-offs]`, shared with all who read them."""
         if not self._takes_k:
-            values: Tensor = self.metric.values(lists)
-            return values.expand(-1, len(lists.cutoffs))
+            values: Tensor = self.metric.values(topk)
+            return values.expand(-1, len(topk.cutoffs))
         if self.metric.fuses_cutoffs:
-            fused: Tensor = self.metric.values(lists)
+            fused: Tensor = self.metric.values(topk)
             return fused
-        return torch.cat([self.at(k).values(lists.batch.at((k,))) for k in lists.cutoffs], dim=1)
+        return torch.cat([self.at(k).values(topk.batch.at((k,))) for k in topk.cutoffs], dim=1)

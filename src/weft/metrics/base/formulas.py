@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Batch, Lists, MetricBlock
+from weft.batch.batch import Batch, MetricBlock, TopK
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, check_choice
 from weft.metrics.accumulators import (
@@ -132,13 +132,13 @@ POPULATIONS = ("lists", "evaluated")
 class UserMean(SummedMetric):
     """A mean of values per user.
 
-    `per_user(lists)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth
+    `per_user(topk)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth
     without a relevant item are left out, or count 0 with `empty_users="zero"`; a metric with `users
     = "lists"` looks at everybody's list instead."""
 
     users: str = "evaluated"
 
-    def per_user(self, lists: Lists) -> Tensor:
+    def per_user(self, topk: TopK) -> Tensor:
         """The value of each user at each cut-off."""
         raise SettingError(f"{type(self).__name__} must define compute_scores or per_user.")
 
@@ -146,13 +146,13 @@ class UserMean(SummedMetric):
         """How much each user counts, `[batch]`; None: all alike."""
         return None
 
-    def values(self, lists: Lists) -> Tensor:
+    def values(self, topk: TopK) -> Tensor:
         """`per_user`, computed once for all who read it."""
         key = self.spec.at(None) if self.fuses_cutoffs else self.spec
-        cutoffs = lists.cutoffs if self.k is not None else ()
-        lists = lists.estimated if self.under_sampling == "corrected" else lists
-        return lists.batch.once(
-            ("values", key, cutoffs), lambda: self.per_user(lists).to(lists.batch.dtype)
+        cutoffs = topk.cutoffs if self.k is not None else ()
+        topk = topk.estimated if self.under_sampling == "corrected" else topk
+        return topk.batch.once(
+            ("values", key, cutoffs), lambda: self.per_user(topk).to(topk.batch.dtype)
         )
 
     @property
@@ -167,12 +167,12 @@ class UserMean(SummedMetric):
         """
         return self.has_user_values
 
-    def evaluated(self, lists: Lists) -> Tensor:
+    def evaluated(self, topk: TopK) -> Tensor:
         """The values as they enter the mean."""
-        values = self.values(lists)
+        values = self.values(topk)
         if self.users == "lists":
             return values
-        without, judged = lists.batch.without_relevant, lists.batch.judged[:, None]
+        without, judged = topk.batch.without_relevant, topk.batch.judged[:, None]
         if self.empty_users == "zero":
             values, without = torch.where(without & judged, 0, values), without & ~judged
         return torch.where(without, torch.nan, values)
@@ -219,8 +219,8 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
             "**kwargs)."
         )
 
-    def per_user(self, lists: Lists) -> Tensor:
-        batch = lists.batch
+    def per_user(self, topk: TopK) -> Tensor:
+        batch = topk.batch
         blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
         # Dense relevance is made for a metric that declared it, or declared nothing.
         target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
@@ -279,9 +279,9 @@ class RatingMetric(UserMean):
     def has_user_values(self) -> bool:
         return self.is_summed and self.average == "users"
 
-    def per_user(self, lists: Lists) -> Tensor:
-        errors, scored = self.cell_errors(lists.batch)
-        mean = lists.batch.truth.sum(errors) / lists.batch.truth.sum(scored.to(errors.dtype))
+    def per_user(self, topk: TopK) -> Tensor:
+        errors, scored = self.cell_errors(topk.batch)
+        mean = topk.batch.truth.sum(errors) / topk.batch.truth.sum(scored.to(errors.dtype))
         return self.of_mean(mean)[:, None]
 
     def totals(self) -> tuple[Total, ...]:

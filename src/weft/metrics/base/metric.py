@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Batch, MetricBlock, complete_lists, open_batch
+from weft.batch.batch import Batch, MetricBlock, lists_from_candidates, open_batch
 from weft.data import BatchLists, Features, Labels, Train
-from weft.data.devices import FAULTS, host_sees, refuse_counted, send
+from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors, to_device
 from weft.data.interactions import check_threshold
-from weft.data.rows import rows_of_target
+from weft.data.rows import read_target
 from weft.data.sources.base import as_tensor
 from weft.errors import InputError, SettingError, check_choice, check_int, did_you_mean
 from weft.metrics.base.stateful import Bounds as Bounds
@@ -60,7 +60,10 @@ class _MetricType(ABCMeta):
             return metric
         metric.add_states()
         metric.add_state(
-            "faults_on_device", torch.zeros(len(FAULTS)), dist_reduce_fx="sum", persistent=False
+            "faults_on_device",
+            torch.zeros(len(DEFERRED_ERRORS)),
+            dist_reduce_fx="sum",
+            persistent=False,
         )
         metric._own_state = metric.name_of_own_state()
         persistent = any(
@@ -136,7 +139,9 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
     _own_state: str
-    faults_on_device: Tensor  # how many of each of FAULTS, where `update` does not wait to look
+    faults_on_device: (
+        Tensor  # how many of each of DEFERRED_ERRORS, where `update` does not wait to look
+    )
     # A user's own `update`, which reads blocks; None for metrics that take the batch itself.
     _update_from_blocks: ClassVar[Callable[..., None] | None] = None
 
@@ -272,7 +277,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         candidates = {} if items is None else {"items": items}
         with self.open(preds, target, user_indices, **candidates) as batch:
             self.accumulate(batch)
-            if not host_sees(batch.device):
+            if not is_host_readable(batch.device):
                 self.faults_on_device = self.faults_on_device + batch.faults
         self._rows_met += len(preds)
         setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
@@ -301,10 +306,10 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         num_items = scores.shape[1]
         if candidates is not None:
             num_items = self._count_items(target, candidates)
-            offered = complete_lists(scores, candidates, users, num_items)
+            offered = lists_from_candidates(scores, candidates, users, num_items)
         return open_batch(
             offered,
-            rows_of_target(target, len(preds), num_items, preds.device, candidates),
+            read_target(target, len(preds), num_items, preds.device, candidates),
             threshold=self.relevance_threshold,
             users=users,
             rule=self._rule,
@@ -435,7 +440,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
         @functools.wraps(compute)
         def refusing(*args: Any, **kwargs: Any) -> Any:
-            refuse_counted(dict(zip(FAULTS, self.faults_on_device.tolist())))
+            raise_deferred_errors(dict(zip(DEFERRED_ERRORS, self.faults_on_device.tolist())))
             return compute(*args, **kwargs)
 
         wrapped: Callable[..., Any] = super()._wrap_compute(refusing)
@@ -470,7 +475,7 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
     scores = as_tensor(preds, "preds")
     if user_indices is None:
         return scores, torch.arange(first, first + len(preds), device=preds.device)
-    users = send(torch.as_tensor(user_indices), preds.device)
+    users = to_device(torch.as_tensor(user_indices), preds.device)
     if users.shape != preds.shape[:1]:
         raise InputError(
             f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one "
@@ -485,7 +490,7 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
 
 def item_numbers(items: Any, scores: Tensor) -> Tensor:
     """The number of the item that each score is of, `[batch, n]`."""
-    numbers = send(torch.as_tensor(items), scores.device)
+    numbers = to_device(torch.as_tensor(items), scores.device)
     if numbers.shape != scores.shape:
         raise InputError(
             f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an "
@@ -505,7 +510,7 @@ def check_users(users: Tensor, size: int, where: str) -> None:
     counts them.
     """
     if (
-        host_sees(users.device)
+        is_host_readable(users.device)
         and len(users)
         and (int(users.min()) < 0 or int(users.max()) >= size)
     ):

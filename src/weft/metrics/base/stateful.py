@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from weft.data.devices import moving
+from weft.data.devices import dtype_preserving
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
 
 Bounds = tuple[float | None, float | None]
@@ -268,7 +268,7 @@ class StatefulMetric(torchmetrics.Metric):
         sums become float32."""
 
         if not self._dtype_convert:
-            return super()._apply(moving(fn), exclude_state)
+            return super()._apply(dtype_preserving(fn), exclude_state)
         return super()._apply(
             lambda tensor: fn(tensor) if tensor.is_floating_point() else tensor, exclude_state
         )

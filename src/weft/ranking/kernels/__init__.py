@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from weft._native import is_built
-from weft.data.devices import host_sees
+from weft.data.devices import is_host_readable
 from weft.data.rows import SparseRows
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import native_cpu as native
@@ -69,10 +69,10 @@ class Kernel(Protocol):
 _everywhere: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
 
 
-def kernel_for(device: torch.device) -> Kernel:
+def get_kernel(device: torch.device) -> Kernel:
     """The fastest way on a device."""
     return _everywhere.get() or (
-        anywhere if not host_sees(device) else native if is_built() else cpu
+        anywhere if not is_host_readable(device) else native if is_built() else cpu
     )
 
 
