@@ -176,7 +176,7 @@ def test_a_folder_of_parts(layout, tmp_path):
 # --------------------------------------------------------------------------------------------------
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=6)
-ids = st.check_choice(st.integers(-(2**63), 2**63 - 1), st.integers(0, 99), st.integers(0, 2**40))
+ids = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 99), st.integers(0, 2**40))
 floats = st.floats(-1e9, 1e9).map(lambda value: value + 0.0)
 
 

@@ -137,7 +137,7 @@ def sampled_users(draw):
     users = []
     for _ in range(draw(st.integers(1, 7))):
         eligible = draw(st.integers(0, 16))
-        drawn = draw(st.check_choice(st.just(eligible), st.integers(0, eligible)))
+        drawn = draw(st.one_of(st.just(eligible), st.integers(0, eligible)))
         relevant = draw(st.integers(1, 4))
         offered = draw(st.integers(0, relevant)) if draw(st.booleans()) else relevant
         candidates = draw(st.permutations([*range(offered), *range(10, 10 + drawn)]))

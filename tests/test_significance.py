@@ -469,7 +469,7 @@ METHODS = {"bonferroni": "bonferroni", "holm": "holm", "fdr": "fdr_bh"}
 
 @given(
     st.lists(
-        st.check_choice(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0, math.nan])),
+        st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0, math.nan])),
         max_size=30,
     ),
     st.sampled_from(sorted(METHODS)),
