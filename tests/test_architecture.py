@@ -13,6 +13,7 @@ PACKAGE = Path(weft.__file__).parent
 # The top-level packages and modules in order: each imports only from itself and from earlier ones.
 ORDER = [
     "errors",
+    "_choices",
     "_native",
     "data",
     "ranking",

@@ -147,3 +147,22 @@ def check_bool(name: str, value: object) -> bool:
     if type(value).__name__ not in ("bool", "bool_"):  # Python's or NumPy's
         raise SettingError(f"{setting_ref(name, value)}; it must be True or False.")
     return bool(value)
+
+
+def check_threshold(threshold: object) -> float | None:
+    """Return a relevance threshold as a float, None if there is none.
+
+    Raises `SettingError` for a threshold that would make absent items relevant.
+    """
+    if threshold is None:
+        return None
+    try:
+        number = float(threshold)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(threshold, (str, bool)) or not 0 < number < math.inf:
+        raise SettingError(
+            f"{setting_ref('relevance_threshold', threshold)}; it must be a number above 0, from "
+            "which on a rating makes an item relevant."
+        )
+    return number

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.sorting import sorted_keys
-from weft.errors import SettingError
 
 if TYPE_CHECKING:
     from weft.data.vocabulary import Vocabulary
@@ -171,19 +169,3 @@ def mixed(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     mixed *= np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(32)
     return mixed
-
-
-def check_threshold(threshold: object) -> float | None:
-    """A relevance threshold as a float; refuses one that would make absent items relevant."""
-    if threshold is None:
-        return None
-    try:
-        number = float(threshold)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(threshold, (str, bool)) or not 0 < number < math.inf:
-        raise SettingError(
-            f"relevance_threshold={threshold!r}; it must be a number above 0, from which on a "
-            "rating makes an item relevant."
-        )
-    return number

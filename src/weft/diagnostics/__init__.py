@@ -177,11 +177,11 @@ def check_models(
 
     `begin` is told what starts.
     """
-    from weft.data.interactions import check_threshold
     from weft.data.readers.files import is_file, read_table
     from weft.diagnostics import reading as tables
     from weft.diagnostics import search
     from weft.diagnostics import what_if as trials
+    from weft.errors import check_threshold
     from weft.evaluation.candidates import CANDIDATES
     from weft.evaluation.evaluator import as_cutoffs
 

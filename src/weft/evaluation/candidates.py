@@ -19,7 +19,7 @@ from weft.batch.batch import check_scores
 from weft.data import BatchLists, Interactions, Train, Vocabulary, read_interactions
 from weft.data.dataset import ListOrder, Problem, pose
 from weft.data.devices import float_type
-from weft.data.interactions import check_threshold, mixed
+from weft.data.interactions import mixed
 from weft.data.readers.files import is_file, read_table
 from weft.data.sources import Model, Source
 from weft.errors import (
@@ -28,6 +28,7 @@ from weft.errors import (
     check_choice,
     check_float,
     check_int,
+    check_threshold,
     did_you_mean,
 )
 from weft.ranking.negative_sampling import NegativeSampler, SampleSizes, is_in_sorted, merged

@@ -18,10 +18,17 @@ from torch import Tensor, nn
 from weft.batch.batch import Batch, lists_from_candidates, open_batch
 from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import dtype_preserving, float_type, is_host_readable, to_device
-from weft.data.interactions import check_threshold
 from weft.data.labels import read_positional_features, read_positional_labels
 from weft.data.rows import SparseRows, read_target
-from weft.errors import InputError, MissingInput, SettingError, check_bool, check_choice, check_int
+from weft.errors import (
+    InputError,
+    MissingInput,
+    SettingError,
+    check_bool,
+    check_choice,
+    check_int,
+    check_threshold,
+)
 from weft.evaluation.bootstrap import Contributions, Kept, KeptHere, Resampled, interval
 from weft.evaluation.counts import Tallies
 from weft.evaluation.exposure import frames as exposure_frames

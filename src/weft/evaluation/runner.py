@@ -20,12 +20,19 @@ from torch import Tensor
 
 from weft.data import BatchLists
 from weft.data.dataset import ListOrder, Problem, Whole, pose
-from weft.data.interactions import Interactions, check_threshold, digest, digest_by_id
+from weft.data.interactions import Interactions, digest, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
 from weft.data.sources import ListSource, Source, open_source
-from weft.errors import InputError, MissingInput, SettingError, check_choice, check_int
+from weft.errors import (
+    InputError,
+    MissingInput,
+    SettingError,
+    check_choice,
+    check_int,
+    check_threshold,
+)
 from weft.evaluation.candidates import STRATEGIES, Choice, Offers, read_choice, score
 from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.evaluation.result import Result, write_whole

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from weft._choices import TieRuleName, choices
 from weft.data.columns import DeviceColumn
 from weft.data.devices import is_host_readable
 from weft.data.rows import SparseRows
@@ -14,7 +15,7 @@ from weft.errors import check_choice, check_int
 from weft.ranking.masking import hidden
 from weft.ranking.topk import top_k
 
-TIE_RULES = ("index", "random", "expected", "pessimistic", "optimistic")
+TIE_RULES = choices(TieRuleName)
 _TILE = 1 << 20
 
 

@@ -20,20 +20,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weft._choices import EmptyUsers, choices
 from weft.batch.batch import Batch, MetricBlock, lists_from_candidates, open_batch
 from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors, to_device
-from weft.data.interactions import check_threshold
 from weft.data.rows import read_target
 from weft.data.sources.base import as_tensor
-from weft.errors import InputError, SettingError, check_choice, check_int, did_you_mean
+from weft.errors import (
+    InputError,
+    SettingError,
+    check_choice,
+    check_int,
+    check_threshold,
+    did_you_mean,
+)
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import StatefulMetric
 from weft.metrics.names import Spec, Value
 from weft.metrics.registry import SETTINGS, parameters, required_inputs
 from weft.ranking import TieRule, top_k
 
-EMPTY_USERS = ("skip", "zero")
+EMPTY_USERS = choices(EmptyUsers)
 
 
 class _MetricType(ABCMeta):

@@ -1,0 +1,30 @@
+"""The named values of public options, declared once, as `Literal` types.
+
+Every package may import this module: it is light and imports nothing. `EvaluationSettings` uses the
+types for its fields; the code that implements a choice takes its names from `choices(...)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+TieRuleName = Literal["index", "random", "expected", "pessimistic", "optimistic"]
+CandidatePool = Literal["all", "cold", "warm", "listed", "given"]
+Strategy = Literal["full", "sampled"]
+NegativeSampling = Literal["uniform", "popularity"]
+EstimatorName = Literal["rank_estimate", "bias_variance"]
+EmptyUsers = Literal["skip", "zero"]
+MissingLists = Literal["zero", "skip"]
+Duplicates = Literal["error", "keep-best"]
+RepeatedUsers = Literal["count", "drop"]
+ProfileName = Literal[
+    "warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn"
+]
+
+
+def choices(type_: Any) -> tuple[str, ...]:
+    """Return the names of a `Literal` type, also inside a union or `Annotated`."""
+    names: tuple[str, ...] = ()
+    for argument in get_args(type_):
+        names += (argument,) if isinstance(argument, str) else choices(argument)
+    return names

@@ -1,0 +1,622 @@
+"""`EvaluationSettings`: every option of an evaluation, with its default, help text and rules.
+
+The signature of `weft.evaluate`, the command-line options, the YAML section `evaluation`, the JSON
+Schema and `Result.settings` are derived from this model. It holds settings, not data: interactions,
+labels and the candidates of each user are inputs. Rules between two options, and between options
+and the available inputs, exist only here.
+
+Importing this module loads neither torch nor polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticUndefined
+
+from weft._choices import (
+    CandidatePool,
+    Duplicates,
+    EmptyUsers,
+    EstimatorName,
+    MissingLists,
+    NegativeSampling,
+    ProfileName,
+    RepeatedUsers,
+    Strategy,
+    TieRuleName,
+    choices,
+)
+from weft.errors import (
+    MissingInput,
+    SettingError,
+    UnknownParameter,
+    WeftError,
+    check_bool,
+    check_choice,
+    check_float,
+    check_int,
+    check_threshold,
+    did_you_mean,
+    setting_ref,
+)
+from weft.metrics.names import Spec
+
+NUM_NEGATIVES = 99
+NEG_ALPHA = 0.75
+GAMMA = 0.1
+DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
+
+COUNTING = "Metrics and counting"
+SAMPLING = "Candidates and sampling"
+UNCERTAINTY = "Uncertainty and slices"
+EXECUTION = "Execution (does not change results)"
+OUTPUT = "Output"
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an interface other than Python offers a setting.
+
+    `flag` is the command-line spelling, None if the command line does not offer it; `key` is the
+    key in the YAML section `evaluation`, None if YAML does not offer it.
+    """
+
+    panel: str
+    flag: str | None = None
+    key: str | None = None
+    short_flag: str | None = None
+    metavar: str | None = None
+    in_evaluate: bool = True
+    changes_results: bool = True
+
+
+@dataclass(frozen=True)
+class SettingField:
+    """One field of `EvaluationSettings`, as the interfaces need it."""
+
+    name: str
+    annotation: Any
+    default: Any
+    description: str
+    choices: tuple[str, ...]
+    option: Option
+
+
+def _metrics(value: object) -> tuple[Any, ...]:
+    """Return the metrics as a tuple; a single metric needs no list."""
+    is_single = isinstance(value, (str, Spec, type)) or hasattr(value, "parameter_aliases")
+    if is_single:
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise SettingError(
+            f"{setting_ref('metrics', value)}; give names, like metrics=['nDCG', 'Recall'], or "
+            "metric objects."
+        )
+    return tuple(value)
+
+
+def _cutoffs(value: Any) -> tuple[int, ...] | None:
+    """Return the cut-offs as a tuple of integers from 1 up."""
+    if value is None:
+        return None
+    values = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    cutoffs = []
+    for k in values:
+        try:
+            cutoffs.append(check_int("top_k", k))
+        except SettingError:
+            raise SettingError(
+                f"{setting_ref('top_k')} holds {k!r}; cut-offs are whole numbers from 1 up, like "
+                f"{setting_ref('top_k', [10, 20])}.",
+                setting="top_k",
+            ) from None
+    return tuple(cutoffs)
+
+
+def _mask_seen(value: Any) -> bool | str:
+    if isinstance(value, str) and value.casefold() == "auto":
+        return "auto"
+    try:
+        return check_bool("mask_seen", value)
+    except SettingError:
+        raise SettingError(
+            f"{setting_ref('mask_seen', value)} is not known; choose True, False or 'auto'."
+        ) from None
+
+
+def _slices(value: Any) -> dict[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return None if value is None else dict(value)
+    raise SettingError(
+        f"{setting_ref('slices')} is a {type(value).__name__}; expected {{name: labels of users, "
+        "or how to group them}.",
+        setting="slices",
+    )
+
+
+def _gamma(name: str, value: Any) -> float:
+    number = float(check_float(name, value, more=" above 0, at most 1"))
+    if not 0 < number <= 1:
+        raise SettingError(
+            f"{setting_ref(name, value)}; it must be a number above 0, at most 1: the weight of "
+            "variance against bias."
+        )
+    return number
+
+
+def _power(name: str, value: Any) -> float:
+    number = float(check_float(name, value, more=" from 0 up"))
+    if number < 0:
+        raise SettingError(f"{setting_ref(name, value)}; it must be a number from 0 up.")
+    return number
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise SettingError(f"{setting_ref(name, value)}; it must be a text.")
+    return value
+
+
+def _path(name: str, value: Any) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value):
+        raise SettingError(f"{setting_ref(name, value)}; it must be the path of a file.")
+    return Path(value)
+
+
+def _checked(check: Any, **constraints: Any) -> BeforeValidator:
+    """Return a validator that calls `check(field_name, value, **constraints)` unless it is None."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else check(info.field_name, value, **constraints)
+
+    return BeforeValidator(validate)
+
+
+def _choice(value: Any, info: ValidationInfo) -> Any:
+    """Accept a choice in any case. None is accepted where it is the default."""
+    assert info.field_name is not None
+    field = EvaluationSettings.model_fields[info.field_name]
+    if value is None and field.default is None:
+        return None
+    return check_choice(info.field_name, value, choices(field.annotation))
+
+
+_Choice = BeforeValidator(_choice)
+_Bool = Annotated[bool, BeforeValidator(lambda value, info: check_bool(info.field_name, value))]
+_Seed = Annotated[
+    int,
+    Field(ge=0),
+    BeforeValidator(lambda value, info: check_int(info.field_name, value, least=0)),
+]
+_Device = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None})
+]
+_Metrics = Annotated[
+    tuple[Any, ...],
+    BeforeValidator(_metrics),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+_Cutoffs = Annotated[tuple[Annotated[int, Field(ge=1)], ...] | None, BeforeValidator(_cutoffs)]
+
+
+class EvaluationSettings(BaseModel):
+    """Every option of an evaluation, validated and frozen.
+
+    Use `from_options`, which raises `SettingError` for a value that is not allowed, and `resolve`,
+    which checks the rules between options and fills the defaults.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    metrics: Annotated[
+        _Metrics, Option(COUNTING, "--metrics", "metrics", short_flag="-m", metavar="NAMES")
+    ] = Field(
+        default=(),
+        description="The metrics, such as nDCG, nDCG@10 or 'F1(beta=0.5)@5'. Case does not matter.",
+    )
+    top_k: Annotated[
+        _Cutoffs, Option(COUNTING, "--top-k", "top_k", short_flag="-k", metavar="10,20")
+    ] = Field(default=None, description="The cut-offs of the metrics that are named without one.")
+    profile: Annotated[ProfileName | None, _Choice, Option(COUNTING, "--profile", "profile")] = (
+        Field(
+            default=None,
+            description="Use the definitions of another tool, to reproduce its numbers. Sets metric "
+            "parameters, ties, empty_users and missing_lists unless they are given.",
+        )
+    )
+    relevance_threshold: Annotated[
+        float | None,
+        BeforeValidator(check_threshold),
+        Option(COUNTING, "--threshold", "relevance_threshold", metavar="RATING"),
+    ] = Field(
+        default=None,
+        gt=0,
+        description="The lowest rating of a relevant item. Without it, every rating above 0 is "
+        "relevant.",
+    )
+    mask_seen: Annotated[
+        bool | Literal["auto"],
+        BeforeValidator(_mask_seen),
+        Option(COUNTING, "--mask-seen/--keep-seen", "mask_seen"),
+    ] = Field(
+        default="auto",
+        description="Whether items of train are removed from their user's ranking. 'auto' removes "
+        "them from scores; recommendation lists keep them, and the result counts them.",
+    )
+    ties: Annotated[TieRuleName | None, _Choice, Option(COUNTING, "--ties", "ties")] = Field(
+        default=None,
+        description="How equal scores are ordered: by item index (default), at random (default "
+        "if sampled), averaged over all orders (expected), or with relevant items last "
+        "(pessimistic) or first (optimistic).",
+    )
+    seed: Annotated[_Seed, Option(COUNTING, "--seed", "seed")] = Field(
+        default=0, description="Random seed."
+    )
+    empty_users: Annotated[
+        EmptyUsers | None, _Choice, Option(COUNTING, "--empty-users", "empty_users")
+    ] = Field(
+        default=None,
+        description="Users of the truth without a relevant item: skip them (default) or count "
+        "them as zero.",
+    )
+    missing_lists: Annotated[
+        MissingLists | None, _Choice, Option(COUNTING, "--missing-lists", "missing_lists")
+    ] = Field(
+        default=None,
+        description="Users of the truth without scores or a list: count them as zero (default) or "
+        "skip them.",
+    )
+    duplicates: Annotated[Duplicates, _Choice, Option(COUNTING, "--duplicates", "duplicates")] = (
+        Field(
+            default="error",
+            description="An item that occurs twice in a recommendation list: an error, or keep its "
+            "best position (keep-best).",
+        )
+    )
+    repeated_users: Annotated[
+        RepeatedUsers | None, _Choice, Option(COUNTING, in_evaluate=False)
+    ] = Field(
+        default=None,
+        description="Users in several batches: count every row (default), or drop all but the "
+        "first.",
+    )
+    candidates: Annotated[
+        CandidatePool, _Choice, Option(SAMPLING, "--candidates", "candidates", metavar="POOL|PATH")
+    ] = Field(
+        default="all",
+        description="The items that can be recommended: all, cold (without a train interaction), "
+        "warm (with one), listed (the items of each list), or given (per user).",
+    )
+    strategy: Annotated[Strategy, _Choice, Option(SAMPLING, "--strategy", "strategy")] = Field(
+        default="full",
+        description="Rank all candidates (full), or only each user's relevant items among sampled "
+        "negatives (sampled).",
+    )
+    num_negatives: Annotated[
+        int | None, _checked(check_int), Option(SAMPLING, "--num-negatives", "num_negatives")
+    ] = Field(
+        default=None,
+        ge=1,
+        description=f"Number of negatives sampled per user. Default: {NUM_NEGATIVES}.",
+    )
+    negative_sampling: Annotated[
+        NegativeSampling | None,
+        _Choice,
+        Option(SAMPLING, "--negative-sampling", "negative_sampling"),
+    ] = Field(
+        default=None,
+        description="Distribution of the sampled negatives: uniform (default), or by popularity in "
+        "train.",
+    )
+    neg_alpha: Annotated[
+        float | None,
+        _checked(_power),
+        Option(SAMPLING, "--neg-alpha", "neg_alpha", metavar="POWER"),
+    ] = Field(
+        default=None,
+        ge=0,
+        description="Exponent of popularity when negatives are sampled by popularity. Default: "
+        f"{NEG_ALPHA}.",
+    )
+    estimator: Annotated[
+        EstimatorName | None, _Choice, Option(SAMPLING, "--estimator", "estimator")
+    ] = Field(
+        default=None,
+        description="Estimate the metrics of the full ranking from sampled ranks.",
+    )
+    gamma: Annotated[
+        float | None, _checked(_gamma), Option(SAMPLING, "--gamma", "gamma", metavar="WEIGHT")
+    ] = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Weight of variance against bias in the estimator bias_variance. Default: "
+        f"{GAMMA}.",
+    )
+    bootstrap: Annotated[
+        int | None,
+        _checked(check_int, least=2),
+        Option(UNCERTAINTY, "--bootstrap", "bootstrap", metavar="RESAMPLES"),
+    ] = Field(
+        default=None,
+        ge=2,
+        description="Number of resamples of the users for bootstrap intervals of every metric, "
+        "such as 1000.",
+    )
+    slices: Annotated[
+        dict[str, Any] | None,
+        BeforeValidator(_slices),
+        Option(UNCERTAINTY, "--slice", "slices", metavar="NAME=GROUPS"),
+    ] = Field(
+        default=None,
+        description="Metrics by groups of users, such as activity=quantiles(4), a label per user, "
+        "or bins of a number per user.",
+    )
+    per_user: Annotated[_Bool, Option(OUTPUT, "--per-user", "save_per_user")] = Field(
+        default=False, description="Keep a value per user, metric and cut-off."
+    )
+    exposure: Annotated[_Bool, Option(OUTPUT, key="exposure")] = Field(
+        default=False, description="Count how often each item is recommended at each cut-off."
+    )
+    name: Annotated[str | None, _checked(_text), Option(OUTPUT, changes_results=False)] = Field(
+        default=None, description="Name of the model."
+    )
+    batch_size: Annotated[
+        int | None,
+        _checked(check_int),
+        Option(EXECUTION, "--batch-size", "batch_size", changes_results=False),
+    ] = Field(default=None, ge=1, description="Number of users per batch.")
+    device: Annotated[_Device, Option(EXECUTION, "--device", "device", changes_results=False)] = (
+        Field(default=None, description="Where to compute, such as cpu or cuda:0.")
+    )
+    progress: Annotated[_Bool, Option(EXECUTION, changes_results=False)] = Field(
+        default=False, description="Show a progress bar on a terminal."
+    )
+    checkpoint: Annotated[
+        Path | None, _checked(_path), Option(EXECUTION, changes_results=False)
+    ] = Field(
+        default=None,
+        description="File in which progress is saved once a minute, and from which an interrupted "
+        "evaluation resumes.",
+    )
+
+    _orders_ties_by_id: bool = PrivateAttr(default=False)
+
+    # ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_options(cls, **options: Any) -> Self:
+        """Return validated settings. Raises `SettingError` for the first value not allowed."""
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            raise setting_error(error) from None
+
+    @classmethod
+    def fields(cls) -> tuple[SettingField, ...]:
+        """Return every option with type, default, description and spelling on other interfaces."""
+        return tuple(
+            SettingField(
+                name,
+                field.annotation,
+                None if field.default is PydanticUndefined else field.default,
+                field.description or "",
+                choices(field.annotation),
+                next(entry for entry in field.metadata if isinstance(entry, Option)),
+            )
+            for name, field in cls.model_fields.items()
+        )
+
+    # ----------------------------------------------------------------------------------------------
+
+    @property
+    def draws_negatives(self) -> bool:
+        """True if Weft samples negatives for each user."""
+        return self.strategy == "sampled" and self.candidates != "given"
+
+    @property
+    def has_user_candidates(self) -> bool:
+        """True if each user has a candidate set of their own."""
+        return self.draws_negatives or self.candidates == "given"
+
+    @property
+    def orders_ties_by_id(self) -> bool:
+        """True if a profile ranks equally scored items of lists by id, descending as text."""
+        return self._orders_ties_by_id
+
+    def resolve(self, available: Collection[str]) -> Self:
+        """Return the settings with the profile applied and every default filled in.
+
+        `available` are the inputs of the run: names such as "train", and "lists" if the source has
+        recommendation lists. Raises the first error of `conflicts`.
+        """
+        for error in self.conflicts(available):
+            raise error
+        masks = "train" in available and self.mask_seen is not False
+        updates: dict[str, Any] = {
+            **DEFAULTS,
+            "mask_seen": masks and not ("lists" in available and self.mask_seen == "auto"),
+        }
+        if self.strategy == "sampled":
+            # In a catalogue sorted by popularity, the order by index favours relevant items.
+            updates["ties"] = "random"
+        if self.draws_negatives:
+            updates |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
+        if self.negative_sampling == "popularity":
+            updates["neg_alpha"] = NEG_ALPHA
+        if self.estimator == "bias_variance":
+            updates["gamma"] = GAMMA
+        profile = None
+        if self.profile is not None:
+            from weft.metrics.profiles import adopt, find_profile
+
+            profile = find_profile(self.profile)
+            updates |= {**DEFAULTS, **profile.settings}
+            updates["metrics"] = tuple(adopt(metric, profile) for metric in self.metrics)
+        forced = {"mask_seen", "metrics"}
+        resolved = self.model_copy(
+            update={
+                name: value
+                for name, value in updates.items()
+                if name in forced or getattr(self, name) is None
+            }
+        )
+        if profile is not None and profile.last_id_first and self.ties is None:
+            resolved._orders_ties_by_id = True
+        return resolved
+
+    def conflicts(self, available: Collection[str] | None = None) -> Iterator[WeftError]:
+        """Yield an error for every rule between options that is broken.
+
+        `available` are the inputs of the run, as in `resolve`; None skips the rules about inputs.
+        """
+        yield from self._sampling_conflicts()
+        yield from self._estimator_conflicts()
+        if available is not None:
+            yield from self._input_conflicts(available)
+
+    def _sampling_conflicts(self) -> Iterator[WeftError]:
+        drawing = ("num_negatives", "negative_sampling", "neg_alpha")
+        for name in drawing:
+            value = getattr(self, name)
+            if value is not None and self.strategy == "full":
+                yield SettingError(
+                    f"{setting_ref(name, value)} is about sampled negatives, but "
+                    f"{setting_ref('strategy', 'full')} ranks all candidates; give "
+                    f"{setting_ref('strategy', 'sampled')}, or leave it out."
+                )
+            elif value is not None and self.candidates == "given":
+                yield SettingError(
+                    f"{setting_ref(name, value)} is about drawing negatives, but "
+                    f"{setting_ref('candidates')} gives them; leave one of the two out."
+                )
+        if self.candidates == "listed" and self.strategy == "sampled":
+            yield SettingError(
+                f"{setting_ref('candidates', 'listed')} takes the items of each list as its "
+                "candidates, so that nothing is left to draw; leave out "
+                f"{setting_ref('strategy', 'sampled')}."
+            )
+        if (
+            self.neg_alpha is not None
+            and self.draws_negatives
+            and self.negative_sampling != "popularity"
+        ):
+            yield SettingError(
+                f"{setting_ref('neg_alpha', self.neg_alpha)} is about "
+                f"{setting_ref('negative_sampling', 'popularity')}, but this is 'uniform'; leave "
+                "it out."
+            )
+
+    def _estimator_conflicts(self) -> Iterator[WeftError]:
+        chosen = setting_ref("estimator", self.estimator)
+        if self.gamma is not None and self.estimator is None:
+            yield SettingError(
+                f"{setting_ref('gamma', self.gamma)} belongs to "
+                f"{setting_ref('estimator', 'bias_variance')}; give that too, or leave gamma out."
+            )
+        elif self.gamma is not None and self.estimator != "bias_variance":
+            yield SettingError(
+                f"{setting_ref('gamma', self.gamma)} belongs to "
+                f"{setting_ref('estimator', 'bias_variance')}; {chosen} has no such parameter."
+            )
+        if self.estimator is None:
+            return
+        if self.strategy != "sampled":
+            yield SettingError(
+                f"{chosen} estimates from sampled negatives what all items would give, but "
+                f"{setting_ref('strategy', self.strategy)} samples none; give "
+                f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
+            )
+        if self.candidates == "given":
+            yield SettingError(
+                f"{chosen} holds for negatives that Weft draws uniformly; how the candidates that "
+                "were given came about is not known. Leave candidates out, or the estimator."
+            )
+        if self.negative_sampling == "popularity":
+            yield SettingError(
+                f"{chosen} holds for negatives that are drawn uniformly; with "
+                f"{setting_ref('negative_sampling', 'popularity')} there is no estimate. Give "
+                f"{setting_ref('negative_sampling', 'uniform')}, or leave the estimator out."
+            )
+
+    def _input_conflicts(self, available: Collection[str]) -> Iterator[WeftError]:
+        needs_train = f"needs {setting_ref('train')}"
+        if self.candidates == "listed" and "lists" not in available:
+            yield SettingError(
+                f"{setting_ref('candidates', 'listed')} is about recommendation lists; scores rank "
+                f"all items, or {setting_ref('candidates')} of each user."
+            )
+        if self.candidates in ("cold", "warm") and "train" not in available:
+            yield MissingInput(
+                f"{setting_ref('candidates', self.candidates)} {needs_train}, the interactions "
+                "that make an item warm."
+            )
+        if self.candidates == "given" and "candidates" not in available:
+            yield MissingInput(
+                f"{setting_ref('candidates', 'given')} needs the candidates of each user; give "
+                "them as a file or a table (user, item)."
+            )
+        if self.negative_sampling == "popularity" and "train" not in available:
+            yield MissingInput(
+                f"{setting_ref('negative_sampling', 'popularity')} {needs_train}, whose "
+                "interactions are counted."
+            )
+        if self.mask_seen is True and "train" not in available:
+            yield MissingInput(
+                f"{setting_ref('mask_seen', True)} {needs_train}, the interactions whose items "
+                "are masked."
+            )
+        if self.duplicates == "keep-best" and "lists" not in available:
+            yield SettingError(
+                f"{setting_ref('duplicates', 'keep-best')} is about recommendation lists; scores "
+                "have one position for each user and item."
+            )
+
+
+def setting_error(error: ValidationError) -> SettingError:
+    """Return the `SettingError` behind the first problem that pydantic found."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        hint = did_you_mean(name, EvaluationSettings.model_fields)
+        return UnknownParameter(f"there is no setting {name!r}.{hint}", setting=name)
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, SettingError):
+        return cause
+    return SettingError(f"{setting_ref(name, first['input'])}: {first['msg']}.", setting=name)
+
+
+def split_candidates(candidates: Any) -> tuple[str, Any]:
+    """Return the candidate pool that a `candidates` argument names, and the data it holds.
+
+    The data is None unless the pool is "given": items per user, as a table, a dict or a path.
+    """
+    pools = tuple(name for name in choices(CandidatePool) if name != "given")
+    if candidates is not None and not isinstance(candidates, str):
+        return "given", candidates
+    if candidates is not None:
+        for name in pools:
+            if name == candidates.casefold():
+                return name, None
+        if Path(candidates).suffix or Path(candidates).exists():
+            return "given", candidates
+    is_file = "" if candidates is None else ", nor is there such a file"
+    hint = "" if candidates is None else did_you_mean(candidates, pools)
+    raise SettingError(
+        f"{setting_ref('candidates', candidates)} is not known{is_file}. Choose one of "
+        f"{', '.join(map(repr, pools))}, or give items per user.{hint}"
+    )

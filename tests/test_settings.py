@@ -1,0 +1,192 @@
+"""`EvaluationSettings` is the one declaration of every option: signatures, rules, errors."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import weft
+from weft._choices import ProfileName, choices
+from weft.errors import MissingInput, SettingError, UnknownParameter
+from weft.evaluation.settings import EvaluationSettings, split_candidates
+from weft.metrics.profiles import PROFILES
+
+DATA = {"source", "truth", "train", "users", "items", "user_groups", "item_clusters"}
+DATA |= {"item_features"}
+
+
+def test_importing_the_settings_is_light():
+    code = "import weft.evaluation.settings, sys; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(out.stdout.split()) & {"torch", "polars", "pandas", "scipy", "numpy"}
+
+
+def test_every_field_is_described():
+    for field in EvaluationSettings.fields():
+        assert field.description.endswith("."), field.name
+        assert EvaluationSettings().model_dump()[field.name] == field.default
+
+
+def test_profiles_have_the_declared_names():
+    assert tuple(PROFILES) == choices(ProfileName)
+
+
+def test_choices_may_be_written_in_any_case():
+    settings = EvaluationSettings.from_options(ties="Random", strategy="SAMPLED", mask_seen="AUTO")
+    assert (settings.ties, settings.strategy, settings.mask_seen) == ("random", "sampled", "auto")
+
+
+def test_numpy_numbers_are_welcome():
+    settings = EvaluationSettings.from_options(
+        top_k=np.array([1, 5]), seed=np.int64(3), per_user=np.True_, neg_alpha=np.float32(0.5)
+    )
+    assert settings.top_k == (1, 5)
+    assert (settings.seed, settings.per_user, settings.neg_alpha) == (3, True, 0.5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ties": "rndom"},
+        {"top_k": 0},
+        {"top_k": True},
+        {"top_k": [10, "20"]},
+        {"seed": -1},
+        {"seed": True},
+        {"seed": 1.5},
+        {"bootstrap": 1},
+        {"num_negatives": 0},
+        {"neg_alpha": -1},
+        {"gamma": 0},
+        {"gamma": 1.5},
+        {"relevance_threshold": 0},
+        {"mask_seen": "yes"},
+        {"per_user": 1},
+        {"exposure": "yes"},
+        {"batch_size": "4"},
+        {"slices": ["activity"]},
+        {"metrics": 3},
+        {"strategy": None},
+        {"duplicates": None},
+        {"profile": "trec"},
+        {"estimator": "holm"},
+        {"device": None, "name": 3},
+    ],
+    ids=str,
+)
+def test_values_that_are_not_allowed_name_their_setting(options):
+    with pytest.raises(SettingError) as caught:
+        EvaluationSettings.from_options(**options)
+    assert caught.value.setting == list(options)[-1]
+    assert f"{list(options)[-1]}" in str(caught.value)
+    rendered = caught.value.render(lambda name, value: f"--{name} {value}")
+    assert f"--{list(options)[-1]}" in rendered
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(UnknownParameter, match="Did you mean 'num_negatives'"):
+        EvaluationSettings.from_options(num_negative=3)
+
+
+SAMPLED = {"strategy": "sampled"}
+
+
+@pytest.mark.parametrize(
+    ("options", "available", "error", "setting"),
+    [
+        ({"num_negatives": 5}, {"train"}, SettingError, "num_negatives"),
+        ({"negative_sampling": "uniform"}, {"train"}, SettingError, "negative_sampling"),
+        ({"neg_alpha": 1}, {"train"}, SettingError, "neg_alpha"),
+        ({**SAMPLED, "neg_alpha": 1}, {"train"}, SettingError, "neg_alpha"),
+        (
+            {**SAMPLED, "candidates": "given", "num_negatives": 3},
+            {"candidates"},
+            SettingError,
+            "num_negatives",
+        ),
+        ({**SAMPLED, "candidates": "listed"}, {"lists"}, SettingError, "candidates"),
+        ({"gamma": 0.1}, {"train"}, SettingError, "gamma"),
+        (
+            {**SAMPLED, "gamma": 0.1, "estimator": "rank_estimate"},
+            {"train"},
+            SettingError,
+            "gamma",
+        ),
+        ({"estimator": "rank_estimate"}, {"train"}, SettingError, "estimator"),
+        (
+            {**SAMPLED, "estimator": "rank_estimate", "candidates": "given"},
+            {"candidates"},
+            SettingError,
+            "estimator",
+        ),
+        (
+            {**SAMPLED, "estimator": "rank_estimate", "negative_sampling": "popularity"},
+            {"train"},
+            SettingError,
+            "estimator",
+        ),
+        ({"candidates": "listed"}, set(), SettingError, "candidates"),
+        ({"candidates": "cold"}, set(), MissingInput, "candidates"),
+        ({"candidates": "given"}, set(), MissingInput, "candidates"),
+        (
+            {**SAMPLED, "negative_sampling": "popularity"},
+            set(),
+            MissingInput,
+            "negative_sampling",
+        ),
+        ({"mask_seen": True}, set(), MissingInput, "mask_seen"),
+        ({"duplicates": "keep-best"}, set(), SettingError, "duplicates"),
+    ],
+    ids=str,
+)
+def test_rules_between_options(options, available, error, setting):
+    settings = EvaluationSettings.from_options(**options)
+    assert len(list(settings.conflicts(available))) == 1
+    with pytest.raises(error) as caught:
+        settings.resolve(available)
+    assert caught.value.setting == setting
+
+
+def test_resolving_fills_the_defaults():
+    settings = EvaluationSettings.from_options().resolve({"train"})
+    assert (settings.ties, settings.empty_users, settings.missing_lists) == (
+        "index",
+        "skip",
+        "zero",
+    )
+    assert settings.mask_seen is True and settings.num_negatives is None
+    assert EvaluationSettings.from_options().resolve({"train", "lists"}).mask_seen is False
+    sampled = EvaluationSettings.from_options(strategy="sampled").resolve(())
+    assert (sampled.ties, sampled.num_negatives) == ("random", 99)
+    assert (sampled.negative_sampling, sampled.neg_alpha) == ("uniform", None)
+    assert sampled.resolve(()) == sampled
+
+
+def test_resolving_applies_a_profile():
+    settings = EvaluationSettings.from_options(profile="trec_eval", metrics=["nDCG"])
+    resolved = settings.resolve(())
+    assert (resolved.ties, resolved.empty_users, resolved.missing_lists) == (
+        "index",
+        "zero",
+        "skip",
+    )
+    assert str(resolved.metrics[0]) == "nDCG(gain=linear)" and resolved.orders_ties_by_id
+    given = EvaluationSettings.from_options(profile="trec_eval", ties="index", empty_users="skip")
+    assert given.resolve(()).empty_users == "skip" and not given.resolve(()).orders_ties_by_id
+
+
+def test_candidates_are_a_pool_or_data():
+    assert split_candidates("Cold") == ("cold", None)
+    assert split_candidates({0: [1]}) == ("given", {0: [1]})
+    assert split_candidates("cands.csv") == ("given", "cands.csv")
+    for unknown in ("cool", "given", None):
+        with pytest.raises(SettingError, match="is not known"):
+            split_candidates(unknown)
+
+
+def test_the_json_schema_has_choices_and_bounds():
+    schema = EvaluationSettings.model_json_schema()["properties"]
+    assert schema["ties"]["anyOf"][0]["enum"] == list(choices(weft._choices.TieRuleName))
+    assert schema["num_negatives"]["anyOf"][0]["minimum"] == 1
+    assert schema["seed"]["minimum"] == 0
