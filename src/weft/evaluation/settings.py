@@ -234,8 +234,8 @@ class EvaluationSettings(BaseModel):
     profile: Annotated[ProfileName | None, _Choice, Option(COUNTING, "--profile", "profile")] = (
         Field(
             default=None,
-            description="Use the definitions of another tool, to reproduce its numbers. Sets metric "
-            "parameters, ties, empty_users and missing_lists unless they are given.",
+            description="Use the definitions of another tool, to reproduce its numbers. Sets "
+            "metric parameters, ties, empty_users and missing_lists unless they are given.",
         )
     )
     relevance_threshold: Annotated[
