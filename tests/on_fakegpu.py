@@ -104,7 +104,7 @@ def evaluator(form, dtype=torch.float32, candidates=False, **settings):
     made._apply(there)
     states = [
         made.sums,
-        made.tallies,
+        made.counts,
         *(state for metric in made.own_metrics for state in metric.metric_state.values()),
     ]
     assert all(

@@ -17,13 +17,13 @@ from everything import BUILT_IN, about
 from weft.errors import InputError, SettingError
 from weft.evaluation import bootstrap as uncertainty
 from weft.evaluation.bootstrap import (
-    Contributions,
-    KeptHere,
+    LocalContributions,
+    UserContributions,
     acceleration,
-    interval,
+    bootstrap_interval,
     poisson_weights,
 )
-from weft.evaluation.result import MetricValue
+from weft.evaluation.metric_value import MetricValue
 
 USERS, ITEMS, CUTOFFS = 40, 25, [3, 10]
 GENERATOR = torch.Generator().manual_seed(6)
@@ -84,14 +84,14 @@ def passed(made, scores=SCORES, order=EVERYONE, batch=11):
 
 def contributions(made):
     """What was kept of each user."""
-    return Contributions.of_rows(made.gathered().rows, made.composition.ledger)
+    return UserContributions.from_rows(made.gathered().rows, made.composition.ledger)
 
 
 def resamples_of(made):
     """What every value is in each resample, and its acceleration, by name."""
     values = tuple(made.composition.values(made.composition.ledger.read(made.sums)))
     return made.composition.resample(
-        KeptHere(contributions(made)), values, made.bootstrap, made.rule.seed
+        LocalContributions(contributions(made)), values, made.bootstrap, made.rule.seed
     )
 
 
@@ -315,7 +315,7 @@ def test_bca_is_the_published_formula(values, seed):
     draws = np.random.default_rng(seed).integers(0, len(sample), (99, len(sample)))
     replicates, estimate = sample[draws].mean(1), float(sample.mean())
     left_out = (sample.sum() - sample) / (len(sample) - 1)
-    found = interval(estimate, replicates, acceleration(left_out))
+    found = bootstrap_interval(estimate, replicates, acceleration(left_out))
     near = np.isclose(
         replicates, estimate, rtol=1e-11, atol=1e-11 * max(abs(replicates).max(), abs(estimate))
     )
@@ -440,7 +440,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 
 def test_intervals_of_means_hold_their_value():
-    """Resampling users, not what they have (pitfall 15)."""
+    """Resample users, not what they have (pitfall 15)."""
     result = passed(evaluator([*BUILT_IN, *VARIANTS], bootstrap=300)).compute()
     with_users = [value for value in result.values if not math.isnan(value.std_error)]
     assert len(with_users) > 40
@@ -677,8 +677,8 @@ def test_one_place_decides_which_interval_is_shown():
 
 
 def test_nothing_is_said_of_too_few_resamples():
-    few = interval(0.5, np.array([0.4, math.nan, math.nan]), 0.0)
+    few = bootstrap_interval(0.5, np.array([0.4, math.nan, math.nan]), 0.0)
     assert math.isnan(few.low) and few.undefined == 2
-    assert math.isnan(interval(math.nan, np.array([0.4, 0.5]), 0.0).low)
-    unknown = interval(0.5, np.array([0.4, 0.5, 0.6]), math.nan)
+    assert math.isnan(bootstrap_interval(math.nan, np.array([0.4, 0.5]), 0.0).low)
+    unknown = bootstrap_interval(0.5, np.array([0.4, 0.5, 0.6]), math.nan)
     assert unknown.low < unknown.high and math.isnan(unknown.bca_low)

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 import weft
 from weft.errors import MissingInput, SettingError
-from weft.evaluation.result import MetricValue, Result, schema_of
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result, frame_schema
 from weft.report.charts import KINDS, Figure, colours, figure, figures
 from weft.report.charts.drawing import LINE, Canvas, number, percent, spread
 from weft.report.charts.theme import (
@@ -113,9 +114,9 @@ def result(
         name,
         {"evaluated_users": USERS},
         per_user=per_user,
-        slices=pl.DataFrame(slices, schema=schema_of("slices"), orient="row"),
-        exposure=pl.DataFrame(exposure, schema=schema_of("exposure"), orient="row"),
-        popularity=pl.DataFrame(popular, schema=schema_of("popularity"), orient="row"),
+        slices=pl.DataFrame(slices, schema=frame_schema("slices"), orient="row"),
+        exposure=pl.DataFrame(exposure, schema=frame_schema("exposure"), orient="row"),
+        popularity=pl.DataFrame(popular, schema=frame_schema("popularity"), orient="row"),
         user_labels=pl.DataFrame(
             labels | {"slices[age]": ["young" if n < 20 else "old" for n in range(USERS)]}
         ),
@@ -736,7 +737,7 @@ def test_gains_show_each_way_to_group_once_and_in_its_order():
             for name, groups in GROUPED.items()
             for group in groups
         ],
-        schema=schema_of("slices"),
+        schema=frame_schema("slices"),
         orient="row",
     )
     labels = THREE.results["als"].user_labels.with_columns(

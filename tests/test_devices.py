@@ -675,7 +675,7 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
         monkeypatch.setattr(module, "float_type", lambda device: torch.float32)
     monkeypatch.setattr(DeviceColumn, "on", lambda column, device: narrowed(column.values))
     narrow.to("cpu")
-    assert {narrow.sums.dtype, narrow.tallies.dtype} == {torch.float32}
+    assert {narrow.sums.dtype, narrow.counts.dtype} == {torch.float32}
     with treat_cpu_as_device():
         narrow.update(*batch)  # brings the inputs there
         narrow.reset()
@@ -690,7 +690,7 @@ def test_moving_takes_the_per_user_table_along():
     evaluator.update(torch.rand(2, 3), torch.tensor([[0], [1]]))
     evaluator.to("meta")
     assert {
-        part.device.type for part in (evaluator.sums, evaluator.tallies, *evaluator._table[0])
+        part.device.type for part in (evaluator.sums, evaluator.counts, *evaluator._table[0])
     } == {"meta"}
 
 

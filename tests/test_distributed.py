@@ -210,9 +210,9 @@ def test_evaluate_shared_out(together, how):
 
 
 SAID = {
-    "settings": "cannot put together processes .* that differ in ties: 'random' and 'index'",
-    "train": "cannot put together processes .* that differ in train",
-    "scores": "cannot put together processes .* that differ in source",
+    "settings": "cannot merge processes .* that differ in ties: 'random' and 'index'",
+    "train": "cannot merge processes .* that differ in train",
+    "scores": "cannot merge processes .* that differ in source",
     "one stops": "the model has lost its weights",
 }
 

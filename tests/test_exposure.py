@@ -20,7 +20,7 @@ from in_processes import in_processes
 from test_evaluator import EVERYONE, ITEMS, SCORES, TARGET, TRAIN, USERS, evaluator
 from test_states import alike
 from weft.errors import InputError, MissingInput, SettingError
-from weft.evaluation.exposure import lorenz
+from weft.evaluation.exposure import lorenz_curve
 from weft.evaluation.result import slice_column
 
 CUTOFFS = [1, 3, 20]
@@ -273,7 +273,7 @@ def test_short_lists_count_as_far_as_they_go(form, batch_size):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=130).filter(any), st.integers(0, 50))
 def test_the_curve_is_the_true_one(counts, unlisted):
-    x, y = lorenz(np.array(counts), len(counts) + unlisted)
+    x, y = lorenz_curve(np.array(counts), len(counts) + unlisted)
     expected = [(float(x), float(y)) for x, y in distinct(points(counts + [0] * unlisted))]
     assert distinct(list(zip(x.tolist(), y.tolist()))) == [
         pytest.approx(point, abs=1e-12) for point in expected
@@ -555,7 +555,7 @@ def test_older_files_and_missing_tables(whole, tmp_path):
     lacking = weft.load_result(path)
     assert lacking.user_labels is None and lacking.per_user is not None
     assert (
-        "the labels of the users were saved as a.user_labels.parquet, which is not beside a.json"
+        "the labels of the users were saved as a.user_labels.parquet, which is not in the folder of a.json"
         in lacking.notes
     )
     document = json.loads(path.read_text())

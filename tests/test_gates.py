@@ -11,7 +11,8 @@ import torch
 import weft
 from weft.config.gates import judge, parse, ready
 from weft.errors import SettingError, UnknownMetric
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 
 
 def result(name="als", profile=None, fingerprint="a", **values):

@@ -25,7 +25,8 @@ from everything import ACCURACY, BUILT_IN, about
 from weft.data import Interactions, Train
 from weft.data.labels import read_positional_features
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import all_metrics, canonical, takes_k
 from weft.report.terminal import comparison_tables, results_tables

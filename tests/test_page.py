@@ -21,7 +21,8 @@ import torch
 import weft
 from page_browser import launched, opened
 from weft.errors import MissingExtra
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 from weft.metrics.registry import all_metrics, takes_k
 from weft.report.charts import KINDS, Figure
 from weft.report.context import Subject

@@ -18,7 +18,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 import weft
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 from weft.report.terminal import comparison_tables, verdicts_of
 from weft.statistics import pair_statistics as measures
 from weft.statistics import randomization as flips

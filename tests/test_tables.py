@@ -15,7 +15,8 @@ from rich.console import Console
 
 import weft
 from weft.errors import InputError
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 from weft.report.tables import (
     escape_latex,
     escape_markdown,

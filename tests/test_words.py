@@ -17,7 +17,8 @@ from test_commands_of_docs import write_files
 from weft import cli
 from weft.config import from_mapping, load
 from weft.config import run as plan
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 from weft.report import number_format as digits
 from weft.report import text as words
 from weft.report.context import Subject

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from weft.errors import WeftError
     from weft.evaluation.api import evaluate
     from weft.evaluation.evaluator import Evaluator
-    from weft.evaluation.result import Result, load_result
+    from weft.evaluation.result import Result
+    from weft.evaluation.result_io import load_result
     from weft.evaluation.state_io import load_state, merge_states, save_state
     from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
@@ -47,7 +48,7 @@ _HOMES = {
     "errors": "",
     "evaluate": "weft.evaluation.api",
     "get_topk_ranks": "weft.metrics.single_target",
-    "load_result": "weft.evaluation.result",
+    "load_result": "weft.evaluation.result_io",
     "load_state": "weft.evaluation.state_io",
     "merge_states": "weft.evaluation.state_io",
     "metrics": "",

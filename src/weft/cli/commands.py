@@ -590,7 +590,7 @@ def _check_folder(folder: Path, flag: str) -> None:
 def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool) -> None:
     """Refuse folders of values per user that are in the way before anything is computed."""
     from weft.errors import InputError
-    from weft.evaluation.result import place_beside
+    from weft.evaluation.result_io import table_path
     from weft.report.tables import places_of
 
     engine = configuration.engine
@@ -599,7 +599,7 @@ def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool
         by_spark and configuration.report is None and not configuration.evaluation.tests
     )  # these bring the values here
     for place in (
-        place_beside(one, "per_user") for one in places_of(list(configuration.models), folder)
+        table_path(one, "per_user") for one in places_of(list(configuration.models), folder)
     ):
         if by_spark and place.exists() and not overwrite:
             raise InputError(
@@ -755,7 +755,7 @@ def compare(
     from weft.errors import SettingError, check_choice
 
     chosen = check_choice("--format", format, options.FORMATS)
-    from weft.evaluation.result import load_result
+    from weft.evaluation.result_io import load_result
     from weft.statistics import compare as compare_results
     from weft.statistics.comparison import SUFFIXES
 
@@ -888,9 +888,9 @@ def schema(
     if out is None:
         sys.stdout.write(text)
         return
-    from weft.evaluation.result import write_whole
+    from weft.evaluation.atomic_files import write_files
 
-    write_whole({out: lambda file: file.write(text.encode())})
+    write_files({out: lambda file: file.write(text.encode())})
     print(f"Written: {out}")
 
 

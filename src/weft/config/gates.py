@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weft.errors import InputError, SettingError, did_you_mean
-from weft.evaluation.result import MetricValue, Result, differences, load_result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result, describe_differences
+from weft.evaluation.result_io import load_result
 from weft.metrics.names import outside, print_cell, split_cell
 from weft.metrics.names import parse as parse_name
 from weft.metrics.profiles import adopted_name
@@ -298,5 +300,5 @@ def _differences(gate: ReadyGate, result: Result) -> list[str]:
     return (
         []
         if gate.baseline is None
-        else differences(gate.baseline, str(gate.gate.file), result, "this run")
+        else describe_differences(gate.baseline, str(gate.gate.file), result, "this run")
     )

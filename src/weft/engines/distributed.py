@@ -18,7 +18,7 @@ from weft.errors import InputError, SettingError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
 from weft.evaluation.result import Result
 from weft.evaluation.runner import prepare
-from weft.evaluation.state import number_of_processes, refuse_others
+from weft.evaluation.state import check_compatible, num_processes
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
     bound = inspect.signature(evaluate_alone).bind(source, truth, **settings)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    rank, number = this_process(), number_of_processes()
+    rank, number = this_process(), num_processes()
     if number == 1:
         return evaluate_alone(source, truth, **settings)
     if arguments["checkpoint"] is not None:
@@ -44,9 +44,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
     everyone: list[Any] = [None] * number
     dist.all_gather_object(everyone, job.identity())
     for other, theirs in enumerate(everyone):
-        refuse_others(
-            everyone[0], theirs, f"cannot put together processes (rank 0 and {other}) that"
-        )
+        check_compatible(everyone[0], theirs, f"cannot merge processes (rank 0 and {other}) that")
     _all_or_none(lambda: job.carry_out((rank, number)))
     counted: list[Any] = [None] * number
     dist.all_gather_object(counted, job.offers.counted())
@@ -66,7 +64,7 @@ def _all_or_none(work: Callable[[], T]) -> T:
         found = work()
     except Exception as raised:
         error = raised
-    said: list[str | None] = [None] * number_of_processes()
+    said: list[str | None] = [None] * num_processes()
     dist.all_gather_object(said, None if error is None else str(error) or type(error).__name__)
     if error is not None:
         raise error
@@ -111,7 +109,7 @@ class ShareSampler(Sampler[int]):
 
     def __init__(self, rows: Sized, *, rank: int | None = None, number: int | None = None) -> None:
         self._rows = len(rows)
-        self._number = number_of_processes() if number is None else check_int("number", number)
+        self._number = num_processes() if number is None else check_int("number", number)
         self._rank = this_process() if rank is None else check_int("rank", rank, least=0)
         if self._rank >= self._number:
             raise SettingError(

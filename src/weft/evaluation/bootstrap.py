@@ -39,7 +39,7 @@ _DRAWS = 4  # weights of 16 bits that a hash gives
 
 
 @dataclass(frozen=True)
-class Resampled:
+class BootstrapInterval:
     """What resampling tells of a value: 95 % intervals by percentiles and BCa, and the standard
     deviation of the resamples.
 
@@ -54,7 +54,9 @@ class Resampled:
     undefined: int = 0
 
 
-def interval(estimate: float, resampled: Floats, acceleration: float) -> Resampled:
+def bootstrap_interval(
+    estimate: float, resampled: Floats, acceleration: float
+) -> BootstrapInterval:
     """The intervals of an estimate from its values in resamples and the acceleration of a
     jackknife.
 
@@ -63,11 +65,11 @@ def interval(estimate: float, resampled: Floats, acceleration: float) -> Resampl
     known = resampled[np.isfinite(resampled)]
     undefined = len(resampled) - len(known)
     if math.isnan(estimate) or len(known) < 2:
-        return Resampled(undefined=undefined)
+        return BootstrapInterval(undefined=undefined)
     near = np.abs(known - estimate) <= _ROUNDING * max(abs(estimate), float(np.abs(known).max()))
     known = np.where(near, estimate, known)
     if near.all():
-        return Resampled(estimate, estimate, estimate, estimate, 0.0, undefined)
+        return BootstrapInterval(estimate, estimate, estimate, estimate, 0.0, undefined)
     low, high = (float(end) for end in np.quantile(known, (0.025, 0.975)))
     share = float((known < estimate).mean() + near.mean() / 2)
     ends = (math.nan, math.nan)
@@ -83,7 +85,7 @@ def interval(estimate: float, resampled: Floats, acceleration: float) -> Resampl
             levels[0] <= share <= levels[1]
         ):  # else resampling shifts the value by more than it spreads it
             ends = tuple(np.quantile(known, levels).tolist())
-    return Resampled(low, high, *ends, float(known.std(ddof=1)), undefined)
+    return BootstrapInterval(low, high, *ends, float(known.std(ddof=1)), undefined)
 
 
 def acceleration(left_out: Floats) -> float:
@@ -132,7 +134,7 @@ def poisson_weights(keys: Tensor, seed: int, start: int, stop: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Contributions:
+class UserContributions:
     """What each of some users adds to every sum: 8 bytes per user and column of means, 12 per
     further term that is not 0.
     """
@@ -143,12 +145,12 @@ class Contributions:
         int, Floats
     ]  # how much each counts, by column; without them all users count alike
     terms: csr_matrix  # all others, [users, places]
-    tallies: Floats  # what is counted of each user, [users, counts]
+    counts: Floats  # what is counted of each user, [users, counts]
 
     @classmethod
-    def of(
-        cls, batch: Batch, ledger: Ledger, terms: Sequence[tuple[slice, Terms]], tallies: Tensor
-    ) -> Contributions:
+    def from_batch(
+        cls, batch: Batch, ledger: Ledger, terms: Sequence[tuple[slice, Terms]], counts: Tensor
+    ) -> UserContributions:
         """What the users of a batch add, on the CPU."""
         weights = {
             column: found.cpu().double().numpy()
@@ -156,14 +158,14 @@ class Contributions:
         }
         values = ledger.user_values(batch).cpu().double().numpy()
         sparse = _sparse(batch.size, ledger.of_users, terms)
-        return cls(batch.user_keys.cpu(), values, weights, sparse, tallies.cpu().double().numpy())
+        return cls(batch.user_keys.cpu(), values, weights, sparse, counts.cpu().double().numpy())
 
-    def rows(self) -> dict[str, Tensor]:
+    def to_rows(self) -> dict[str, Tensor]:
         """As tensors that come behind one another with those of other users."""
         found = {
             "kept_keys": self.keys,
             "kept_values": torch.from_numpy(self.values),
-            "kept_tallies": torch.from_numpy(self.tallies),
+            "kept_counts": torch.from_numpy(self.counts),
             "kept_lengths": torch.from_numpy(np.diff(self.terms.indptr).astype(np.int64)),
             "kept_places": torch.from_numpy(self.terms.indices.astype(np.int64)),
             "kept_terms": torch.from_numpy(self.terms.data),
@@ -174,7 +176,7 @@ class Contributions:
         }
 
     @classmethod
-    def of_rows(cls, rows: Mapping[str, Tensor], ledger: Ledger) -> Contributions | None:
+    def from_rows(cls, rows: Mapping[str, Tensor], ledger: Ledger) -> UserContributions | None:
         """From such tensors; None where nothing was kept."""
         from scipy.sparse import csr_matrix
 
@@ -193,17 +195,17 @@ class Contributions:
         starts = np.concatenate([[0], np.cumsum(found["lengths"].numpy())])
         shape = (len(found["keys"]), ledger.of_users.stop - ledger.of_users.start)
         terms = csr_matrix((found["terms"].numpy(), found["places"].numpy(), starts), shape=shape)
-        return cls(found["keys"], found["values"].numpy(), weights, terms, found["tallies"].numpy())
+        return cls(found["keys"], found["values"].numpy(), weights, terms, found["counts"].numpy())
 
-    def only(self, chosen: NDArray[np.bool_]) -> Contributions:
+    def select(self, chosen: NDArray[np.bool_]) -> UserContributions:
         """Those of some of the users."""
         weights = {column: of_users[chosen] for column, of_users in self.weights.items()}
-        return Contributions(
+        return UserContributions(
             self.keys[torch.from_numpy(chosen)],
             self.values[chosen],
             weights,
             self.terms[chosen],
-            self.tallies[chosen],
+            self.counts[chosen],
         )
 
     def sums(self, ledger: Ledger, users: Tensor) -> Tensor:
@@ -245,7 +247,7 @@ def _sparse(size: int, place: slice, terms: Sequence[tuple[slice, Terms]]) -> cs
 # --------------------------------------------------------------------------------------------------
 
 
-class Weights(Protocol):
+class UserWeights(Protocol):
     """Some rows of weights, which depend on nothing but what identifies each user."""
 
     def of(self, keys: Tensor) -> Floats:
@@ -257,13 +259,13 @@ class Weights(Protocol):
         """How many rows there are."""
         ...
 
-    def some(self, start: int, stop: int) -> Weights:
+    def some(self, start: int, stop: int) -> UserWeights:
         """Some of the rows."""
         ...
 
 
 @dataclass(frozen=True)
-class Resamples:
+class PoissonWeights:
     """How often each user is drawn in the resamples `start` to `stop - 1`."""
 
     seed: int
@@ -277,12 +279,12 @@ class Resamples:
     def rows(self) -> int:
         return self.stop - self.start
 
-    def some(self, start: int, stop: int) -> Resamples:
-        return Resamples(self.seed, self.start + start, min(self.start + stop, self.stop))
+    def some(self, start: int, stop: int) -> PoissonWeights:
+        return PoissonWeights(self.seed, self.start + start, min(self.start + stop, self.stop))
 
 
 @dataclass(frozen=True)
-class AllBut:
+class LeaveGroupOut:
     """Everybody but the users of group `start`, of the next, and so on; groups start at these
     hashes, the first at none.
     """
@@ -292,7 +294,7 @@ class AllBut:
     stop: int
 
     def of(self, keys: Tensor) -> Floats:
-        group = np.searchsorted(self.edges, group_hashes(keys), "right")
+        group = np.searchsorted(self.edges, jackknife_hashes(keys), "right")
         weights: Floats = (group != np.arange(self.start, self.stop)[:, None]).astype(np.float64)
         return weights
 
@@ -300,17 +302,17 @@ class AllBut:
     def rows(self) -> int:
         return self.stop - self.start
 
-    def some(self, start: int, stop: int) -> AllBut:
-        return AllBut(self.edges, self.start + start, min(self.start + stop, self.stop))
+    def some(self, start: int, stop: int) -> LeaveGroupOut:
+        return LeaveGroupOut(self.edges, self.start + start, min(self.start + stop, self.stop))
 
 
-def group_hashes(keys: Tensor) -> NDArray[np.int64]:
+def jackknife_hashes(keys: Tensor) -> NDArray[np.int64]:
     """By which users are put into groups, so that neither their order nor batches play a part."""
     hashes: NDArray[np.int64] = mix64(keys + _SALT).numpy()
     return hashes
 
 
-class Weighted(NamedTuple):
+class WeightedSums(NamedTuple):
     """Sums over users under some rows of weights. Those of parts of the users add up."""
 
     total: Floats  # of the weights, [rows]
@@ -319,12 +321,14 @@ class Weighted(NamedTuple):
     places: Floats  # of all other terms, [places, rows]
 
     @staticmethod
-    def added(parts: Sequence[Weighted]) -> Weighted:
+    def merge(parts: Sequence[WeightedSums]) -> WeightedSums:
         """All parts together."""
-        return Weighted(*(np.sum(one, axis=0) if len(one) > 1 else one[0] for one in zip(*parts)))
+        return WeightedSums(
+            *(np.sum(one, axis=0) if len(one) > 1 else one[0] for one in zip(*parts))
+        )
 
 
-class Spread(NamedTuple):
+class JackknifeMoments(NamedTuple):
     """How much leaving out each user moves the means, `[columns]` each. Those of parts of the users
     add up.
     """
@@ -336,10 +340,12 @@ class Spread(NamedTuple):
     most: Floats  # the largest
 
     @staticmethod
-    def added(parts: Sequence[Spread]) -> Spread:
+    def merge(parts: Sequence[JackknifeMoments]) -> JackknifeMoments:
         """All parts together."""
         users, moved, moved2, moved3, most = map(np.stack, zip(*parts))
-        return Spread(users.sum(0), moved.sum(0), moved2.sum(0), moved3.sum(0), most.max(0))
+        return JackknifeMoments(
+            users.sum(0), moved.sum(0), moved2.sum(0), moved3.sum(0), most.max(0)
+        )
 
     def acceleration(self, negligible: Floats) -> Floats:
         """From the third moment of what each user moves; NaN for fewer than two users."""
@@ -351,30 +357,30 @@ class Spread(NamedTuple):
         return np.where(self.users < 2, np.nan, found)
 
 
-class Kept(Protocol):
+class ContributionStore(Protocol):
     """What users add to every sum, kept for resampling, wherever it is. `users`: how many there
     are.
     """
 
     users: int
 
-    def under(self, weights: Weights, *, places: bool) -> Weighted:
+    def weighted_sums(self, weights: UserWeights, *, terms: bool) -> WeightedSums:
         """The sums under these weights; `places`: whether terms beside the means are wanted."""
         ...
 
-    def spread(self, sums: Floats, counts: Floats) -> Spread:
+    def jackknife_moments(self, sums: Floats, counts: Floats) -> JackknifeMoments:
         """What leaving out each user does to the means `sums / counts`."""
         ...
 
     def hashes(self) -> SortedValues[np.int64]:
-        """The `group_hashes` of all users."""
+        """The `jackknife_hashes` of all users."""
         ...
 
 
-class KeptHere:
+class LocalContributions:
     """Users whose contributions are in this process."""
 
-    def __init__(self, kept: Contributions) -> None:
+    def __init__(self, kept: UserContributions) -> None:
         self.keys = kept.keys
         defined = ~np.isnan(kept.values)
         self.users = len(kept.keys)
@@ -396,23 +402,23 @@ class KeptHere:
         self._counted = np.stack(counts, axis=1) if counts else np.empty((self.users, 0))
         self._by_place = kept.terms.T
 
-    def under(self, weights: Weights, *, places: bool) -> Weighted:
+    def weighted_sums(self, weights: UserWeights, *, terms: bool) -> WeightedSums:
         step = at_once(self.users)
         return _side_by_side(
             [
-                self._under(weights.some(row, row + step), places)
+                self._under(weights.some(row, row + step), terms)
                 for row in range(0, weights.rows, step)
             ]
         )
 
-    def _under(self, weights: Weights, places: bool) -> Weighted:
+    def _under(self, weights: UserWeights, terms: bool) -> WeightedSums:
         some = weights.of(self.keys)
-        by_place = self._by_place @ some.T if places else np.empty((0, len(some)))
-        return Weighted(
+        by_place = self._by_place @ some.T if terms else np.empty((0, len(some)))
+        return WeightedSums(
             some.sum(1), some @ self._weighted, (some @ self._counted)[:, self._column_of], by_place
         )
 
-    def spread(self, sums: Floats, counts: Floats) -> Spread:
+    def jackknife_moments(self, sums: Floats, counts: Floats) -> JackknifeMoments:
         found = np.zeros((5, len(sums)))
         for column, of in enumerate(self._column_of):
             weights = self._counted[:, of]
@@ -438,16 +444,16 @@ class KeptHere:
                 (moved**3).sum(),
                 np.abs(moved).max(),
             )
-        return Spread(*found)
+        return JackknifeMoments(*found)
 
     def hashes(self) -> SortedValues[np.int64]:
-        return SortedArray(group_hashes(self.keys))
+        return SortedArray(jackknife_hashes(self.keys))
 
 
-def _side_by_side(parts: Sequence[Weighted]) -> Weighted:
+def _side_by_side(parts: Sequence[WeightedSums]) -> WeightedSums:
     """Rows of weights one after the other."""
     total, sums, counts, places = zip(*parts)
-    return Weighted(
+    return WeightedSums(
         np.concatenate(total),
         np.concatenate(sums),
         np.concatenate(counts),
@@ -468,13 +474,15 @@ def at_once(numbers: int) -> int:
 Formulas = Callable[[Tensor], Floats]
 
 
-class Resampling:
+class Resampler:
     """The kept users, under weights.
 
     `formulas`: the values `[number]` of metrics that are no plain means, from a vector of sums.
     """
 
-    def __init__(self, kept: Kept, ledger: Ledger, formulas: Formulas, number: int) -> None:
+    def __init__(
+        self, kept: ContributionStore, ledger: Ledger, formulas: Formulas, number: int
+    ) -> None:
         self._kept, self._ledger, self._formulas, self._number = kept, ledger, formulas, number
         self._places = ledger.of_users.stop - ledger.of_users.start
 
@@ -482,7 +490,7 @@ class Resampling:
         """The means `[resamples, columns]` and the values of the formulas `[resamples, values]` in
         each resample.
         """
-        return self._under(Resamples(seed, 0, number))
+        return self._under(PoissonWeights(seed, 0, number))
 
     def accelerations(self) -> tuple[Floats, Floats]:
         """Of the means, leaving out each user in turn; of the formulas, leaving out groups of users
@@ -491,9 +499,11 @@ class Resampling:
         return self._of_means(), self._of_formulas()
 
     def _of_means(self) -> Floats:
-        everybody = self._kept.under(AllBut(np.empty(0, dtype=np.int64), 1, 2), places=False)
+        everybody = self._kept.weighted_sums(
+            LeaveGroupOut(np.empty(0, dtype=np.int64), 1, 2), terms=False
+        )
         sums, counts = everybody.sums[0], everybody.counts[0]
-        spread = self._kept.spread(sums, counts)
+        spread = self._kept.jackknife_moments(sums, counts)
         return spread.acceleration(_ROUNDING * counts / np.maximum(spread.users, 1))
 
     def _of_formulas(self) -> Floats:
@@ -503,20 +513,20 @@ class Resampling:
         groups = min(users, _LEFT_OUT)
         starts = -(-np.arange(1, groups, dtype=np.int64) * users // groups)
         edges = self._kept.hashes().at(starts)
-        _, without = self._under(AllBut(edges, 0, groups))
+        _, without = self._under(LeaveGroupOut(edges, 0, groups))
         return np.array([acceleration(column) for column in without.T])
 
-    def _under(self, weights: Weights) -> tuple[Floats, Floats]:
+    def _under(self, weights: UserWeights) -> tuple[Floats, Floats]:
         """The values under many rows of weights, some at a time."""
         step = at_once(self._places if self._number else self._ledger.of_users.start)
         means, values = [], [np.empty((0, self._number))]
         for row in range(0, weights.rows, step):
-            found = self._kept.under(weights.some(row, row + step), places=self._number > 0)
+            found = self._kept.weighted_sums(weights.some(row, row + step), terms=self._number > 0)
             means.append(found.sums / np.where(found.counts > 0, found.counts, np.nan))
             values += [one[None] for one in self._values(found)] if self._number else []
         return np.concatenate(means), np.concatenate(values)
 
-    def _values(self, found: Weighted) -> Iterator[Floats]:
+    def _values(self, found: WeightedSums) -> Iterator[Floats]:
         vector = torch.zeros(self._ledger.of_users.stop, dtype=torch.float64)
         table = vector[: self._ledger.of_users.start].view(len(SUMS), -1)
         table.fill_(math.nan)  # what only standard errors need is not resampled

@@ -28,7 +28,7 @@ _ALWAYS = (
 )
 
 
-class Tallies:
+class BatchCounter:
     """The counts of a pass, by the names that a result has; at each cut-off short lists and ties;
     who is in no group or slice.
     """
@@ -45,7 +45,7 @@ class Tallies:
             *self._labels,
         )
 
-    def of(self, batch: Batch, *, by_user: bool) -> Tensor:
+    def count(self, batch: Batch, *, by_user: bool) -> Tensor:
         """What is counted of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
 
         def of_cells(counted: Tensor, rows: SparseRows) -> Tensor:

@@ -29,18 +29,31 @@ from weft.errors import (
     check_int,
     check_threshold,
 )
-from weft.evaluation.bootstrap import Contributions, Kept, KeptHere, Resampled, interval
-from weft.evaluation.counts import Tallies
-from weft.evaluation.exposure import frames as exposure_frames
+from weft.evaluation.bootstrap import (
+    BootstrapInterval,
+    ContributionStore,
+    LocalContributions,
+    UserContributions,
+    bootstrap_interval,
+)
+from weft.evaluation.counts import BatchCounter
+from weft.evaluation.exposure import exposure_frames
 from weft.evaluation.metric_set import Composition
-from weft.evaluation.notes import Pass, items_without, notes_of, notes_of_intervals, undefined
-from weft.evaluation.result import MetricValue, Result, slice_column
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.notes import (
+    NoteContext,
+    count_items_without_input,
+    count_notes,
+    interval_notes,
+    undefined_notes,
+)
+from weft.evaluation.result import Result, slice_column
 from weft.evaluation.state import (
-    Gathered,
-    number_of_processes,
-    put_together,
-    refuse_others,
-    synchronised,
+    EvaluationState,
+    check_compatible,
+    combine_states,
+    num_processes,
+    synchronize,
 )
 from weft.metrics.base.metric import (
     EMPTY_USERS,
@@ -179,7 +192,7 @@ class Evaluator(nn.Module):
         if self.drops_repeats:
             self._refuse_to_drop()
 
-        self._counter = Tallies(self.cutoffs, self.inputs.get("user_groups"), self.slices)
+        self._counter = BatchCounter(self.cutoffs, self.inputs.get("user_groups"), self.slices)
         self._is_persistent = False
         self._begin(torch.device("cpu"))
 
@@ -192,14 +205,12 @@ class Evaluator(nn.Module):
         self.sums = torch.from_numpy(np.zeros(self.composition.ledger.size)).to(
             device, float_type(device)
         )
-        self.tallies = torch.zeros(
-            len(self._counter.names), device=device, dtype=float_type(device)
-        )
+        self.counts = torch.zeros(len(self._counter.names), device=device, dtype=float_type(device))
         self._users: list[Tensor] = []  # who was met, where rows are named
         self._table: list[
             tuple[Tensor, Tensor, Tensor]
         ] = []  # the table per user: who, whether he stands in it, his values
-        self._contributions: list[Contributions] = []
+        self._contributions: list[UserContributions] = []
         self._items_met: int | None = None
         self._rows_met = 0  # rows without a user number are counted on
         self._is_named = True  # whether every row came with the number of its user
@@ -210,8 +221,8 @@ class Evaluator(nn.Module):
         """Move to another device. Whatever type a model is changed to, sums keep theirs."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         move = dtype_preserving(fn)
-        self.sums, self.tallies = (
-            move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.tallies)
+        self.sums, self.counts = (
+            move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.counts)
         )
         self._users = [move(users) for users in self._users]
         self._table = [
@@ -456,10 +467,12 @@ class Evaluator(nn.Module):
         by_user = self.bootstrap is not None or self.drops_repeats
         self._note_users(batch)
         terms = self.composition.ledger.terms(batch, by_user=by_user)
-        tallies = self._counter.of(batch, by_user=self.drops_repeats).to(self.tallies.dtype)
-        of_each = tallies if self.drops_repeats else tallies.new_empty((batch.size, 0))
+        counts = self._counter.count(batch, by_user=self.drops_repeats).to(self.counts.dtype)
+        of_each = counts if self.drops_repeats else counts.new_empty((batch.size, 0))
         contributions = (
-            Contributions.of(batch, self.composition.ledger, terms, of_each) if by_user else None
+            UserContributions.from_batch(batch, self.composition.ledger, terms, of_each)
+            if by_user
+            else None
         )
         kept = self.composition.user_values(batch) if self.keeps_per_user else None
         own = self.composition.own.values()
@@ -471,7 +484,7 @@ class Evaluator(nn.Module):
             for metric, states in before:
                 metric.restore(states)
             raise
-        self.tallies += tallies.sum(0) if self.drops_repeats else tallies
+        self.counts += counts.sum(0) if self.drops_repeats else counts
         self.composition.ledger.add(self.sums, terms)
         if kept is not None:
             self._table.append((batch.users, *kept))
@@ -491,13 +504,13 @@ class Evaluator(nn.Module):
     # ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def compute(self, kept: Kept | None = None) -> Result:
+    def compute(self, kept: ContributionStore | None = None) -> Result:
         """The Result of all batches so far, of all processes. `kept`: what is resampled, where that
         is kept elsewhere.
         """
-        gathered, processes = self.gathered(), number_of_processes() if self.sync_on_compute else 1
+        gathered, processes = self.gathered(), num_processes() if self.sync_on_compute else 1
         if processes > 1:
-            gathered = synchronised(gathered, self.identity(), self.own)
+            gathered = synchronize(gathered, self.identity(), self.own)
         result = self._result(gathered, kept)
         return (
             replace(result, provenance={**result.provenance, "processes": processes})
@@ -512,7 +525,7 @@ class Evaluator(nn.Module):
         """Add a batch, and give the Result of it alone."""
         before, device = self.gathered(), self.sums.device
         self.reset()
-        self._rows_met = before.rows_met
+        self._rows_met = before.num_rows
         try:
             self.update(preds, target, user_indices, items)
             of_batch = self.gathered()
@@ -520,40 +533,42 @@ class Evaluator(nn.Module):
             self.take(before)
             raise
         # Rows without a number were counted on already.
-        whole = put_together([before, replace(of_batch, is_named=True)], self.own)
+        whole = combine_states([before, replace(of_batch, has_user_indices=True)], self.own)
         self.take(
             replace(
-                whole, rows_met=of_batch.rows_met, is_named=before.is_named and of_batch.is_named
+                whole,
+                num_rows=of_batch.num_rows,
+                has_user_indices=before.has_user_indices and of_batch.has_user_indices,
             )
         )
         self.to(device)
         return self._result(of_batch)
 
-    def _result(self, gathered: Gathered, kept: Kept | None = None) -> Result:
+    def _result(self, gathered: EvaluationState, kept: ContributionStore | None = None) -> Result:
         """What was gathered, as values."""
         first, contributions = (
-            gathered.first_of_each_user(),
-            Contributions.of_rows(gathered.rows, self.composition.ledger),
+            gathered.first_rows(),
+            UserContributions.from_rows(gathered.rows, self.composition.ledger),
         )
         repeated = 0 if first is None else len(first) - int(first.sum())
         if repeated and self.drops_repeats:
             assert first is not None and contributions is not None
-            contributions = contributions.only(first.cpu().numpy())
+            contributions = contributions.select(first.cpu().numpy())
             gathered = self._once_each(gathered, first, contributions)
-        counts = self._counter.read(gathered.tallies)
+        counts = self._counter.read(gathered.counts)
         counts |= {
-            "items": self.num_items or gathered.items_met or 0,
-            **items_without(self.composition, self.inputs),
+            "items": self.num_items or gathered.num_items or 0,
+            **count_items_without_input(self.composition, self.inputs),
         }
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
         train: Train | None = self.inputs.get("train")
         counts |= {} if train is None else {"train_interactions": train.total}
         sums = gathered.sums.cpu()
         read = self.composition.ledger.read(sums)
-        with self._own_states(gathered.own):
+        with self._own_states(gathered.metric_states):
             values = tuple(self.composition.values(read))
         how = (self.rule.name, self.empty_users, self.correction)
-        about = Pass(
+        about = NoteContext(
             self.composition,
             self.inputs,
             *how,
@@ -561,10 +576,14 @@ class Evaluator(nn.Module):
             gathered.has_candidates,
             self.drops_repeats,
         )
-        notes = notes_of(about, counts)
-        notes += undefined(self.composition, values, notes)
+        notes = count_notes(about, counts)
+        notes += undefined_notes(self.composition, values, notes)
         if self.bootstrap is not None:
-            kept = KeptHere(contributions) if kept is None and contributions is not None else kept
+            kept = (
+                LocalContributions(contributions)
+                if kept is None and contributions is not None
+                else kept
+            )
             values, more = self._with_intervals(values, self.bootstrap, kept)
             notes += more
         per_user, labels = self._users_table(gathered)
@@ -585,8 +604,8 @@ class Evaluator(nn.Module):
         )
 
     def _once_each(
-        self, gathered: Gathered, first: Tensor, contributions: Contributions
-    ) -> Gathered:
+        self, gathered: EvaluationState, first: Tensor, contributions: UserContributions
+    ) -> EvaluationState:
         """What was gathered of each user's first row."""
         users = gathered.rows["users"][first].cpu()
         rows = {
@@ -594,18 +613,20 @@ class Evaluator(nn.Module):
             for name, values in gathered.rows.items()
             if name.startswith("table_")
         }
-        tallies = torch.from_numpy(contributions.tallies.sum(0))
-        own = tuple(metric.only(states, first) for metric, states in zip(self.own, gathered.own))
+        counts = torch.from_numpy(contributions.counts.sum(0))
+        own = tuple(
+            metric.only(states, first) for metric, states in zip(self.own, gathered.metric_states)
+        )
         return replace(
             gathered,
             sums=contributions.sums(self.composition.ledger, users),
-            tallies=tallies,
+            counts=counts,
             rows=rows,
-            own=own,
+            metric_states=own,
         )
 
     def _with_intervals(
-        self, values: tuple[MetricValue, ...], resamples: int, kept: Kept | None
+        self, values: tuple[MetricValue, ...], resamples: int, kept: ContributionStore | None
     ) -> tuple[tuple[MetricValue, ...], list[str]]:
         """The values with the intervals of resampled users, and what to say about these."""
         resampled = self.composition.resample(kept, values, resamples, self.rule.seed)
@@ -614,13 +635,15 @@ class Evaluator(nn.Module):
                 "fewer than two users cannot be resampled: there are no bootstrap intervals"
             ]
         found = {
-            value.name: interval(value.value, *resampled[value.name])
+            value.name: bootstrap_interval(value.value, *resampled[value.name])
             for value in values
             if value.name in resampled and (value.users is None or value.users > 1)
         }
-        with_intervals = tuple(_with(value, found.get(value.name, Resampled())) for value in values)
+        with_intervals = tuple(
+            _with(value, found.get(value.name, BootstrapInterval())) for value in values
+        )
         return with_intervals, list(
-            notes_of_intervals(self.composition, with_intervals, found, resamples)
+            interval_notes(self.composition, with_intervals, found, resamples)
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -641,11 +664,13 @@ class Evaluator(nn.Module):
         """
         return self._users_table(self.gathered())
 
-    def _users_table(self, gathered: Gathered) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    def _users_table(
+        self, gathered: EvaluationState
+    ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         if not self.keeps_per_user:
             return None, None
         values = self._per_user_frame(gathered.rows)
-        return values, self._user_labels(values["user"]) if gathered.is_named else None
+        return values, self._user_labels(values["user"]) if gathered.has_user_indices else None
 
     def _per_user_frame(self, rows: Mapping[str, Tensor]) -> pl.DataFrame:
         import polars as pl
@@ -700,11 +725,11 @@ class Evaluator(nn.Module):
         """
         return torch.cat([torch.empty(0, dtype=torch.int64, device=self.sums.device), *self._users])
 
-    def contributions(self) -> Contributions | None:
+    def contributions(self) -> UserContributions | None:
         """What each user met so far adds to every sum; None where it is not kept."""
-        return Contributions.of_rows(self.gathered().rows, self.composition.ledger)
+        return UserContributions.from_rows(self.gathered().rows, self.composition.ledger)
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> EvaluationState:
         """All batches so far, as one value. It shares memory with the evaluator: copy it before the
         next batch.
         """
@@ -729,7 +754,7 @@ class Evaluator(nn.Module):
             rows["table_values"] = torch.cat(
                 [nobody, *(part[2].to(nobody.dtype) for part in self._table)]
             )
-        kept = [part.rows() for part in self._contributions]
+        kept = [part.to_rows() for part in self._contributions]
         rows |= {
             name: torch.cat([part[name] for part in kept]) for name in (kept[0] if kept else ())
         }
@@ -741,26 +766,26 @@ class Evaluator(nn.Module):
             self._has_lists,
             self._has_candidates,
         )
-        return Gathered(self.sums, self.tallies, rows, own, *facts)
+        return EvaluationState(self.sums, self.counts, rows, own, *facts)
 
-    def take(self, gathered: Gathered) -> None:
+    def take(self, gathered: EvaluationState) -> None:
         """Be as if these had been the batches so far."""
         self._begin(gathered.sums.device)
-        self.sums, self.tallies, rows = gathered.sums, gathered.tallies, gathered.rows
+        self.sums, self.counts, rows = gathered.sums, gathered.counts, gathered.rows
         self._users = [rows["users"]]
         self._table = (
             [(rows["table_users"], rows["table_kept"], rows["table_values"])]
             if self.keeps_per_user
             else []
         )
-        kept = Contributions.of_rows(rows, self.composition.ledger)
+        kept = UserContributions.from_rows(rows, self.composition.ledger)
         self._contributions = [] if kept is None else [kept]
-        for metric, states in zip(self.own, gathered.own):
+        for metric, states in zip(self.own, gathered.metric_states):
             metric.restore(states)
         self._rows_met, self._items_met, self._is_named = (
-            gathered.rows_met,
-            gathered.items_met,
-            gathered.is_named,
+            gathered.num_rows,
+            gathered.num_items,
+            gathered.has_user_indices,
         )
         self._has_lists, self._has_candidates = gathered.has_lists, gathered.has_candidates
 
@@ -831,18 +856,18 @@ class Evaluator(nn.Module):
             "identity": self.identity(),
             **vars(gathered),
             "sums": gathered.sums.clone(),
-            "tallies": gathered.tallies.clone(),
+            "counts": gathered.counts.clone(),
         }
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         """Take up a state; refuses that of other metrics, settings or inputs."""
-        refuse_others(
+        check_compatible(
             self.identity(),
             state["identity"],
             "cannot take up this state: the evaluator and the state",
         )
         device = self.sums.device
-        self.take(copy.deepcopy(gathered_of(state)))
+        self.take(copy.deepcopy(EvaluationState.from_dict(state)))
         self.to(device)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -859,18 +884,13 @@ class Evaluator(nn.Module):
             raise SettingError(
                 f"an Evaluator merges with another Evaluator; got a {type(other).__name__}."
             )
-        refuse_others(self.identity(), other.identity(), "cannot merge evaluators that")
+        check_compatible(self.identity(), other.identity(), "cannot merge evaluators that")
         device = self.sums.device
-        self.take(put_together([self.gathered(), other.gathered()], self.own))
+        self.take(combine_states([self.gathered(), other.gathered()], self.own))
         self.to(device)
 
 
-def gathered_of(state: Mapping[str, Any]) -> Gathered:
-    """What was gathered, from what `Evaluator.get_extra_state` gives."""
-    return Gathered(**{name: value for name, value in state.items() if name != "identity"})
-
-
-def _with(value: MetricValue, found: Resampled) -> MetricValue:
+def _with(value: MetricValue, found: BootstrapInterval) -> MetricValue:
     """A value with its intervals."""
     return replace(
         value,

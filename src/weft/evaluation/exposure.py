@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 _PERCENT = np.arange(101) / 100
 
 
-def frames(
+def exposure_frames(
     ledger: Ledger, read: Callable[[int | None], Sums], train: Train | None
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """`Result.exposure`, and `Result.popularity` if there is train, at each cut-off at which all
@@ -44,7 +44,7 @@ def frames(
         counts = read(k).at_items(total).cpu().numpy().astype(np.int64)
         if not counts.any():
             continue
-        curve = lorenz(counts, total.num_items)
+        curve = lorenz_curve(counts, total.num_items)
         curves.append((np.full(len(curve[0]), k), *curve))
         if train is not None:
             popular = train.popularity_bins
@@ -76,7 +76,7 @@ def _frame(name: str, parts: Sequence[tuple[NDArray[Any], ...]]) -> pl.DataFrame
     return pl.DataFrame(dict(zip(FRAMES[name], map(np.concatenate, zip(*parts)))))
 
 
-def lorenz(counts: NDArray[np.int64], num_items: int) -> tuple[Floats, Floats]:
+def lorenz_curve(counts: NDArray[np.int64], num_items: int) -> tuple[Floats, Floats]:
     """Points of the Lorenz curve, least recommended items first: the share of items, and their
     share of recommendations.
 

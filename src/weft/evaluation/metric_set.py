@@ -18,8 +18,9 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError
-from weft.evaluation.bootstrap import Floats, Kept, Resampling
-from weft.evaluation.result import SLICE_COLUMNS, MetricValue, schema_of
+from weft.evaluation.bootstrap import ContributionStore, Floats, Resampler
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import SLICE_COLUMNS, frame_schema
 from weft.metrics.accumulators import Exposure, Ledger, Sums, Total
 from weft.metrics.base.formulas import Reading, SummedMetric, UserAverageTopKMetric, UserMean
 from weft.metrics.base.metric import BaseMetric
@@ -215,10 +216,14 @@ class Composition:
                             *(getattr(value, column) for column in SLICE_COLUMNS[2:]),
                         )
                     )
-        return pl.DataFrame(rows, schema=schema_of("slices"), orient="row")
+        return pl.DataFrame(rows, schema=frame_schema("slices"), orient="row")
 
     def resample(
-        self, kept: Kept | None, values: tuple[MetricValue, ...], number: int, seed: int
+        self,
+        kept: ContributionStore | None,
+        values: tuple[MetricValue, ...],
+        number: int,
+        seed: int,
     ) -> dict[str, tuple[Floats, float]]:
         """What each value is in every resample of the users, and its acceleration, by name. Nothing
         for fewer than two users.
@@ -245,7 +250,7 @@ class Composition:
                 found += formula.cells(read(spec.k)).values()
             return np.array([float(value) for value in found])
 
-        resampling = Resampling(kept, self.ledger, read_others, len(others))
+        resampling = Resampler(kept, self.ledger, read_others, len(others))
         of_means, of_others = resampling.resample(number, seed)
         bent_means, bent_others = resampling.accelerations()
         found = {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.data import Features, Labels, Train
-from weft.evaluation.bootstrap import Resampled
+from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.metric_set import Composition
-from weft.evaluation.result import MetricValue
+from weft.evaluation.metric_value import MetricValue
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import print_cell
 from weft.ranking.positions import RankEstimator
@@ -29,7 +29,7 @@ _ITEMS_WITHOUT = {
 
 
 @dataclass(frozen=True)
-class Pass:
+class NoteContext:
     """How a pass counted, and what it was given."""
 
     composition: Composition
@@ -48,7 +48,9 @@ class Pass:
         )
 
 
-def items_without(composition: Composition, inputs: Mapping[str, Any]) -> dict[str, int]:
+def count_items_without_input(
+    composition: Composition, inputs: Mapping[str, Any]
+) -> dict[str, int]:
     """Items that the metrics leave out, or treat in their own way."""
     uses = composition.needs
     return {
@@ -58,7 +60,7 @@ def items_without(composition: Composition, inputs: Mapping[str, Any]) -> dict[s
     }
 
 
-def notes_of(about: Pass, counts: Mapping[str, int]) -> list[str]:
+def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
     """What a reader should know about the users, items and ties of a pass."""
     notes, composition = [], about.composition
     if counts["evaluated_users"] == 0 and about.empty_users == "skip":
@@ -160,7 +162,7 @@ def notes_of(about: Pass, counts: Mapping[str, int]) -> list[str]:
     return notes
 
 
-def undefined(
+def undefined_notes(
     composition: Composition, values: tuple[MetricValue, ...], already_said: list[str]
 ) -> Iterator[str]:
     """Why values are undefined, one note per reason."""
@@ -186,10 +188,10 @@ def undefined(
         yield f"{', '.join(shown)} {'is' if len(shown) == 1 else 'are'} undefined: {reason}"
 
 
-def notes_of_intervals(
+def interval_notes(
     composition: Composition,
     values: tuple[MetricValue, ...],
-    found: Mapping[str, Resampled],
+    found: Mapping[str, BootstrapInterval],
     resamples: int,
 ) -> Iterator[str]:
     """What to know about the intervals of resampled users."""

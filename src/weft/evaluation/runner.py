@@ -33,11 +33,12 @@ from weft.errors import (
     check_int,
     check_threshold,
 )
+from weft.evaluation.atomic_files import write_files
 from weft.evaluation.candidates import STRATEGIES, Choice, Offers, read_choice, score
 from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
-from weft.evaluation.result import Result, write_whole
-from weft.evaluation.state import refuse_others
-from weft.evaluation.state_io import packed, unpacked
+from weft.evaluation.result import Result
+from weft.evaluation.state import check_compatible
+from weft.evaluation.state_io import pack_document, read_document
 from weft.metrics.names import Spec
 from weft.metrics.profiles import adopt, choose, find_profile
 from weft.metrics.registry import as_list, expand, nameable
@@ -47,7 +48,7 @@ from weft.ranking.positions import RankEstimator
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.evaluation.bootstrap import Kept
+    from weft.evaluation.bootstrap import ContributionStore
     from weft.metrics.base.metric import BaseMetric
 
 MISSING_LISTS = ("zero", "skip")
@@ -79,14 +80,14 @@ class Checkpoint:
         """Take up what was saved, if anything; gives what is left to do."""
         if not self._path.exists():
             return spans
-        document = unpacked(self._path)
+        document = read_document(self._path)
         if "done" not in document:
             raise InputError(
                 f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state "
                 "reads it."
             )
         try:
-            refuse_others(
+            check_compatible(
                 document["identity"], self._identity, "cannot go on from it: it and this evaluation"
             )
         except SettingError as error:
@@ -111,7 +112,7 @@ class Checkpoint:
             "offered": offers.counted(),
             "done": self._done,
         }
-        write_whole({self._path: lambda file: file.write(packed(document))})
+        write_files({self._path: lambda file: file.write(pack_document(document))})
         self._saved = time.monotonic()
 
 
@@ -227,7 +228,7 @@ class Job:
         return {**self.evaluator.identity(), **offered, **data, **given}
 
     def result(
-        self, kept: Kept | None = None, fingerprint: Mapping[str, Any] | None = None
+        self, kept: ContributionStore | None = None, fingerprint: Mapping[str, Any] | None = None
     ) -> Result:
         """The result with the caller's ids, and what it should say of the data. A checkpoint has
         done its duty.

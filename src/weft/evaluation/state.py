@@ -1,6 +1,4 @@
-"""What a pass has gathered, as one value: it adds up with that of other batches, files and
-processes.
-"""
+"""Mergeable state of an evaluation: combining the states of batches, files and processes."""
 
 from __future__ import annotations
 
@@ -15,108 +13,9 @@ from torch import Tensor
 from weft.errors import SettingError
 from weft.metrics.base.metric import BaseMetric
 
-States = dict[str, Any]  # of a metric that keeps its own: tensors, or lists of tensors
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """`sums` and `tallies` add up, `rows` (about users) come behind one another; `own` are states
-    of metrics that keep their own.
-
-    `rows_met`: rows so far; `items_met`: columns of the scores, None before the first batch.
-    `is_named`: every row came with the number of its user, in `rows["users"]`; else rows are
-    numbered as they come. `has_lists`, `has_candidates`: see `telling.Pass`."""
-
-    sums: Tensor
-    tallies: Tensor
-    rows: Mapping[str, Tensor] = field(default_factory=dict)
-    own: tuple[States, ...] = ()
-    rows_met: int = 0
-    items_met: int | None = None
-    is_named: bool = True
-    has_lists: bool = False
-    has_candidates: bool = False
-
-    def first_of_each_user(self) -> Tensor | None:
-        """Whether a row is the first of its user, `[rows]`; None where rows were not named."""
-        users = self.rows.get("users")
-        if not self.is_named or users is None:
-            return None
-        order = users.sort(stable=True)
-        is_new = torch.ones_like(users, dtype=torch.bool)
-        is_new[1:] = order.values.diff() != 0
-        return torch.empty_like(is_new).scatter_(0, order.indices, is_new)
-
-
-def put_together(parts: Sequence[Gathered], own_metrics: Sequence[BaseMetric]) -> Gathered:
-    """All parts as one. What differs in the number of items is refused."""
-    return replace(
-        _behind_one_another(parts, own_metrics),
-        sums=_added([part.sums for part in parts]),
-        tallies=_added([part.tallies for part in parts]),
-    )
-
-
-def _added(vectors: Sequence[Tensor]) -> Tensor:
-    total = vectors[0].clone()
-    for vector in vectors[1:]:
-        total += vector.to(total.device)
-    return total
-
-
-def _behind_one_another(parts: Sequence[Gathered], own_metrics: Sequence[BaseMetric]) -> Gathered:
-    """All parts as one but for the sums, which are those of the first."""
-    met = {part.items_met for part in parts} - {None}
-    if len(met) > 1:
-        raise SettingError(
-            f"cannot put together scores of {' and of '.join(map(str, sorted(met, key=str)))} "
-            "items."
-        )
-    rows: dict[str, list[Tensor]] = {}
-    before = 0
-    for part in parts:
-        for name, values in part.rows.items():
-            # Rows that nobody named go on counting, so that no two share a number.
-            rows.setdefault(name, []).append(
-                values + before if name == "table_users" and not part.is_named else values
-            )
-        before += part.rows_met
-    own = list(parts[0].own)
-    for part in parts[1:]:
-        own = [
-            metric.join_states(mine, further)
-            for metric, mine, further in zip(own_metrics, own, part.own)
-        ]
-    first = parts[0].sums.device
-    return replace(
-        parts[0],
-        rows={
-            name: torch.cat([values.to(first) for values in found]) for name, found in rows.items()
-        },
-        own=tuple(own),
-        rows_met=before,
-        items_met=next(iter(met), None),
-        is_named=all(part.is_named for part in parts),
-        has_lists=any(part.has_lists for part in parts),
-        has_candidates=any(part.has_candidates for part in parts),
-    )
-
-
-def refuse_others(mine: Mapping[str, Any], theirs: Mapping[str, Any], what: str) -> None:
-    """Refuse to put together what was evaluated in different ways; `what` names both: "cannot merge
-    evaluators that" (differ).
-    """
-    for name in {**mine, **theirs}:
-        if mine.get(name) != theirs.get(name):
-            both = mine.get(name), theirs.get(name)
-            values = "" if name in DIGESTS or "[" in name else f": {both[0]!r} and {both[1]!r}"
-            raise SettingError(
-                f"{what} differ in {name}{values}{'' if values else '; give both the same'}."
-            )
-
-
-# What is known by a digest, which says nothing to a reader.
-DIGESTS = (
+MetricStates = dict[str, Any]  # states of a metric that owns some: tensors, or lists of tensors
+# Inputs that are identified by a digest, which messages do not print.
+_DIGESTS = (
     "train",
     "user_groups",
     "item_clusters",
@@ -129,42 +28,154 @@ DIGESTS = (
 )
 
 
+@dataclass(frozen=True)
+class EvaluationState:
+    """State accumulated by an evaluator.
+
+    `sums` (values of all accumulators) and `counts` (see `counts.BatchCounter`) are added when
+    states are combined; `rows` (tensors with one row per evaluated user) are concatenated;
+    `metric_states` belong to metrics that own states and are combined by these metrics.
+
+    `num_rows` is the number of rows so far, `num_items` the number of items, None before the first
+    batch. `has_user_indices` is True if every batch came with user indices (in `rows["users"]`);
+    otherwise rows are numbered in order of arrival. `has_lists` and `has_candidates` are those of
+    `notes.NoteContext`.
+    """
+
+    sums: Tensor
+    counts: Tensor
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
+    metric_states: tuple[MetricStates, ...] = ()
+    num_rows: int = 0
+    num_items: int | None = None
+    has_user_indices: bool = True
+    has_lists: bool = False
+    has_candidates: bool = False
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> EvaluationState:
+        """Build a state from the extra state of an evaluator (its fields and `identity`)."""
+        return cls(**{name: value for name, value in state.items() if name != "identity"})
+
+    def first_rows(self) -> Tensor | None:
+        """Return a mask `[rows]` of the first row of each user; None without user indices."""
+        users = self.rows.get("users")
+        if not self.has_user_indices or users is None:
+            return None
+        order = users.sort(stable=True)
+        is_first = torch.ones_like(users, dtype=torch.bool)
+        is_first[1:] = order.values.diff() != 0
+        return torch.empty_like(is_first).scatter_(0, order.indices, is_first)
+
+
+def combine_states(
+    states: Sequence[EvaluationState], own_metrics: Sequence[BaseMetric]
+) -> EvaluationState:
+    """Combine states into one. Raises `SettingError` if their numbers of items differ.
+
+    `own_metrics` are the metrics that own states, in the order of `metric_states`.
+    """
+    return replace(
+        _concatenate_rows(states, own_metrics),
+        sums=_add([state.sums for state in states]),
+        counts=_add([state.counts for state in states]),
+    )
+
+
+def _add(vectors: Sequence[Tensor]) -> Tensor:
+    total = vectors[0].clone()
+    for vector in vectors[1:]:
+        total += vector.to(total.device)
+    return total
+
+
+def _concatenate_rows(
+    states: Sequence[EvaluationState], own_metrics: Sequence[BaseMetric]
+) -> EvaluationState:
+    """Combine everything except the sums and counts, which are those of the first state."""
+    num_items = {state.num_items for state in states} - {None}
+    if len(num_items) > 1:
+        sizes = " and ".join(map(str, sorted(num_items, key=str)))
+        raise SettingError(f"cannot merge evaluations of {sizes} items.")
+    rows: dict[str, list[Tensor]] = {}
+    num_rows = 0
+    for state in states:
+        for name, values in state.rows.items():
+            # Rows without user indices are renumbered, so that no two share a number.
+            is_renumbered = name == "table_users" and not state.has_user_indices
+            rows.setdefault(name, []).append(values + num_rows if is_renumbered else values)
+        num_rows += state.num_rows
+    metric_states = list(states[0].metric_states)
+    for state in states[1:]:
+        metric_states = [
+            metric.join_states(*both)
+            for metric, *both in zip(own_metrics, metric_states, state.metric_states)
+        ]
+    device = states[0].sums.device
+    return replace(
+        states[0],
+        rows={name: torch.cat([part.to(device) for part in parts]) for name, parts in rows.items()},
+        metric_states=tuple(metric_states),
+        num_rows=num_rows,
+        num_items=next(iter(num_items), None),
+        has_user_indices=all(state.has_user_indices for state in states),
+        has_lists=any(state.has_lists for state in states),
+        has_candidates=any(state.has_candidates for state in states),
+    )
+
+
+def check_compatible(ours: Mapping[str, Any], theirs: Mapping[str, Any], subject: str) -> None:
+    """Raise `SettingError` if two evaluations with these identities cannot be merged.
+
+    `subject` starts the message: "cannot merge evaluators that" (differ in ...).
+    """
+    for name in {**ours, **theirs}:
+        our_value, their_value = ours.get(name), theirs.get(name)
+        if our_value != their_value:
+            is_digest = name in _DIGESTS or "[" in name
+            detail = "; give both the same" if is_digest else f": {our_value!r} and {their_value!r}"
+            raise SettingError(f"{subject} differ in {name}{detail}.")
+
+
 # --------------------------------------------------------------------------------------------------
 
 
-def number_of_processes() -> int:
-    """How many processes evaluate together: those of torch.distributed, where it is in use."""
+def num_processes() -> int:
+    """Return the number of processes of torch.distributed, 1 where it is not in use."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def synchronised(
-    mine: Gathered, identity: Mapping[str, Any], own_metrics: Sequence[BaseMetric]
-) -> Gathered:
-    """What all processes have gathered, the same on each. All must call it.
+def synchronize(
+    state: EvaluationState, identity: Mapping[str, Any], own_metrics: Sequence[BaseMetric]
+) -> EvaluationState:
+    """Return the combined state of all processes, equal on each. A collective: all must call it.
 
-    Two collectives, whatever there is: everything that is small or about rows is sent to all at
-    once, then sums are added up."""
-    everyone: list[Any] = [None] * number_of_processes()
-    rows = {name: values.cpu() for name, values in mine.rows.items()}
-    own = tuple({name: _on_cpu(value) for name, value in states.items()} for states in mine.own)
-    light = replace(
-        mine, sums=mine.sums[:0].cpu(), tallies=mine.tallies[:0].cpu(), rows=rows, own=own
+    Two collectives suffice: rows and other small parts are gathered as objects, then sums are
+    reduced. Raises `SettingError` on every process if the identities differ.
+    """
+    without_sums = replace(
+        state,
+        sums=state.sums[:0].cpu(),
+        counts=state.counts[:0].cpu(),
+        rows={name: values.cpu() for name, values in state.rows.items()},
+        metric_states=tuple(
+            {name: _to_cpu(value) for name, value in states.items()}
+            for states in state.metric_states
+        ),
     )
-    dist.all_gather_object(everyone, (dict(identity), light))
-    for rank, (theirs, _) in enumerate(
-        everyone
-    ):  # the same on every process, so that all stop alike
-        refuse_others(
-            everyone[0][0], theirs, f"cannot put together processes (rank 0 and {rank}) that"
-        )
-    whole = _behind_one_another([part for _, part in everyone], own_metrics)
-    # Gloo adds up on the CPU; other backends on their devices.
-    where = torch.device("cpu") if "gloo" in str(dist.get_backend()) else mine.sums.device
-    both = torch.cat([mine.sums, mine.tallies]).to(where)
-    dist.all_reduce(both)
-    both = both.cpu()
-    return replace(whole, sums=both[: len(mine.sums)], tallies=both[len(mine.sums) :])
+    gathered: list[Any] = [None] * num_processes()
+    dist.all_gather_object(gathered, (dict(identity), without_sums))
+    for rank, (theirs, _) in enumerate(gathered):
+        check_compatible(gathered[0][0], theirs, f"cannot merge processes (rank 0 and {rank}) that")
+    combined = _concatenate_rows([theirs for _, theirs in gathered], own_metrics)
+    # Gloo reduces on the CPU, other backends on their devices.
+    device = torch.device("cpu") if "gloo" in str(dist.get_backend()) else state.sums.device
+    totals = torch.cat([state.sums, state.counts]).to(device)
+    dist.all_reduce(totals)
+    totals = totals.cpu()
+    size = len(state.sums)
+    return replace(combined, sums=totals[:size], counts=totals[size:])
 
 
-def _on_cpu(value: Any) -> Any:
-    return [one.cpu() for one in value] if isinstance(value, list) else value.cpu()
+def _to_cpu(value: Any) -> Any:
+    return [part.cpu() for part in value] if isinstance(value, list) else value.cpu()

@@ -19,13 +19,14 @@ from torch import Tensor
 from weft.data import DeviceColumn, Features, Labels, Train
 from weft.data.interactions import Interactions
 from weft.errors import InputError, SettingError, UnknownMetric, WeftError
-from weft.evaluation.evaluator import Evaluator, gathered_of
-from weft.evaluation.result import Result, write_whole
-from weft.evaluation.state import put_together, refuse_others
+from weft.evaluation.atomic_files import write_files
+from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.result import Result
+from weft.evaluation.state import EvaluationState, check_compatible, combine_states
 from weft.metrics.profiles import find_profile
 from weft.ranking.positions import RankEstimator
 
-FORMAT, VERSION = "weft-state", 1
+FORMAT, VERSION = "weft-state", 2
 
 
 def save_state(evaluator: Evaluator, path: str | Path) -> Path:
@@ -46,7 +47,7 @@ def save_state(evaluator: Evaluator, path: str | Path) -> Path:
         "inputs": _inputs(evaluator),
         "state": evaluator.get_extra_state(),
     }
-    write_whole({path: lambda file: file.write(packed(document))})
+    write_files({path: lambda file: file.write(pack_document(document))})
     return path
 
 
@@ -78,13 +79,13 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
     parts = [whole.gathered()]
     for path in others:
         state = _read(path)["state"]
-        refuse_others(
+        check_compatible(
             whole.identity(),
             state["identity"],
             f"cannot merge the states of {first} and {path}, which",
         )
-        parts.append(gathered_of(state))
-    whole.take(put_together(parts, whole.own))
+        parts.append(EvaluationState.from_dict(state))
+    whole.take(combine_states(parts, whole.own))
     whole.sync_on_compute = False  # what other processes have met is in their files
     return whole.compute()
 
@@ -92,7 +93,7 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
 # --------------------------------------------------------------------------------------------------
 
 
-def packed(document: Mapping[str, Any]) -> bytes:
+def pack_document(document: Mapping[str, Any]) -> bytes:
     """The bytes of a file."""
     buffer = io.BytesIO()
     torch.save(document, buffer)
@@ -104,7 +105,7 @@ def packed(document: Mapping[str, Any]) -> bytes:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    document = unpacked(path)
+    document = read_document(path)
     if not {"settings", "inputs", "state"} <= document.keys():
         raise InputError(
             f"{path}: the state of an evaluation in one call, which only this goes on from; give "
@@ -113,7 +114,7 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def unpacked(path: Path) -> dict[str, Any]:
+def read_document(path: Path) -> dict[str, Any]:
     """What a file holds. A file that was cut short, changed, or is none of ours is refused."""
     try:
         head, _, content = path.read_bytes().partition(b"\n")

@@ -15,17 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import InputError
-from weft.evaluation.result import (
-    BOOTSTRAP_COLUMNS,
-    MetricValue,
-    Result,
-    Writer,
-    place_beside,
-    schema_of,
-    write_whole,
-)
+from weft.evaluation.atomic_files import Writer, write_files
+from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue
+from weft.evaluation.result import Result, frame_schema
+from weft.evaluation.result_io import result_files, table_path
 from weft.metrics.names import print_cell
-from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
+from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -94,7 +89,7 @@ def to_markdown(results: Sequence[Result]) -> str:
     """
     head, rows = _grid(results, escape_markdown, lambda text: f"**{text}**" if text else "", "±")
     has_slices = any(result.slices is not None for result in results)
-    return pipes(head, rows) + (f"\n{slices_to_markdown(results)}" if has_slices else "")
+    return markdown_table(head, rows) + (f"\n{slices_to_markdown(results)}" if has_slices else "")
 
 
 def to_latex(results: Sequence[Result]) -> str:
@@ -102,7 +97,7 @@ def to_latex(results: Sequence[Result]) -> str:
     metrics if there are more of them."""
     head, rows = _grid(results, escape_latex, lambda text: rf"\textbf{{{text}}}", r"$\pm$")
     note = "95 % confidence intervals over users; the best value of each metric is bold."
-    return tabular(head, rows, [note])
+    return latex_table(head, rows, [note])
 
 
 def slices(results: Sequence[Result]) -> pl.DataFrame:
@@ -117,7 +112,7 @@ def slices(results: Sequence[Result]) -> pl.DataFrame:
     return (
         pl.concat(found)
         if found
-        else pl.DataFrame(schema={"model": pl.String, **schema_of("slices")})
+        else pl.DataFrame(schema={"model": pl.String, **frame_schema("slices")})
     )
 
 
@@ -141,7 +136,9 @@ def slices_to_markdown(results: Sequence[Result]) -> str:
         [*map(escape_markdown, key), *(values.get(name, "-") for name in metrics)]
         for key, values in found.items()
     ]
-    return pipes(["model", "slice", "group", *map(escape_markdown, metrics)], rows, words=3)
+    return markdown_table(
+        ["model", "slice", "group", *map(escape_markdown, metrics)], rows, words=3
+    )
 
 
 @dataclass(frozen=True)
@@ -230,7 +227,7 @@ def save_all(results: Sequence[Result], folder: Path) -> list[Path]:
     in_spark = {place: table for place, table in kept.items() if table is not None}
     files: dict[Path, Writer] = {}
     for result, place in zip(results, places):
-        files |= result.files(place, also=["per_user"] if place in in_spark else [])
+        files |= result_files(result, place, external=["per_user"] if place in in_spark else [])
     text = to_csv(results)
     files[folder / SUMMARY_FILE] = lambda file: file.write(text.encode())
     places.append(folder / SUMMARY_FILE)
@@ -239,9 +236,9 @@ def save_all(results: Sequence[Result], folder: Path) -> list[Path]:
         files[folder / SLICES_FILE] = lambda file: file.write(of_groups.encode())
         places.append(folder / SLICES_FILE)
     with _written_by_spark(
-        {place_beside(place, "per_user"): table for place, table in in_spark.items()}
+        {table_path(place, "per_user"): table for place, table in in_spark.items()}
     ):
-        write_whole(files)
+        write_files(files)
     return places
 
 

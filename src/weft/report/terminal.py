@@ -16,13 +16,14 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from weft.evaluation.result import MetricValue, Result
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import Result
 from weft.report.context import Subject, family_of
 from weft.report.number_format import common_places, probability, with_places
 from weft.report.tables import Line, lines
 from weft.report.text import Verdict, counts_line, notes_of, verdicts
 from weft.statistics import Comparison
-from weft.statistics.comparison import row_name
+from weft.statistics.comparison import row_metric
 
 __all__ = [
     "Signs",
@@ -561,7 +562,7 @@ def _pair_table(
 ) -> tuple[Table, str]:
     """The table of a pair, and what to say of columns that have no room."""
     cells = [_pair_cells(comparison, a, b, row, signs) for row in rows]
-    names = max(6, *(cell_len(row_name(row)) for row in rows))
+    names = max(6, *(cell_len(row_metric(row)) for row in rows))
     numbers = [max(line[at].cell_len for line in cells) for at in range(len(cells[0]))]
     least = [*numbers[:2], *(max(number, len(head)) for number, head in zip(numbers[2:], _HEADS))]
     shown = next(
@@ -601,7 +602,7 @@ def _pair_table(
             most = max(map(abs, ends))
             drawn = "" if math.isnan(most) else _bar(ends, (-most, most), bar, signs, zero=True)
             texts.insert(3, Text(drawn, style="cyan"))
-        table.add_row(_folded(row_name(row), name), *texts)
+        table.add_row(_folded(row_metric(row), name), *texts)
     hidden = [*_HEADS[shown - 2 :]]
     return table, f"; {' and '.join(hidden)}: --format csv, or a wider terminal" if hidden else ""
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
-from weft.evaluation.result import Interval, MetricValue
+from weft.evaluation.metric_value import Interval, MetricValue
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import find
 from weft.report.context import Subject
 from weft.report.number_format import number, percent, places, probability, with_places
 from weft.statistics import Comparison
-from weft.statistics.comparison import row_name
+from weft.statistics.comparison import row_metric
 from weft.statistics.significance_tests import UNPAIRED
 
 TESTS = {
@@ -274,7 +274,7 @@ def _rows_of(comparison: Comparison, name: str, model: str) -> list[Mapping[str,
         row
         for row in comparison.rows
         if row["test"] == test
-        and row_name(row) == name
+        and row_metric(row) == name
         and model in (row["model_a"], row["model_b"])
     ]
 

@@ -2,6 +2,6 @@
 
 from weft.statistics.compare import compare
 from weft.statistics.comparison import Comparison
-from weft.statistics.pareto import Front
+from weft.statistics.pareto import ParetoFront
 
-__all__ = ["Comparison", "Front", "compare"]
+__all__ = ["Comparison", "ParetoFront", "compare"]

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from weft.errors import InputError, SettingError, check_choice, check_int
-from weft.evaluation.result import Result, differences
+from weft.evaluation.result import Result, describe_differences
 from weft.metrics.names import parse, split_cell
 from weft.metrics.registry import canonical
 from weft.statistics import significance_tests as known
-from weft.statistics.comparison import Comparison, row_name
+from weft.statistics.comparison import Comparison, row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
 from weft.statistics.effect_sizes import effects
-from weft.statistics.pair_statistics import Measures, Pairs, measure, stack
-from weft.statistics.pairing import Aligned, Floats, align
+from weft.statistics.pair_statistics import Pairs, PairStatistics, measure, stack
+from weft.statistics.pairing import AlignedUsers, Floats, align
 from weft.statistics.pareto import fronts
 from weft.statistics.randomization import randomization
 from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
@@ -106,7 +106,7 @@ def compare(
     notes += [
         said
         for name, other in others
-        for said in differences(other, repr(name), result, repr(first))
+        for said in describe_differences(other, repr(name), result, repr(first))
     ]
     comparison = Comparison(
         tuple(rows),
@@ -194,14 +194,18 @@ def _shared_columns(
 
 
 def _measure_all(
-    aligned: Aligned, columns: Sequence[str], pairs: Pairs, wanted: Sequence[str], alternative: str
-) -> tuple[Measures, dict[str, tuple[Floats, Floats]], list[list[float]]]:
+    aligned: AlignedUsers,
+    columns: Sequence[str],
+    pairs: Pairs,
+    wanted: Sequence[str],
+    alternative: str,
+) -> tuple[PairStatistics, dict[str, tuple[Floats, Floats]], list[list[float]]]:
     """The measures of all pairs and metrics, what tests on the values themselves say, and each
     metric's means by model.
     """
     direct = [test for test in wanted if test in ("wilcoxon", "mann_whitney")]
 
-    def one(column: str) -> tuple[Measures, list[tuple[Floats, Floats]], list[float]]:
+    def one(column: str) -> tuple[PairStatistics, list[tuple[Floats, Floats]], list[float]]:
         values = aligned.values(column)
         found = measure(values, pairs)
         outcomes = [
@@ -229,12 +233,12 @@ def _measure_all(
 
 def _rows(
     models: list[str],
-    aligned: Aligned,
+    aligned: AlignedUsers,
     columns: Sequence[str],
     pairs: Pairs,
     wanted: Sequence[str],
     outcomes: Mapping[str, tuple[Floats, Floats]],
-    measures: Measures,
+    measures: PairStatistics,
     beside: Mapping[str, Floats],
 ) -> list[dict[str, Any]]:
     """A row per test, pair and metric; p-values are adjusted later."""
@@ -280,7 +284,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str
     undefined: dict[str, None] = {}
     for row in rows:
         if math.isnan(row["p_value"]):
-            undefined[f"{row['model_a']} and {row['model_b']} on {row_name(row)}"] = None
+            undefined[f"{row['model_a']} and {row['model_b']} on {row_metric(row)}"] = None
     if undefined:
         shown = ", ".join(list(undefined)[:_NAMED]) + (
             f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else ""

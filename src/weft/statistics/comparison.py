@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import SettingError, check_choice
-from weft.evaluation.result import Result, write_whole
-from weft.evaluation.result_display import Shown
+from weft.evaluation.atomic_files import write_files
+from weft.evaluation.report_mixin import ReportMixin
+from weft.evaluation.result import Result
 from weft.statistics.corrections import CORRECTIONS, adjust_families
 from weft.statistics.letters import compact_letters
-from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
-from weft.statistics.pareto import Front, on_front
+from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
+from weft.statistics.pareto import ParetoFront, pareto_optimal
 from weft.statistics.significance_tests import UNPAIRED
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class MeanCell:
     """A model's mean on a metric: whether no model is better, and its letters, or a star, if it has
     any.
     """
@@ -71,7 +72,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Shown):
+class Comparison(ReportMixin):
     """Every pair of models on every metric under every test, one row each; and the models' means on
     every metric.
     """
@@ -87,7 +88,7 @@ class Comparison(Shown):
         default_factory=dict
     )  # metric: model: over the users that all models have
     notes: tuple[str, ...] = ()
-    fronts: Mapping[str, Front] = field(
+    fronts: Mapping[str, ParetoFront] = field(
         default_factory=dict
     )  # for each Hypervolume of the models' own values, by its name
     resamples: int = 10_000  # of the randomisation test
@@ -155,7 +156,7 @@ class Comparison(Shown):
                         "another."
                     )
                 points[model].append(merit)
-        return on_front(points)
+        return pareto_optimal(points)
 
     def adjusted(self, correction: str) -> Comparison:
         """The same tests under another correction."""
@@ -199,18 +200,18 @@ class Comparison(Shown):
             for metric, line in marked.items()
         }
 
-    def grid(self, test: str) -> dict[str, dict[str, Cell]]:
+    def grid(self, test: str) -> dict[str, dict[str, MeanCell]]:
         """Of every metric and model: the mean, who is best, and letters; a star at the better one
         of two that differ.
         """
         return self._marked(test, letters=len(self.results) > 2)
 
-    def _marked(self, test: str, *, letters: bool) -> dict[str, dict[str, Cell]]:
+    def _marked(self, test: str, *, letters: bool) -> dict[str, dict[str, MeanCell]]:
         test = check_choice("test", test, self.tests)
         differ: dict[str, list[Mapping[str, Any]]] = {}
         for row in self.rows:
             if row["test"] == test and row["significant"]:
-                differ.setdefault(row_name(row), []).append(row)
+                differ.setdefault(row_metric(row), []).append(row)
         found = {}
         for metric, means in self.means.items():
             rows = differ.get(metric, [])
@@ -226,7 +227,7 @@ class Comparison(Shown):
                     marks |= {winner: "*" for winner in (self.winner(row),) if winner}
             best = max(merits.values()) if len(set(merits.values())) > 1 else None
             found[metric] = {
-                model: Cell(mean, best is not None and merits.get(model) == best, marks[model])
+                model: MeanCell(mean, best is not None and merits.get(model) == best, marks[model])
                 for model, mean in means.items()
             }
         return found
@@ -246,7 +247,7 @@ class Comparison(Shown):
     def winner(self, row: Mapping[str, Any]) -> str | None:
         """The better model of a row with a significant difference, in the metric's own direction."""
         merits = self._merits(
-            row_name(row), {row["model_a"]: row["mean_a"], row["model_b"]: row["mean_b"]}
+            row_metric(row), {row["model_a"]: row["mean_a"], row["model_b"]: row["mean_b"]}
         )
         if not row["significant"] or len(set(merits.values())) < 2:
             return None
@@ -332,12 +333,12 @@ class Comparison(Shown):
         if pairs:
             head = [escape_markdown(name) for name in _READ]
             return (
-                pipes(head, self._cells(escape_markdown), _WORDS)
+                markdown_table(head, self._cells(escape_markdown), _WORDS)
                 + self._note_of_unpaired()
                 + fronts
             )
 
-        def cell(one: Cell) -> str:
+        def cell(one: MeanCell) -> str:
             text = escape_markdown(str(one))
             return (f"**{text}**" if one.best else text) + (
                 f" {escape_markdown(one.mark)}" if one.mark else ""
@@ -347,7 +348,7 @@ class Comparison(Shown):
         for test in self.tests:
             said = "; ".join([self.caption(test), "bold: best", *self.remarks()])
             head, rows = self._grid_cells(test, cell, escape_markdown)
-            parts.append(f"{pipes(head, rows)}\n{escape_markdown(said)}.\n")
+            parts.append(f"{markdown_table(head, rows)}\n{escape_markdown(said)}.\n")
         return "\n".join(parts) + self._note_of_unpaired() + fronts
 
     def to_latex(self, *, pairs: bool = False) -> str:
@@ -362,14 +363,14 @@ class Comparison(Shown):
                 for test in self.tests
             ]
             notes += [UNPAIRED_NOTE] if any(test in UNPAIRED for test in self.tests) else []
-            return tabular(
+            return latex_table(
                 [escape_latex(name) for name in _READ],
                 self._cells(escape_latex),
                 notes + self.front_lines(),
                 _WORDS,
             )
 
-        def cell(one: Cell) -> str:
+        def cell(one: MeanCell) -> str:
             text = escape_latex(str(one))
             return (rf"\textbf{{{text}}}" if one.best else text) + (
                 rf"\textsuperscript{{{one.mark}}}" if one.mark else ""
@@ -383,7 +384,7 @@ class Comparison(Shown):
                 *([UNPAIRED_NOTE] if test in UNPAIRED else []),
             ]
             notes += self.front_lines()
-            parts.append(tabular(*self._grid_cells(test, cell, escape_latex), notes))
+            parts.append(latex_table(*self._grid_cells(test, cell, escape_latex), notes))
         return "\n".join(parts)
 
     def save(self, path: str | Path, *, pairs: bool = False) -> Path:
@@ -397,10 +398,10 @@ class Comparison(Shown):
                 f"{path}: the name of a comparison's file ends in one of {', '.join(SUFFIXES)}."
             )
         if form == "parquet":
-            write_whole({path: self.to_frame().write_parquet})
+            write_files({path: self.to_frame().write_parquet})
         else:
             text = self.to_text(form, pairs=pairs)
-            write_whole({path: lambda file: file.write(text.encode())})
+            write_files({path: lambda file: file.write(text.encode())})
         return path
 
     def to_text(self, form: str, *, pairs: bool = False) -> str:
@@ -423,7 +424,7 @@ class Comparison(Shown):
         return f"\n{UNPAIRED_NOTE}.\n" if any(test in UNPAIRED for test in self.tests) else ""
 
     def _grid_cells(
-        self, test: str, cell: Callable[[Cell], str], escape: Callable[[str], str]
+        self, test: str, cell: Callable[[MeanCell], str], escape: Callable[[str], str]
     ) -> tuple[list[str], list[list[str]]]:
         """A head and rows of finished cells; the longer side runs down."""
         grid = self.grid(test)
@@ -443,7 +444,7 @@ class Comparison(Shown):
 
     def _cells(self, escape: Callable[[str], str]) -> list[list[str]]:
         def text(row: Mapping[str, Any], name: str) -> str:
-            value = row_name(row) if name == "metric" else row[name]
+            value = row_metric(row) if name == "metric" else row[name]
             if value is None or (isinstance(value, float) and math.isnan(value)):
                 return "-"
             if isinstance(value, bool):
@@ -465,7 +466,7 @@ SUFFIXES = {
 }
 
 
-def row_name(row: Mapping[str, Any]) -> str:
+def row_metric(row: Mapping[str, Any]) -> str:
     """The metric of a row at its cut-off."""
     return str(row["metric"]) if row["k"] is None else f"{row['metric']}@{row['k']}"
 

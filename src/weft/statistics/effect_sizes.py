@@ -7,14 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from weft.statistics.pair_statistics import Measures
+from weft.statistics.pair_statistics import PairStatistics
 from weft.statistics.pairing import Floats
 
 POWER = 0.8
 _FEW = 100  # users; up to so many the exact distribution is worth its time
 
 
-def effects(measures: Measures, alpha: float) -> dict[str, Floats]:
+def effects(measures: PairStatistics, alpha: float) -> dict[str, Floats]:
     """What stands beside a p-value, by name; each of the shape of the measures."""
     from scipy import special
 

@@ -44,7 +44,7 @@ def _one_line(text: str) -> str:
     ).strip()
 
 
-def pipes(head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
     """A pipe table; the first `words` columns hold words, the others numbers."""
     widths = [max(3, *(len(row[column]) for row in (head, *rows))) for column in range(len(head))]
     rule = [
@@ -61,7 +61,7 @@ def pipes(head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) ->
     return "".join(f"| {' | '.join(row)} |\n" for row in aligned)
 
 
-def tabular(
+def latex_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = (), words: int = 1
 ) -> str:
     """A LaTeX table with remarks above it; the first `words` columns hold words, the others

@@ -23,7 +23,7 @@ _TILE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Measures:
+class PairStatistics:
     """Of each pair (a, b) over the users where both have a value, `[pairs]`, or `[pairs, metrics]`."""
 
     users: Floats
@@ -40,17 +40,17 @@ class Measures:
     tied: Floats  # sum of t³ - t over the values that occur t times in a and b together
 
 
-def stack(measures: Sequence[Measures]) -> Measures:
+def stack(measures: Sequence[PairStatistics]) -> PairStatistics:
     """Those of several metrics as one, `[pairs, metrics]`."""
-    return Measures(
+    return PairStatistics(
         *(
             np.stack([getattr(one, field.name) for one in measures], axis=1)
-            for field in fields(Measures)
+            for field in fields(PairStatistics)
         )
     )
 
 
-def measure(values: Floats, pairs: Pairs) -> Measures:
+def measure(values: Floats, pairs: Pairs) -> PairStatistics:
     """All pairs of models, from their values `[models, users]`, NaN where undefined."""
     defined = ~np.isnan(values)
     if (defined == defined[0]).all():
@@ -61,18 +61,23 @@ def measure(values: Floats, pairs: Pairs) -> Measures:
     for a, b in pairs:  # each pair over its own users
         both = defined[a] & defined[b]
         found.append(_measure(values[[a, b]][:, both], [(0, 1)]))
-    return Measures(
-        *(np.concatenate([getattr(one, field.name) for one in found]) for field in fields(Measures))
+    return PairStatistics(
+        *(
+            np.concatenate([getattr(one, field.name) for one in found])
+            for field in fields(PairStatistics)
+        )
     )
 
 
-def _measure(values: Floats, pairs: Pairs) -> Measures:
+def _measure(values: Floats, pairs: Pairs) -> PairStatistics:
     """The same for models whose users are all defined."""
     n = values.shape[1]
     of_a, of_b = np.array(pairs).T
     if n == 0:
         undefined, none = np.full(len(pairs), np.nan), np.zeros(len(pairs))
-        return Measures(none, undefined, undefined, undefined, undefined, none, none, none, none)
+        return PairStatistics(
+            none, undefined, undefined, undefined, undefined, none, none, none, none
+        )
     means = values.mean(axis=1)
     difference, deviation, wins, losses = (np.empty(len(pairs)) for _ in range(4))
     for at, (a, b) in enumerate(pairs):
@@ -85,7 +90,7 @@ def _measure(values: Floats, pairs: Pairs) -> Measures:
         difference[at] = first + mean
         deviation[at] = np.sqrt(gaps @ gaps / (n - 1)) if n > 1 else np.nan
     above, tied = overlaps(values)
-    return Measures(
+    return PairStatistics(
         np.full(len(pairs), float(n)),
         means[of_a],
         means[of_b],

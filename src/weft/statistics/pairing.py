@@ -21,7 +21,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Aligned:
+class AlignedUsers:
     """The tables of all models, and the row of each of their users among the users of any model.
 
     A model whose users are all of them, in order, has None for its rows: nothing has to be moved.
@@ -60,7 +60,7 @@ class Aligned:
         return self.users.arg_sort().to_numpy().astype(np.int64)
 
 
-def align(named: Mapping[str, Result]) -> Aligned:
+def align(named: Mapping[str, Result]) -> AlignedUsers:
     """Pair the users of the models by their ids; each pair of models must share some."""
     import polars as pl
 
@@ -74,7 +74,7 @@ def align(named: Mapping[str, Result]) -> Aligned:
                 "each must stand once."
             )
     if all(other.equals(ids[0]) for other in ids[1:]):
-        aligned = Aligned(tuple(tables), ids[0], (None,) * len(ids))
+        aligned = AlignedUsers(tuple(tables), ids[0], (None,) * len(ids))
     else:
         users = pl.concat(ids).unique(maintain_order=True)
         numbered = pl.DataFrame({"user": users}).with_row_index("row")
@@ -84,7 +84,7 @@ def align(named: Mapping[str, Result]) -> Aligned:
             )
             for of_one in ids
         )
-        aligned = Aligned(
+        aligned = AlignedUsers(
             tuple(tables),
             users,
             tuple(frame["row"].to_numpy().astype(np.int64) for frame in joined),

@@ -14,7 +14,7 @@ from weft.metrics.registry import nameable
 
 
 @dataclass(frozen=True)
-class Front:
+class ParetoFront:
     """The models on a Pareto front, and the volume between their points and the nadir that they
     cover together.
     """
@@ -23,7 +23,7 @@ class Front:
     hypervolume: float
 
 
-def fronts(named: Mapping[str, Result]) -> dict[str, Front]:
+def fronts(named: Mapping[str, Result]) -> dict[str, ParetoFront]:
     """The Pareto front of each Hypervolume of the model's own values (`scope="system"`) that all
     results have.
     """
@@ -48,16 +48,16 @@ def fronts(named: Mapping[str, Result]) -> dict[str, Front]:
     return found
 
 
-def front(gaps: Mapping[str, Sequence[float]]) -> Front:
+def front(gaps: Mapping[str, Sequence[float]]) -> ParetoFront:
     """The front of points given by their gaps to the nadir, more is better; undefined points are
     left out.
     """
-    best = on_front(gaps)
+    best = pareto_optimal(gaps)
     inside = {tuple(gaps[model]) for model in best if all(gap > 0 for gap in gaps[model])}
-    return Front(best, covered(sorted(inside)) if best else math.nan)
+    return ParetoFront(best, covered(sorted(inside)) if best else math.nan)
 
 
-def on_front(points: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+def pareto_optimal(points: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
     """The models that no other beats, more is better; undefined points are left out."""
     defined = {
         model: tuple(point) for model, point in points.items() if not any(map(math.isnan, point))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.statistics.pair_statistics import Pairs
-from weft.statistics.pairing import Aligned, Floats
+from weft.statistics.pairing import AlignedUsers, Floats
 from weft.statistics.significance_tests import every_choice
 
 _HELD = 1 << 25  # values, and sums of flipped values, that are held at a time
@@ -34,7 +34,7 @@ class _Drawn:
 
 
 def randomization(
-    aligned: Aligned,
+    aligned: AlignedUsers,
     metrics: Sequence[str],
     pairs: Pairs,
     alternative: str,

@@ -123,7 +123,7 @@ def deviation(
 
 
 @dataclass(frozen=True)
-class Pair:
+class ModelPair:
     """Two models. The full metric of each lies between its `low` and `high`, which are equal where
     full ranks were given.
 
@@ -152,7 +152,7 @@ class Identification:
 
     metric: str
     num_negatives: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ModelPair, ...]
 
     def __bool__(self) -> bool:
         return all(pair.identified for pair in self.pairs)
@@ -172,7 +172,7 @@ class Identification:
         """A row for each pair."""
         import polars as pl
 
-        names = [field.name for field in fields(Pair)]
+        names = [field.name for field in fields(ModelPair)]
         return pl.DataFrame(
             [[getattr(pair, name) for pair in self.pairs] for name in names], schema=names
         )
@@ -239,7 +239,7 @@ def is_identified(
 
 def _from_ranks(
     models: Mapping[str, Any], formula: Formulas, num_items: Any, draw: _Draw, confidence: float
-) -> Iterator[Pair]:
+) -> Iterator[ModelPair]:
     """Pairs from full ranks."""
     about: dict[Any, tuple[float, float, float]] = {}
     sizes = set()
@@ -276,7 +276,7 @@ def _from_ranks(
                 "and the sample agrees" if by * of_sample > 0 else f"but the sample favours {worse}"
             )
             why = f"{better} is better ({full_a:.3g} and {full_b:.3g}), {how} {expectations}: right with chance {right:.2g}"
-        yield Pair(
+        yield ModelPair(
             str(a), str(b), identified, full_a, full_a, full_b, full_b, mean_a, mean_b, right, why
         )
 
@@ -290,7 +290,7 @@ def _chance_above_zero(mean: float, deviation: float) -> float:
 
 def _from_places(
     models: Mapping[str, Any], formula: Formulas, num_items: Any, draw: _Draw, confidence: float
-) -> Iterator[Pair]:
+) -> Iterator[ModelPair]:
     """Pairs from places among the candidates."""
     whole = check_int("num_items", num_items)
     eligible = whole - 1
@@ -328,7 +328,7 @@ def _from_places(
         why = f"{ranges}: " + (
             f"{a if low_a > high_b else b} is better" if identified else "either may be better"
         )
-        yield Pair(
+        yield ModelPair(
             str(a), str(b), identified, low_a, high_a, low_b, high_b, seen_a, seen_b, math.nan, why
         )
 

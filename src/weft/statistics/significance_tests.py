@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.statistics.pair_statistics import Measures, Pairs
+from weft.statistics.pair_statistics import Pairs, PairStatistics
 from weft.statistics.pairing import Floats
 
 UNPAIRED = (
@@ -29,7 +29,7 @@ _EXACT_MANN_WHITNEY = 8
 # --------------------------------------------------------------------------------------------------
 
 
-def paired_t(measures: Measures, alternative: str) -> Outcome:
+def paired_t(measures: PairStatistics, alternative: str) -> Outcome:
     """Student's t of the mean difference."""
     from scipy import special
 
@@ -40,7 +40,7 @@ def paired_t(measures: Measures, alternative: str) -> Outcome:
     return t, _tail(t, alternative, lambda below: special.stdtr(np.maximum(n - 1, 1), below))
 
 
-def sign(measures: Measures, alternative: str) -> Outcome:
+def sign(measures: PairStatistics, alternative: str) -> Outcome:
     """The share of users who win among those who win or lose, and the binomial test that it is one
     half.
     """
@@ -61,7 +61,7 @@ def sign(measures: Measures, alternative: str) -> Outcome:
     )
 
 
-def mann_whitney(measures: Measures, alternative: str) -> Outcome:
+def mann_whitney(measures: PairStatistics, alternative: str) -> Outcome:
     """U of the first model, and its normal approximation with corrections for ties and continuity."""
     from scipy import special
 
@@ -79,7 +79,7 @@ def mann_whitney(measures: Measures, alternative: str) -> Outcome:
     return u, np.minimum(p, 1)
 
 
-def kruskal(measures: Measures, alternative: str = "two-sided") -> Outcome:
+def kruskal(measures: PairStatistics, alternative: str = "two-sided") -> Outcome:
     """H of the mean ranks of two models, and its chi-squared approximation."""
     from scipy import special
 
@@ -89,7 +89,7 @@ def kruskal(measures: Measures, alternative: str = "two-sided") -> Outcome:
     return h, special.chdtrc(1, h)
 
 
-def _rank_spread(measures: Measures) -> tuple[NDArray[np.bool_], Floats]:
+def _rank_spread(measures: PairStatistics) -> tuple[NDArray[np.bool_], Floats]:
     """Where tests on ranks are defined, and the standard deviation of U without a difference."""
     n, both = measures.users, 2 * measures.users
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -34,11 +34,17 @@ from weft.engines.partitioned.global_stats import (
 from weft.engines.partitioned.order_statistics import Scattered
 from weft.engines.partitioned.partitions import Origin, Part, Parts, kept, merged
 from weft.errors import InputError, SettingError
-from weft.evaluation.bootstrap import KeptHere, Spread, Weighted, Weights, group_hashes
+from weft.evaluation.bootstrap import (
+    JackknifeMoments,
+    LocalContributions,
+    UserWeights,
+    WeightedSums,
+    jackknife_hashes,
+)
 from weft.evaluation.candidates import CANDIDATES
 from weft.evaluation.result import Result
 from weft.evaluation.runner import NO_SOURCE, Job
-from weft.evaluation.state import Gathered, put_together
+from weft.evaluation.state import EvaluationState, combine_states
 from weft.metrics.registry import all_metrics, as_list, register
 
 if TYPE_CHECKING:
@@ -162,7 +168,7 @@ def _nothing(users: Any) -> Tensor:
 class Told:
     """What parts have gathered, and what is counted beside it. It adds up."""
 
-    gathered: Gathered
+    gathered: EvaluationState
     facts: Counter[str]
     offered: dict[str, list[int]]
     digests: dict[str, NDArray[np.uint64]]
@@ -179,7 +185,7 @@ class Answer:
     """
 
     told: Told
-    kept: KeptHere | None
+    kept: LocalContributions | None
     values: pl.DataFrame | None  # of each user
     labels: pl.DataFrame | None
 
@@ -227,7 +233,7 @@ def _evaluate(
         rows if rows is None else rows.with_columns(rows["user"].cast(ids))
         for rows in job.users_table()
     )
-    return Answer(told, None if kept is None else KeptHere(kept), values, labels)
+    return Answer(told, None if kept is None else LocalContributions(kept), values, labels)
 
 
 def _digests(job: Job) -> dict[str, NDArray[np.uint64]]:
@@ -246,7 +252,7 @@ def _digests(job: Job) -> dict[str, NDArray[np.uint64]]:
     return found
 
 
-def _sparse(gathered: Gathered) -> Gathered:
+def _sparse(gathered: EvaluationState) -> EvaluationState:
     """Sums of which most are 0, as those of few users over many items are, take no more room than
     the others.
     """
@@ -276,7 +282,7 @@ def _one_told(parts: list[Told], *, own: Sequence[BaseMetric]) -> Told:
             for mine, more in zip(offered["digest"], part.offered["digest"])
         ]
     first = parts[0]
-    gathered = put_together(
+    gathered = combine_states(
         [replace(part.gathered, sums=part.gathered.sums.to_dense()) for part in parts], own
     )
     return Told(
@@ -330,7 +336,9 @@ def evaluate(
     job.evaluator.take(told.gathered)
     job.facts.update(told.facts)
     job.offers.count(told.offered)
-    resampled = KeptApart(answers, told.users) if arguments["bootstrap"] is not None else None
+    resampled = (
+        RemoteContributions(answers, told.users) if arguments["bootstrap"] is not None else None
+    )
     digests = {name: digest_sums(sums) for name, sums in told.digests.items()}
     fingerprint: dict[str, Any] = {
         "truth": None,
@@ -418,32 +426,40 @@ def _one_table(
     return pl.concat(values) if values else None, pl.concat(labels) if labels else None
 
 
-class KeptApart:
+class RemoteContributions:
     """The contributions of users to every sum, each in its part."""
 
     def __init__(self, answers: Parts[Any], users: int) -> None:
         self._answers, self.users = answers, users
 
-    def under(self, weights: Weights, *, places: bool) -> Weighted:
-        return self._answers.merged(partial(_under, weights=weights, places=places), Weighted.added)
+    def weighted_sums(self, weights: UserWeights, *, terms: bool) -> WeightedSums:
+        return self._answers.merged(
+            partial(_under, weights=weights, terms=terms), WeightedSums.merge
+        )
 
-    def spread(self, sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Spread:
-        return self._answers.merged(partial(_spread, sums=sums, counts=counts), Spread.added)
+    def jackknife_moments(
+        self, sums: NDArray[np.float64], counts: NDArray[np.float64]
+    ) -> JackknifeMoments:
+        return self._answers.merged(
+            partial(_spread, sums=sums, counts=counts), JackknifeMoments.merge
+        )
 
     def hashes(self) -> SortedValues[np.int64]:
         return Scattered(self._answers, _hashes)
 
 
-def _under(answer: Answer, weights: Weights, places: bool) -> Weighted:
+def _under(answer: Answer, weights: UserWeights, terms: bool) -> WeightedSums:
     assert answer.kept is not None
-    return answer.kept.under(weights, places=places)
+    return answer.kept.weighted_sums(weights, terms=terms)
 
 
-def _spread(answer: Answer, sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Spread:
+def _spread(
+    answer: Answer, sums: NDArray[np.float64], counts: NDArray[np.float64]
+) -> JackknifeMoments:
     assert answer.kept is not None
-    return answer.kept.spread(sums, counts)
+    return answer.kept.jackknife_moments(sums, counts)
 
 
 def _hashes(answer: Answer) -> Numbers:
     assert answer.kept is not None
-    return group_hashes(answer.kept.keys)
+    return jackknife_hashes(answer.kept.keys)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import altair as alt
 
 from weft.errors import SettingError, check_choice
-from weft.evaluation.result import MetricValue
+from weft.evaluation.metric_value import MetricValue
 from weft.metrics.registry import canonical
 from weft.report.charts.theme import MUTED, config
 from weft.report.context import Subject

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from weft.errors import MissingInput, SettingError, check_choice
-from weft.evaluation.result import MetricValue
+from weft.evaluation.metric_value import MetricValue
 from weft.report.charts.drawing import (
     Canvas,
     Choice,

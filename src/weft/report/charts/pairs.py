@@ -15,11 +15,11 @@ import numpy as np
 from scipy import special
 
 from weft.errors import InputError, MissingInput, SettingError, check_choice
-from weft.evaluation.result import MetricValue
+from weft.evaluation.metric_value import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
 from weft.report.context import Subject
-from weft.statistics.pairing import Aligned, Floats, align
+from weft.statistics.pairing import AlignedUsers, Floats, align
 
 _FEW = 4  # models, of which every pair is offered
 _METRICS = 4  # offered
@@ -74,7 +74,7 @@ class Paired:
 
 def pairs(
     kind: str, subject: Subject, canvas: Canvas, pair: Sequence[str] | None, metric: str | None
-) -> tuple[list[Paired], Aligned, Choice, Choice]:
+) -> tuple[list[Paired], AlignedUsers, Choice, Choice]:
     """Every pair and metric of the chart, the first choice first."""
     if len(subject.models) < 2:
         raise MissingInput(

@@ -31,7 +31,7 @@ from weft.report.charts.drawing import (
 )
 from weft.report.charts.theme import MUTED, PAPER, colour_scale, coloured, named, shape_scale
 from weft.report.context import Subject, family_of
-from weft.statistics.pareto import on_front
+from weft.statistics.pareto import pareto_optimal
 
 _HEIGHT = 320
 _ACCURACY = (
@@ -82,7 +82,7 @@ def tradeoff(
         }
         if not points:
             continue
-        front = on_front(
+        front = pareto_optimal(
             {model: [one.merit or 0.0 for one in pair] for model, pair in points.items()}
         )
         fronts[name] = sorted(front, key=lambda model: points[model][0].value)

@@ -30,7 +30,7 @@ from weft.report.charts.drawing import (
 from weft.report.charts.pairs import Paired, mean_interval, pairs
 from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER, colour_scale, named
 from weft.report.context import Subject
-from weft.statistics.pairing import Aligned, Floats
+from weft.statistics.pairing import AlignedUsers, Floats
 
 _SIDE = 20  # bins on each side of 0
 _HEIGHT = 320
@@ -363,7 +363,7 @@ def _users(count: int) -> str:
     return "1 user" if count == 1 else f"{count:,} users"
 
 
-def _groups(subject: Subject, aligned: Aligned) -> tuple[list[_Group], dict[str, int]]:
+def _groups(subject: Subject, aligned: AlignedUsers) -> tuple[list[_Group], dict[str, int]]:
     """The groups of users by activity, user group and slice; and of how many groups of a kind there
     is no room.
     """

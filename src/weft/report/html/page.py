@@ -27,7 +27,7 @@ import vl_convert
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from weft.evaluation.result import write_whole
+from weft.evaluation.atomic_files import write_files
 from weft.report import text as words
 from weft.report.charts import Figure, colours, figures
 from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
@@ -94,7 +94,7 @@ def render(subject: Subject, *, title: str | None = None) -> str:
 def write(text: str, path: str | Path) -> Path:
     """Write a page, whole or not at all."""
     path = Path(path)
-    write_whole({path: lambda file: file.write(text.encode())})
+    write_files({path: lambda file: file.write(text.encode())})
     return path
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.evaluation.result import MetricValue
+from weft.evaluation.metric_value import MetricValue
 from weft.report.context import Subject, family_of
 from weft.report.number_format import common_places
 from weft.report.tables import Line
-from weft.statistics.comparison import Cell
+from weft.statistics.comparison import MeanCell
 
 FEW = 5  # models that stand beside each other; more of them run down
 _ACROSS = 6  # metrics beside each other, where models run down: as many as a sheet of paper holds
@@ -195,7 +195,7 @@ def _metric(line: Line) -> Metric:
     return Metric(line.name, value.k, family, "", "")
 
 
-def _cells(models: Sequence[str], line: Line, compared: Mapping[str, Cell]) -> list[ValueCell]:
+def _cells(models: Sequence[str], line: Line, compared: Mapping[str, MeanCell]) -> list[ValueCell]:
     digits = common_places(value.value for value in line.values if value is not None)
     found = []
     for model, value in zip(models, line.values):

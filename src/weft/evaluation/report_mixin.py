@@ -1,5 +1,6 @@
-"""Results and comparisons, shown: as one HTML page, as charts. The one place where the line turns
-back.
+"""Methods of results and comparisons that delegate to the report.
+
+This is the only module that imports from a package above its own, when a method is called.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ if TYPE_CHECKING:
     from altair import TopLevelMixin
 
 
-class Shown:
-    """What can be looked at."""
+class ReportMixin:
+    """`to_html` and `plot` for `Result` and `Comparison`."""
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """The report: one HTML page that needs nothing else. Also written to `path`, if one is
-        given, whole or not at all.
+        """Return the report as one self-contained HTML page, and write it to `path` if given.
 
         Needs the extra `weft[report]`.
         """
@@ -29,10 +29,10 @@ class Shown:
         return text
 
     def plot(self, kind: str, **options: Any) -> TopLevelMixin:
-        """A chart of the report as an Altair chart: `.save("chart.svg")` writes it as SVG, PNG or
-        PDF, by the name of the file.
+        """Return a chart of the report as an Altair chart.
 
-        Needs the extra `weft[report]`; `docs/report.md` has all kinds and their options.
+        `.save("chart.svg")` writes it as SVG, PNG or PDF, by the name of the file. Needs the extra
+        `weft[report]`; `docs/report.md` lists all kinds and their options.
         """
         from weft.report.charts import figure
         from weft.report.context import Subject

@@ -1,0 +1,130 @@
+"""The value of one metric at one cut-off, with its uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from weft.metrics.names import print_cell
+
+Z95 = 1.959964  # quantile of the normal distribution for a 95 % interval
+BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
+
+
+class Interval(NamedTuple):
+    """A 95 % interval and its kind: "normal", "BCa", "bootstrap", or "none" (both ends NaN)."""
+
+    low: float
+    high: float
+    kind: str
+
+    def __str__(self) -> str:
+        return "" if self.kind == "none" else f"{self.low:.4f} to {self.high:.4f}"
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One metric at one cut-off. Undefined numbers are NaN."""
+
+    metric: str  # the name without its cut-off
+    k: int | None
+    value: float
+    std_error: float = math.nan
+    users: int | None = None
+    higher_is_better: bool | None = None
+    target: float | None = None  # the best value, if there is one
+    cell: tuple[str, ...] = ()  # labels, for one of several values: BiasDisparityBR@10[F, Drama]
+    parts: tuple[float, ...] = ()  # the values that a composite metric combined
+    # Bootstrap: 95 % intervals by percentiles and BCa, standard deviation of the resamples.
+    boot_low: float = math.nan
+    boot_high: float = math.nan
+    bca_low: float = math.nan
+    bca_high: float = math.nan
+    boot_std_error: float = math.nan
+
+    @property
+    def plain_name(self) -> str:
+        """The name of the metric at its cut-off, `nDCG@10`."""
+        return self.metric if self.k is None else f"{self.metric}@{self.k}"
+
+    @property
+    def name(self) -> str:
+        """The full name, with labels if it has any: `nDCG@10`, `BiasDisparityBR@10[F, Drama]`."""
+        return self.plain_name + print_cell(self.cell)
+
+    @property
+    def merit(self) -> float | None:
+        """The value as a quantity to maximize; None for a metric without direction or target."""
+        if self.higher_is_better is None:
+            return None if self.target is None else -abs(self.value - self.target)
+        return self.value if self.higher_is_better else -self.value
+
+    @property
+    def ci_low(self) -> float:
+        """The lower end of the normal 95 % confidence interval."""
+        return self.value - Z95 * self.std_error
+
+    @property
+    def ci_high(self) -> float:
+        """The upper end of the normal 95 % confidence interval."""
+        return self.value + Z95 * self.std_error
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval to show: BCa if users were resampled, else the normal one.
+
+        If BCa is undefined but resamples vary, the value ± 1.96 of their standard deviations
+        ("bootstrap").
+        """
+        if not math.isnan(self.bca_low):
+            return Interval(self.bca_low, self.bca_high, "BCa")
+        if not math.isnan(self.boot_std_error):
+            half = Z95 * self.boot_std_error
+            return Interval(self.value - half, self.value + half, "bootstrap")
+        if not math.isnan(self.std_error):
+            return Interval(self.ci_low, self.ci_high, "normal")
+        return Interval(math.nan, math.nan, "none")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values for JSON; NaN is None."""
+        row = {"name": self.name, **asdict(self), "ci_low": self.ci_low, "ci_high": self.ci_high}
+        row["cell"] = list(self.cell)
+        row["parts"] = [None if math.isnan(part) else part for part in self.parts]
+        if all(math.isnan(row[column]) for column in BOOTSTRAP_COLUMNS):
+            row = {key: value for key, value in row.items() if key not in BOOTSTRAP_COLUMNS}
+        return nan_to_none(row)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> MetricValue:
+        """Build a value from what `to_dict` returned.
+
+        Raises `KeyError`, `TypeError` or `ValueError` for rows that it cannot have returned.
+        """
+        columns = ("value", "std_error", *BOOTSTRAP_COLUMNS)
+        numbers = {name: row[name] for name in columns[:2]}
+        numbers |= {name: row.get(name) for name in columns[2:]}
+        for name, number in numbers.items():
+            if number is None:
+                numbers[name] = math.nan
+            elif not isinstance(number, (int, float)):
+                raise ValueError(f"values hold {number!r}, which is not a number")
+        return cls(
+            metric=row["metric"],
+            k=row["k"],
+            users=row["users"],
+            higher_is_better=row["higher_is_better"],
+            target=row.get("target"),
+            cell=tuple(map(str, row.get("cell", ()))),
+            parts=tuple(math.nan if part is None else float(part) for part in row.get("parts", ())),
+            **numbers,
+        )
+
+
+def nan_to_none(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with None for NaN, which JSON does not have."""
+    return {
+        key: None if isinstance(value, float) and math.isnan(value) else value
+        for key, value in row.items()
+    }

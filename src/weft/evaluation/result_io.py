@@ -1,0 +1,148 @@
+"""Files of results: JSON, with the tables about users as Parquet in the same folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import InputError
+from weft.evaluation.atomic_files import Writer
+from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.result import FORMAT, FRAMES, VERSION, Result, frame_schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Tables about users, which have files of their own, and their names in messages.
+_USER_TABLES = {"per_user": "per-user values", "user_labels": "labels of the users"}
+
+
+def result_files(
+    result: Result, path: Path, *, external: Collection[str] = ()
+) -> dict[Path, Writer]:
+    """Return the files of a result that is saved as `path`, for `write_files`.
+
+    `external` names tables that the caller writes itself, to their `table_path`.
+    """
+    tables = {name: table for name in _USER_TABLES if (table := getattr(result, name)) is not None}
+    document = result.to_dict()
+    document |= {name: table_path(path, name).name for name in (*tables, *external)}
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    files: dict[Path, Writer] = {
+        path.with_name(document[name]): table.write_parquet for name, table in tables.items()
+    }
+    return files | {path: lambda file: file.write(text.encode())}
+
+
+def table_path(path: Path, table: str) -> Path:
+    """Return the path of a table about users of the result that is saved as `path`."""
+    return path.with_name(
+        f"{path.stem}.{table}.parquet" if path.suffix == ".json" else f"{path.name}-{table}.parquet"
+    )
+
+
+def load_result(path: str | Path) -> Result:
+    """Read a result that `Result.save` wrote.
+
+    Tables about users that are missing from the folder are None, and a note is added. Raises
+    `InputError` for files that are not results, incomplete, or of another version of the format.
+    """
+    path = Path(path)
+    document = _read_document(path)
+    try:
+        fields: dict[str, Any] = {
+            "values": tuple(MetricValue.from_dict(row) for row in document["values"]),
+            "name": str(document["name"]),
+            **{key: dict(document[key]) for key in ("counts", "settings", "provenance")},
+            **{
+                name: _frame_from_rows(name, document[name])
+                for name in FRAMES
+                if document.get(name) is not None
+            },
+        }
+        notes = list(document["notes"])
+        files = {
+            "per_user": _file_name("per_user", document["per_user"]),
+            "user_labels": _file_name("user_labels", document.get("user_labels")),
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path}: incomplete or changed: values, name, counts, notes, settings, provenance or "
+            f"per_user are missing or wrong ({type(error).__name__}: {error}); evaluate again."
+        ) from None
+    for table, file in files.items():
+        if file is None:
+            continue
+        fields[table] = _read_table(path.with_name(file))
+        if fields[table] is None:
+            notes.append(
+                f"the {_USER_TABLES[table]} were saved as {file}, which is not in the folder of "
+                f"{path.name}"
+            )
+    return Result(notes=tuple(notes), **fields)
+
+
+def _read_document(path: Path) -> dict[str, Any]:
+    """Read the JSON file of a result and check its format and version."""
+    expected = "expected a result written by Result.save"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; {expected}.") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {expected}.") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a JSON file ({error}); {expected}.") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(
+            f"{path}: not a Weft result; expected a file written by Result.save or 'weft demo'."
+        )
+    if document.get("version") != VERSION:
+        provenance = document.get("provenance")
+        writer = provenance.get("weft", "unknown") if isinstance(provenance, dict) else "unknown"
+        raise InputError(
+            f"{path}: written in version {document.get('version')!r} of the result format, but "
+            f"this Weft reads version {VERSION}; evaluate again, or use the Weft that wrote it "
+            f"({writer})."
+        )
+    return document
+
+
+def _file_name(table: str, name: Any) -> str | None:
+    """Check that `name` is a file name without a folder, or None."""
+    if name is not None and (not isinstance(name, str) or Path(name).name != name):
+        raise ValueError(f"{table} is {name!r}, not the name of a file in the same folder")
+    return name
+
+
+def _read_table(path: Path) -> pl.DataFrame | None:
+    """Read a Parquet file, or a folder of them sorted by user; None if there is none."""
+    import polars as pl
+
+    if not path.exists():
+        return None
+    try:
+        if path.is_dir():
+            return pl.read_parquet(path / "*.parquet", glob=True).sort("user")
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(
+            f"{path}: cannot be read as Parquet ({error}); remove it, or evaluate again."
+        ) from None
+
+
+def _frame_from_rows(name: str, rows: list[Mapping[str, Any]]) -> pl.DataFrame:
+    """Build a table of `FRAMES` from its rows in a JSON document."""
+    import polars as pl
+
+    try:
+        table = pl.DataFrame(
+            [{column: row[column] for column in FRAMES[name]} for row in rows],
+            schema=frame_schema(name),
+        )
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"{name}: {str(error).partition(chr(10))[0]}") from None
+    return table.with_columns(pl.col(pl.Float64).fill_null(math.nan))
