@@ -229,7 +229,7 @@ def test_undefined_values_are_logged_as_such(tmp_path):
         (
             ("preds", "target"),
             {"repeated_users": "drop"},
-            "there is no 'user_indices' in what validation_step returned",
+            "validation_step returned no 'user_indices'",
         ),
     ],
 )
@@ -287,7 +287,7 @@ def test_settings_are_checked(settings, message):
 def test_a_profile_knows_its_names():
     evaluator = weft.Evaluator(["nDCG"], 5, profile="rectools")
     callback = EvaluationCallback(evaluator, prog_bar="nDCG@5")
-    assert callback.shown == tuple(map(str, evaluator.specs)) != ("nDCG@5",)
+    assert callback.prog_bar == tuple(map(str, evaluator.specs)) != ("nDCG@5",)
 
 
 def test_nothing_is_logged_twice(tmp_path):

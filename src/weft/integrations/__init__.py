@@ -1,1 +1,1 @@
-"""Weft inside other frameworks, each an extra: `weft.integrations.lightning`."""
+"""Integrations with other frameworks, each an extra: `weft.integrations.lightning`."""

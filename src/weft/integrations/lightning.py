@@ -1,6 +1,4 @@
-"""Evaluation of a LightningModule by a callback, with no metric in the module: `pip install
-'weft[lightning]'`.
-"""
+"""A Lightning callback that evaluates a LightningModule: `pip install 'weft[lightning]'`."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from weft.metrics.registry import as_list, canonical
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
 except ModuleNotFoundError as error:
-    if str(error.name).partition(".")[0] != "lightning":  # it is there, and lacks something itself
+    if str(error.name).partition(".")[0] != "lightning":  # Lightning itself fails to import
         raise
     raise MissingExtra(
         "weft.integrations.lightning needs Lightning; install it with: pip install "
@@ -30,31 +28,31 @@ except ModuleNotFoundError as error:
     ) from error
 
 STAGES = ("val", "test")
-GIVEN = ("preds", "target", "user_indices", "items")  # the arguments of Evaluator.update
-STEPS = {"val": "validation_step", "test": "test_step"}
+_UPDATE_ARGUMENTS = ("preds", "target", "user_indices", "items")  # of Evaluator.update
+_STEP_METHODS = {"val": "validation_step", "test": "test_step"}
 Inputs = Callable[[LightningModule, Any], Mapping[str, Any]]
 
 
 class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
-    """Evaluates at the end of validation, test or both, with all the metrics of an `Evaluator`.
+    """Evaluate at the end of validation, test or both with the metrics of an `Evaluator`.
 
-    What is evaluated is what `validation_step` and `test_step` return: a dict with `"preds"`
-    (scores `[batch, items]`), `"target"`, and, as far as the evaluator needs them, `"user_indices"`
-    and `"items"`, as `Evaluator.update` takes them. Other keys do not matter. With `inputs=`, a
-    function of the module and the batch returns such a dict instead, and the steps may return
-    anything.
+    `validation_step` and `test_step` return a dict with `"preds"` (scores `[batch, items]`),
+    `"target"` and, if the evaluator needs them, `"user_indices"` and `"items"`, in the forms that
+    `Evaluator.update` accepts. Other keys are ignored. With `inputs=`, a function
+    `(module, batch) -> dict` provides these values instead, and the steps may return anything.
 
-    All values are logged, as `val_nDCG@10` and `test_nDCG@10`, so that every logger,
-    `ModelCheckpoint(monitor="val_nDCG@10")` and `EarlyStopping` have them; those of
+    All values are logged as `val_nDCG@10` and `test_nDCG@10`, for loggers,
+    `ModelCheckpoint(monitor="val_nDCG@10")` and `EarlyStopping`; metrics in
     `prog_bar=["nDCG@10"]` are also shown on the progress bar. `results["val"]` and
-    `results["test"]` are the latest Results, `result` is the latest of all. `save_to` writes them,
-    in one process only: into a folder, a file for each stage, epoch and step, or, for one stage,
-    into the one file of a name with `.json`. With several dataloaders each has its own Result,
-    named `val/dataloader_idx_0` as Lightning would. The sanity check is not counted.
+    `results["test"]` hold the latest Results, `result` the most recent one. `save_to` is a folder
+    (one file per stage, epoch and step) or, for a single stage, a `.json` file; only one process
+    writes. With several dataloaders each has a Result of its own, named `val/dataloader_idx_0` as
+    in Lightning. The sanity check is not evaluated.
 
-    The evaluator is copied, and not changed. Where there is more than one process each user counts
-    once, whatever a sampler has filled up its share with, unless the evaluator was made with
-    `repeated_users="count"`; for that `"user_indices"` must be there."""
+    The evaluator is copied and not changed. With several processes each user counts once, even if
+    a sampler repeats users to fill up its shard, unless the evaluator has
+    `repeated_users="count"`; this needs `"user_indices"`.
+    """
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 f"inputs is a {type(inputs).__name__}; expected a function (module, batch) -> dict."
             )
         self.evaluator, self.inputs = evaluator, inputs
-        self.shown = tuple(self._known(name) for name in as_list(prog_bar))
+        self.prog_bar = tuple(self._logged_name(name) for name in as_list(prog_bar))
         self.save_to = None if save_to is None else Path(save_to)
         if self._saves_one_file and len(self.stages) > 1:
             raise SettingError(
@@ -86,18 +84,20 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 "stages='val' or stages='test'."
             )
         self.results: dict[str, Result] = {}
-        self._evaluators: dict[str, list[Evaluator]] = {}  # of each stage, one for each dataloader
+        self._evaluators: dict[str, list[Evaluator]] = {}  # per stage, one per dataloader
         self._latest: tuple[str, ...] = ()
 
     @property
     def result(self) -> Result:
-        """What the latest evaluation found."""
-        if len(self._latest) != 1:
-            found = f"the latest evaluation has several results; take one of results: {', '.join(self._latest)}."
+        """The Result of the most recent evaluation."""
+        if not self._latest:
             raise SettingError(
-                found
-                if self._latest
-                else "nothing was evaluated yet; run trainer.fit, validate or test first."
+                "nothing was evaluated yet; run trainer.fit, validate or test first."
+            )
+        if len(self._latest) > 1:
+            raise SettingError(
+                "the latest evaluation has several results; take one of results: "
+                f"{', '.join(self._latest)}."
             )
         return self.results[self._latest[0]]
 
@@ -105,19 +105,19 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
     def _saves_one_file(self) -> bool:
         return self.save_to is not None and self.save_to.suffix.lower() == ".json"
 
-    def _known(self, name: str) -> str:
-        """The name of a metric of the evaluator, as it is logged."""
+    def _logged_name(self, name: str) -> str:
+        """Return the name under which a metric of the evaluator is logged."""
         known, profile = [str(spec) for spec in self.evaluator.specs], self.evaluator.profile
-        spelt = name
+        spelling = name
         if isinstance(name, str) and name not in known:
-            with suppress(SettingError):  # no metric at all: refused below, with what there is
-                spelt = canonical(name) if profile is None else adopted_name(name, profile.tool)
-        if spelt not in known:
+            with suppress(SettingError):  # an unknown metric is refused below
+                spelling = canonical(name) if profile is None else adopted_name(name, profile.tool)
+        if spelling not in known:
             raise SettingError(
                 f"prog_bar has {name!r}, which is not evaluated.{did_you_mean(str(name), known)} "
-                f"There is: {', '.join(known)}."
+                f"Evaluated metrics: {', '.join(known)}."
             )
-        return str(spelt)
+        return str(spelling)
 
     # ----------------------------------------------------------------------------------------------
 
@@ -134,8 +134,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         if trainer.world_size > 1 and not self.evaluator.sync_on_compute:
             raise SettingError(
                 "the evaluator was made with sync_on_compute=False, so that each of the "
-                f"{trainer.world_size} processes would log "
-                "and monitor values of its own; leave it out."
+                f"{trainer.world_size} processes would log and monitor values of its own; "
+                "leave it out."
             )
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -190,20 +190,19 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 f"save_to={str(self.save_to)!r} is one file for {loaders} dataloaders; give a "
                 "folder."
             )
-        parts = (module, trainer.datamodule)  # type: ignore[attr-defined, unused-ignore]
+        owners = (module, trainer.datamodule)  # type: ignore[attr-defined, unused-ignore]
         may_skip = any(
-            getattr(part, "allow_zero_length_dataloader_with_multiple_devices", False)
-            for part in parts
+            getattr(owner, "allow_zero_length_dataloader_with_multiple_devices", False)
+            for owner in owners
         )
         if trainer.world_size > 1 and loaders == 1 and may_skip:
             raise SettingError(
-                "with allow_zero_length_dataloader_with_multiple_devices Lightning leaves out the "
-                "evaluation on a process whose "
-                "dataloader is empty, and the others would wait for it for ever; leave it off, and "
-                "give such a process an "
-                "IterableDataset that yields nothing."
+                "with allow_zero_length_dataloader_with_multiple_devices Lightning skips the "
+                "evaluation on a process with an empty dataloader, and the other processes would "
+                "wait for it forever; switch it off, and give such a process an IterableDataset "
+                "that yields nothing."
             )
-        once = (
+        drop_repeated = (
             trainer.world_size > 1
             and self.evaluator.repeated_users is None
             and self.evaluator.knows_its_rows
@@ -214,7 +213,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         for copy in self._evaluators[stage]:
             copy.reset()
             copy.to(module.device)
-            if once:
+            if drop_repeated:
                 copy.repeated_users = "drop"
 
     def _add(
@@ -226,67 +225,65 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         batch: Any,
         loader: int,
     ) -> None:
-        """Add a batch; also in the sanity check, where it finds mistakes early, though nothing
-        comes of it.
-        """
+        """Add a batch, also in the sanity check, where mistakes are detected early."""
         if stage not in self.stages:
             return
         if self.inputs is None:
-            given = _checked(
-                outputs, f"{STEPS[stage]} returned", "or give EvaluationCallback inputs="
+            values = _check_inputs(
+                outputs, f"{_STEP_METHODS[stage]} returned", "or give EvaluationCallback inputs="
             )
         else:
-            plugin = trainer.precision_plugin
-            with plugin.val_step_context() if stage == "val" else plugin.test_step_context():
-                given = _checked(
-                    self.inputs(module, batch), "inputs returned", "as Evaluator.update takes them"
-                )
-            for name in given:
-                if name not in GIVEN:
-                    raise InputError(
-                        f"inputs returned {name!r}, which is not "
-                        f"known.{did_you_mean(str(name), GIVEN)}"
-                    )
+            values = self._call_inputs(stage, trainer, module, batch)
         evaluator = self._evaluators[stage][loader]
-        if evaluator.drops_repeats and given.get("user_indices") is None:
+        if evaluator.drops_repeats and values.get("user_indices") is None:
+            origin = _STEP_METHODS[stage] if self.inputs is None else "inputs"
             raise InputError(
-                "there is no 'user_indices' in what "
-                f"{STEPS[stage] if self.inputs is None else 'inputs'} returned, so that users "
-                "whom a sampler gave to two processes would count twice; add it, or make the "
-                "Evaluator with repeated_users='count'."
+                f"{origin} returned no 'user_indices', so that users whom a sampler gives to two "
+                "processes would count twice; add it, or make the Evaluator with "
+                "repeated_users='count'."
             )
-        evaluator.update(
-            given["preds"], given["target"], given.get("user_indices"), given.get("items")
-        )
+        evaluator.update(*(values.get(name) for name in _UPDATE_ARGUMENTS))
+
+    def _call_inputs(
+        self, stage: str, trainer: Trainer, module: LightningModule, batch: Any
+    ) -> Mapping[str, Any]:
+        """Return the arguments of `Evaluator.update` from the function `inputs`."""
+        assert self.inputs is not None
+        plugin = trainer.precision_plugin
+        with plugin.val_step_context() if stage == "val" else plugin.test_step_context():
+            values = _check_inputs(
+                self.inputs(module, batch), "inputs returned", "as Evaluator.update takes them"
+            )
+        for name in values:
+            if name not in _UPDATE_ARGUMENTS:
+                hint = did_you_mean(str(name), _UPDATE_ARGUMENTS)
+                raise InputError(f"inputs returned {name!r}, which is not known.{hint}")
+        return values
 
     def _finish(self, stage: str, trainer: Trainer, module: LightningModule) -> None:
         if stage not in self.stages:
             return
         evaluators = self._evaluators[stage]
-        suffixes = (
-            [f"/dataloader_idx_{number}" for number in range(len(evaluators))]
-            if len(evaluators) > 1
-            else [""]
-        )
+        suffixes = [""]
+        if len(evaluators) > 1:
+            suffixes = [f"/dataloader_idx_{number}" for number in range(len(evaluators))]
         self._latest = tuple(f"{stage}{suffix}" for suffix in suffixes)
         about = {"stage": stage, "epoch": trainer.current_epoch, "step": trainer.global_step}
         for name, suffix, evaluator in zip(self._latest, suffixes, evaluators):
-            found = evaluator.compute()
-            result = replace(
-                found, name=type(module).__name__, provenance={**found.provenance, **about}
-            )
+            result = evaluator.compute()
+            provenance = {**result.provenance, **about}
+            result = replace(result, name=type(module).__name__, provenance=provenance)
             self.results[name] = result
             self._log(result, suffix, module)
             self._save(result, suffix, trainer)
-            evaluator.reset()  # what was kept of each user is not needed any more
+            evaluator.reset()  # frees the per-user contributions
 
     def _log(self, result: Result, suffix: str, module: LightningModule) -> None:
         for value, (name, tensor) in zip(result.values, result.as_dict().items()):
-            shown = value.plain_name in self.shown
             module.log(
                 name + suffix,
-                _Settled(tensor),
-                prog_bar=shown,
+                _SynchronizedValue(tensor),
+                prog_bar=value.plain_name in self.prog_bar,
                 metric_attribute="",
                 add_dataloader_idx=False,
                 on_epoch=True,
@@ -297,15 +294,16 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             return
         path = self.save_to
         if not self._saves_one_file:
-            about = result.provenance
-            path /= f"{about['stage']}-epoch{about['epoch']}-step{about['step']}{suffix.replace('/', '-')}.json"
+            stage, epoch, step = (result.provenance[key] for key in ("stage", "epoch", "step"))
+            path /= f"{stage}-epoch{epoch}-step{step}{suffix.replace('/', '-')}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         result.save(path)
 
 
-class _Settled(torchmetrics.Metric):  # type: ignore[misc, unused-ignore]
-    """A value that all processes have in common already: a metric Lightning leaves as it is, a
-    tensor it would want to reduce.
+class _SynchronizedValue(torchmetrics.Metric):  # type: ignore[misc, unused-ignore]
+    """A value that is already equal on all processes.
+
+    Lightning logs a metric as it is, whereas it would reduce a plain tensor.
     """
 
     def __init__(self, value: Tensor) -> None:
@@ -313,20 +311,22 @@ class _Settled(torchmetrics.Metric):  # type: ignore[misc, unused-ignore]
         self.update(value)
 
     def update(self, value: Tensor) -> None:
-        self.settled = value
+        self.value = value
 
     def compute(self) -> Tensor:
-        return self.settled
+        return self.value
 
 
-def _checked(given: Any, who: str, hint: str) -> Mapping[str, Any]:
-    """The dict that a step has returned, with what is needed in it."""
+def _check_inputs(values: Any, origin: str, hint: str) -> Mapping[str, Any]:
+    """Return the dict that a step or `inputs` returned; raise InputError if an entry is missing."""
     expected = "expected a dict with 'preds', 'target' and 'user_indices'"
-    if not isinstance(given, Mapping):
-        got = "nothing" if given is None else f"a {type(given).__name__}"
-        raise InputError(f"{who} {got}; {expected}, {hint}.")
-    for name in GIVEN[:2]:
-        if given.get(name) is None:
-            keys = ", ".join(map(repr, given)) or "nothing"
-            raise InputError(f"{who} a dict without {name!r} (it has {keys}); {expected}, {hint}.")
-    return given
+    if not isinstance(values, Mapping):
+        got = "nothing" if values is None else f"a {type(values).__name__}"
+        raise InputError(f"{origin} {got}; {expected}, {hint}.")
+    for name in ("preds", "target"):
+        if values.get(name) is None:
+            keys = ", ".join(map(repr, values)) or "nothing"
+            raise InputError(
+                f"{origin} a dict without {name!r} (it has {keys}); {expected}, {hint}."
+            )
+    return values
