@@ -81,7 +81,7 @@ def test_a_group_is_as_if_evaluated_alone(empty_users):
     ).compute()
     table = result.slice("age")
     assert table["group"].unique(maintain_order=True).to_list() == ["old", "young"]
-    with_values = list(evaluator(None, per_user=True).composition.user_columns)
+    with_values = list(evaluator(None, per_user=True).metric_set.user_columns)
     for group in ("old", "young"):
         members = torch.tensor([user for user in range(USERS) if GROUPS[user] == group])
         alone = passed(evaluator(None, empty_users=empty_users), order=members).compute()
@@ -113,7 +113,7 @@ def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
     assert result.per_user is None
     means = [
         spec
-        for spec, formula in made.composition.formulas.items()
+        for spec, formula in made.metric_set.formulas.items()
         if getattr(formula, "is_user_mean", False)
     ]
     assert len(means) > 30

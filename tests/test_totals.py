@@ -51,7 +51,7 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
         made.update(SCORES[rows], TARGET[rows], rows)
     made.compute()
     beside_means = [
-        total for total in made.composition.ledger.cutoffs if not isinstance(total, totals.UserSums)
+        total for total in made.metric_set.ledger.cutoffs if not isinstance(total, totals.UserSums)
     ]
     assert set(computed.values()) == {4} and len(computed) == len(beside_means)
     by_item = [total for total in computed if isinstance(total, totals.OfItems)]
@@ -71,8 +71,8 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
     ]
     alone, together = evaluator(parts), evaluator([*parts, *composites])
     assert together.sums.numel() == alone.sums.numel() > 0
-    assert [type(total) for total in together.composition.ledger.cutoffs] == [
-        type(total) for total in alone.composition.ledger.cutoffs
+    assert [type(total) for total in together.metric_set.ledger.cutoffs] == [
+        type(total) for total in alone.metric_set.ledger.cutoffs
     ]
 
 
@@ -86,8 +86,8 @@ def test_item_totals_at_every_cutoff():
     made = evaluator(["Gini", "REO", "RSP", "PopRSP(users=evaluated)"])
     for rows in EVERYONE.split(7):
         made.update(SCORES[rows], TARGET[rows], rows)
-    assert made.composition.ledger.size == made.sums.numel()
-    read, evaluated = made.composition.ledger.read(made.sums), (TARGET > 0).any(1)
+    assert made.metric_set.ledger.size == made.sums.numel()
+    read, evaluated = made.metric_set.ledger.read(made.sums), (TARGET > 0).any(1)
     for k in CUTOFFS:
         lists = [
             row.argsort(descending=True)[: min(k, int(row.isfinite().sum()))].tolist()
@@ -126,7 +126,7 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
     made = evaluator(["RSP@3"])
     made.update(scores, TARGET, EVERYONE)
     offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
-    assert made.composition.ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
+    assert made.metric_set.ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
 
 
 @pytest.mark.parametrize("evaluated", [False, True])
@@ -179,7 +179,7 @@ def test_only_items_with_something_are_looked_at(monkeypatch):
     made.update(SCORES[:2], TARGET[:2], EVERYONE[:2])
     masked = SCORES[:2].masked_fill(TRAIN[:2] > 0, -torch.inf)
     listed = sorted({int(item) for row in masked for item in row.argsort(descending=True)[:2]})
-    sums = made.composition.ledger.read(made.sums)
+    sums = made.metric_set.ledger.read(made.sums)
     assert sums(1).items(Exposure(ITEMS)).tolist() == listed
     assert (
         sums(2).at_items(Exposure(ITEMS)).sum() == 4

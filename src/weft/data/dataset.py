@@ -1,4 +1,4 @@
-"""The problem, posed: what the caller holds, by number. Who is evaluated, on what."""
+"""The dataset, posed: what the caller holds, by number. Who is evaluated, on what."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Whole:
+class GlobalStats:
     """What a part of the users has to know of all of them, so that its numbers mean the same as
     everybody's.
 
@@ -77,7 +77,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Problem:
+class EvaluationData:
     """Everything by number: who is evaluated, on what."""
 
     source: Source | ListSource
@@ -109,7 +109,7 @@ class Problem:
     all_users: Vocabulary | None = None  # those of train behind the others; None without train
 
 
-def pose(
+def build_dataset(
     source: Source | ListSource,
     truth: Any,
     train: Any,
@@ -121,8 +121,8 @@ def pose(
     order: ListOrder,
     candidates: Any = None,
     slices: Sequence[UserSlice] = (),
-    whole: Whole | None = None,
-) -> Problem:
+    whole: GlobalStats | None = None,
+) -> EvaluationData:
     """Number the users and items, and put truth, train and candidates, where they are given, into
     rows.
 
@@ -240,7 +240,7 @@ def pose(
         }
     notes += _notes_of_slices(slices, sliced)
     dropped = lists.dropped if lists is not None and order.keep_best else None
-    return Problem(
+    return EvaluationData(
         source,
         user_ids,
         item_ids,

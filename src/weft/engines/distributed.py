@@ -45,7 +45,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
     dist.all_gather_object(everyone, job.identity())
     for other, theirs in enumerate(everyone):
         check_compatible(everyone[0], theirs, f"cannot merge processes (rank 0 and {other}) that")
-    _all_or_none(lambda: job.carry_out((rank, number)))
+    _all_or_none(lambda: job.run((rank, number)))
     counted: list[Any] = [None] * number
     dist.all_gather_object(counted, job.offers.counted())
     for other, theirs in enumerate(counted):

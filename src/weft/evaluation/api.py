@@ -142,5 +142,5 @@ def evaluate(
     0.5
     """
     job = prepare(**locals())
-    job.carry_out()
+    job.run()
     return job.result()

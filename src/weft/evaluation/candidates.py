@@ -17,7 +17,7 @@ from torch import Tensor
 
 from weft.batch.batch import check_scores
 from weft.data import BatchLists, Interactions, Train, Vocabulary, read_interactions
-from weft.data.dataset import ListOrder, Problem, pose
+from weft.data.dataset import EvaluationData, ListOrder, build_dataset
 from weft.data.devices import float_type
 from weft.data.interactions import mixed
 from weft.data.readers.files import is_file, read_table
@@ -174,7 +174,7 @@ def _pool(candidates: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Offer:
+class CandidateSet:
     """The candidates of some users, what is masked not among them: cells as places in a flattened
     `[users, items]`, ascending.
     """
@@ -209,27 +209,27 @@ COUNTED = (
 )
 
 
-class Offers:
-    """What the users of a problem are offered. What is counted on the way is in `counts`, by the
+class CandidateProvider:
+    """What the users of a dataset are offered. What is counted on the way is in `counts`, by the
     names that a result has.
 
     `columns [items]`: the items that anyone can be offered, None where these are all or each user
     has candidates."""
 
     def __init__(
-        self, choice: Choice, problem: Problem, relevant: Interactions, *, masks: bool, seed: int
+        self, choice: Choice, dataset: EvaluationData, relevant: Interactions, *, masks: bool, seed: int
     ) -> None:
         self.choice = choice
-        self._problem, self._relevant = problem, relevant
+        self._problem, self._relevant = dataset, relevant
         self._masks = masks
-        chosen = pool_of(choice.pool, problem.train, problem.items.size)
+        chosen = pool_of(choice.pool, dataset.train, dataset.items.size)
         self.columns = chosen if choice.pool in ("cold", "warm") and not choice.is_drawn else None
         self._sampler: NegativeSampler | None = None
-        self._keys = problem.users.keys() if choice.is_per_user else np.empty(0, dtype=np.int64)
-        self._item_keys = problem.items.keys() if choice.is_per_user else self._keys
+        self._keys = dataset.users.keys() if choice.is_per_user else np.empty(0, dtype=np.int64)
+        self._item_keys = dataset.items.keys() if choice.is_per_user else self._keys
         if choice.is_drawn:
             self._sampler = make_sampler(
-                choice, np.flatnonzero(chosen), self._item_keys, problem.train, seed
+                choice, np.flatnonzero(chosen), self._item_keys, dataset.train, seed
             )
         few = "users_with_few_negatives" if choice.is_drawn else "users_without_candidates"
         self.counts = Counter(dict.fromkeys(("candidates", few) if choice.is_per_user else (), 0))
@@ -260,11 +260,11 @@ class Offers:
     @property
     def widths(self) -> Numbers:
         """For each user, how many cells may have to be scored at most."""
-        problem = self._problem
-        own = np.diff(problem.truth.offsets)
-        if problem.candidates is not None:
-            return own + np.diff(problem.candidates.offsets)
-        return own + min(self.choice.num_negatives or 0, problem.items.size)
+        dataset = self._problem
+        own = np.diff(dataset.truth.offsets)
+        if dataset.candidates is not None:
+            return own + np.diff(dataset.candidates.offsets)
+        return own + min(self.choice.num_negatives or 0, dataset.items.size)
 
     def has_rows(self, start: int) -> bool:
         """Whether the user at `start`, and those in the same batch, have candidates of their own:
@@ -274,22 +274,22 @@ class Offers:
             self._problem.lists is not None or start < self._problem.num_rows
         )
 
-    def take(self, start: int, stop: int) -> Offer:
+    def take(self, start: int, stop: int) -> CandidateSet:
         """The candidates of users `start` to `stop - 1`, who are counted."""
-        problem, users = self._problem, stop - start
+        dataset, users = self._problem, stop - start
         truth, relevant = (
-            problem.truth.rows(start, stop).keys,
+            dataset.truth.rows(start, stop).keys,
             self._relevant.rows(start, stop).keys,
         )
         seen = (
             np.empty(0, dtype=np.int64)
-            if problem.train is None
-            else problem.train.cells.rows(start, stop).keys
+            if dataset.train is None
+            else dataset.train.cells.rows(start, stop).keys
         )
         drawn = None
         if self._sampler is not None:
             cells, eligible = self._sampler.draw(self._keys[start:stop], merged(seen, truth))
-            drawn = np.bincount(cells // max(1, problem.items.size), minlength=users), eligible
+            drawn = np.bincount(cells // max(1, dataset.items.size), minlength=users), eligible
             self.counts["users_with_few_negatives"] += int(
                 (eligible < (self.choice.num_negatives or 0)).sum()
             )
@@ -297,14 +297,14 @@ class Offers:
                 cells, self._without_masked(relevant, seen)
             )  # negatives are never masked
         else:
-            assert problem.candidates is not None
-            rows = problem.candidates.rows(start, stop)
+            assert dataset.candidates is not None
+            rows = dataset.candidates.rows(start, stop)
             self.counts["users_without_candidates"] += int((np.diff(rows.offsets) == 0).sum())
             cells = merged(rows.keys, relevant) if self.choice.strategy == "sampled" else rows.keys
             cells = self._without_masked(cells, seen)
         self.counts["candidates"] += len(cells)
         self._add_to_digest(cells, start)
-        return Offer(cells, drawn)
+        return CandidateSet(cells, drawn)
 
     def _without_masked(self, cells: Numbers, seen: Numbers) -> Numbers:
         return cells[~is_in_sorted(cells, seen)] if self._masks else cells
@@ -401,8 +401,8 @@ def make_sampler(
 
 def score(
     source: Source,
-    problem: Problem,
-    offer: Offer,
+    dataset: EvaluationData,
+    offer: CandidateSet,
     start: int,
     stop: int,
     device: torch.device | None,
@@ -412,8 +412,8 @@ def score(
 
     The source is asked for these and for nothing else.
     """
-    num_items, users = problem.items.size, stop - start
-    truth = problem.truth.rows(start, stop).keys
+    num_items, users = dataset.items.size, stop - start
+    truth = dataset.truth.rows(start, stop).keys
     cells = offer.cells if is_in_sorted(truth, offer.cells).all() else merged(offer.cells, truth)
     rows = cells // max(1, num_items)
     lengths = np.bincount(rows, minlength=users)
@@ -429,12 +429,12 @@ def score(
         asked = np.flatnonzero(lengths)
         wanted = items[asked]
         wanted = np.where(wanted >= 0, wanted, wanted[:, :1])
-        ids = problem.users.ids[start:stop]
+        ids = dataset.users.ids[start:stop]
         found = source.scores_for_items(
             torch.as_tensor(asked + start),
             ids if len(asked) == users else ids.gather(asked),
             torch.as_tensor(wanted),
-            problem.items.ids,
+            dataset.items.ids,
         )
         found = found if device is None else found.to(device)
         found = found.to(float_type(found.device))
@@ -510,7 +510,7 @@ def draw(
     elif hasattr(items, "__index__") and not hasattr(items, "__len__"):
         items = range(check_int("items", items))
     threshold = check_threshold(relevance_threshold)
-    problem = pose(
+    dataset = build_dataset(
         Model(lambda users: None),
         truth,
         train,
@@ -521,14 +521,14 @@ def draw(
         threshold,
         ListOrder(False, False),
     )
-    offers = Offers(choice, problem, problem.truth.relevant(threshold), masks=False, seed=seed)
+    offers = CandidateProvider(choice, dataset, dataset.truth.relevant(threshold), masks=False, seed=seed)
     drawn = [
-        offers.take(start, min(start + _USERS, problem.num_rows)).cells + start * problem.items.size
-        for start in range(0, problem.num_rows, _USERS)
+        offers.take(start, min(start + _USERS, dataset.num_rows)).cells + start * dataset.items.size
+        for start in range(0, dataset.num_rows, _USERS)
     ]
     people, listed = np.divmod(
-        np.concatenate([np.empty(0, dtype=np.int64), *drawn]), max(1, problem.items.size)
+        np.concatenate([np.empty(0, dtype=np.int64), *drawn]), max(1, dataset.items.size)
     )
     return pl.DataFrame(
-        {"user": problem.users.ids.gather(people), "item": problem.items.ids.gather(listed)}
+        {"user": dataset.users.ids.gather(people), "item": dataset.items.ids.gather(listed)}
     )

@@ -38,7 +38,7 @@ from weft.evaluation.bootstrap import (
 )
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.exposure import exposure_frames
-from weft.evaluation.metric_set import Composition
+from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.notes import (
     NoteContext,
@@ -175,7 +175,7 @@ class Evaluator(nn.Module):
             name: read_positional_labels(given, f"slices[{name!r}]", "user", self.num_users)
             for name, given in dict(slices or {}).items()
         }
-        self.composition = Composition(
+        self.metric_set = MetricSet(
             wanted,
             as_cutoffs(top_k),
             inputs=self.inputs,
@@ -184,11 +184,11 @@ class Evaluator(nn.Module):
             exposure=self._exposed_items() if self.keeps_exposure else None,
         )
         self.specs, self.cutoffs, self.depth = (
-            self.composition.specs,
-            self.composition.cutoffs,
-            self.composition.depth,
+            self.metric_set.specs,
+            self.metric_set.cutoffs,
+            self.metric_set.depth,
         )
-        self.own_metrics = nn.ModuleList(self.composition.own.values())
+        self.own_metrics = nn.ModuleList(self.metric_set.own.values())
         if self.drops_repeats:
             self._refuse_to_drop()
 
@@ -202,7 +202,7 @@ class Evaluator(nn.Module):
         """
         # NumPy's zeros take no memory before they are written to: of a large catalogue most items
         # stay untouched.
-        self.sums = torch.from_numpy(np.zeros(self.composition.ledger.size)).to(
+        self.sums = torch.from_numpy(np.zeros(self.metric_set.ledger.size)).to(
             device, float_type(device)
         )
         self.counts = torch.zeros(len(self._counter.names), device=device, dtype=float_type(device))
@@ -466,16 +466,16 @@ class Evaluator(nn.Module):
         # Whatever may fail comes first, so that a batch that fails is not half counted.
         by_user = self.bootstrap is not None or self.drops_repeats
         self._note_users(batch)
-        terms = self.composition.ledger.terms(batch, by_user=by_user)
+        terms = self.metric_set.ledger.terms(batch, by_user=by_user)
         counts = self._counter.count(batch, by_user=self.drops_repeats).to(self.counts.dtype)
         of_each = counts if self.drops_repeats else counts.new_empty((batch.size, 0))
         contributions = (
-            UserContributions.from_batch(batch, self.composition.ledger, terms, of_each)
+            UserContributions.from_batch(batch, self.metric_set.ledger, terms, of_each)
             if by_user
             else None
         )
-        kept = self.composition.user_values(batch) if self.keeps_per_user else None
-        own = self.composition.own.values()
+        kept = self.metric_set.user_values(batch) if self.keeps_per_user else None
+        own = self.metric_set.own.values()
         before = [(metric, metric.states()) for metric in own]
         try:
             for metric in own:
@@ -485,7 +485,7 @@ class Evaluator(nn.Module):
                 metric.restore(states)
             raise
         self.counts += counts.sum(0) if self.drops_repeats else counts
-        self.composition.ledger.add(self.sums, terms)
+        self.metric_set.ledger.add(self.sums, terms)
         if kept is not None:
             self._table.append((batch.users, *kept))
         if contributions is not None:
@@ -548,7 +548,7 @@ class Evaluator(nn.Module):
         """What was gathered, as values."""
         first, contributions = (
             gathered.first_rows(),
-            UserContributions.from_rows(gathered.rows, self.composition.ledger),
+            UserContributions.from_rows(gathered.rows, self.metric_set.ledger),
         )
         repeated = 0 if first is None else len(first) - int(first.sum())
         if repeated and self.drops_repeats:
@@ -558,18 +558,18 @@ class Evaluator(nn.Module):
         counts = self._counter.read(gathered.counts)
         counts |= {
             "items": self.num_items or gathered.num_items or 0,
-            **count_items_without_input(self.composition, self.inputs),
+            **count_items_without_input(self.metric_set, self.inputs),
         }
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
         train: Train | None = self.inputs.get("train")
         counts |= {} if train is None else {"train_interactions": train.total}
         sums = gathered.sums.cpu()
-        read = self.composition.ledger.read(sums)
+        read = self.metric_set.ledger.read(sums)
         with self._own_states(gathered.metric_states):
-            values = tuple(self.composition.values(read))
+            values = tuple(self.metric_set.values(read))
         how = (self.rule.name, self.empty_users, self.correction)
         about = NoteContext(
-            self.composition,
+            self.metric_set,
             self.inputs,
             *how,
             gathered.has_lists,
@@ -577,7 +577,7 @@ class Evaluator(nn.Module):
             self.drops_repeats,
         )
         notes = count_notes(about, counts)
-        notes += undefined_notes(self.composition, values, notes)
+        notes += undefined_notes(self.metric_set, values, notes)
         if self.bootstrap is not None:
             kept = (
                 LocalContributions(contributions)
@@ -587,7 +587,7 @@ class Evaluator(nn.Module):
             values, more = self._with_intervals(values, self.bootstrap, kept)
             notes += more
         per_user, labels = self._users_table(gathered)
-        exposure, popularity = exposure_frames(self.composition.ledger, read, train)
+        exposure, popularity = exposure_frames(self.metric_set.ledger, read, train)
         return Result(
             values=values,
             counts=counts,
@@ -595,7 +595,7 @@ class Evaluator(nn.Module):
             settings=self._settings(),
             provenance=versions(),
             per_user=per_user,
-            slices=self.composition.by_slice(sums) if self.slices else None,
+            slices=self.metric_set.by_slice(sums) if self.slices else None,
             exposure=exposure,
             popularity=popularity,
             user_labels=labels,
@@ -619,7 +619,7 @@ class Evaluator(nn.Module):
         )
         return replace(
             gathered,
-            sums=contributions.sums(self.composition.ledger, users),
+            sums=contributions.sums(self.metric_set.ledger, users),
             counts=counts,
             rows=rows,
             metric_states=own,
@@ -629,7 +629,7 @@ class Evaluator(nn.Module):
         self, values: tuple[MetricValue, ...], resamples: int, kept: ContributionStore | None
     ) -> tuple[tuple[MetricValue, ...], list[str]]:
         """The values with the intervals of resampled users, and what to say about these."""
-        resampled = self.composition.resample(kept, values, resamples, self.rule.seed)
+        resampled = self.metric_set.resample(kept, values, resamples, self.rule.seed)
         if not resampled:
             return values, [
                 "fewer than two users cannot be resampled: there are no bootstrap intervals"
@@ -643,7 +643,7 @@ class Evaluator(nn.Module):
             _with(value, found.get(value.name, BootstrapInterval())) for value in values
         )
         return with_intervals, list(
-            interval_notes(self.composition, with_intervals, found, resamples)
+            interval_notes(self.metric_set, with_intervals, found, resamples)
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -677,7 +677,7 @@ class Evaluator(nn.Module):
 
         kept = rows["table_kept"]
         users, values = rows["table_users"][kept].cpu(), rows["table_values"][kept].cpu()
-        columns, table = self.composition.user_columns, values.double().numpy()
+        columns, table = self.metric_set.user_columns, values.double().numpy()
         order = [spec for spec in self.specs if spec in columns]
         return pl.DataFrame(
             [
@@ -716,7 +716,7 @@ class Evaluator(nn.Module):
     @property
     def own(self) -> list[BaseMetric]:
         """The metrics with states of their own."""
-        return list(self.composition.own.values())
+        return list(self.metric_set.own.values())
 
     @property
     def users_met(self) -> Tensor:
@@ -727,7 +727,7 @@ class Evaluator(nn.Module):
 
     def contributions(self) -> UserContributions | None:
         """What each user met so far adds to every sum; None where it is not kept."""
-        return UserContributions.from_rows(self.gathered().rows, self.composition.ledger)
+        return UserContributions.from_rows(self.gathered().rows, self.metric_set.ledger)
 
     def gathered(self) -> EvaluationState:
         """All batches so far, as one value. It shares memory with the evaluator: copy it before the
@@ -737,7 +737,7 @@ class Evaluator(nn.Module):
         rows = {"users": self.users_met}
         if self.keeps_per_user:
             nobody = torch.empty(
-                (0, len(self.composition.user_columns)), dtype=self.sums.dtype, device=device
+                (0, len(self.metric_set.user_columns)), dtype=self.sums.dtype, device=device
             )
             rows["table_users"] = torch.cat(
                 [
@@ -778,7 +778,7 @@ class Evaluator(nn.Module):
             if self.keeps_per_user
             else []
         )
-        kept = UserContributions.from_rows(rows, self.composition.ledger)
+        kept = UserContributions.from_rows(rows, self.metric_set.ledger)
         self._contributions = [] if kept is None else [kept]
         for metric, states in zip(self.own, gathered.metric_states):
             metric.restore(states)
@@ -805,7 +805,7 @@ class Evaluator(nn.Module):
         """What must be the same of evaluators whose states are put together: the settings, and a
         digest of each input.
         """
-        classes = [f"{of.__module__}.{of.__qualname__}" for of in self.composition.classes.values()]
+        classes = [f"{of.__module__}.{of.__qualname__}" for of in self.metric_set.classes.values()]
         others = [name for name in classes if not name.startswith("weft.")]
         digests = {
             f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()

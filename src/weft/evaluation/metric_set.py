@@ -40,7 +40,7 @@ class Group:
     specs: tuple[Spec, ...]
 
 
-class Composition:
+class MetricSet:
     """Metrics by name at their cut-offs, with the inputs that they need and how the run counts.
 
     `own`: metrics that keep states of their own; all others are formulas over the sums of the

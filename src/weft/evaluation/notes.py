@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.data import Features, Labels, Train
 from weft.evaluation.bootstrap import BootstrapInterval
-from weft.evaluation.metric_set import Composition
+from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import print_cell
@@ -32,7 +32,7 @@ _ITEMS_WITHOUT = {
 class NoteContext:
     """How a pass counted, and what it was given."""
 
-    composition: Composition
+    metric_set: MetricSet
     inputs: Mapping[str, Any]
     ties: str
     empty_users: str
@@ -49,10 +49,10 @@ class NoteContext:
 
 
 def count_items_without_input(
-    composition: Composition, inputs: Mapping[str, Any]
+    metric_set: MetricSet, inputs: Mapping[str, Any]
 ) -> dict[str, int]:
     """Items that the metrics leave out, or treat in their own way."""
-    uses = composition.needs
+    uses = metric_set.needs
     return {
         count: given.cold_items if isinstance(given, Train) else given.num_unlabelled
         for name, (count, _) in _ITEMS_WITHOUT.items()
@@ -62,7 +62,7 @@ def count_items_without_input(
 
 def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
     """What a reader should know about the users, items and ties of a pass."""
-    notes, composition = [], about.composition
+    notes, metric_set = [], about.metric_set
     if counts["evaluated_users"] == 0 and about.empty_users == "skip":
         notes.append("no user has a relevant item: every mean over evaluated users is undefined")
     if empty := counts["users_without_relevant"]:
@@ -106,17 +106,17 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
         notes.append(
             f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered ({why})"
         )
-    for k in composition.cutoffs:
+    for k in metric_set.cutoffs:
         if short := counts[f"short_lists@{k}"]:
             notes.append(f"{short:,} users have fewer than {k} recommended items")
-    for k in composition.cutoffs:
+    for k in metric_set.cutoffs:
         if tied := counts[f"ties@{k}"]:
             notes.append(
                 f"{tied:,} users have equal scores at positions {k} and {k + 1}: "
                 f"ties={about.ties!r} decides what is in the top {k}"
             )
-    uses = composition.needs
-    for name in composition.slices:
+    uses = metric_set.needs
+    for name in metric_set.slices:
         if outside := counts[f"users_outside_{name}"]:
             notes.append(
                 f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
@@ -129,7 +129,7 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
         )
     for name, labels in {
         **about.inputs,
-        **{f"slices[{name!r}]": labels for name, labels in composition.slices.items()},
+        **{f"slices[{name!r}]": labels for name, labels in metric_set.slices.items()},
     }.items():
         if isinstance(labels, (Labels, Features)) and labels.unknown:
             kind = "item" if name.startswith("item_") else "user"
@@ -139,13 +139,13 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
     for name, (what, effect) in _ITEMS_WITHOUT.items():
         if name in uses and (without := counts.get(what)):
             notes.append(f"{without:,} of {counts['items']:,} items {effect}")
-    if about.ties == "expected" and (others := composition.names_of(about.draws_ties)):
+    if about.ties == "expected" and (others := metric_set.names_of(about.draws_ties)):
         notes.append(
             f"ties='expected' has no closed form for {', '.join(others)}: drawn as with "
             "ties='random'"
         )
     if about.correction is not None and (
-        corrected := composition.names_of(lambda metric: metric.under_sampling in ESTIMATED)
+        corrected := metric_set.names_of(lambda metric: metric.under_sampling in ESTIMATED)
     ):
         notes.append(
             f"correction={about.correction.method!r}: {', '.join(corrected)} "
@@ -153,7 +153,7 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
             "ranking all items would give"
         )
     if about.correction is not None and (
-        others := composition.names_of(lambda metric: metric.under_sampling == "candidates")
+        others := metric_set.names_of(lambda metric: metric.under_sampling == "candidates")
     ):
         notes.append(
             f"correction={about.correction.method!r} has no estimate for {', '.join(others)}: "
@@ -163,10 +163,10 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
 
 
 def undefined_notes(
-    composition: Composition, values: tuple[MetricValue, ...], already_said: list[str]
+    metric_set: MetricSet, values: tuple[MetricValue, ...], already_said: list[str]
 ) -> Iterator[str]:
     """Why values are undefined, one note per reason."""
-    classes = {str(spec.at(None)): metric for spec, metric in composition.classes.items()}
+    classes = {str(spec.at(None)): metric for spec, metric in metric_set.classes.items()}
     names: dict[str, dict[str, list[str]]] = {}
     for value in values:
         reason = (
@@ -177,7 +177,7 @@ def undefined_notes(
                 print_cell(value.cell)
             )
     told = {value.plain_name for value in values}
-    for spec in composition.specs:
+    for spec in metric_set.specs:
         if str(spec) not in told:
             yield f"{spec} has no value: no user or no item has a label"
     for reason, metrics in names.items():
@@ -189,15 +189,15 @@ def undefined_notes(
 
 
 def interval_notes(
-    composition: Composition,
+    metric_set: MetricSet,
     values: tuple[MetricValue, ...],
     found: Mapping[str, BootstrapInterval],
     resamples: int,
 ) -> Iterator[str]:
     """What to know about the intervals of resampled users."""
-    if composition.own:
-        names = ", ".join(map(str, composition.own))
-        verb = "keeps a state" if len(composition.own) == 1 else "keep states"
+    if metric_set.own:
+        names = ", ".join(map(str, metric_set.own))
+        verb = "keeps a state" if len(metric_set.own) == 1 else "keep states"
         yield f"{names} {verb} of their own, which cannot be resampled: no bootstrap interval"
     if gone := {
         name: one.undefined

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import BatchLists
-from weft.data.dataset import ListOrder, Problem, Whole, pose
+from weft.data.dataset import EvaluationData, GlobalStats, ListOrder, build_dataset
 from weft.data.interactions import Interactions, digest, digest_by_id
 from weft.data.recommendations import are_lists
 from weft.data.rows import SparseRows
@@ -34,7 +34,7 @@ from weft.errors import (
     check_threshold,
 )
 from weft.evaluation.atomic_files import write_files
-from weft.evaluation.candidates import STRATEGIES, Choice, Offers, read_choice, score
+from weft.evaluation.candidates import STRATEGIES, CandidateProvider, Choice, read_choice, score
 from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.evaluation.result import Result
 from weft.evaluation.state import check_compatible
@@ -74,8 +74,8 @@ class Checkpoint:
         self._done: list[tuple[int, int]] = []
         self._saved = time.monotonic()
 
-    def go_on(
-        self, evaluator: Evaluator, offers: Offers, spans: list[tuple[int, int]]
+    def resume(
+        self, evaluator: Evaluator, offers: CandidateProvider, spans: list[tuple[int, int]]
     ) -> list[tuple[int, int]]:
         """Take up what was saved, if anything; gives what is left to do."""
         if not self._path.exists():
@@ -99,7 +99,7 @@ class Checkpoint:
             spans = [left for span in spans for left in _left_of(span, done)]
         return spans
 
-    def add(self, evaluator: Evaluator, offers: Offers, start: int, stop: int) -> None:
+    def add(self, evaluator: Evaluator, offers: CandidateProvider, start: int, stop: int) -> None:
         """These users are done; saved now and then."""
         if self._done and self._done[-1][1] == start:
             start = self._done.pop()[0]
@@ -128,12 +128,12 @@ def _left_of(span: tuple[int, int], done: tuple[int, int]) -> list[tuple[int, in
 
 
 @dataclass(frozen=True)
-class Job:
+class EvaluationRun:
     """An evaluation that is ready to be carried out."""
 
-    problem: Problem
+    dataset: EvaluationData
     evaluator: Evaluator
-    offers: Offers
+    offers: CandidateProvider
     relevant: Interactions
     user_keys: Tensor | None  # by which ties are drawn and users resampled
     masks: bool
@@ -149,19 +149,19 @@ class Job:
     progress: bool
     checkpoint: Path | None
 
-    def carry_out(self, share: tuple[int, int] = (0, 1)) -> None:
+    def run(self, share: tuple[int, int] = (0, 1)) -> None:
         """Evaluate the users of a share: of the first, second, ... of so many processes."""
         share_of, among = share
-        last = self.problem.users.size if self.missing_lists == "zero" else self.problem.num_rows
+        last = self.dataset.users.size if self.missing_lists == "zero" else self.dataset.num_rows
         step = min(self.step, max(1, -(-last // among)))
-        spans = list(_spans(self.problem, last, step, self.widths))[share_of::among]
+        spans = list(_spans(self.dataset, last, step, self.widths))[share_of::among]
         saved = None
         if self.checkpoint is not None:
             shared = (
                 {} if share == (0, 1) else {"process": share, "batch_size": step}
             )  # by which users are shared out
             saved = Checkpoint(self.checkpoint, {**self.identity(), **shared})
-            spans = saved.go_on(self.evaluator, self.offers, spans)
+            spans = saved.resume(self.evaluator, self.offers, spans)
         with _progress_bar(sum(stop - start for start, stop in spans), self.progress) as advance:
             for start, stop in spans:
                 self._evaluate(start, stop)
@@ -170,14 +170,14 @@ class Job:
                 advance(stop - start)
 
     def _evaluate(self, start: int, stop: int) -> None:
-        problem, offers = self.problem, self.offers
-        scores, where, about = _of_users(problem, offers, start, stop, self.device)
+        dataset, offers = self.dataset, self.offers
+        scores, where, about = _of_users(dataset, offers, start, stop, self.device)
         if self.evaluator.sums.device != where:
             self.evaluator.to(where)
-        truth = SparseRows.of(problem.truth.rows(start, stop), where)
+        truth = SparseRows.of(dataset.truth.rows(start, stop), where)
         seen = (
-            problem.train.cells.rows(start, stop)
-            if self.masks and problem.train is not None
+            dataset.train.cells.rows(start, stop)
+            if self.masks and dataset.train is not None
             else None
         )
         self.evaluator.add(
@@ -187,38 +187,38 @@ class Job:
             user_keys=None if self.user_keys is None else self.user_keys[start:stop].to(where),
             seen=None if seen is None else SparseRows.of(seen, where),
             relevant=truth
-            if self.relevant is problem.truth
+            if self.relevant is dataset.truth
             else SparseRows.of(self.relevant.rows(start, stop), where),
-            judged=torch.as_tensor(problem.judged[start:stop]).to(where),
+            judged=torch.as_tensor(dataset.judged[start:stop]).to(where),
             columns=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
             **about,
         )
 
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the data and of what was offered, in the names of a result."""
-        train, offered = self.problem.train, self.offers.fingerprint()
+        train, offered = self.dataset.train, self.offers.fingerprint()
         return {
-            "truth": digest_by_id(self.problem.truth, self.problem.users, self.problem.items),
+            "truth": digest_by_id(self.dataset.truth, self.dataset.users, self.dataset.items),
             "train": train.cells.fingerprint() if train is not None else None,
-            "source": self.problem.source.fingerprint(),
-            "source_kind": self.problem.source.kind,
+            "source": self.dataset.source.fingerprint(),
+            "source_kind": self.dataset.source.kind,
             **({} if offered is None else {"candidates": offered}),
         }
 
     def identity(self) -> dict[str, Any]:
         """What must be the same of all who carry it out together, or one after the other."""
-        problem = self.problem
+        dataset = self.dataset
         data = {
             name: known for name, known in self.fingerprint().items() if name != "candidates"
         }  # what is drawn is not known yet
         data |= {
-            "users": digest(problem.users.keys()),
-            "items": digest(problem.items.keys()),
+            "users": digest(dataset.users.keys()),
+            "items": digest(dataset.items.keys()),
         }  # in the order of their numbers
         given = (
             {}
-            if problem.candidates is None
-            else {"candidates given": problem.candidates.fingerprint()}
+            if dataset.candidates is None
+            else {"candidates given": dataset.candidates.fingerprint()}
         )
         offered = {
             **self.offers.choice.settings,
@@ -241,8 +241,8 @@ class Job:
         return found
 
     def _label(self, result: Result, fingerprint: Mapping[str, Any]) -> Result:
-        notes = [note for table in self.problem.tables.values() for note in table.notes]
-        notes += self.problem.notes
+        notes = [note for table in self.dataset.tables.values() for note in table.notes]
+        notes += self.dataset.notes
         counts = dict(self.facts)
         missing, repeated = counts.pop("users_without_source"), counts.pop("candidates_repeated", 0)
         if others := counts.get("candidates_unmatched", 0):
@@ -250,12 +250,12 @@ class Job:
         if repeated:
             notes.append(f"candidates repeat {repeated:,} (user, item) rows; each counts once")
         if missing and self.missing_lists == "skip":
-            what = "scores" if self.problem.lists is None else "list"
+            what = "scores" if self.dataset.lists is None else "list"
             notes.append(
                 f"{missing:,} users of the truth have no {what} and are left out "
                 "(missing_lists='skip')"
             )
-        notes += _notes_of_lists(self.problem, self.masks, counts)
+        notes += _notes_of_lists(self.dataset, self.masks, counts)
         notes += self.offers.notes(is_corrected="correction" in result.settings)
         notes += _notes_of_exposure(self.offers, self.wanted)
         if collapsed := counts["train_repetitions"]:
@@ -264,12 +264,12 @@ class Job:
             notes.append(f"{unmatched:,} rows of train belong to users who are not evaluated")
         files = {
             argument: table.path
-            for argument, table in self.problem.tables.items()
+            for argument, table in self.dataset.tables.items()
             if table.path is not None
         }
         return replace(
             result,
-            name=self.name or _own_name(self.problem.source),
+            name=self.name or _own_name(self.dataset.source),
             counts={**result.counts, **counts, **self.offers.all_counts},
             notes=(*notes, *result.notes),
             settings={
@@ -277,7 +277,7 @@ class Job:
                 "mask_seen": self.masks,
                 "missing_lists": self.missing_lists,
                 **self.offers.choice.settings,
-                **({"slices": dict(self.problem.sliced_by)} if self.problem.sliced_by else {}),
+                **({"slices": dict(self.dataset.sliced_by)} if self.dataset.sliced_by else {}),
             },
             provenance={
                 **result.provenance,
@@ -296,7 +296,7 @@ class Job:
             None
             if rows is None
             else self._by_id(
-                rows.with_columns((rows["user"] >= self.problem.num_rows).alias(NO_SOURCE))
+                rows.with_columns((rows["user"] >= self.dataset.num_rows).alias(NO_SOURCE))
             )
             for rows in self.evaluator.users_table()
         )
@@ -309,7 +309,7 @@ class Job:
             return None
         rows = rows.sort("user")
         return rows.with_columns(
-            self.problem.users.ids.gather(rows["user"].to_numpy()).alias("user")
+            self.dataset.users.ids.gather(rows["user"].to_numpy()).alias("user")
         )
 
 
@@ -349,8 +349,8 @@ def prepare(
     progress: bool,
     checkpoint: str | Path | None,
     name: str | None,
-    whole: Whole | None = None,
-) -> Job:
+    whole: GlobalStats | None = None,
+) -> EvaluationRun:
     """Read and check everything that `weft.evaluate` is given. Nothing is scored yet, but for a
     model's first answer.
 
@@ -429,7 +429,7 @@ def prepare(
     order = ListOrder(
         duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None
     )
-    problem = pose(
+    dataset = build_dataset(
         opened,
         truth,
         train,
@@ -443,40 +443,40 @@ def prepare(
         sliced,
         whole,
     )
-    if problem.lists is not None and problem.train is not None and mask_seen is not False:
-        problem = replace(
-            problem,
-            seen_in_lists=problem.lists.count(problem.train.cells.rows(0, problem.num_rows)),
+    if dataset.lists is not None and dataset.train is not None and mask_seen is not False:
+        dataset = replace(
+            dataset,
+            seen_in_lists=dataset.lists.count(dataset.train.cells.rows(0, dataset.num_rows)),
         )
     evaluator = Evaluator(
         metrics,
         top_k,
-        num_users=problem.users.size,
-        num_items=problem.items.size,
-        train=problem.train,
+        num_users=dataset.users.size,
+        num_items=dataset.items.size,
+        train=dataset.train,
         mask_seen=False,  # masked below
-        **problem.labels,
+        **dataset.labels,
         relevance_threshold=relevance_threshold,
         ties=chosen["ties"],
         seed=seed,
         correction=corrected,
         per_user=per_user,
         bootstrap=bootstrap,
-        slices=problem.slices,
+        slices=dataset.slices,
         exposure=exposure,
         empty_users=chosen["empty_users"],
         profile=profile,
         sync_on_compute=False,  # everybody evaluates what he was given
     )
     if hashes:  # ties go by the caller's ids, wherever their rows and columns stand
-        evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(problem.items.keys()))
+        evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(dataset.items.keys()))
     if device is not None:
         evaluator.to(device)
-    user_keys = torch.as_tensor(problem.users.keys()) if hashes or bootstrap is not None else None
-    relevant = problem.truth.relevant(relevance_threshold)
-    offers = Offers(choice, problem, relevant, masks=masks, seed=seed)
-    return Job(
-        problem=problem,
+    user_keys = torch.as_tensor(dataset.users.keys()) if hashes or bootstrap is not None else None
+    relevant = dataset.truth.relevant(relevance_threshold)
+    offers = CandidateProvider(choice, dataset, relevant, masks=masks, seed=seed)
+    return EvaluationRun(
+        dataset=dataset,
         evaluator=evaluator,
         offers=offers,
         relevant=relevant,
@@ -484,39 +484,39 @@ def prepare(
         masks=masks,
         missing_lists=missing_lists,
         wanted=wanted,
-        facts=_facts(problem),
+        facts=_facts(dataset),
         name=name,
         device=device,
-        step=batch_size or _users_at_once(problem, device, evaluator, choice),
+        step=batch_size or _users_at_once(dataset, device, evaluator, choice),
         widths=offers.widths if choice.is_per_user and batch_size is None else None,
         progress=progress,
         checkpoint=None if checkpoint is None else Path(checkpoint),
     )
 
 
-def _facts(problem: Problem) -> Counter[str]:
+def _facts(dataset: EvaluationData) -> Counter[str]:
     """What was counted of the data, mostly by the names that a result has."""
     found = {
-        "users_without_source": problem.users.size - problem.num_rows,
-        "train_repetitions": 0 if problem.train is None else problem.train.repetitions,
-        "train_rows_unmatched": problem.unmatched,
-        "seen_in_lists": problem.seen_in_lists,
-        "duplicates_dropped": problem.dropped,
+        "users_without_source": dataset.users.size - dataset.num_rows,
+        "train_repetitions": 0 if dataset.train is None else dataset.train.repetitions,
+        "train_rows_unmatched": dataset.unmatched,
+        "seen_in_lists": dataset.seen_in_lists,
+        "duplicates_dropped": dataset.dropped,
         "candidates_unmatched": None
-        if problem.candidates is None
-        else problem.candidates_unmatched,
-        "candidates_repeated": None if problem.candidates is None else problem.candidates_repeated,
+        if dataset.candidates is None
+        else dataset.candidates_unmatched,
+        "candidates_repeated": None if dataset.candidates is None else dataset.candidates_repeated,
     }
     return Counter({name: number for name, number in found.items() if number is not None})
 
 
 def _of_users(
-    problem: Problem, offers: Offers, start: int, stop: int, device: torch.device | None
+    dataset: EvaluationData, offers: CandidateProvider, start: int, stop: int, device: torch.device | None
 ) -> tuple[Tensor | BatchLists | None, torch.device, dict[str, Any]]:
     """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they
     are; and what they were offered.
     """
-    source, where = problem.source, device or torch.device("cpu")
+    source, where = dataset.source, device or torch.device("cpu")
     offer = offers.take(start, stop) if offers.has_rows(start) else None
     about: dict[str, Any] = {} if offer is None else {"drawn": offer.counted(where)}
     if isinstance(source, ListSource):
@@ -526,19 +526,19 @@ def _of_users(
         if offer is None:
             return lists, where, about
         about["raw_scores"] = lists.scores_at(
-            SparseRows.of(problem.truth.rows(start, stop), where).keys
+            SparseRows.of(dataset.truth.rows(start, stop), where).keys
         )
-        about["candidates"] = SparseRows.of(offer.rows(stop - start, problem.items.size), where)
+        about["candidates"] = SparseRows.of(offer.rows(stop - start, dataset.items.size), where)
         listed = within(lists, about["candidates"])
         offers.counts["candidates_not_listed"] += len(offer.cells) - len(listed.items)
         return listed, where, about
-    if start >= problem.num_rows:
+    if start >= dataset.num_rows:
         return None, where, about
     if offer is not None:
-        lists, about["raw_scores"] = score(source, problem, offer, start, stop, device)
+        lists, about["raw_scores"] = score(source, dataset, offer, start, stop, device)
         where = lists.items.device
         return lists, where, about | {"drawn": offer.counted(where)}
-    scores = source.scores(start, stop, problem.users.ids[start:stop], problem.items.ids)
+    scores = source.scores(start, stop, dataset.users.ids[start:stop], dataset.items.ids)
     scores = scores if device is None else scores.to(device)
     return scores, scores.device, about
 
@@ -556,19 +556,19 @@ def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> N
 
 
 def _users_at_once(
-    problem: Problem, device: torch.device | None, evaluator: Evaluator, choice: Choice
+    dataset: EvaluationData, device: torch.device | None, evaluator: Evaluator, choice: Choice
 ) -> int:
     """How many users are in a batch: as many as the memory of their scores allows. Scores that are
     held already take none.
     """
-    source = problem.source
+    source = dataset.source
     if isinstance(source, ListSource) or (choice.is_per_user and source.supports_item_subsets):
         enough = max(1, _BATCH_POSITIONS // (evaluator.depth + 1))
-        if not evaluator.composition.wants_dense:
+        if not evaluator.metric_set.wants_dense:
             return enough
-        return min(enough, _fitting(problem.items.size))
+        return min(enough, _fitting(dataset.items.size))
     is_read_in_place = source.has_scores_in_memory and device is None and choice.pool == "all"
-    return _BATCH_USERS if is_read_in_place else _fitting(problem.items.size)
+    return _BATCH_USERS if is_read_in_place else _fitting(dataset.items.size)
 
 
 def _fitting(num_items: int) -> int:
@@ -576,16 +576,16 @@ def _fitting(num_items: int) -> int:
 
 
 def _spans(
-    problem: Problem, last: int, step: int, widths: NDArray[np.int64] | None = None
+    dataset: EvaluationData, last: int, step: int, widths: NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, int]]:
     """Batches of rows; those with scores and those without never share one. A model's first answer
     is a batch of its own.
 
     `widths`: how many cells each user has at most; a batch as wide as the widest of its users stays
     in bounds."""
-    if problem.probed:
-        yield 0, problem.probed
-    for first, end in ((problem.probed, problem.num_rows), (problem.num_rows, last)):
+    if dataset.probed:
+        yield 0, dataset.probed
+    for first, end in ((dataset.probed, dataset.num_rows), (dataset.num_rows, last)):
         start = first
         while start < end:
             stop = min(start + step, end)
@@ -619,7 +619,7 @@ def _own_name(source: Source | ListSource) -> str:
     return Path(table.path).name.partition(".")[0] or source.kind
 
 
-def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
+def _notes_of_exposure(offers: CandidateProvider, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
     """Which metrics look at what was listed, or offered, where that was not the whole catalogue."""
     names = list(
         dict.fromkeys(
@@ -633,11 +633,11 @@ def _notes_of_exposure(offers: Offers, wanted: Mapping[Spec, type[BaseMetric]]) 
         yield f"{', '.join(names)} {'look' if many else 'looks'} at which items are listed, and ran on candidates: {what}"
 
 
-def _notes_of_lists(problem: Problem, masks: bool, counts: Mapping[str, int]) -> Iterator[str]:
+def _notes_of_lists(dataset: EvaluationData, masks: bool, counts: Mapping[str, int]) -> Iterator[str]:
     """What to know about the lists that were given."""
-    if not isinstance(problem.source, ListSource):
+    if not isinstance(dataset.source, ListSource):
         return
-    named = problem.source.named
+    named = dataset.source.named
     if named.order == "rank" and named.has_scores:
         yield "the lists have ranks and scores: they are ranked by rank"
     if named.order == "rows" and named.unread:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import Interactions, Labels, Vocabulary, read_features, read_labels
-from weft.data.dataset import Groups, Whole
+from weft.data.dataset import GlobalStats, Groups
 from weft.data.interactions import digest_sums, hash_sums_by_id
 from weft.data.ordered import SortedValues
 from weft.data.popularity import TrainTotals
@@ -26,7 +26,7 @@ from weft.data.sources import Model
 from weft.engines.partitioned.global_stats import (
     OF_ITEMS,
     OF_USERS,
-    job_of,
+    build_run,
     survey,
     whole_of,
     with_cuts,
@@ -43,7 +43,7 @@ from weft.evaluation.bootstrap import (
 )
 from weft.evaluation.candidates import CANDIDATES
 from weft.evaluation.result import Result
-from weft.evaluation.runner import NO_SOURCE, Job
+from weft.evaluation.runner import NO_SOURCE, EvaluationRun
 from weft.evaluation.state import EvaluationState, combine_states
 from weft.metrics.registry import all_metrics, as_list, register
 
@@ -97,7 +97,7 @@ def check(arguments: Mapping[str, Any], *, has_lists: bool, engine: str) -> None
     }
     job = _nobody(arguments, origins, _no_whole(arguments, slices))
     if large := [
-        str(spec) for spec, metric in job.evaluator.composition.own.items() if _keeps_rows(metric)
+        str(spec) for spec, metric in job.evaluator.metric_set.own.items() if _keeps_rows(metric)
     ]:
         raise SettingError(
             f"{', '.join(large)} keeps something of every row or score, which would all come to "
@@ -124,7 +124,7 @@ def _keeps_rows(metric: BaseMetric) -> bool:
     return any(isinstance(default, list) for default in metric._defaults.values())
 
 
-def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> Whole:
+def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> GlobalStats:
     """A catalogue without items, to see whether settings fit together."""
     sizes = [getattr(metric, "num_items", None) for metric in as_list(arguments["metrics"])]
     items = Vocabulary.numbers("item", next((size for size in sizes if isinstance(size, int)), 0))
@@ -137,10 +137,10 @@ def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> Whol
     if arguments["item_features"] is not None:
         labels["item_features"] = read_features({}, "item_features", items)
     where = [one.where for one in slices] + ["user_groups"] * (arguments["user_groups"] is not None)
-    return Whole(items, totals, labels, {name: Groups((), []) for name in where})
+    return GlobalStats(items, totals, labels, {name: Groups((), []) for name in where})
 
 
-def _nobody(arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole) -> Job:
+def _nobody(arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats) -> EvaluationRun:
     """The evaluation of nobody: where what the parts gathered is put together."""
     import polars as pl
 
@@ -152,7 +152,7 @@ def _nobody(arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: 
         for name, origin in origins.items()
     }
     arguments = {**arguments, "device": None}  # workers may have one that is not here
-    return job_of(
+    return build_run(
         Part(frames, None if "source" in origins else Model(_nothing)), arguments, origins, whole
     )
 
@@ -195,13 +195,13 @@ def _evaluate(
     *,
     arguments: Mapping[str, Any],
     origins: Mapping[str, Origin],
-    whole: Whole,
+    whole: GlobalStats,
     metrics: Sequence[type[BaseMetric]],
 ) -> Answer:
     for metric in metrics:  # which this process may not know
         register(metric)
-    job = job_of(part, arguments, origins, whole)
-    job.carry_out()
+    job = build_run(part, arguments, origins, whole)
+    job.run()
     job.evaluator.to("cpu")
     gathered = job.evaluator.gathered()
     rows = {
@@ -209,16 +209,16 @@ def _evaluate(
     }
     kept = job.evaluator.contributions()
     groups, clusters = (
-        job.problem.labels.get("user_groups"),
-        job.problem.labels.get("item_clusters"),
+        job.dataset.labels.get("user_groups"),
+        job.dataset.labels.get("item_clusters"),
     )
     by_label = None
     if (
-        job.problem.train is not None
+        job.dataset.train is not None
         and isinstance(groups, Labels)
         and isinstance(clusters, Labels)
     ):
-        by_label = job.problem.train.count_by_label(groups, clusters)
+        by_label = job.dataset.train.count_by_label(groups, clusters)
     told = Told(
         _sparse(replace(gathered, rows=rows)),
         job.facts,
@@ -226,7 +226,7 @@ def _evaluate(
         _digests(job),
         by_label,
         0 if kept is None else len(kept.keys),
-        job.problem.source.kind,
+        job.dataset.source.kind,
     )
     ids = part.frames["truth"]["user"].dtype  # which nobody's table would not tell
     values, labels = (
@@ -236,19 +236,19 @@ def _evaluate(
     return Answer(told, None if kept is None else LocalContributions(kept), values, labels)
 
 
-def _digests(job: Job) -> dict[str, NDArray[np.uint64]]:
+def _digests(job: EvaluationRun) -> dict[str, NDArray[np.uint64]]:
     """Of the data by id, as sums: the same, however the users are shared out."""
-    problem = job.problem
-    cells = {"truth": problem.truth} | (
-        {} if problem.train is None else {"train": problem.train.cells}
+    dataset = job.dataset
+    cells = {"truth": dataset.truth} | (
+        {} if dataset.train is None else {"train": dataset.train.cells}
     )
-    users = problem.all_users or problem.users
-    found = {name: hash_sums_by_id(some, users, problem.items) for name, some in cells.items()}
-    if problem.lists is not None:
-        lists = problem.lists
+    users = dataset.all_users or dataset.users
+    found = {name: hash_sums_by_id(some, users, dataset.items) for name, some in cells.items()}
+    if dataset.lists is not None:
+        lists = dataset.lists
         scores = np.zeros(len(lists.items)) if lists.scores is None else lists.scores
         rows = Interactions(lists.offsets, lists.items.astype(np.int64), scores, lists.num_items)
-        found["source"] = hash_sums_by_id(rows, problem.users, problem.items)
+        found["source"] = hash_sums_by_id(rows, dataset.users, dataset.items)
     return found
 
 
@@ -385,7 +385,7 @@ def _to_be_sent(arguments: Mapping[str, Any], origins: Mapping[str, Origin]) -> 
     }
 
 
-def _of_others(job: Job) -> list[type[BaseMetric]]:
+def _of_others(job: EvaluationRun) -> list[type[BaseMetric]]:
     """The metrics that come from elsewhere, and that other processes may not know by name."""
     named = " ".join(map(str, job.wanted))
     others = [metric for metric in all_metrics() if not metric.__module__.startswith("weft.")]

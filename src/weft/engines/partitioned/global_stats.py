@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from weft.data import Label, Vocabulary, read_features, read_labels
 from weft.data.dataset import (
     NOTHING_HIT,
+    GlobalStats,
     Groups,
-    Whole,
     given_ids,
     nobody_in_common,
     nothing_in_common,
@@ -40,7 +40,7 @@ from weft.engines.partitioned.partitions import (
     portion,
 )
 from weft.errors import InputError
-from weft.evaluation.runner import Job, prepare
+from weft.evaluation.runner import EvaluationRun, prepare
 from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ OF_ITEMS = ("items", "item_clusters", "item_features")
 _FEW = 3  # ids that a message shows
 
 
-def job_of(
-    part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole
-) -> Job:
+def build_run(
+    part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats
+) -> EvaluationRun:
     """The evaluation of the users of a part."""
     tables = {name: portion(part.frames, name, origin) for name, origin in origins.items()}
     given: dict[str, Any] = {name: tables.get(name) for name in OF_USERS if name != "candidates"}
@@ -193,7 +193,7 @@ def _one_survey(parts: list[Survey]) -> Survey:
     )
 
 
-def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]) -> Whole:
+def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]) -> GlobalStats:
     """What all parts must know; what is wrong with the whole is refused here."""
     source, truth = origins.get("source"), origins["truth"]
     for origin in (source, truth):
@@ -236,7 +236,7 @@ def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[st
         name: Groups(label_names(names, name), None, unknown)
         for name, (names, unknown) in found.labels.items()
     }
-    return Whole(items, totals, labels, groups, tuple(notes))
+    return GlobalStats(items, totals, labels, groups, tuple(notes))
 
 
 def _catalogue(
@@ -284,9 +284,9 @@ def _cuts(
     *,
     arguments: Mapping[str, Any],
     origins: Mapping[str, Origin],
-    whole: Whole,
+    whole: GlobalStats,
 ) -> dict[str, _Cut]:
-    job = job_of(part, arguments, origins, whole)
+    job = build_run(part, arguments, origins, whole)
     parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     found = {}
     for one in parsed:
@@ -297,7 +297,7 @@ def _cuts(
                 else one
             )
             numbers, evaluated = numbers_of(
-                table, job.relevant, job.problem.train, job.problem.users, 0
+                table, job.relevant, job.dataset.train, job.dataset.users, 0
             )
             found[one.where] = _Cut(numbers[evaluated & ~np.isnan(numbers)], are_whole(numbers))
     return found
@@ -308,8 +308,8 @@ def _of_cut(cuts: Mapping[str, _Cut], name: str) -> NDArray[np.float64]:
 
 
 def with_cuts(
-    parts: Parts[Part], arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: Whole
-) -> Whole:
+    parts: Parts[Part], arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats
+) -> GlobalStats:
     """Where slices by numbers are cut, which depends on all users."""
     wanted = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     cut = [one for one in wanted if one.cut is not None]
