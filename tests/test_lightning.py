@@ -270,8 +270,8 @@ def test_what_inputs_returns_is_checked(tmp_path, given, message):
         ({"stages": ()}, "stages is empty"),
         (
             {"prog_bar": "nDCG@10"},
-            "prog_bar has 'nDCG@10', which is not evaluated. Did you mean 'nDCG@5'? There is: "
-            "nDCG@5, HitRate@5.",
+            "prog_bar has 'nDCG@10', which is not evaluated. Did you mean 'nDCG@5'? "
+            "Evaluated metrics: nDCG@5, HitRate@5.",
         ),
         ({"prog_bar": ["nonsense"]}, "prog_bar has 'nonsense'"),
         ({"inputs": "preds"}, "inputs is a str"),
