@@ -19,8 +19,8 @@ from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
 from weft.data import Train
 from weft.data.labels import read_positional_features, read_positional_labels
-from weft.metrics.names import parse
-from weft.metrics.registry import build, takes_k
+from weft.metrics.names import parse_name
+from weft.metrics.registry import build_metric, needs_cutoff
 from weft.ranking import TIE_RULES
 
 DEVICE = "fakegpu"
@@ -86,8 +86,10 @@ def inputs():
 
 
 def metric_alone(name, dtype=torch.float32, **settings):
-    spec = parse(name)
-    metric = build(spec.at(3) if takes_k(spec.name) else spec, inputs=inputs(), **settings)
+    spec = parse_name(name)
+    metric = build_metric(
+        spec.with_cutoff(3) if needs_cutoff(spec.name) else spec, inputs=inputs(), **settings
+    )
     metric._apply(there)
     with mode:
         preds, users = torch.zeros(USERS, ITEMS, dtype=dtype, device=DEVICE), numbers(USERS)

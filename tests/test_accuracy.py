@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 import weft
 from oracles import Case, Summary, gauc_weight, mean_summary, relevant, summary, user_value
-from weft.metrics.registry import all_metrics, parameters
+from weft.metrics.registry import all_metrics, metric_parameters
 
 LINEAR = ("nDCG", {"gain": "linear"})
 METRICS: dict[str, list[dict[str, Any]]] = {
@@ -192,7 +192,7 @@ def check(problem, specs, cutoffs, ties="index", **how):
 
 def test_every_accuracy_metric_and_parameter_is_here():
     known = {
-        metric.__name__: set(parameters(metric))
+        metric.__name__: set(metric_parameters(metric))
         for metric in all_metrics()
         if metric.family == "accuracy"
     }

@@ -23,7 +23,7 @@ from oracles_beyond import (
     has_user_values,
     user_answer,
 )
-from weft.metrics.registry import all_metrics, canonical, parameters
+from weft.metrics.registry import all_metrics, canonical_name, metric_parameters
 
 
 def every(**choices):
@@ -315,7 +315,7 @@ def read(metric, cutoffs):
 
 def differences(entries, table, world, metric, params, k):
     """Everything in which a metric of the result differs from the oracle."""
-    wanted, plain = answer(metric, world, k, **params), canonical(text(metric, params, k))
+    wanted, plain = answer(metric, world, k, **params), canonical_name(text(metric, params, k))
     if metric not in TARGETS:  # these have cells alone
         entry = entries[plain]
         if entry.value != close(wanted.value):
@@ -372,7 +372,7 @@ def check(problem, specs, cutoffs, **how):
 def test_every_metric_and_parameter_beyond_accuracy_is_here():
     built_in = [metric for metric in all_metrics() if metric.__module__.startswith("weft.metrics")]
     known = {
-        metric.__name__: set(parameters(metric))
+        metric.__name__: set(metric_parameters(metric))
         for metric in built_in
         if metric.family != "accuracy"
     }

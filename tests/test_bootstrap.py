@@ -84,12 +84,12 @@ def passed(made, scores=SCORES, order=EVERYONE, batch=11):
 
 def contributions(made):
     """What was kept of each user."""
-    return UserContributions.from_rows(made.gathered().rows, made.metric_set.ledger)
+    return UserContributions.from_rows(made.gathered().rows, made.metric_set.layout)
 
 
 def resamples_of(made):
     """What every value is in each resample, and its acceleration, by name."""
-    values = tuple(made.metric_set.values(made.metric_set.ledger.read(made.sums)))
+    values = tuple(made.metric_set.values(made.metric_set.layout.view(made.sums)))
     return made.metric_set.resample(
         LocalContributions(contributions(made)), values, made.bootstrap, made.rule.seed
     )

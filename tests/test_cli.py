@@ -35,7 +35,7 @@ from weft.config import run as plan
 from weft.errors import InputError
 from weft.evaluation.result import Result
 from weft.metrics import profiles, registry
-from weft.metrics.names import print_cell, split_cell
+from weft.metrics.names import format_labels, split_labels
 from weft.metrics.registry import all_metrics
 from weft.ranking import TIE_RULES
 from weft.statistics.significance_tests import TESTS
@@ -122,7 +122,9 @@ def test_demo_prints_a_table_and_writes_results(demo):
         assert (
             len(
                 {
-                    registry.find(name.partition("(")[0].partition("@")[0].partition("[")[0]).family
+                    registry.find_metric(
+                        name.partition("(")[0].partition("@")[0].partition("[")[0]
+                    ).family
                     for name in result
                 }
             )
@@ -344,10 +346,10 @@ def printed_values(done):
     """{(model, metric@k): value} of the CSV on standard output."""
     values = {}
     for row in csv.DictReader(io.StringIO(done.stdout)):
-        metric, labels = split_cell(row["metric"])
-        values[row["model"], metric + (f"@{row['k']}" if row["k"] else "") + print_cell(labels)] = (
-            float(row["value"])
-        )
+        metric, labels = split_labels(row["metric"])
+        values[
+            row["model"], metric + (f"@{row['k']}" if row["k"] else "") + format_labels(labels)
+        ] = float(row["value"])
     return values
 
 

@@ -64,7 +64,7 @@ def registered():
     yield
     registry._classes.clear()
     registry._classes.update(before)
-    registry.canonical.cache_clear()
+    registry.canonical_name.cache_clear()
 
 
 def written(folder, text):

@@ -199,7 +199,7 @@ class Unnameable(_Broken):
 
 @weft.register
 class Unmarked(_Broken):
-    def name_of_own_state(self):
+    def own_state_name(self):
         return "of_anybody"
 
 

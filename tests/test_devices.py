@@ -27,8 +27,8 @@ from weft.data.devices import DEFERRED_ERRORS, is_host_readable, to_device, trea
 from weft.data.labels import read_positional_features, read_positional_labels
 from weft.data.rows import read_target
 from weft.errors import InputError
-from weft.metrics.names import parse
-from weft.metrics.registry import build, takes_k
+from weft.metrics.names import parse_name
+from weft.metrics.registry import build_metric, needs_cutoff
 from weft.ranking import TIE_RULES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -177,13 +177,15 @@ def test_an_evaluator_gives_the_same_without_waiting(rule, form, dtype):
 def test_a_metric_alone_gives_the_same_without_waiting(name):
     scores, truth, train = problem(2, torch.float32)
     inputs = {"train": Train.read(train), **read_labels(), "num_users": USERS, "num_items": ITEMS}
-    spec = parse(name)
+    spec = parse_name(name)
     for form, target in forms(truth).items():
         if form == "coo" and name not in ("nDCG", "RMSE"):  # the same to all of them as CSR
             continue
         found = []
         for guard in (nullcontext, elsewhere):
-            metric = build(spec.at(4) if takes_k(spec.name) else spec, inputs=inputs)
+            metric = build_metric(
+                spec.with_cutoff(4) if needs_cutoff(spec.name) else spec, inputs=inputs
+            )
             with guard():
                 metric.update(scores.clone(), target, torch.arange(USERS))
                 metric.update(scores.clone(), target, torch.arange(USERS))

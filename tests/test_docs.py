@@ -92,7 +92,7 @@ def test_a_yaml_block_loads(block, tmp_path):
     finally:
         registry._classes.clear()
         registry._classes.update(before)
-        registry.canonical.cache_clear()
+        registry.canonical_name.cache_clear()
     assert configuration.evaluation.all_metrics
 
 

@@ -24,7 +24,7 @@ from weft.errors import (
     UnknownParameter,
     WeftError,
 )
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 from weft.metrics.registry import all_metrics
 
 SCORES = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
@@ -832,7 +832,7 @@ def test_numbers_of_numpy_are_numbers():
 
 @pytest.mark.parametrize(
     "metrics",
-    [weft.metrics.nDCG(k=2), weft.metrics.nDCG, Spec("nDCG", (), 2)],
+    [weft.metrics.nDCG(k=2), weft.metrics.nDCG, MetricSpec("nDCG", (), 2)],
     ids=["object", "class", "spec"],
 )
 def test_one_metric_needs_no_list(metrics):

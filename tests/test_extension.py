@@ -129,7 +129,7 @@ def registry(monkeypatch):
     monkeypatch.setattr("weft.metrics.registry._classes", dict(weft.metrics.registry._classes))
     yield weft.metrics.registry
     monkeypatch.undo()
-    weft.metrics.registry.canonical.cache_clear()
+    weft.metrics.registry.canonical_name.cache_clear()
 
 
 def make(style, k=K):
@@ -723,7 +723,7 @@ def test_registering():
         match=r"'nDCG' is registered already, by weft.metrics.accuracy; choose another",
     ):
         weft.register(type("NDCG", (ByScores,), {}))
-    assert weft.metrics.registry.find("ndcg") is weft.metrics.nDCG
+    assert weft.metrics.registry.find_metric("ndcg") is weft.metrics.nDCG
 
 
 def test_a_class_defined_again_is_the_one_that_counts():

@@ -27,8 +27,8 @@ from weft.data.labels import read_positional_features
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
-from weft.metrics.names import parse, split_cell
-from weft.metrics.registry import all_metrics, canonical, takes_k
+from weft.metrics.names import parse_name, split_labels
+from weft.metrics.registry import all_metrics, canonical_name, needs_cutoff
 from weft.report.terminal import comparison_tables, results_tables
 
 # ------------------------------------------------------------------------------------------- popula
@@ -191,7 +191,7 @@ COUNTS = {
 def check(result, renamed=None):
     """The values by hand of the metrics that were evaluated, under the labels of `renamed`."""
     new = {old: str(label) for old, label in (renamed or {}).items()}
-    evaluated = {parse(name).name for name in result.settings["metrics"]}
+    evaluated = {parse_name(name).name for name in result.settings["metrics"]}
     wanted = {
         name: value for name, value in EXPECTED.items() if re.match(r"\w+", name)[0] in evaluated
     }
@@ -1091,10 +1091,10 @@ def test_which_metrics_need_what():
         metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")
     }
     for name in found:
-        spec = parse(found[name].example or name)
+        spec = parse_name(found[name].example or name)
         if name not in NEEDS and name not in ("EucDistance", "Hypervolume"):
             weft.evaluate(
-                SCORES, {0: [0]}, metrics=str(spec.at(2 if takes_k(name) else None))
+                SCORES, {0: [0]}, metrics=str(spec.with_cutoff(2 if needs_cutoff(name) else None))
             )  # needs nothing
 
 
@@ -1167,7 +1167,9 @@ def test_all_that_is_missing_is_said_at_once():
         names, rest = re.split(" needs? ", line)
         which = rest.partition(",")[0]
         wanted = [
-            canonical(name) for name, needs in {**NEEDS, **COMPOSITES}.items() if which in needs
+            canonical_name(name)
+            for name, needs in {**NEEDS, **COMPOSITES}.items()
+            if which in needs
         ]
         for name in sorted(wanted, key=len, reverse=True):
             spelt = name if name == "BiasDisparityBS" else f"{name}@2"
@@ -1254,7 +1256,7 @@ def test_labels_of_any_kind_are_names(label, tmp_path):
     assert result[f"REO@2{quoted(label)}"] == 1 and result["REO@2[Noir]"] == 1 / 2
     for name in result:
         assert name in result and result.entry(name).name == name
-        assert split_cell(name) == (result.entry(name).plain_name, result.entry(name).cell)
+        assert split_labels(name) == (result.entry(name).plain_name, result.entry(name).cell)
     assert result.entry(f"BiasDisparityBR@2{quoted(label, label)}").cell == (label, label)
     loaded = weft.load_result(result.save(tmp_path / "a.json"))
     assert repr(loaded.values) == repr(result.values) and list(loaded) == list(result)
@@ -1336,7 +1338,7 @@ def test_any_text_is_a_label(labels):
         value.name: value.value for value in result.values
     }
     assert len(set(result)) == len(result) == 4 + 3
-    assert [split_cell(name)[1] for name in result] == [value.cell for value in result.values]
+    assert [split_labels(name)[1] for name in result] == [value.cell for value in result.values]
     document = json.loads(json.dumps([value.name for value in result.values]))
     assert [result.entry(name).cell for name in document] == [value.cell for value in result.values]
 
@@ -1353,10 +1355,11 @@ def test_looking_up_every_cell_is_linear(monkeypatch):
     )
     written = []
     monkeypatch.setattr(
-        "weft.evaluation.result.print_cell",
-        lambda labels, write=weft.evaluation.result.print_cell: (written.append(1), write(labels))[
-            1
-        ],
+        "weft.evaluation.result.format_labels",
+        lambda labels, write=weft.evaluation.result.format_labels: (
+            written.append(1),
+            write(labels),
+        )[1],
     )
     results_tables([Result(values, name="x"), Result(values, name="y")], 300)
     assert 0 < len(written) < 20 * 2 * len(values)
@@ -1571,7 +1574,7 @@ def test_directions():
 
 def test_directions_reach_the_result(situations):
     for value in situations["plain"].values:
-        higher, target, _ = DIRECTIONS[parse(value.metric).name]
+        higher, target, _ = DIRECTIONS[parse_name(value.metric).name]
         if value.cell and not value.metric.startswith("BiasDisparity"):
             assert (value.higher_is_better, value.target, value.merit) == (
                 None,
@@ -1588,7 +1591,7 @@ def test_values_stay_in_bounds(name, situations):
     asked = next(
         known
         for known in [*BUILT_IN, *BOUNDS]
-        if known == name or (name not in BOUNDS and parse(known).name == name)
+        if known == name or (name not in BOUNDS and parse_name(known).name == name)
     )
     evaluated = [
         run(**{"metrics": [asked], "top_k": [1, 3], **SITUATIONS[one]})
@@ -1610,7 +1613,7 @@ def test_an_unseen_item_is_not_less_than_not_novel():
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bounds_follow_the_parameters(name):
     given = {"train": dense(SEEN), "item_features": FEATURES, "num_items": 5}
-    metric = weft.metrics.registry.build(parse(name).at(2), inputs=given)
+    metric = weft.metrics.registry.build_metric(parse_name(name).with_cutoff(2), inputs=given)
     assert metric.bounds == BOUNDS[name]
 
 
@@ -1913,11 +1916,15 @@ def test_one_direction_for_all(bad):
 
 
 def test_a_base_of_2_has_one_name():
-    assert canonical("ShannonEntropy(base=2.0)@5") == canonical("ShannonEntropy(base=2)@5")
+    assert canonical_name("ShannonEntropy(base=2.0)@5") == canonical_name(
+        "ShannonEntropy(base=2)@5"
+    )
 
 
 def test_discounted_in_any_case():
-    assert canonical("EPC(relevance=Graded)@5") == canonical("EPC(relevance=Discounted)@5")
+    assert canonical_name("EPC(relevance=Graded)@5") == canonical_name(
+        "EPC(relevance=Discounted)@5"
+    )
 
 
 NUMPY = {
@@ -1939,7 +1946,7 @@ NUMPY = {
 @pytest.mark.parametrize("make", NUMPY.values(), ids=NUMPY)
 def test_numbers_of_numpy_are_numbers(make):
     metric = make()
-    assert parse(str(metric.spec)) == metric.spec
+    assert parse_name(str(metric.spec)) == metric.spec
 
 
 def test_numbers_of_numpy_that_are_taken():
@@ -1964,7 +1971,7 @@ def test_parameters_in_any_case_and_order():
             "[nDCG]", "[1]"
         ),
     }.items():
-        assert canonical(f"{one}@5") == canonical(f"{other}@5") == f"{other}@5"
+        assert canonical_name(f"{one}@5") == canonical_name(f"{other}@5") == f"{other}@5"
 
 
 def test_about_has_something_missing():

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import weft
 from everything import BUILT_IN
 from weft.errors import SettingError
-from weft.metrics.names import Spec, parse
-from weft.metrics.registry import canonical
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import canonical_name
 
 LETTERS = string.ascii_letters + "_"
 words = st.builds(
@@ -35,7 +35,7 @@ def specs(values, least=0):
     params = st.lists(
         st.tuples(words, values), min_size=least, max_size=3, unique_by=lambda pair: pair[0]
     )
-    return st.builds(Spec, names, params.map(tuple), cutoffs)
+    return st.builds(MetricSpec, names, params.map(tuple), cutoffs)
 
 
 values = st.recursive(
@@ -43,7 +43,7 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3).map(tuple)
         | specs(inner, least=1)
-        | st.builds(Spec, names, st.just(()), st.integers(1, 99))
+        | st.builds(MetricSpec, names, st.just(()), st.integers(1, 99))
     ),
     max_leaves=8,
 )
@@ -51,7 +51,7 @@ values = st.recursive(
 
 def exact(value):
     """1, 1.0 and True are equal; here they are not, and -0.0 is not 0.0."""
-    if isinstance(value, Spec):
+    if isinstance(value, MetricSpec):
         return value.name, [(key, exact(inner)) for key, inner in value.params], value.k
     return (
         [exact(inner) for inner in value]
@@ -63,7 +63,7 @@ def exact(value):
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(specs(values))
 def test_printing_and_parsing_are_inverse(spec):
-    again = parse(str(spec))
+    again = parse_name(str(spec))
     assert again == spec and exact(again) == exact(spec)
     assert str(again) == str(spec) and hash(again) == hash(spec)
 
@@ -72,58 +72,64 @@ def test_printing_and_parsing_are_inverse(spec):
 @given(st.text(max_size=30) | st.text("nDCG@()=[],'\"\\ 1.e-+", max_size=20))
 def test_any_text_is_read_or_refused(text):
     try:
-        spec = parse(text)
+        spec = parse_name(text)
     except SettingError:
         return
-    assert parse(str(spec)) == spec
+    assert parse_name(str(spec)) == spec
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(cutoffs, st.text(" \t\n", max_size=2))
 def test_blanks_between_words_mean_nothing(k, blank):
-    simple = Spec("F1", (("beta", 0.5), ("names", ("a", Spec("nDCG", (("gain", "linear"),))))), k)
+    simple = MetricSpec(
+        "F1", (("beta", 0.5), ("names", ("a", MetricSpec("nDCG", (("gain", "linear"),))))), k
+    )
     text = str(simple)
     for sign in "(),=[]@":
         text = text.replace(sign, f"{blank}{sign}{blank}")
-    assert parse(blank + text + blank) == simple
+    assert parse_name(blank + text + blank) == simple
 
 
 @pytest.mark.parametrize("written", ["X(a=1e999)", "X(a=-1e999)", "X(a=[1e400])"])
 def test_numbers_beyond_floats_are_refused_or_print_back(written):
     try:
-        spec = parse(written)
+        spec = parse_name(written)
     except SettingError:
         return
-    assert exact(parse(str(spec))) == exact(spec)
+    assert exact(parse_name(str(spec))) == exact(spec)
 
 
 @pytest.mark.parametrize(
     ("written", "spec"),
     [
-        ("nDCG", Spec("nDCG")),
-        ("nDCG@10", Spec("nDCG", (), 10)),
-        ("nDCG()@10", Spec("nDCG", (), 10)),
-        ("F1(beta=.5)@1", Spec("F1", (("beta", 0.5),), 1)),
-        ("F1(beta=1e-3)", Spec("F1", (("beta", 0.001),))),
-        ("F1(beta=-2)", Spec("F1", (("beta", -2),))),
+        ("nDCG", MetricSpec("nDCG")),
+        ("nDCG@10", MetricSpec("nDCG", (), 10)),
+        ("nDCG()@10", MetricSpec("nDCG", (), 10)),
+        ("F1(beta=.5)@1", MetricSpec("F1", (("beta", 0.5),), 1)),
+        ("F1(beta=1e-3)", MetricSpec("F1", (("beta", 0.001),))),
+        ("F1(beta=-2)", MetricSpec("F1", (("beta", -2),))),
         (
             "A(b=true, c=False, d=None, e='None', f=none)",
-            Spec("A", (("b", True), ("c", False), ("d", None), ("e", "None"), ("f", "none"))),
+            MetricSpec("A", (("b", True), ("c", False), ("d", None), ("e", "None"), ("f", "none"))),
         ),
-        ("A(b=\"it's\", c='a\\'b\\\\')", Spec("A", (("b", "it's"), ("c", "a'b\\")))),
-        ("A(b=[1, [x], []])", Spec("A", (("b", (1, ("x",), ())),))),
+        ("A(b=\"it's\", c='a\\'b\\\\')", MetricSpec("A", (("b", "it's"), ("c", "a'b\\")))),
+        ("A(b=[1, [x], []])", MetricSpec("A", (("b", (1, ("x",), ())),))),
         (
             "A(b=C(d=E(f=1))@3)@5",
-            Spec("A", (("b", Spec("C", (("d", Spec("E", (("f", 1),))),), 3)),), 5),
+            MetricSpec(
+                "A", (("b", MetricSpec("C", (("d", MetricSpec("E", (("f", 1),))),), 3)),), 5
+            ),
         ),
-        ("A(b=C())", Spec("A", (("b", "C"),))),
+        ("A(b=C())", MetricSpec("A", (("b", "C"),))),
         (
             "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10",
-            Spec("F1", (("metric_name_1", "nDCG"), ("metric_name_2", "MAP"), ("beta", 0.5)), 10),
+            MetricSpec(
+                "F1", (("metric_name_1", "nDCG"), ("metric_name_2", "MAP"), ("beta", 0.5)), 10
+            ),
         ),
         (
             "EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@10",
-            Spec(
+            MetricSpec(
                 "EucDistance",
                 (("metric_names", ("Precision", "nDCG")), ("utopia_points", (1, 1))),
                 10,
@@ -132,7 +138,7 @@ def test_numbers_beyond_floats_are_refused_or_print_back(written):
     ],
 )
 def test_the_grammar_by_example(written, spec):
-    assert exact(parse(written)) == exact(spec) and parse(str(spec)) == spec
+    assert exact(parse_name(written)) == exact(spec) and parse_name(str(spec)) == spec
 
 
 @pytest.mark.parametrize(
@@ -171,13 +177,13 @@ def test_what_does_not_parse_says_where(written, expected, character):
         SettingError,
         match=f"(?s)cannot read.*expected.*({expected}).*at character {character}[.].*'nDCG@10'",
     ):
-        parse(written)
+        parse_name(written)
 
 
 @pytest.mark.parametrize("written", ["nDCG(gain=linear, gain=binary)@3", "F1(beta=1, beta=1)@3"])
 def test_a_parameter_twice(written):
     with pytest.raises(SettingError, match=r"twice; keep one"):
-        parse(written)
+        parse_name(written)
 
 
 @pytest.mark.parametrize(
@@ -230,19 +236,19 @@ def test_a_parameter_twice(written):
     ],
 )
 def test_one_spelling_is_written(written, printed):
-    assert canonical(written) == printed == canonical(printed)
+    assert canonical_name(written) == printed == canonical_name(printed)
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if "(" not in name])
 def test_every_built_in_name_is_its_own_spelling(name):
     for written in (name, name.upper(), name.lower()):
-        assert canonical(written) == name
+        assert canonical_name(written) == name
 
 
 def test_names_specs_and_objects_mean_the_same():
     given = [
         "ndcg@5",
-        Spec("NDCG", (("gain", "exponential"),), 5),
+        MetricSpec("NDCG", (("gain", "exponential"),), 5),
         weft.metrics.nDCG(k=5),
         weft.metrics.nDCG(k=5, gain="EXPONENTIAL"),
         "nDCG",
@@ -262,6 +268,6 @@ def test_every_cut_off_once_and_in_order():
 
 
 def test_a_spec_at_another_cut_off():
-    assert parse("F1(beta=2)@3").at(7) == parse("F1(beta=2)@7") and parse("F1@3").at(None) == parse(
-        "F1"
-    )
+    assert parse_name("F1(beta=2)@3").with_cutoff(7) == parse_name("F1(beta=2)@7") and parse_name(
+        "F1@3"
+    ).with_cutoff(None) == parse_name("F1")

@@ -23,7 +23,7 @@ from page_browser import launched, opened
 from weft.errors import MissingExtra
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
-from weft.metrics.registry import all_metrics, takes_k
+from weft.metrics.registry import all_metrics, needs_cutoff
 from weft.report.charts import KINDS, Figure
 from weft.report.context import Subject
 from weft.report.html import page as report
@@ -668,7 +668,7 @@ def test_print_shows_charts_and_definitions(show, own_charts):
 
 
 def test_many_models_metrics_and_cutoffs(show):
-    metrics = [metric for metric in all_metrics() if takes_k(metric)]
+    metrics = [metric for metric in all_metrics() if needs_cutoff(metric)]
     metrics = [*metrics, *metrics][:40]
     torch.manual_seed(0)
     results = {}

@@ -19,8 +19,8 @@ from torchmetrics import MetricCollection
 import weft
 from everything import BUILT_IN, about
 from weft.errors import InputError, SettingError, UnknownMetric
-from weft.metrics.names import parse
-from weft.metrics.registry import all_metrics, build, takes_k
+from weft.metrics.names import parse_name
+from weft.metrics.registry import all_metrics, build_metric, needs_cutoff
 from weft.ranking import TIE_RULES
 
 NONE = -math.inf
@@ -501,9 +501,9 @@ INPUTS = {
 
 def alone(name):
     """The metric by itself."""
-    spec = parse(name)
-    return build(
-        spec.at(K if takes_k(spec.name) else None),
+    spec = parse_name(name)
+    return build_metric(
+        spec.with_cutoff(K if needs_cutoff(spec.name) else None),
         inputs={**INPUTS, "num_users": USERS, "num_items": ITEMS},
     )
 
@@ -580,7 +580,7 @@ def test_replay_and_recbole_average_the_values_of_ranks(first):
     assert result.counts["users"] == 4 and result.entry("HitRate@1").users == 4
     for name, expected in MERGED.items():
         metric = getattr(weft.metrics, name)
-        given = {"k": 1} if takes_k(metric) else {}
+        given = {"k": 1} if needs_cutoff(metric) else {}
         given |= (
             {"num_items": 4} if "num_items" in inspect.signature(metric.__init__).parameters else {}
         )
@@ -899,8 +899,8 @@ def test_documentation_examples_follow_from_their_own_data(metric):
 
 def test_documentation_names_exist():
     for name in BUILT_IN:
-        spec = parse(name)
-        spec = spec.at(K if takes_k(spec.name) else None)
+        spec = parse_name(name)
+        spec = spec.with_cutoff(K if needs_cutoff(spec.name) else None)
         result = evaluate([[2.0, 1.0]], {0: [0]}, str(spec), train={0: [1]}, **about(1, 2))
         assert all(result.entry(found).name == found for found in result)
         assert len(result) or "BiasDisparity" in name

@@ -11,8 +11,8 @@ import weft
 from everything import AUTHORS, BUILT_IN, VARIANTS, about
 from in_processes import in_processes
 from weft.errors import SettingError
-from weft.metrics.names import parse
-from weft.metrics.registry import build, takes_k
+from weft.metrics.names import parse_name
+from weft.metrics.registry import build_metric, needs_cutoff
 
 USERS, ITEMS, K = 41, 19, 5
 # By number of processes: where each one's share of the users ends. "none" has a process without
@@ -23,14 +23,16 @@ TOGETHER = ("nDCG", "Gini", "AUC(scope=pooled)", "BiasDisparityBR", "Keeper")
 
 def metrics():
     """By name, one of each: built in and their variants, of authors, of ranks."""
-    specs = [parse(name) for name in (*BUILT_IN, *VARIANTS)]
+    specs = [parse_name(name) for name in (*BUILT_IN, *VARIANTS)]
     train = (torch.rand((USERS, ITEMS), generator=torch.Generator().manual_seed(1)) < 0.3).int()
     inputs = {**about(USERS, ITEMS), "train": train, "num_users": USERS, "num_items": ITEMS}
     found = {
-        str(spec): build(spec.at(K) if takes_k(spec.name) else spec, inputs=inputs)
+        str(spec): build_metric(
+            spec.with_cutoff(K) if needs_cutoff(spec.name) else spec, inputs=inputs
+        )
         for spec in specs
     }
-    found |= {kind.__name__: kind(K) if takes_k(kind) else kind() for kind in AUTHORS}
+    found |= {kind.__name__: kind(K) if needs_cutoff(kind) else kind() for kind in AUTHORS}
     return found | {kind.__name__.lower(): kind(K) for kind in (weft.HR, weft.NDCG, weft.MRR)}
 
 

@@ -21,9 +21,9 @@ from everything import BUILT_IN
 from test_golden import CUTOFFS, DATA, GOLDEN, ids, scores, stored, truth
 from test_golden import pytestmark as needs_golden
 from weft.errors import SettingError
-from weft.metrics.names import Spec, parse, print_cell
-from weft.metrics.profiles import DEFAULTS, PROFILES, adopted_name, definitions
-from weft.metrics.registry import find, parameters
+from weft.metrics.names import MetricSpec, format_labels, parse_name
+from weft.metrics.profiles import PROFILES, SETTING_DEFAULTS, profiled_name, tool_definitions
+from weft.metrics.registry import find_metric, metric_parameters
 
 # --------------------------------------------------------------------------------------------------
 
@@ -578,7 +578,7 @@ class Case:
     @property
     def metric(self):
         return (
-            parse(self.ours.partition("[{")[0].replace("{k}", "1")).name
+            parse_name(self.ours.partition("[{")[0].replace("{k}", "1")).name
             if isinstance(self.ours, str)
             else ""
         )
@@ -797,7 +797,7 @@ def test_what_a_profile_leaves_out_can_be_had_otherwise(case):
 
 
 def test_every_covered_metric_is_compared():
-    compared = {(case.profile, find(case.metric).__name__) for case in CASES}
+    compared = {(case.profile, find_metric(case.metric).__name__) for case in CASES}
     covered = {(tool, metric) for tool, profile in PROFILES.items() for metric in profile.covers}
     assert compared | NOT_STORED.keys() == covered
     assert not compared & NOT_STORED.keys()
@@ -839,9 +839,9 @@ PARAMETERS = [
 
 def spoil(name, parameter):
     """The name with Weft's default of a parameter written out, which the profile then leaves alone."""
-    spec = parse(name)
-    default = parameters(find(spec.name))[parameter].default
-    return str(Spec(spec.name, (*spec.params, (parameter, default)), spec.k))
+    spec = parse_name(name)
+    default = metric_parameters(find_metric(spec.name))[parameter].default
+    return str(MetricSpec(spec.name, (*spec.params, (parameter, default)), spec.k))
 
 
 def spoilable(key):
@@ -875,7 +875,7 @@ def test_every_parameter_of_a_profile_is_needed(tool, metric, parameter):
     def is_spoiled(case):
         result = spoiled_run(case.key)
         wanted, found = compare(
-            case, value=lambda name: result[adopted_name(spoil(name, parameter), tool)]
+            case, value=lambda name: result[profiled_name(spoil(name, parameter), tool)]
         )
         assert wanted
         return found != close(case, wanted)
@@ -907,7 +907,7 @@ def test_every_parameter_of_a_profile_is_needed(tool, metric, parameter):
 )
 def test_every_setting_of_a_profile_is_needed(tool, setting):
     def is_spoiled(case):
-        how = {"empty_users": case.empty_users, setting: DEFAULTS[setting]}
+        how = {"empty_users": case.empty_users, setting: SETTING_DEFAULTS[setting]}
         result = evaluate(
             list(case.names),
             case.model,
@@ -1040,7 +1040,7 @@ DATA_OF_ALL = {
     "item_features": [["red"], ["blue"], ["red", "green"]] * (ITEMS // 3),
 }
 POINTS = {"EucDistance": "utopia_points=[1, 1]", "Hypervolume": "nadir_points=[0, 0]"}
-BUILT_IN_NAMES = {parse(example).name for example in BUILT_IN}
+BUILT_IN_NAMES = {parse_name(example).name for example in BUILT_IN}
 
 
 def plain(metric):
@@ -1074,12 +1074,12 @@ def test_a_profile_is_the_same_as_its_parameters(profile):
     tool = PROFILES[profile]
     spelled = []
     for metric, params in tool.covers.items():
-        spec = parse(
+        spec = parse_name(
             plain(metric).replace(
                 "nDCG,", f"nDCG(gain={tool.covers['nDCG'].get('gain', 'exponential')}),"
             )
         )
-        spelled.append(Spec(spec.name, (*spec.params, *params.items())))
+        spelled.append(MetricSpec(spec.name, (*spec.params, *params.items())))
     settings = {name: value for name, value in tool.settings.items() if name != "missing_lists"}
     same(small(covered(profile), profile=profile), small(spelled, **settings))
 
@@ -1107,11 +1107,11 @@ def test_an_evaluator_takes_a_profile(profile):
 def test_the_settings_record_the_profile(profile):
     result = small("nDCG", profile=profile.upper())
     assert result.settings["profile"] == profile
-    settings = {**DEFAULTS, **PROFILES[profile].settings}
+    settings = {**SETTING_DEFAULTS, **PROFILES[profile].settings}
     assert {name: result.settings[name] for name in settings} == settings
     gain = PROFILES[profile].covers["nDCG"].get("gain", "exponential")
     assert result.settings["metrics"] == list(result)
-    assert parse(result.settings["metrics"][0]).params[:1] == (
+    assert parse_name(result.settings["metrics"][0]).params[:1] == (
         (("gain", gain),) if gain != "exponential" else ()
     )
 
@@ -1120,7 +1120,7 @@ def test_without_a_profile_there_is_none():
     result = small("nDCG")
     assert result.settings["profile"] is None
     assert list(result) == [f"nDCG@{K}"]
-    assert {name: result.settings[name] for name in DEFAULTS} == DEFAULTS
+    assert {name: result.settings[name] for name in SETTING_DEFAULTS} == SETTING_DEFAULTS
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -1129,8 +1129,8 @@ def test_a_plain_name_finds_the_value_also_in_a_loaded_result(profile, tmp_path)
     loaded = weft.load_result(result.save(tmp_path / "result.json"))
     assert loaded.settings["profile"] == profile
     for value in result.values:
-        asked = plain(parse(value.metric).name) + (f"@{value.k}" if value.k else "")
-        for name in (asked + print_cell(value.cell), asked.lower() + print_cell(value.cell)):
+        asked = plain(parse_name(value.metric).name) + (f"@{value.k}" if value.k else "")
+        for name in (asked + format_labels(value.cell), asked.lower() + format_labels(value.cell)):
             assert name in result and name in loaded
             assert result.entry(name) is value
             assert loaded.entry(name).name == value.name
@@ -1156,7 +1156,12 @@ def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
     assert not tool.left_out.keys() & tool.covers.keys()
     assert tool.left_out.keys() | tool.covers.keys() <= BUILT_IN_NAMES
     for metric, reason in tool.left_out.items():
-        for given in (metric, f"{metric.upper()}@{K}", getattr(weft.metrics, metric), Spec(metric)):
+        for given in (
+            metric,
+            f"{metric.upper()}@{K}",
+            getattr(weft.metrics, metric),
+            MetricSpec(metric),
+        ):
             with pytest.raises(
                 SettingError, match=re.escape(f"profile={profile!r} leaves {metric} out: {reason}.")
             ):
@@ -1204,7 +1209,7 @@ def test_unknown_profiles_are_refused_with_a_suggestion():
 
 def test_definitions_tell_what_each_tool_means_by_a_metric():
     for metric in BUILT_IN_NAMES:
-        found = definitions(metric.lower())
+        found = tool_definitions(metric.lower())
         assert found.keys() == {
             tool
             for tool, profile in PROFILES.items()
@@ -1215,8 +1220,8 @@ def test_definitions_tell_what_each_tool_means_by_a_metric():
                 assert meant == PROFILES[tool].left_out[metric]
             else:
                 assert (meant.name, dict(meant.params)) == (metric, PROFILES[tool].covers[metric])
-    assert definitions("MAP")["elliot"].startswith("Elliot's MAP is the mean of Precision@1")
-    assert str(definitions("MAP")["torchmetrics"]) == "MAP(normalizer=hits)"
+    assert tool_definitions("MAP")["elliot"].startswith("Elliot's MAP is the mean of Precision@1")
+    assert str(tool_definitions("MAP")["torchmetrics"]) == "MAP(normalizer=hits)"
 
 
 def test_a_refusal_comes_before_any_data_is_read():
@@ -1234,10 +1239,12 @@ def test_a_refusal_comes_before_any_data_is_read():
 
 @pytest.mark.parametrize(("tool", "metric", "parameter"), PARAMETERS)
 def test_a_parameter_in_the_name_wins(tool, metric, parameter):
-    default = parameters(find(metric))[parameter].default
-    spec = parse(plain(metric))
+    default = metric_parameters(find_metric(metric))[parameter].default
+    spec = parse_name(plain(metric))
     for key in (parameter, parameter.upper()):
-        said = dict(parse(full_name(Spec(metric, (*spec.params, (key, default))), tool)).params)
+        said = dict(
+            parse_name(full_name(MetricSpec(metric, (*spec.params, (key, default))), tool)).params
+        )
         assert said.get(parameter, default) == default
         # The rest is still the profile's.
         others = {name for name in PROFILES[tool].covers[metric] if name != parameter}
@@ -1304,7 +1311,7 @@ def test_what_a_name_means_under_a_profile(given, profile, wanted):
 
 
 def test_classes_and_specs_take_the_profile_and_objects_keep_their_own():
-    for given in (weft.metrics.nDCG, Spec("nDCG"), parse("ndcg")):
+    for given in (weft.metrics.nDCG, MetricSpec("nDCG"), parse_name("ndcg")):
         assert full_name(given, "ranx") == "nDCG(gain=linear)"
     assert full_name(weft.metrics.nDCG(k=K), "ranx") == "nDCG"
     assert full_name(weft.metrics.nDCG(k=K, gain="binary"), "ranx") == "nDCG(gain=binary)"
@@ -1329,7 +1336,7 @@ def hit_rate(**how):
         **how,
     )
     entry = result.entry("HitRate@1")
-    return entry.value, entry.users, {name: result.settings[name] for name in DEFAULTS}
+    return entry.value, entry.users, {name: result.settings[name] for name in SETTING_DEFAULTS}
 
 
 @pytest.mark.parametrize(
@@ -1350,13 +1357,13 @@ def test_a_profile_says_who_counts(profile, value, users):
     assert hit_rate(profile=profile) == (
         pytest.approx(value),
         users,
-        {**DEFAULTS, **PROFILES[profile].settings},
+        {**SETTING_DEFAULTS, **PROFILES[profile].settings},
     )
 
 
 @pytest.mark.parametrize("profile", ["trec_eval", "torchmetrics", "warprec"])
 def test_settings_that_the_caller_gives_win(profile):
-    says = {**DEFAULTS, **PROFILES[profile].settings}
+    says = {**SETTING_DEFAULTS, **PROFILES[profile].settings}
     for empty_users in ("zero", "skip"):
         for missing_lists in ("zero", "skip"):
             for ties in ("index", "expected", "optimistic"):

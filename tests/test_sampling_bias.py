@@ -174,7 +174,7 @@ def test_corrected_values_equal_the_oracle(correction, users, cutoffs):
             )
             got = result.per_user.row(user, named=True)
             for name in names:
-                assert got[weft.metrics.registry.canonical(f"{name}@{k}")] == pytest.approx(
+                assert got[weft.metrics.registry.canonical_name(f"{name}@{k}")] == pytest.approx(
                     wanted[name], abs=1e-9
                 ), (name, k)
 

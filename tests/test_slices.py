@@ -120,7 +120,7 @@ def test_every_mean_over_users_has_a_standard_error_without_values_per_user():
     for spec in means:
         assert result.entry(str(spec)).std_error >= 0 and result.entry(str(spec)).users > 1
         rows = result.slices.filter(
-            (pl.col("metric") == str(spec.at(None))) & pl.col("k").eq_missing(spec.k)
+            (pl.col("metric") == str(spec.with_cutoff(None))) & pl.col("k").eq_missing(spec.k)
         )
         assert (rows["std_error"] >= 0).all() and rows.height == 2
 

@@ -25,7 +25,7 @@ import weft
 from everything import AUTHORS, Keeper, about
 from test_processes import ITEMS, USERS, K, arguments, computed, data, feed, metrics
 from weft.errors import InputError, SettingError
-from weft.metrics.registry import takes_k
+from weft.metrics.registry import needs_cutoff
 
 matplotlib.use("Agg")
 PRISTINE = metrics()
@@ -772,4 +772,4 @@ def test_authors_metrics_are_of_all_four_kinds():
     assert {next(kind for kind in kinds if issubclass(metric, kind)) for metric in AUTHORS} == set(
         kinds
     )
-    assert [takes_k(metric) for metric in AUTHORS] == [True, False, False, True]
+    assert [needs_cutoff(metric) for metric in AUTHORS] == [True, False, False, True]

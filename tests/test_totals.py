@@ -10,7 +10,13 @@ from everything import BUILT_IN, about
 from weft.batch.batch import open_batch
 from weft.data.rows import read_target
 from weft.metrics import accumulators as totals
-from weft.metrics.accumulators import Exposure, Hits, Offered, Relevant, Total
+from weft.metrics.accumulators import (
+    Accumulator,
+    ItemCandidacy,
+    ItemExposure,
+    ItemHits,
+    ItemRelevance,
+)
 from weft.ranking import TieRule
 
 USERS, ITEMS, CUTOFFS = 40, 25, [5, 1, 20, 10, 3]
@@ -28,17 +34,17 @@ def evaluator(metrics, top_k=CUTOFFS):
 
 
 def kinds():
-    found, stack = [], [Total]
+    found, stack = [], [Accumulator]
     while stack:
         stack += (more := stack.pop().__subclasses__())
-        found += [kind for kind in more if "terms" in vars(kind)]
+        found += [kind for kind in more if "contributions" in vars(kind)]
     return found
 
 
 def test_every_total_is_computed_once_per_batch(monkeypatch):
     computed = Counter()
     for kind in kinds():
-        how = "together" if "together" in vars(kind) else "terms"
+        how = "batch_total" if "batch_total" in vars(kind) else "contributions"
         summed = getattr(kind, how)
 
         def counting(self, lists, real=summed):
@@ -51,10 +57,12 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
         made.update(SCORES[rows], TARGET[rows], rows)
     made.compute()
     beside_means = [
-        total for total in made.metric_set.ledger.cutoffs if not isinstance(total, totals.UserSums)
+        total
+        for total in made.metric_set.layout.cutoffs
+        if not isinstance(total, totals.UserMeanSums)
     ]
     assert set(computed.values()) == {4} and len(computed) == len(beside_means)
-    by_item = [total for total in computed if isinstance(total, totals.OfItems)]
+    by_item = [total for total in computed if isinstance(total, totals.ItemAccumulator)]
     # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for
     # fourteen metrics at five cut-offs.
     assert len(by_item) == 7
@@ -71,13 +79,13 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
     ]
     alone, together = evaluator(parts), evaluator([*parts, *composites])
     assert together.sums.numel() == alone.sums.numel() > 0
-    assert [type(total) for total in together.metric_set.ledger.cutoffs] == [
-        type(total) for total in alone.metric_set.ledger.cutoffs
+    assert [type(total) for total in together.metric_set.layout.cutoffs] == [
+        type(total) for total in alone.metric_set.layout.cutoffs
     ]
 
 
 def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():
-    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(totals.SUMS)
+    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(totals.MEAN_SUMS)
     assert evaluator(["BiasDisparityBS"]).sums.numel() == 0
 
 
@@ -86,8 +94,8 @@ def test_item_totals_at_every_cutoff():
     made = evaluator(["Gini", "REO", "RSP", "PopRSP(users=evaluated)"])
     for rows in EVERYONE.split(7):
         made.update(SCORES[rows], TARGET[rows], rows)
-    assert made.metric_set.ledger.size == made.sums.numel()
-    read, evaluated = made.metric_set.ledger.read(made.sums), (TARGET > 0).any(1)
+    assert made.metric_set.layout.size == made.sums.numel()
+    read, evaluated = made.metric_set.layout.view(made.sums), (TARGET > 0).any(1)
     for k in CUTOFFS:
         lists = [
             row.argsort(descending=True)[: min(k, int(row.isfinite().sum()))].tolist()
@@ -106,13 +114,13 @@ def test_item_totals_at_every_cutoff():
                 for item in range(ITEMS)
             ]
         )
-        assert read(k)[Exposure(ITEMS)].tolist() == exposure.tolist()
-        assert read(k)[Exposure(ITEMS, "evaluated")].tolist() == among.tolist()
-        assert read(k)[Hits(ITEMS)].tolist() == hits.tolist()
-        assert read(k)[Relevant(ITEMS)].tolist() == (TARGET > 0).sum(0).tolist()
-        assert read(k)[Offered(ITEMS)].tolist() == masked.isfinite().sum(0).tolist()
+        assert read(k)[ItemExposure(ITEMS)].tolist() == exposure.tolist()
+        assert read(k)[ItemExposure(ITEMS, "evaluated")].tolist() == among.tolist()
+        assert read(k)[ItemHits(ITEMS)].tolist() == hits.tolist()
+        assert read(k)[ItemRelevance(ITEMS)].tolist() == (TARGET > 0).sum(0).tolist()
+        assert read(k)[ItemCandidacy(ITEMS)].tolist() == masked.isfinite().sum(0).tolist()
         assert (
-            read(k)[Offered(ITEMS, "evaluated")].tolist()
+            read(k)[ItemCandidacy(ITEMS, "evaluated")].tolist()
             == masked[evaluated].isfinite().sum(0).tolist()
         )
 
@@ -126,7 +134,9 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
     made = evaluator(["RSP@3"])
     made.update(scores, TARGET, EVERYONE)
     offered = scores.masked_fill(TRAIN > 0, -torch.inf).isfinite().sum(0)
-    assert made.metric_set.ledger.read(made.sums)(3)[Offered(ITEMS)].tolist() == offered.tolist()
+    assert (
+        made.metric_set.layout.view(made.sums)(3)[ItemCandidacy(ITEMS)].tolist() == offered.tolist()
+    )
 
 
 @pytest.mark.parametrize("evaluated", [False, True])
@@ -179,9 +189,9 @@ def test_only_items_with_something_are_looked_at(monkeypatch):
     made.update(SCORES[:2], TARGET[:2], EVERYONE[:2])
     masked = SCORES[:2].masked_fill(TRAIN[:2] > 0, -torch.inf)
     listed = sorted({int(item) for row in masked for item in row.argsort(descending=True)[:2]})
-    sums = made.metric_set.ledger.read(made.sums)
-    assert sums(1).items(Exposure(ITEMS)).tolist() == listed
+    sums = made.metric_set.layout.view(made.sums)
+    assert sums(1).items(ItemExposure(ITEMS)).tolist() == listed
     assert (
-        sums(2).at_items(Exposure(ITEMS)).sum() == 4
-        and sums(1).at_items(Exposure(ITEMS)).sum() == 2
+        sums(2).at_items(ItemExposure(ITEMS)).sum() == 4
+        and sums(1).at_items(ItemExposure(ITEMS)).sum() == 2
     )

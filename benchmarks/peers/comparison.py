@@ -13,7 +13,7 @@ from benchmarks.clock import Ratio, cpu_seconds
 from benchmarks.data import CUTOFFS, SIZES, Problem, make
 from benchmarks.peers.peer import Peer, Values, cell, cells
 from benchmarks.peers.tools import PEERS
-from weft.metrics.names import parse
+from weft.metrics.names import parse_name
 
 
 class DifferenceError(Exception):
@@ -97,8 +97,10 @@ def _measure(
 
 def check(peer: Peer, metrics: list[str], found: Values, result: weft.Result) -> int:
     """How many values equal Weft's: all, but those that are known to differ."""
-    expected = {cell(name, k): result[str(peer.spec(name).at(k))] for name, k in cells(metrics)}
-    compared = [name for name in expected if parse(name).name not in peer.differs]
+    expected = {
+        cell(name, k): result[str(peer.spec(name).with_cutoff(k))] for name, k in cells(metrics)
+    }
+    compared = [name for name in expected if parse_name(name).name not in peer.differs]
     wrong = [
         f"{name} is {found.get(name)!r} and Weft's {expected[name]!r}"
         for name in compared

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from benchmarks.data import CUTOFFS, SIX, Problem
-from weft.metrics.names import Spec, parse
+from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.profiles import PROFILES
 
 INSTALL = "pip install --no-deps -r benchmarks/requirements-peers.txt"
@@ -58,7 +58,7 @@ class Peer:
     @property
     def sets(self) -> dict[str, list[str]]:
         """Its metrics among the six, and all of them if there are more."""
-        six = [name for name in self.metrics if parse(name).name in SIX]
+        six = [name for name in self.metrics if parse_name(name).name in SIX]
         return {"six": six, **({"large": self.metrics} if len(self.metrics) > len(six) else {})}
 
     def part(self, problem: Problem, size: str, title: str) -> Problem:
@@ -79,20 +79,20 @@ class Peer:
             return f"{self.name} cannot be imported: {type(error).__name__}: {error}"
         return None
 
-    def spec(self, metric: str) -> Spec:
+    def spec(self, metric: str) -> MetricSpec:
         """A metric of Weft with the tool's parameters; as Weft defines it, where no profile knows
         them.
         """
-        asked = parse(metric)
+        asked = parse_name(metric)
         covers = {} if self.profile is None else PROFILES[self.profile].covers
-        return Spec(asked.name, tuple(covers.get(asked.name, {}).items()), asked.k)
+        return MetricSpec(asked.name, tuple(covers.get(asked.name, {}).items()), asked.k)
 
 
 def cells(metrics: list[str]) -> list[tuple[str, int | None]]:
     """Each metric with each of its cut-offs."""
     found: list[tuple[str, int | None]] = []
     for metric in metrics:
-        asked = parse(metric)
+        asked = parse_name(metric)
         cutoffs = [asked.k] if asked.k else [None] if asked.name in WITHOUT_CUTOFF else CUTOFFS
         found.extend((asked.name, k) for k in cutoffs)
     return found

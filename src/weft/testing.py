@@ -26,15 +26,21 @@ from weft.batch.batch import MetricBlock
 from weft.errors import InputError
 from weft.evaluation.evaluator import Evaluator
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import Spec, parse
-from weft.metrics.registry import RUN_INPUTS, build, canonical, find, takes_k
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import (
+    RUN_INPUTS,
+    build_metric,
+    canonical_name,
+    find_metric,
+    needs_cutoff,
+)
 
 TOLERANCE = 1e-9
 _USERS, _ITEMS, _K = 23, 17, 5
 
 
 def check_metric(
-    metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
+    metric: str | MetricSpec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
 ) -> None:
     """Run every check on a registered metric; the first failure raises AssertionError with what was
     expected.
@@ -47,12 +53,16 @@ def check_metric(
 
 
 def run_check(
-    name: str, metric: str | Spec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
+    name: str,
+    metric: str | MetricSpec,
+    *,
+    order_only: bool | None = None,
+    tolerance: float = TOLERANCE,
 ) -> None:
     """Run one of `CHECKS`."""
-    spec = parse(metric) if isinstance(metric, str) else metric
-    if spec.k is None and takes_k(spec.name):
-        spec = spec.at(_K)
+    spec = parse_name(metric) if isinstance(metric, str) else metric
+    if spec.k is None and needs_cutoff(spec.name):
+        spec = spec.with_cutoff(_K)
     subject = _Subject(spec, tolerance)
     subject.order_only = not subject.build().reads_scores if order_only is None else order_only
     CHECKS[name](subject)
@@ -65,7 +75,7 @@ class _Subject:
     There is whatever metrics may ask for: train (no two items are equally popular, one is cold),
     labels (some are missing) and features."""
 
-    def __init__(self, spec: Spec, tolerance: float) -> None:
+    def __init__(self, spec: MetricSpec, tolerance: float) -> None:
         self.order_only = True
         self.tolerance = tolerance
         generator = torch.Generator().manual_seed(20_260_101)
@@ -86,7 +96,9 @@ class _Subject:
         self.spec = self.build().spec
 
     def build(self) -> BaseMetric:
-        return build(self.spec, inputs={**self.inputs, "num_users": _USERS, "num_items": _ITEMS})
+        return build_metric(
+            self.spec, inputs={**self.inputs, "num_users": _USERS, "num_items": _ITEMS}
+        )
 
     def with_items(self, order: Tensor) -> dict[str, Any]:
         """What is known of the items, in another order."""
@@ -114,7 +126,7 @@ class _Subject:
             self.target if target is None else target,
         )
         users = torch.arange(len(scores)) if users is None else users
-        spec = self.spec if k is None else self.spec.at(k)
+        spec = self.spec if k is None else self.spec.with_cutoff(k)
         about = self.inputs if inputs is None else inputs
         evaluator = Evaluator([spec], num_users=_USERS, num_items=_ITEMS, mask_seen=False, **about)
         for start in range(0, len(scores), batch):
@@ -289,8 +301,8 @@ def _uses_what_it_declares(subject: _Subject) -> None:
     """Changing a declared block must change the value, or the declaration asks for work that nobody
     needs.
     """
-    declared = find(subject.spec.name)._REQUIRED_COMPONENTS
-    if find(subject.spec.name)._update_from_blocks is None or declared is None:
+    declared = find_metric(subject.spec.name)._REQUIRED_COMPONENTS
+    if find_metric(subject.spec.name)._update_from_blocks is None or declared is None:
         return
     for which in declared:
         metric, whole = subject.build(), _alone(subject, subject.build())
@@ -314,7 +326,7 @@ def _garbled(batch: Any, which: MetricBlock) -> Tensor:
 
 def _refuses_unknown_parameters(subject: _Subject) -> None:
     """The constructor itself, which a name reaches only after its parameters were checked."""
-    wanted = inspect.signature(find(subject.spec.name).__init__).parameters
+    wanted = inspect.signature(find_metric(subject.spec.name).__init__).parameters
     inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
     given = {name: inputs[name] for name in RUN_INPUTS if name in wanted} | dict(
         subject.spec.params
@@ -324,7 +336,7 @@ def _refuses_unknown_parameters(subject: _Subject) -> None:
     if subject.spec.k is not None:
         given["k"] = subject.spec.k
     try:
-        find(subject.spec.name)(**given, no_such_parameter=1)
+        find_metric(subject.spec.name)(**given, no_such_parameter=1)
     except TypeError:  # of Python's, or UnknownParameter
         return
     raise AssertionError(
@@ -333,8 +345,10 @@ def _refuses_unknown_parameters(subject: _Subject) -> None:
 
 
 def _has_a_name_that_parses_back(subject: _Subject) -> None:
-    assert parse(str(subject.spec)) == subject.spec, f"{subject.spec}: its name does not parse back"
-    assert canonical(str(subject.spec)) == str(subject.spec), (
+    assert parse_name(str(subject.spec)) == subject.spec, (
+        f"{subject.spec}: its name does not parse back"
+    )
+    assert canonical_name(str(subject.spec)) == str(subject.spec), (
         f"{subject.spec}: is not its own canonical name"
     )
 
@@ -343,11 +357,11 @@ def _keeps_apart_in_a_collection(subject: _Subject) -> None:
     """TorchMetrics merges metrics whose states agree after a first batch, here one without a hit;
     ours must stay apart.
     """
-    other = Spec("HitRate", (), 1) if subject.spec.k is None else subject.spec.at(1)
+    other = MetricSpec("HitRate", (), 1) if subject.spec.k is None else subject.spec.with_cutoff(1)
 
     def both() -> dict[str, Any]:
         inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
-        return {"subject": subject.build(), "other": build(other, inputs=inputs)}
+        return {"subject": subject.build(), "other": build_metric(other, inputs=inputs)}
 
     collection, alone = MetricCollection(both()), both()
     misses = torch.zeros_like(subject.target)

@@ -855,9 +855,9 @@ def metrics(
     from weft.metrics import registry
 
     if name is not None and profiles:
-        _compare_definitions(registry.find(name))
+        _compare_definitions(registry.find_metric(name))
     elif name is not None:
-        _explain(registry.find(name))
+        _explain(registry.find_metric(name))
     else:
         _list_metrics(with_profiles=profiles)
 
@@ -915,7 +915,7 @@ def _list_metrics(*, with_profiles: bool) -> None:
             table.add_row(Text(family, style="bold"), "", "")
         known = [
             tool
-            for tool, found in profiles.definitions(metric.__name__).items()
+            for tool, found in profiles.tool_definitions(metric.__name__).items()
             if not isinstance(found, str)
         ]
         last = ", ".join(known) if with_profiles else definitions.words(metric).summary

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import SettingError, did_you_mean
-from weft.metrics.names import outside
+from weft.metrics.names import unquoted_characters
 
 # Which columns each kind of file has.
 _ROLES = {
@@ -182,7 +182,7 @@ def names(given: Sequence[str] | None) -> list[str] | None:
         return None
     found = []
     for text in given:
-        commas = [position for position, sign in outside(text) if sign == ","]
+        commas = [position for position, sign in unquoted_characters(text) if sign == ","]
         found += [
             text[start:stop].strip()
             for start, stop in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)])

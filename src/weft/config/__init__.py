@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from weft.config.document import Document, Keys, from_home, read, drop_none
+from weft.config.document import Document, Keys, drop_none, from_home, read
 from weft.config.models import Configuration, Data, Evaluation, FileSettings, Section
 from weft.config.schema import schema
 from weft.config.validation import check, import_modules

@@ -20,10 +20,9 @@ from weft.errors import InputError, SettingError, did_you_mean
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result, describe_differences
 from weft.evaluation.result_io import load_result
-from weft.metrics.names import outside, print_cell, split_cell
-from weft.metrics.names import parse as parse_name
-from weft.metrics.profiles import adopted_name
-from weft.metrics.registry import canonical, takes_k
+from weft.metrics.names import format_labels, parse_name, split_labels, unquoted_characters
+from weft.metrics.profiles import profiled_name
+from weft.metrics.registry import canonical_name, needs_cutoff
 
 # Equal up to the rounding of float64, which another machine may do in another order.
 _COMPARE = {
@@ -74,7 +73,7 @@ class Gate:
     @property
     def plain_metric(self) -> str:
         """The metric to evaluate, without labels of one of its values."""
-        return split_cell(self.metric)[0]
+        return split_labels(self.metric)[0]
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,9 @@ def ready(
     return [_ready(gate, models, profile, folder) for gate in gates]
 
 
-def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[GateOutcome], list[str]]:
+def judge(
+    gates: Iterable[ReadyGate], results: Sequence[Result]
+) -> tuple[list[GateOutcome], list[str]]:
     """The outcome of every gate for every model that it is about, and what to know about the files
     compared with.
     """
@@ -211,7 +212,7 @@ def judge(gates: Iterable[ReadyGate], results: Sequence[Result]) -> tuple[list[G
 
 def _operator(text: str) -> tuple[int, int, str] | None:
     """Where the operator starts and stops, and which it is."""
-    signs = dict(outside(text))
+    signs = dict(unquoted_characters(text))
     for position in signs:
         for sign, meant in _SIGNS.items():
             if text.startswith(sign, position) and all(
@@ -223,7 +224,7 @@ def _operator(text: str) -> tuple[int, int, str] | None:
 
 def _split_model(left: str) -> tuple[str | None, str]:
     """The model, if one is named, and the metric."""
-    colons = [position for position, sign in outside(left) if sign == ":"]
+    colons = [position for position, sign in unquoted_characters(left) if sign == ":"]
     if not colons:
         return None, left
     model, metric = left[: colons[-1]].strip(), left[colons[-1] + 1 :].strip()
@@ -238,14 +239,14 @@ def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path)
             f"the gate {gate.text!r} is about the model {gate.model!r}, which is not evaluated."
             f"{did_you_mean(gate.model, models)} Evaluated: {', '.join(models)}."
         )
-    plain, labels = split_cell(gate.metric)
+    plain, labels = split_labels(gate.metric)
     try:
         spec = parse_name(plain)
-        if spec.k is None and takes_k(spec.name):
+        if spec.k is None and needs_cutoff(spec.name):
             raise SettingError(f"{plain} needs a cut-off: write '{plain}@10'.")
-        name = (canonical(plain) if profile is None else adopted_name(plain, profile)) + print_cell(
-            labels
-        )
+        name = (
+            canonical_name(plain) if profile is None else profiled_name(plain, profile)
+        ) + format_labels(labels)
     except SettingError as error:
         raise type(error)(f"the gate {gate.text!r}: {error}") from None
     if gate.file is None:
@@ -269,7 +270,7 @@ def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path)
 
 
 def _another_definition(name: str, baseline: Result) -> str:
-    wanted = parse_name(split_cell(name)[0])
+    wanted = parse_name(split_labels(name)[0])
     others = [parse_name(value.plain_name) for value in baseline.values]
     alike = any((other.name, other.k) == (wanted.name, wanted.k) for other in others)
     return " Other parameters make another metric: evaluate both in the same way." if alike else ""

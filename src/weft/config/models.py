@@ -24,7 +24,7 @@ from pydantic import (
 
 from weft.config.document import from_home, show
 from weft.errors import SettingError, did_you_mean
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 
 if TYPE_CHECKING:
     from weft.data.readers.files import File
@@ -434,12 +434,12 @@ class ComplexMetric(Section):
             )
         return dict(given)
 
-    def spec(self) -> Spec:
+    def spec(self) -> MetricSpec:
         """The metric under the one grammar of names."""
-        from weft.metrics.names import parse
+        from weft.metrics.names import parse_name
 
-        named = parse(self.name)
-        return Spec(
+        named = parse_name(self.name)
+        return MetricSpec(
             named.name,
             (*named.params, *((key, _parameter(key, value)) for key, value in self.params.items())),
             named.k,

@@ -17,7 +17,7 @@ from typing import Any
 from weft.config.document import Document, Keys, from_home
 from weft.config.models import ComplexMetric
 from weft.errors import SettingError, did_you_mean
-from weft.metrics.names import Spec, parse
+from weft.metrics.names import MetricSpec, parse_name
 
 # The inputs of metrics that a file can give, all of them keys of `data`.
 _INPUTS = ("train", "user_groups", "item_clusters", "item_features")
@@ -183,7 +183,7 @@ def _check_metrics(document: Document, evaluation: dict[str, Any], drops_unfit: 
     evaluation.update(kept)
 
 
-def _spec(document: Document, keys: Keys, given: Any) -> Spec | None:
+def _spec(document: Document, keys: Keys, given: Any) -> MetricSpec | None:
     """The metric as a name, or None if it is no name; parameters are looked at one by one, for
     their places.
     """
@@ -195,9 +195,9 @@ def _spec(document: Document, keys: Keys, given: Any) -> Spec | None:
         if "," in given and "(" not in given:
             document.problem(keys, f"got {given!r}, expected one name; write a list: [{given}].")
             return None
-        named: Spec | None = _try(document, keys, lambda: parse(given))
+        named: MetricSpec | None = _try(document, keys, lambda: parse_name(given))
         return named
-    from weft.metrics.registry import find, parameters
+    from weft.metrics.registry import find_metric, metric_parameters
 
     if (
         not isinstance(given, dict)
@@ -205,18 +205,20 @@ def _spec(document: Document, keys: Keys, given: Any) -> Spec | None:
         or not isinstance(given.get("params", {}), dict)
     ):
         return None  # refused for its shape
-    named = _try(document, (*keys, "name"), lambda: parse(given["name"]))
-    metric = None if named is None else _try(document, (*keys, "name"), lambda: find(named.name))
+    named = _try(document, (*keys, "name"), lambda: parse_name(given["name"]))
+    metric = (
+        None if named is None else _try(document, (*keys, "name"), lambda: find_metric(named.name))
+    )
     if named is None or metric is None:
         return None
-    known = parameters(metric)
+    known = metric_parameters(metric)
     folded = {name.casefold() for name in known} | set(metric.parameter_aliases)
     unknown = [key for key in given.get("params", {}) if key.casefold() not in folded]
     for key in unknown:
         offers = f"Its parameters: {', '.join(known)}." if known else "It has no parameters."
         message = f"{metric.__name__} has no parameter {key!r}.{did_you_mean(key, folded)} {offers}"
         document.problem((*keys, "params", key), message, at_key=True)
-    spec: Spec | None = (
+    spec: MetricSpec | None = (
         None
         if unknown
         else _try(document, (*keys, "params"), ComplexMetric.model_validate(given).spec)
@@ -228,25 +230,27 @@ def _check_metric(
     document: Document,
     keys: Keys,
     given: Any,
-    spec: Spec,
+    spec: MetricSpec,
     evaluation: dict[str, Any],
     drops_unfit: bool,
 ) -> bool:
     """Whether the metric can be kept; what is wrong with it is noted."""
-    from weft.metrics.profiles import PROFILES, adopt
-    from weft.metrics.registry import RUN_INPUTS, find, nameable, takes_k
+    from weft.metrics.profiles import PROFILES, apply_profile
+    from weft.metrics.registry import RUN_INPUTS, find_metric, needs_cutoff, prototype
 
     try:
-        metric = find(spec.name)
+        metric = find_metric(spec.name)
         profile = PROFILES.get(str(evaluation.get("profile", "")).casefold())
-        adopted = spec if profile is None else adopt(spec, profile)
+        adopted = spec if profile is None else apply_profile(spec, profile)
         cutoffs = [k for k in _as_list(evaluation.get("top_k")) if isinstance(k, int)]
-        if takes_k(metric) and spec.k is None and "top_k" not in evaluation:
+        if needs_cutoff(metric) and spec.k is None and "top_k" not in evaluation:
             raise SettingError(
                 f"{spec} needs a cut-off; write '{spec}@10', or add evaluation.top_k."
             )
-        built = nameable(
-            adopted.at(max([*cutoffs, 1])) if takes_k(metric) and adopted.k is None else adopted
+        built = prototype(
+            adopted.with_cutoff(max([*cutoffs, 1]))
+            if needs_cutoff(metric) and adopted.k is None
+            else adopted
         )
     except SettingError as error:
         document.problem(_parameter_at(keys, given, str(error)), str(error))

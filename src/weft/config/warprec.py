@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.config.document import Document, Keys, show
 from weft.errors import SettingError
-from weft.metrics.names import parse
+from weft.metrics.names import parse_name
 
 # Sections of WarpRec's that Weft does not read, and what to do instead.
 _SECTIONS = {
@@ -143,7 +143,7 @@ def _translate_name(name: Any) -> Any:
 def _with(name: Any, key: str, value: Any, who: tuple[str, ...]) -> Any:
     """The name with a parameter, if it is of one of these metrics and does not say otherwise."""
     try:
-        spec = parse(name) if isinstance(name, str) else None
+        spec = parse_name(name) if isinstance(name, str) else None
     except SettingError:
         return name  # refused later, as it was written
     if (

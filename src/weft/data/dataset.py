@@ -46,7 +46,7 @@ class ListOrder:
     """
 
     keep_best: bool
-    last_id_first: bool
+    orders_ties_by_descending_id: bool
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,9 @@ def build_dataset(
         items_in_order = items is not None or any(
             cells is not None and cells.shape is not None for cells in (truth_cells, train_cells)
         )
-        item_ids = _catalogue(source, items, truth_cells, train_cells, pairs, order.last_id_first)
+        item_ids = _catalogue(
+            source, items, truth_cells, train_cells, pairs, order.orders_ties_by_descending_id
+        )
         truth_cells, train_cells = (
             truth_cells.named(item_ids),
             None if train_cells is None else train_cells.named(item_ids),
@@ -357,7 +359,7 @@ def _catalogue(
     truth: InteractionTable,
     train: InteractionTable | None,
     pairs: InteractionTable | None,
-    last_id_first: bool = False,
+    orders_ties_by_descending_id: bool = False,
 ) -> Vocabulary:
     """The items that lists are about: those given, or the columns of a matrix, or every item that
     occurs.
@@ -383,7 +385,7 @@ def _catalogue(
         raise nothing_in_common(lists.where, truth.where, listed.ids, met[0])
     met += [] if pairs is None else [distinct(pairs.items)]
     found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
-    return found.sorted_by_text_descending() if last_id_first else found
+    return found.sorted_by_text_descending() if orders_ties_by_descending_id else found
 
 
 def nothing_in_common(lists: str, truth: str, listed: pl.Series, relevant: pl.Series) -> InputError:

@@ -12,7 +12,7 @@ from weft.diagnostics.ids import nothing_in_common, spelling
 from weft.diagnostics.list_checks import placed
 from weft.diagnostics.reading import PAIR, RawTable
 from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, first_ids, many
-from weft.metrics.profiles import choose, find_profile
+from weft.metrics.profiles import find_profile, resolve_defaults
 
 
 def between_tables(
@@ -21,7 +21,7 @@ def between_tables(
     """Everything odd about the truth and between tables."""
     threshold = settings["relevance_threshold"]
     profile = settings["profile"]
-    counts = choose(
+    counts = resolve_defaults(
         None if profile is None else find_profile(profile), empty_users=None, missing_lists=None
     )
     yield from spelling(data)

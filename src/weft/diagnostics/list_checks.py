@@ -11,7 +11,7 @@ from weft.data.interaction_table import SHOWN
 from weft.diagnostics.reading import RawTable
 from weft.diagnostics.what_if import Found, Treatment
 from weft.evaluation.result import Result
-from weft.metrics.names import parse
+from weft.metrics.names import parse_name
 from weft.metrics.registry import all_metrics
 
 # From how many users on it is odd that half of them have one list.
@@ -122,7 +122,7 @@ def _cut_off(baseline: Result, end: int) -> dict[str, str]:
     return {
         value.name: value.metric if value.k is None else f"{value.metric}@{min(value.k, end)}"
         for value in baseline.values
-        if not value.cell and parse(value.metric).name in known
+        if not value.cell and parse_name(value.metric).name in known
     }
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data.ordered import SortedArray, SortedValues
-from weft.metrics.accumulators import SUMS, Ledger, Terms
+from weft.metrics.accumulators import MEAN_SUMS, Contribution, StateLayout
 from weft.ranking.ties import mix64
 
 if TYPE_CHECKING:
@@ -149,15 +149,19 @@ class UserContributions:
 
     @classmethod
     def from_batch(
-        cls, batch: Batch, ledger: Ledger, terms: Sequence[tuple[slice, Terms]], counts: Tensor
+        cls,
+        batch: Batch,
+        layout: StateLayout,
+        terms: Sequence[tuple[slice, Contribution]],
+        counts: Tensor,
     ) -> UserContributions:
         """What the users of a batch add, on the CPU."""
         weights = {
             column: found.cpu().double().numpy()
-            for column, found in ledger.user_weights(batch).items()
+            for column, found in layout.user_weights(batch).items()
         }
-        values = ledger.user_values(batch).cpu().double().numpy()
-        sparse = _sparse(batch.size, ledger.of_users, terms)
+        values = layout.user_values(batch).cpu().double().numpy()
+        sparse = _sparse(batch.size, layout.other_sums, terms)
         return cls(batch.user_keys.cpu(), values, weights, sparse, counts.cpu().double().numpy())
 
     def to_rows(self) -> dict[str, Tensor]:
@@ -176,7 +180,7 @@ class UserContributions:
         }
 
     @classmethod
-    def from_rows(cls, rows: Mapping[str, Tensor], ledger: Ledger) -> UserContributions | None:
+    def from_rows(cls, rows: Mapping[str, Tensor], layout: StateLayout) -> UserContributions | None:
         """From such tensors; None where nothing was kept."""
         from scipy.sparse import csr_matrix
 
@@ -193,7 +197,7 @@ class UserContributions:
             if name.startswith("weights_")
         }
         starts = np.concatenate([[0], np.cumsum(found["lengths"].numpy())])
-        shape = (len(found["keys"]), ledger.of_users.stop - ledger.of_users.start)
+        shape = (len(found["keys"]), layout.other_sums.stop - layout.other_sums.start)
         terms = csr_matrix((found["terms"].numpy(), found["places"].numpy(), starts), shape=shape)
         return cls(found["keys"], found["values"].numpy(), weights, terms, found["counts"].numpy())
 
@@ -208,18 +212,18 @@ class UserContributions:
             self.counts[chosen],
         )
 
-    def sums(self, ledger: Ledger, users: Tensor) -> Tensor:
+    def sums(self, layout: StateLayout, users: Tensor) -> Tensor:
         """What they add up to; `users`: their numbers."""
         weights = {column: torch.from_numpy(found) for column, found in self.weights.items()}
-        found = torch.zeros(ledger.size, dtype=torch.float64)
-        ledger.add(found, list(ledger.tables(torch.from_numpy(self.values), weights, users)))
-        found[ledger.of_users] = torch.from_numpy(
+        found = torch.zeros(layout.size, dtype=torch.float64)
+        layout.add(found, list(layout.mean_tables(torch.from_numpy(self.values), weights, users)))
+        found[layout.other_sums] = torch.from_numpy(
             np.asarray(self.terms.sum(axis=0), dtype=np.float64).reshape(-1)
         )
         return found
 
 
-def _sparse(size: int, place: slice, terms: Sequence[tuple[slice, Terms]]) -> csr_matrix:
+def _sparse(size: int, place: slice, terms: Sequence[tuple[slice, Contribution]]) -> csr_matrix:
     """The terms that lie within a part of the vector of sums, by user."""
     from scipy.sparse import csr_matrix
 
@@ -481,10 +485,10 @@ class Resampler:
     """
 
     def __init__(
-        self, kept: ContributionStore, ledger: Ledger, formulas: Formulas, number: int
+        self, kept: ContributionStore, layout: StateLayout, formulas: Formulas, number: int
     ) -> None:
-        self._kept, self._ledger, self._formulas, self._number = kept, ledger, formulas, number
-        self._places = ledger.of_users.stop - ledger.of_users.start
+        self._kept, self._layout, self._formulas, self._number = kept, layout, formulas, number
+        self._places = layout.other_sums.stop - layout.other_sums.start
 
     def resample(self, number: int, seed: int) -> tuple[Floats, Floats]:
         """The means `[resamples, columns]` and the values of the formulas `[resamples, values]` in
@@ -518,7 +522,7 @@ class Resampler:
 
     def _under(self, weights: UserWeights) -> tuple[Floats, Floats]:
         """The values under many rows of weights, some at a time."""
-        step = at_once(self._places if self._number else self._ledger.of_users.start)
+        step = at_once(self._places if self._number else self._layout.other_sums.start)
         means, values = [], [np.empty((0, self._number))]
         for row in range(0, weights.rows, step):
             found = self._kept.weighted_sums(weights.some(row, row + step), terms=self._number > 0)
@@ -527,8 +531,8 @@ class Resampler:
         return np.concatenate(means), np.concatenate(values)
 
     def _values(self, found: WeightedSums) -> Iterator[Floats]:
-        vector = torch.zeros(self._ledger.of_users.stop, dtype=torch.float64)
-        table = vector[: self._ledger.of_users.start].view(len(SUMS), -1)
+        vector = torch.zeros(self._layout.other_sums.stop, dtype=torch.float64)
+        table = vector[: self._layout.other_sums.start].view(len(MEAN_SUMS), -1)
         table.fill_(math.nan)  # what only standard errors need is not resampled
         for row, total in enumerate(found.total):
             if total == 0:
@@ -541,5 +545,5 @@ class Resampler:
                 torch.from_numpy(found.counts[row] * scale),
                 torch.from_numpy(found.sums[row] * scale),
             )
-            vector[self._ledger.of_users] = torch.from_numpy(found.places[:, row])
+            vector[self._layout.other_sums] = torch.from_numpy(found.places[:, row])
             yield self._formulas(vector)

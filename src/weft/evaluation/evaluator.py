@@ -59,12 +59,12 @@ from weft.metrics.base.metric import (
     EMPTY_USERS,
     BaseMetric,
     check_batch,
+    check_item_numbers,
     check_users,
-    item_numbers,
-    users_outside,
+    count_users_outside,
 )
-from weft.metrics.profiles import adopt, choose, find_profile
-from weft.metrics.registry import as_list
+from weft.metrics.profiles import apply_profile, find_profile, resolve_defaults
+from weft.metrics.registry import as_metric_list
 from weft.ranking import SampleSizes, TieRule
 from weft.ranking.positions import RankEstimator
 
@@ -155,12 +155,12 @@ class Evaluator(nn.Module):
         )
         self.keeps_per_user, self.keeps_exposure = per_user, check_bool("exposure", exposure)
         self.profile = None if profile is None else find_profile(profile)
-        chosen = choose(self.profile, ties=ties, empty_users=empty_users)
+        chosen = resolve_defaults(self.profile, ties=ties, empty_users=empty_users)
         self.empty_users = check_choice("empty_users", chosen["empty_users"], EMPTY_USERS)
         self.rule = TieRule(chosen["ties"], seed)
         wanted = [
-            metric if self.profile is None else adopt(metric, self.profile)
-            for metric in as_list(metrics)
+            metric if self.profile is None else apply_profile(metric, self.profile)
+            for metric in as_metric_list(metrics)
         ]
         self.masks_seen = decide_masking(mask_seen, train is not None)
         labels = {
@@ -202,7 +202,7 @@ class Evaluator(nn.Module):
         """
         # NumPy's zeros take no memory before they are written to: of a large catalogue most items
         # stay untouched.
-        self.sums = torch.from_numpy(np.zeros(self.metric_set.ledger.size)).to(
+        self.sums = torch.from_numpy(np.zeros(self.metric_set.layout.size)).to(
             device, float_type(device)
         )
         self.counts = torch.zeros(len(self._counter.names), device=device, dtype=float_type(device))
@@ -236,15 +236,17 @@ class Evaluator(nn.Module):
         return self.repeated_users == "drop"
 
     @property
-    def knows_its_rows(self) -> bool:
+    def supports_row_filtering(self) -> bool:
         """Whether what each row adds can be told apart, so that repeated users can be dropped: not
         for authors' own states.
         """
-        return all(metric.knows_its_rows for metric in self.own)
+        return all(metric.supports_row_filtering for metric in self.own)
 
     def _refuse_to_drop(self) -> None:
-        if not self.knows_its_rows:
-            names = ", ".join(str(metric.spec) for metric in self.own if not metric.knows_its_rows)
+        if not self.supports_row_filtering:
+            names = ", ".join(
+                str(metric.spec) for metric in self.own if not metric.supports_row_filtering
+            )
             raise SettingError(
                 f"repeated_users='drop' needs to know what each user adds, but {names} keeps "
                 "states of its own; evaluate it apart, "
@@ -358,7 +360,7 @@ class Evaluator(nn.Module):
             raise InputError(f"update() needs user_indices, to know {why}.")
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
         offered: Tensor | BatchLists = scores
-        candidates = None if items is None else item_numbers(items, scores)
+        candidates = None if items is None else check_item_numbers(items, scores)
         if candidates is None:
             num_items = scores.shape[1]
             self._check_items(num_items)
@@ -466,11 +468,11 @@ class Evaluator(nn.Module):
         # Whatever may fail comes first, so that a batch that fails is not half counted.
         by_user = self.bootstrap is not None or self.drops_repeats
         self._note_users(batch)
-        terms = self.metric_set.ledger.terms(batch, by_user=by_user)
+        terms = self.metric_set.layout.contributions(batch, by_user=by_user)
         counts = self._counter.count(batch, by_user=self.drops_repeats).to(self.counts.dtype)
         of_each = counts if self.drops_repeats else counts.new_empty((batch.size, 0))
         contributions = (
-            UserContributions.from_batch(batch, self.metric_set.ledger, terms, of_each)
+            UserContributions.from_batch(batch, self.metric_set.layout, terms, of_each)
             if by_user
             else None
         )
@@ -485,7 +487,7 @@ class Evaluator(nn.Module):
                 metric.restore(states)
             raise
         self.counts += counts.sum(0) if self.drops_repeats else counts
-        self.metric_set.ledger.add(self.sums, terms)
+        self.metric_set.layout.add(self.sums, terms)
         if kept is not None:
             self._table.append((batch.users, *kept))
         if contributions is not None:
@@ -499,7 +501,7 @@ class Evaluator(nn.Module):
         sizes = [labels.size for labels in (*about, *self.slices.values())]
         sizes += [self.inputs["train"].cells.num_users] if self.masks_seen else []
         if sizes:
-            batch.note("bad_users", users_outside(batch.users, min(sizes)))
+            batch.note("bad_users", count_users_outside(batch.users, min(sizes)))
 
     # ----------------------------------------------------------------------------------------------
 
@@ -548,7 +550,7 @@ class Evaluator(nn.Module):
         """What was gathered, as values."""
         first, contributions = (
             gathered.first_rows(),
-            UserContributions.from_rows(gathered.rows, self.metric_set.ledger),
+            UserContributions.from_rows(gathered.rows, self.metric_set.layout),
         )
         repeated = 0 if first is None else len(first) - int(first.sum())
         if repeated and self.drops_repeats:
@@ -564,7 +566,7 @@ class Evaluator(nn.Module):
         train: Train | None = self.inputs.get("train")
         counts |= {} if train is None else {"train_interactions": train.total}
         sums = gathered.sums.cpu()
-        read = self.metric_set.ledger.read(sums)
+        read = self.metric_set.layout.view(sums)
         with self._own_states(gathered.metric_states):
             values = tuple(self.metric_set.values(read))
         how = (self.rule.name, self.empty_users, self.correction)
@@ -587,7 +589,7 @@ class Evaluator(nn.Module):
             values, more = self._with_intervals(values, self.bootstrap, kept)
             notes += more
         per_user, labels = self._users_table(gathered)
-        exposure, popularity = exposure_frames(self.metric_set.ledger, read, train)
+        exposure, popularity = exposure_frames(self.metric_set.layout, read, train)
         return Result(
             values=values,
             counts=counts,
@@ -615,11 +617,12 @@ class Evaluator(nn.Module):
         }
         counts = torch.from_numpy(contributions.counts.sum(0))
         own = tuple(
-            metric.only(states, first) for metric, states in zip(self.own, gathered.metric_states)
+            metric.filter_rows(states, first)
+            for metric, states in zip(self.own, gathered.metric_states)
         )
         return replace(
             gathered,
-            sums=contributions.sums(self.metric_set.ledger, users),
+            sums=contributions.sums(self.metric_set.layout, users),
             counts=counts,
             rows=rows,
             metric_states=own,
@@ -727,7 +730,7 @@ class Evaluator(nn.Module):
 
     def contributions(self) -> UserContributions | None:
         """What each user met so far adds to every sum; None where it is not kept."""
-        return UserContributions.from_rows(self.gathered().rows, self.metric_set.ledger)
+        return UserContributions.from_rows(self.gathered().rows, self.metric_set.layout)
 
     def gathered(self) -> EvaluationState:
         """All batches so far, as one value. It shares memory with the evaluator: copy it before the
@@ -778,7 +781,7 @@ class Evaluator(nn.Module):
             if self.keeps_per_user
             else []
         )
-        kept = UserContributions.from_rows(rows, self.metric_set.ledger)
+        kept = UserContributions.from_rows(rows, self.metric_set.layout)
         self._contributions = [] if kept is None else [kept]
         for metric, states in zip(self.own, gathered.metric_states):
             metric.restore(states)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from weft.data import Train
 from weft.evaluation.result import FRAMES
-from weft.metrics.accumulators import Exposure, Ledger, Sums
+from weft.metrics.accumulators import ItemExposure, StateLayout, StateView
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +22,7 @@ _PERCENT = np.arange(101) / 100
 
 
 def exposure_frames(
-    ledger: Ledger, read: Callable[[int | None], Sums], train: Train | None
+    layout: StateLayout, read: Callable[[int | None], StateView], train: Train | None
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """`Result.exposure`, and `Result.popularity` if there is train, at each cut-off at which all
     lists were counted by item.
@@ -32,15 +32,15 @@ def exposure_frames(
     total = next(
         (
             total
-            for total in ledger.cutoffs
-            if isinstance(total, Exposure) and total.users == "lists"
+            for total in layout.cutoffs
+            if isinstance(total, ItemExposure) and total.users == "lists"
         ),
         None,
     )
     if total is None:
         return None, None
     curves, bins = [], []
-    for k in ledger.cutoffs[total]:
+    for k in layout.cutoffs[total]:
         counts = read(k).at_items(total).cpu().numpy().astype(np.int64)
         if not counts.any():
             continue

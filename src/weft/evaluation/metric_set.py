@@ -21,11 +21,16 @@ from weft.errors import InputError, SettingError
 from weft.evaluation.bootstrap import ContributionStore, Floats, Resampler
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import SLICE_COLUMNS, frame_schema
-from weft.metrics.accumulators import Exposure, Ledger, Sums, Total
-from weft.metrics.base.formulas import Reading, SummedMetric, UserAverageTopKMetric, UserMean
+from weft.metrics.accumulators import Accumulator, ItemExposure, StateLayout, StateView
+from weft.metrics.base.formulas import (
+    ComputedValue,
+    SummedMetric,
+    UserAverageTopKMetric,
+    UserMeanMetric,
+)
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import Spec
-from weft.metrics.registry import build, expand
+from weft.metrics.names import MetricSpec
+from weft.metrics.registry import build_metric, expand_metrics
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,14 +42,14 @@ class Group:
 
     metric: SummedMetric
     cutoffs: tuple[int, ...]
-    specs: tuple[Spec, ...]
+    specs: tuple[MetricSpec, ...]
 
 
 class MetricSet:
     """Metrics by name at their cut-offs, with the inputs that they need and how the run counts.
 
     `own`: metrics that keep states of their own; all others are formulas over the sums of the
-    `ledger`. `exposure`: the number of items whose recommendations are counted at every cut-off,
+    `layout`. `exposure`: the number of items whose recommendations are counted at every cut-off,
     whether a metric asks for it or not."""
 
     def __init__(
@@ -57,7 +62,7 @@ class MetricSet:
         slices: Mapping[str, Labels],
         exposure: int | None = None,
     ) -> None:
-        self.classes = expand(metrics, cutoffs, available=set(inputs))
+        self.classes = expand_metrics(metrics, cutoffs, available=set(inputs))
         self.specs = tuple(self.classes)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=0)
@@ -68,45 +73,49 @@ class MetricSet:
         self._user_means = [
             group
             for group in self._groups
-            if isinstance(group.metric, UserMean) and group.metric.has_user_values
+            if isinstance(group.metric, UserMeanMetric) and group.metric.has_user_values
         ]
-        self.ledger = self._make_ledger(exposure)
+        self.layout = self._build_layout(exposure)
 
     def _fuse(
         self, inputs: Mapping[str, Any], counting: Mapping[str, Any]
-    ) -> tuple[list[Group], dict[Spec, BaseMetric]]:
+    ) -> tuple[list[Group], dict[MetricSpec, BaseMetric]]:
         """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that
         keep states of their own.
         """
-        groups: dict[Spec, Group] = {}
-        own: dict[Spec, BaseMetric] = {}
+        groups: dict[MetricSpec, Group] = {}
+        own: dict[MetricSpec, BaseMetric] = {}
         for spec in self.specs:
-            group = groups.get(spec.at(None))
+            group = groups.get(spec.with_cutoff(None))
             if group is not None and spec.k is not None:
-                groups[spec.at(None)] = Group(
+                groups[spec.with_cutoff(None)] = Group(
                     group.metric, (*group.cutoffs, spec.k), (*group.specs, spec)
                 )
                 continue
-            metric = build(spec, of=self.classes[spec], inputs=inputs, alone=False, **counting)
+            metric = build_metric(
+                spec, metric_class=self.classes[spec], inputs=inputs, standalone=False, **counting
+            )
             if isinstance(metric, SummedMetric) and metric.is_summed:
-                key = spec.at(None) if metric.fuses_cutoffs else spec
+                key = spec.with_cutoff(None) if metric.supports_all_cutoffs else spec
                 groups[key] = Group(metric, () if spec.k is None else (spec.k,), (spec,))
             else:
-                own[spec] = build(spec, of=self.classes[spec], inputs=inputs, **counting)
+                own[spec] = build_metric(
+                    spec, metric_class=self.classes[spec], inputs=inputs, **counting
+                )
         return list(groups.values()), own
 
-    def _make_ledger(self, exposure: int | None) -> Ledger:
+    def _build_layout(self, exposure: int | None) -> StateLayout:
         """All that the metrics add up, what several of them need once."""
-        wanted: dict[Total, set[int]] = {}
+        wanted: dict[Accumulator, set[int]] = {}
         for group in self._groups:
-            for total in group.metric.totals():
+            for total in group.metric.accumulators():
                 wanted.setdefault(total, set()).update(group.cutoffs or (1,))
         if exposure is not None and self.cutoffs:
-            wanted.setdefault(Exposure(exposure), set()).update(self.cutoffs)
-        return Ledger(wanted, self.slices)
+            wanted.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
+        return StateLayout(wanted, self.slices)
 
     @property
-    def user_columns(self) -> list[Spec]:
+    def user_columns(self) -> list[MetricSpec]:
         """The metrics that have a value per user, in the order of `user_values`."""
         return [spec for group in self._user_means for spec in group.specs]
 
@@ -116,9 +125,9 @@ class MetricSet:
         """
         columns = [batch.truth.values.new_empty((batch.size, 0))]
         for group in self._user_means:
-            assert isinstance(group.metric, UserMean)
-            cutoffs = self.ledger.cutoffs[group.metric.totals()[0]]
-            values = group.metric.evaluated(batch.at(cutoffs))
+            assert isinstance(group.metric, UserMeanMetric)
+            cutoffs = self.layout.cutoffs[group.metric.accumulators()[0]]
+            values = group.metric.averaged_values(batch.at(cutoffs))
             columns += [values[:, cutoffs.index(k), None] for k in group.cutoffs or (1,)]
         table = torch.cat(columns, dim=1)
         return (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1), table
@@ -132,7 +141,7 @@ class MetricSet:
             if isinstance(group.metric, UserAverageTopKMetric)
         ]
         return len(self.own) > 0 or any(
-            type(metric).per_user is UserAverageTopKMetric.per_user for metric in formulas
+            type(metric).user_values is UserAverageTopKMetric.user_values for metric in formulas
         )
 
     @property
@@ -144,15 +153,17 @@ class MetricSet:
 
     def names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
         """The metrics, without their cut-offs, for which something holds."""
-        metrics: dict[Spec, BaseMetric] = {**self.formulas, **self.own}
+        metrics: dict[MetricSpec, BaseMetric] = {**self.formulas, **self.own}
         return list(
-            dict.fromkeys(str(spec.at(None)) for spec, metric in metrics.items() if holds(metric))
+            dict.fromkeys(
+                str(spec.with_cutoff(None)) for spec, metric in metrics.items() if holds(metric)
+            )
         )
 
     # ---------------------------------------------------------------------------------------------
 
-    def values(self, read: Callable[[int | None], Sums]) -> Iterator[MetricValue]:
-        """All values, from the sums of the ledger (`Ledger.read`) and the states of metrics that
+    def values(self, read: Callable[[int | None], StateView]) -> Iterator[MetricValue]:
+        """All values, from the sums of the layout (`StateLayout.view`) and the states of metrics that
         have their own.
         """
         for spec in self.specs:
@@ -160,7 +171,7 @@ class MetricSet:
             cells: Mapping[tuple[Label, ...], Tensor] = {}
             if spec in self.formulas:
                 metric = formula = self.formulas[spec]
-                reading, cells = formula.read(read(spec.k)), formula.cells(read(spec.k))
+                reading, cells = formula.summarize(read(spec.k)), formula.label_values(read(spec.k))
             else:
                 metric = self.own[spec]
                 reading = _read_own(spec, metric)
@@ -168,7 +179,7 @@ class MetricSet:
                 "higher_is_better": type(metric).higher_is_better,
                 "target": type(metric).target,
             }
-            name = str(spec.at(None))
+            name = str(spec.with_cutoff(None))
             if reading.value is not None:
                 value = _finite(spec, metric, reading.value)
                 yield MetricValue(
@@ -194,16 +205,16 @@ class MetricSet:
         formulas = [
             (spec, one)
             for spec, one in self.formulas.items()
-            if isinstance(one, UserMean) and one.has_user_values
+            if isinstance(one, UserMeanMetric) and one.has_user_values
         ]
         for name, labels in self.slices.items():
             for group, label in enumerate(labels.names):
-                read = self.ledger.read(self.ledger.of_group(sums, name, group))
+                read = self.layout.view(self.layout.select_group(sums, name, group))
                 for spec, formula in formulas:
-                    found = formula.read(read(spec.k))
+                    found = formula.summarize(read(spec.k))
                     assert found.value is not None
                     value = MetricValue(
-                        str(spec.at(None)),
+                        str(spec.with_cutoff(None)),
                         spec.k,
                         _finite(spec, formula, found.value),
                         found.std_error,
@@ -242,15 +253,15 @@ class MetricSet:
             return {}
 
         def read_others(sums: Tensor) -> Floats:
-            read = self.ledger.read(sums)
+            read = self.layout.view(sums)
             found: list[Tensor] = []
             for spec, formula in formulas.items():
-                if formula.has_value and not _is_mean(formula):
-                    found.append(formula.finish(read(spec.k)))
-                found += formula.cells(read(spec.k)).values()
+                if formula.has_scalar_value and not _is_mean(formula):
+                    found.append(formula.compute_value(read(spec.k)))
+                found += formula.label_values(read(spec.k)).values()
             return np.array([float(value) for value in found])
 
-        resampling = Resampler(kept, self.ledger, read_others, len(others))
+        resampling = Resampler(kept, self.layout, read_others, len(others))
         of_means, of_others = resampling.resample(number, seed)
         bent_means, bent_others = resampling.accelerations()
         found = {
@@ -261,15 +272,15 @@ class MetricSet:
             for place, name in enumerate(others)
         }
 
-    def _column(self, spec: Spec, formula: SummedMetric) -> int:
+    def _column(self, spec: MetricSpec, formula: SummedMetric) -> int:
         """Where the mean of a metric at its cut-off lies in the table of means."""
-        total = formula.totals()[0]
-        cutoffs = self.ledger.cutoffs[total]
-        first: int = self.ledger.columns(total).start
+        total = formula.accumulators()[0]
+        cutoffs = self.layout.cutoffs[total]
+        first: int = self.layout.columns(total).start
         return first + (cutoffs.index(spec.k) if total.has_cutoffs and spec.k is not None else 0)
 
 
-def _read_own(spec: Spec, metric: BaseMetric) -> Reading:
+def _read_own(spec: MetricSpec, metric: BaseMetric) -> ComputedValue:
     # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by
     # accumulate().
     value = torch.as_tensor(type(metric).compute(metric))
@@ -277,15 +288,15 @@ def _read_own(spec: Spec, metric: BaseMetric) -> Reading:
         raise SettingError(
             f"{spec} computed a value of shape {list(value.shape)}; expected one number."
         )
-    users = metric.users_counted()
-    return Reading(value, users=None if users is None else int(users))
+    users = metric.num_users_counted()
+    return ComputedValue(value, users=None if users is None else int(users))
 
 
 def _is_mean(metric: SummedMetric) -> bool:
-    return isinstance(metric, UserMean) and metric.is_user_mean
+    return isinstance(metric, UserMeanMetric) and metric.is_user_mean
 
 
-def _finite(spec: Spec, metric: BaseMetric, value: Tensor) -> float:
+def _finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
     """A value that is a number or undefined, never infinite."""
     number = float(value)
     if not math.isinf(number):

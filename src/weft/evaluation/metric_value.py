@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from weft.metrics.names import print_cell
+from weft.metrics.names import format_labels
 
 Z95 = 1.959964  # quantile of the normal distribution for a 95 % interval
 BOOTSTRAP_COLUMNS = ("boot_low", "boot_high", "bca_low", "bca_high", "boot_std_error")
@@ -52,7 +52,7 @@ class MetricValue:
     @property
     def name(self) -> str:
         """The full name, with labels if it has any: `nDCG@10`, `BiasDisparityBR@10[F, Drama]`."""
-        return self.plain_name + print_cell(self.cell)
+        return self.plain_name + format_labels(self.cell)
 
     @property
     def merit(self) -> float | None:

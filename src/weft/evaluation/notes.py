@@ -12,10 +12,10 @@ from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import print_cell
+from weft.metrics.names import format_labels
 from weft.ranking.positions import RankEstimator
 
-# What becomes of metrics under a correction: see `BaseMetric.under_sampling`.
+# What becomes of metrics under a correction: see `BaseMetric.sampling_behaviour`.
 ESTIMATED = ("corrected", "combined")
 # What to say of items that lack an input which a metric looks at: the count, and what follows.
 _ITEMS_WITHOUT = {
@@ -43,14 +43,12 @@ class NoteContext:
 
     def draws_ties(self, metric: BaseMetric) -> bool:
         """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
-        return not metric.averages_ties or (
-            self.correction is not None and metric.under_sampling in ESTIMATED
+        return not metric.has_expected_tie_form or (
+            self.correction is not None and metric.sampling_behaviour in ESTIMATED
         )
 
 
-def count_items_without_input(
-    metric_set: MetricSet, inputs: Mapping[str, Any]
-) -> dict[str, int]:
+def count_items_without_input(metric_set: MetricSet, inputs: Mapping[str, Any]) -> dict[str, int]:
     """Items that the metrics leave out, or treat in their own way."""
     uses = metric_set.needs
     return {
@@ -145,7 +143,7 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
             "ties='random'"
         )
     if about.correction is not None and (
-        corrected := metric_set.names_of(lambda metric: metric.under_sampling in ESTIMATED)
+        corrected := metric_set.names_of(lambda metric: metric.sampling_behaviour in ESTIMATED)
     ):
         notes.append(
             f"correction={about.correction.method!r}: {', '.join(corrected)} "
@@ -153,7 +151,7 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
             "ranking all items would give"
         )
     if about.correction is not None and (
-        others := metric_set.names_of(lambda metric: metric.under_sampling == "candidates")
+        others := metric_set.names_of(lambda metric: metric.sampling_behaviour == "candidates")
     ):
         notes.append(
             f"correction={about.correction.method!r} has no estimate for {', '.join(others)}: "
@@ -166,7 +164,7 @@ def undefined_notes(
     metric_set: MetricSet, values: tuple[MetricValue, ...], already_said: list[str]
 ) -> Iterator[str]:
     """Why values are undefined, one note per reason."""
-    classes = {str(spec.at(None)): metric for spec, metric in metric_set.classes.items()}
+    classes = {str(spec.with_cutoff(None)): metric for spec, metric in metric_set.classes.items()}
     names: dict[str, dict[str, list[str]]] = {}
     for value in values:
         reason = (
@@ -174,7 +172,7 @@ def undefined_notes(
         )
         if math.isnan(value.value) and not any(note.startswith(reason) for note in already_said):
             names.setdefault(reason, {}).setdefault(value.plain_name, []).append(
-                print_cell(value.cell)
+                format_labels(value.cell)
             )
     told = {value.plain_name for value in values}
     for spec in metric_set.specs:

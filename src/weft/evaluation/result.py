@@ -13,9 +13,9 @@ from weft.errors import SettingError, did_you_mean
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
-from weft.metrics.names import parse, print_cell, split_cell
-from weft.metrics.profiles import adopted_name
-from weft.metrics.registry import canonical
+from weft.metrics.names import format_labels, parse_name, split_labels
+from weft.metrics.profiles import profiled_name
+from weft.metrics.registry import canonical_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,11 +114,11 @@ class Result(ReportMixin):
             return known[name]
         spelling = str(name)
         if isinstance(name, str):
-            plain, labels = split_cell(name)
-            spelling = self._canonical_name(plain, print_cell(labels)) or name
+            plain, labels = split_labels(name)
+            spelling = self._canonical_name(plain, format_labels(labels)) or name
             if spelling not in known and self.settings.get("profile"):
                 try:
-                    adopted = adopted_name(plain, self.settings["profile"]) + print_cell(labels)
+                    adopted = profiled_name(plain, self.settings["profile"]) + format_labels(labels)
                 except SettingError:  # not a metric of the profile
                     adopted = spelling
                 spelling = adopted if adopted in known else spelling
@@ -132,10 +132,10 @@ class Result(ReportMixin):
     def _canonical_name(self, plain: str, labels: str) -> str | None:
         """Return the canonical spelling of a name, None if the metric is unknown here."""
         try:
-            return canonical(plain) + labels
+            return canonical_name(plain) + labels
         except SettingError:  # not registered here, such as a metric of a loaded result
             folded = {name.casefold(): name for name in self._by_name}
-            return folded.get((str(parse(plain)) + labels).casefold())
+            return folded.get((str(parse_name(plain)) + labels).casefold())
 
     @cached_property
     def _by_name(self) -> dict[str, MetricValue]:
@@ -166,7 +166,7 @@ class Result(ReportMixin):
         columns = (*_VALUE_COLUMNS, *(BOOTSTRAP_COLUMNS if self.is_bootstrapped else ()))
         rows = [
             {column: getattr(value, column) for column in columns}
-            | {"metric": value.metric + print_cell(value.cell)}
+            | {"metric": value.metric + format_labels(value.cell)}
             for value in self.values
         ]
         schema: dict[str, Any] = dict.fromkeys(columns, pl.Float64)
@@ -231,7 +231,7 @@ class Result(ReportMixin):
         rows = [("metric", "k", "value", "95 % interval", "users")]
         for value in self.values:
             metric, k = (
-                value.metric + print_cell(value.cell),
+                value.metric + format_labels(value.cell),
                 "" if value.k is None else str(value.k),
             )
             rows.append((metric, k, *_printed(value)))

@@ -39,9 +39,9 @@ from weft.evaluation.evaluator import Evaluator, as_cutoffs, decide_masking
 from weft.evaluation.result import Result
 from weft.evaluation.state import check_compatible
 from weft.evaluation.state_io import pack_document, read_document
-from weft.metrics.names import Spec
-from weft.metrics.profiles import adopt, choose, find_profile
-from weft.metrics.registry import as_list, expand, nameable
+from weft.metrics.names import MetricSpec
+from weft.metrics.profiles import apply_profile, find_profile, resolve_defaults
+from weft.metrics.registry import as_metric_list, expand_metrics, prototype
 from weft.ranking import TIE_RULES, TieRule, within
 from weft.ranking.positions import RankEstimator
 
@@ -138,7 +138,7 @@ class EvaluationRun:
     user_keys: Tensor | None  # by which ties are drawn and users resampled
     masks: bool
     missing_lists: str
-    wanted: Mapping[Spec, type[BaseMetric]]
+    wanted: Mapping[MetricSpec, type[BaseMetric]]
     facts: Counter[
         str
     ]  # what is counted of the data, beside what metrics see; it adds up over parts of the users
@@ -357,7 +357,7 @@ def prepare(
     `whole`: what is known of all users, where these are some of them.
     """
     tool = None if profile is None else find_profile(profile)
-    chosen = choose(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
+    chosen = resolve_defaults(tool, ties=ties, empty_users=empty_users, missing_lists=missing_lists)
     strategy = check_choice("strategy", strategy, STRATEGIES)
     if ties is None and tool is None and strategy == "sampled":
         chosen["ties"] = (
@@ -376,7 +376,10 @@ def prepare(
             "duplicates='keep-best' is about recommendation lists; scores have one place for each "
             "user and item."
         )
-    metrics = [metric if tool is None else adopt(metric, tool) for metric in as_list(metrics)]
+    metrics = [
+        metric if tool is None else apply_profile(metric, tool)
+        for metric in as_metric_list(metrics)
+    ]
     labels = {
         "user_groups": user_groups,
         "item_clusters": item_clusters,
@@ -387,7 +390,7 @@ def prepare(
     bootstrap = None if bootstrap is None else check_int("bootstrap", bootstrap, least=2)
     sliced = parse_slices(slices, has_train=train is not None)
     # A metric that cannot run is refused before any data is read.
-    wanted = expand(metrics, as_cutoffs(top_k), available=available)
+    wanted = expand_metrics(metrics, as_cutoffs(top_k), available=available)
     choice = read_choice(
         candidates,
         strategy,
@@ -427,7 +430,8 @@ def prepare(
             "scores, which these lists do not have; LAUC is the area that a list tells",
         )
     order = ListOrder(
-        duplicates == "keep-best", tool is not None and tool.last_id_first and ties is None
+        duplicates == "keep-best",
+        tool is not None and tool.orders_ties_by_descending_id and ties is None,
     )
     dataset = build_dataset(
         opened,
@@ -511,7 +515,11 @@ def _facts(dataset: EvaluationData) -> Counter[str]:
 
 
 def _of_users(
-    dataset: EvaluationData, offers: CandidateProvider, start: int, stop: int, device: torch.device | None
+    dataset: EvaluationData,
+    offers: CandidateProvider,
+    start: int,
+    stop: int,
+    device: torch.device | None,
 ) -> tuple[Tensor | BatchLists | None, torch.device, dict[str, Any]]:
     """What the source has for users `start` to `stop - 1`: scores, lists or nothing; where they
     are; and what they were offered.
@@ -543,13 +551,15 @@ def _of_users(
     return scores, scores.device, about
 
 
-def _refuse(wanted: Mapping[Spec, type[BaseMetric]], trait: str, what: str) -> None:
+def _refuse(wanted: Mapping[MetricSpec, type[BaseMetric]], trait: str, what: str) -> None:
     """Refuse metrics with a trait that the source cannot serve; `what` says what they need and how
     to get it.
     """
-    different = {str(spec.at(None)): (spec, metric) for spec, metric in wanted.items()}
+    different = {str(spec.with_cutoff(None)): (spec, metric) for spec, metric in wanted.items()}
     names = [
-        name for name, (spec, metric) in different.items() if getattr(nameable(spec, metric), trait)
+        name
+        for name, (spec, metric) in different.items()
+        if getattr(prototype(spec, metric), trait)
     ]
     if names:
         raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {what}.")
@@ -619,13 +629,15 @@ def _own_name(source: Source | ListSource) -> str:
     return Path(table.path).name.partition(".")[0] or source.kind
 
 
-def _notes_of_exposure(offers: CandidateProvider, wanted: Mapping[Spec, type[BaseMetric]]) -> Iterator[str]:
+def _notes_of_exposure(
+    offers: CandidateProvider, wanted: Mapping[MetricSpec, type[BaseMetric]]
+) -> Iterator[str]:
     """Which metrics look at what was listed, or offered, where that was not the whole catalogue."""
     names = list(
         dict.fromkeys(
-            str(spec.at(None))
+            str(spec.with_cutoff(None))
             for spec, metric in wanted.items()
-            if nameable(spec, metric).is_of_exposure
+            if prototype(spec, metric).is_exposure_metric
         )
     )
     if names and (what := offers.said_of()):
@@ -633,7 +645,9 @@ def _notes_of_exposure(offers: CandidateProvider, wanted: Mapping[Spec, type[Bas
         yield f"{', '.join(names)} {'look' if many else 'looks'} at which items are listed, and ran on candidates: {what}"
 
 
-def _notes_of_lists(dataset: EvaluationData, masks: bool, counts: Mapping[str, int]) -> Iterator[str]:
+def _notes_of_lists(
+    dataset: EvaluationData, masks: bool, counts: Mapping[str, int]
+) -> Iterator[str]:
     """What to know about the lists that were given."""
     if not isinstance(dataset.source, ListSource):
         return

@@ -53,7 +53,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 
 NUM_NEGATIVES = 99
 NEG_ALPHA = 0.75
@@ -98,7 +98,7 @@ class SettingField:
 
 def _metrics(value: object) -> tuple[Any, ...]:
     """Return the metrics as a tuple; a single metric needs no list."""
-    is_single = isinstance(value, (str, Spec, type)) or hasattr(value, "parameter_aliases")
+    is_single = isinstance(value, (str, MetricSpec, type)) or hasattr(value, "parameter_aliases")
     if is_single:
         return (value,)
     if not isinstance(value, Iterable):
@@ -462,11 +462,11 @@ class EvaluationSettings(BaseModel):
             updates["gamma"] = GAMMA
         profile = None
         if self.profile is not None:
-            from weft.metrics.profiles import adopt, find_profile
+            from weft.metrics.profiles import apply_profile, find_profile
 
             profile = find_profile(self.profile)
             updates |= {**DEFAULTS, **profile.settings}
-            updates["metrics"] = tuple(adopt(metric, profile) for metric in self.metrics)
+            updates["metrics"] = tuple(apply_profile(metric, profile) for metric in self.metrics)
         forced = {"mask_seen", "metrics"}
         resolved = self.model_copy(
             update={
@@ -475,7 +475,7 @@ class EvaluationSettings(BaseModel):
                 if name in forced or getattr(self, name) is None
             }
         )
-        if profile is not None and profile.last_id_first and self.ties is None:
+        if profile is not None and profile.orders_ties_by_descending_id and self.ties is None:
             resolved._orders_ties_by_id = True
         return resolved
 

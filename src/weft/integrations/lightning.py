@@ -14,8 +14,8 @@ from torch import Tensor
 from weft.errors import InputError, MissingExtra, SettingError, check_choice, did_you_mean
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
-from weft.metrics.profiles import adopted_name
-from weft.metrics.registry import as_list, canonical
+from weft.metrics.profiles import profiled_name
+from weft.metrics.registry import as_metric_list, canonical_name
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -68,7 +68,9 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             raise SettingError(
                 f"EvaluationCallback takes a weft.Evaluator; got a {type(evaluator).__name__}."
             )
-        self.stages = tuple(check_choice("stages", stage, STAGES) for stage in as_list(stages))
+        self.stages = tuple(
+            check_choice("stages", stage, STAGES) for stage in as_metric_list(stages)
+        )
         if not self.stages:
             raise SettingError("stages is empty; choose 'val', 'test' or both.")
         if inputs is not None and not callable(inputs):
@@ -76,7 +78,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 f"inputs is a {type(inputs).__name__}; expected a function (module, batch) -> dict."
             )
         self.evaluator, self.inputs = evaluator, inputs
-        self.prog_bar = tuple(self._logged_name(name) for name in as_list(prog_bar))
+        self.prog_bar = tuple(self._logged_name(name) for name in as_metric_list(prog_bar))
         self.save_to = None if save_to is None else Path(save_to)
         if self._saves_one_file and len(self.stages) > 1:
             raise SettingError(
@@ -111,7 +113,9 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         spelling = name
         if isinstance(name, str) and name not in known:
             with suppress(SettingError):  # an unknown metric is refused below
-                spelling = canonical(name) if profile is None else adopted_name(name, profile.tool)
+                spelling = (
+                    canonical_name(name) if profile is None else profiled_name(name, profile.tool)
+                )
         if spelling not in known:
             raise SettingError(
                 f"prog_bar has {name!r}, which is not evaluated.{did_you_mean(str(name), known)} "
@@ -205,7 +209,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         drop_repeated = (
             trainer.world_size > 1
             and self.evaluator.repeated_users is None
-            and self.evaluator.knows_its_rows
+            and self.evaluator.supports_row_filtering
         )
         self._evaluators[stage] = [
             self.evaluator.clone(prefix=f"{stage}_{self.evaluator.prefix}") for _ in range(loaders)

@@ -2,7 +2,7 @@
 total share it.
 
 A total has a number of rows, and a column for each cut-off if it depends on one. All totals of a
-run lie behind one another in one vector of sums (`Ledger`), so that batches, shards and processes
+run lie behind one another in one vector of sums (`StateLayout`), so that batches, shards and processes
 merge by adding vectors."""
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from weft.batch.batch import Batch, TopK
 from weft.data import DeviceColumn, Labels
 from weft.data.devices import float_type
 from weft.metrics.group_rates import by_group
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 
 if TYPE_CHECKING:
-    from weft.metrics.base.formulas import RatingMetric, UserMean
+    from weft.metrics.base.formulas import RatingMetric, UserMeanMetric
 
 # Up to so many items it is cheaper to look at all than to find those that matter.
 _SMALL = 1 << 17
@@ -35,7 +35,7 @@ _TOGETHER = 8
 _PIECE, _USERS = 1 << 13, 128
 
 
-class Terms(NamedTuple):
+class Contribution(NamedTuple):
     """What the users of a batch add to a total, and whose it is.
 
     `values [n, ...]`; `places`, of the same shape: where each is added in the flattened `[rows,
@@ -46,15 +46,15 @@ class Terms(NamedTuple):
     places: Tensor | None = None
     rows: Tensor | None = None
 
-    def summed(self, size: int) -> Terms:
+    def reduce(self, size: int) -> Contribution:
         """The same as sums for each of `size` places, if there are more terms than places."""
         if self.places is None:
-            return Terms(self.values.sum(0, keepdim=True))
+            return Contribution(self.values.sum(0, keepdim=True))
         if not 0 < size < self.values.numel():
             return self
         sums = torch.zeros(size, dtype=float_type(self.values.device), device=self.values.device)
         self.add_to(sums)
-        return Terms(sums[None])
+        return Contribution(sums[None])
 
     def add_to(self, sums: Tensor) -> None:
         """Add everybody's terms to the sums of all places, in place."""
@@ -73,7 +73,7 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Total:
+class Accumulator:
     """A quantity that adds up, `[rows, cut-offs]`. Equal totals are computed once."""
 
     @property
@@ -90,45 +90,45 @@ class Total:
         """Whether a batch adds a term for each position of its lists, rather than few."""
         return False
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         """What each user of a batch adds."""
         raise NotImplementedError
 
-    def together(self, topk: TopK) -> Terms:
+    def batch_total(self, topk: TopK) -> Contribution:
         """What they add in all, where that is had at less cost; whose it is, it then does not say."""
-        return self.terms(topk)
+        return self.contributions(topk)
 
     def read(self, sums: Tensor) -> Tensor:
         """The total `[rows, cut-offs]` from its sums."""
         return sums
 
 
-class Ledger:
+class StateLayout:
     """Where each total lies in one vector of sums, and how a batch is added to it.
 
     First comes a table with a column for each mean over users and cut-off: all of them are added up
     together."""
 
     def __init__(
-        self, wanted: Mapping[Total, set[int]], slices: Mapping[str, Labels] | None = None
+        self, wanted: Mapping[Accumulator, set[int]], slices: Mapping[str, Labels] | None = None
     ) -> None:
         self.cutoffs = {
             total: tuple(sorted(of)) if total.has_cutoffs else (1,) for total, of in wanted.items()
         }
-        self._columns: dict[UserSums, slice] = {}
+        self._columns: dict[UserMeanSums, slice] = {}
         width = 0
         for total, cutoffs in self.cutoffs.items():
-            if isinstance(total, UserSums):
+            if isinstance(total, UserMeanSums):
                 self._columns[total] = slice(width, width + len(cutoffs))
                 width += len(cutoffs)
-        self._table = slice(0, len(SUMS) * width)
-        self._places: dict[Total, slice] = {}
+        self._table = slice(0, len(MEAN_SUMS) * width)
+        self._places: dict[Accumulator, slice] = {}
         end = self._table.stop
         for total, cutoffs in self.cutoffs.items():
-            if not isinstance(total, UserSums):
+            if not isinstance(total, UserMeanSums):
                 self._places[total] = slice(end, end + total.rows * len(cutoffs))
                 end = self._places[total].stop
-        self.of_users = slice(self._table.stop, end)  # all that is no mean over users
+        self.other_sums = slice(self._table.stop, end)  # all that is no mean over users
         self.slices = dict(slices or {})
         self._sliced: dict[str, slice] = {}
         for name, groups in self.slices.items():  # the table again for each group of users
@@ -136,18 +136,20 @@ class Ledger:
             end = self._sliced[name].stop
         self.size = end
 
-    def terms(self, batch: Batch, *, by_user: bool = False) -> list[tuple[slice, Terms]]:
+    def contributions(
+        self, batch: Batch, *, by_user: bool = False
+    ) -> list[tuple[slice, Contribution]]:
         """What a batch adds, ready to be added: first what is small, so that little is held while
         metrics are computed.
 
         `by_user`: whose each term is, is said of all totals but the means over users, whose values
         `user_values` gives."""
 
-        def of(total: Total) -> tuple[slice, Terms]:
+        def of(total: Accumulator) -> tuple[slice, Contribution]:
             topk = batch.at(self.cutoffs[total])
             place = self._places[total]
             # Where nobody asks whose terms are, they are added up at once if that makes them fewer.
-            return place, total.terms(topk) if by_user else total.together(topk).summed(
+            return place, total.contributions(topk) if by_user else total.batch_total(topk).reduce(
                 place.stop - place.start
             )
 
@@ -156,16 +158,16 @@ class Ledger:
             terms += self._user_tables(batch)
         return terms + [of(total) for total in self._places if total.of_lists]
 
-    def _user_tables(self, batch: Batch) -> Iterable[tuple[slice, Terms]]:
+    def _user_tables(self, batch: Batch) -> Iterable[tuple[slice, Contribution]]:
         """The table of all users, and of each slice the tables of its groups."""
         totals = list(self._columns)
         few = (totals[start : start + _TOGETHER] for start in range(0, len(totals), _TOGETHER))
         values = (torch.cat([self._values(total, batch) for total in some], dim=1) for some in few)
         return self._tables(values, self.user_weights(batch), batch.users)
 
-    def tables(
+    def mean_tables(
         self, values: Tensor, weights: Mapping[int, Tensor], users: Tensor
-    ) -> Iterable[tuple[slice, Terms]]:
+    ) -> Iterable[tuple[slice, Contribution]]:
         """The same from the values that are averaged, `[users, columns of the table]`, and the
         users' numbers.
         """
@@ -177,7 +179,7 @@ class Ledger:
 
     def _tables(
         self, pieces: Iterator[Tensor], weights: Mapping[int, Tensor], users: Tensor
-    ) -> Iterable[tuple[slice, Terms]]:
+    ) -> Iterable[tuple[slice, Contribution]]:
         """From the values of some columns at a time."""
         parts, sliced, weighted = (
             [],
@@ -186,9 +188,9 @@ class Ledger:
         )
         first = 0
         for values in pieces:
-            parts.append(user_sums(values))
+            parts.append(mean_sums(values))
             for name, groups in self.slices.items():
-                sliced[name].append(group_sums(values, groups, users))
+                sliced[name].append(mean_sums_by_group(values, groups, users))
             weighted |= {
                 column: values[:, column - first, None]
                 for column in weights
@@ -198,21 +200,21 @@ class Ledger:
         table = torch.cat(parts, dim=1)
         tables = {name: torch.cat(found, dim=2) for name, found in sliced.items()}
         for column, values in weighted.items():
-            table[:, column, None] = user_sums(values, weights[column])
+            table[:, column, None] = mean_sums(values, weights[column])
             for name, groups in self.slices.items():
-                tables[name][:, :, column, None] = group_sums(
+                tables[name][:, :, column, None] = mean_sums_by_group(
                     values, groups, users, weights[column]
                 )
-        yield self._table, Terms(table.reshape(1, -1))
+        yield self._table, Contribution(table.reshape(1, -1))
         for name, of_groups in tables.items():
-            yield self._sliced[name], Terms(of_groups.reshape(1, -1))
+            yield self._sliced[name], Contribution(of_groups.reshape(1, -1))
 
-    def _values(self, total: UserSums, batch: Batch) -> Tensor:
-        return total.metric.evaluated(batch.at(self.cutoffs[total]))
+    def _values(self, total: UserMeanSums, batch: Batch) -> Tensor:
+        return total.metric.averaged_values(batch.at(self.cutoffs[total]))
 
-    def columns(self, total: Total) -> slice:
+    def columns(self, total: Accumulator) -> slice:
         """Where a mean over users lies in the table: a column for each cut-off."""
-        assert isinstance(total, UserSums)
+        assert isinstance(total, UserMeanSums)
         return self._columns[total]
 
     def user_values(self, batch: Batch) -> Tensor:
@@ -233,36 +235,36 @@ class Ledger:
         }
 
     @staticmethod
-    def add(sums: Tensor, terms: list[tuple[slice, Terms]]) -> None:
+    def add(sums: Tensor, terms: list[tuple[slice, Contribution]]) -> None:
         """Add to the vector, in place."""
         for place, added in terms:
             if place.start < place.stop:
                 added.add_to(sums[place])
 
-    def read(self, sums: Tensor) -> Callable[[int | None], Sums]:
+    def view(self, sums: Tensor) -> Callable[[int | None], StateView]:
         """The totals at a cut-off, for any cut-off."""
-        reader = _Reader(self, sums)
-        return lambda k: Sums(reader, k)
+        reader = StateReader(self, sums)
+        return lambda k: StateView(reader, k)
 
-    def part(self, sums: Tensor, total: Total) -> Tensor:
+    def select(self, sums: Tensor, total: Accumulator) -> Tensor:
         """What was added up for a total, `[rows, cut-offs]`."""
-        if isinstance(total, UserSums):
-            return sums[self._table].view(len(SUMS), -1)[:, self._columns[total]]
+        if isinstance(total, UserMeanSums):
+            return sums[self._table].view(len(MEAN_SUMS), -1)[:, self._columns[total]]
         return sums[self._places[total]].view(total.rows, len(self.cutoffs[total]))
 
-    def of_group(self, sums: Tensor, name: str, group: int) -> Tensor:
+    def select_group(self, sums: Tensor, name: str, group: int) -> Tensor:
         """Sums of one group of a slice, from which its means over users can be read."""
         return sums[self._sliced[name]].view(-1, self._table.stop)[group]
 
 
-class _Reader:
+class StateReader:
     """Reads totals off the sums, each once for all cut-offs.
 
     Most items of a large catalogue stand in no list: there, what is known per item is looked at
     only where there is something."""
 
-    def __init__(self, ledger: Ledger, sums: Tensor) -> None:
-        self.ledger = ledger
+    def __init__(self, layout: StateLayout, sums: Tensor) -> None:
+        self.layout = layout
         self._sums = sums
         self._known: dict[object, Tensor] = {}
 
@@ -271,17 +273,17 @@ class _Reader:
             self._known[key] = compute()
         return self._known[key]
 
-    def all(self, total: Total) -> Tensor:
+    def all(self, total: Accumulator) -> Tensor:
         """The total, `[rows, cut-offs]`."""
-        return self._once(total, lambda: total.read(self.ledger.part(self._sums, total)))
+        return self._once(total, lambda: total.read(self.layout.select(self._sums, total)))
 
-    def items(self, total: OfItems) -> Tensor:
+    def items(self, total: ItemAccumulator) -> Tensor:
         """The items that have something at any cut-off, and perhaps others that stand in a list; of
         a small catalogue, all.
         """
-        listed, cutoffs = Exposure(total.num_items), self.ledger.cutoffs
+        listed, cutoffs = ItemExposure(total.num_items), self.layout.cutoffs
         if (
-            isinstance(total, _OfListedItems)
+            isinstance(total, ListedItemAccumulator)
             and listed in cutoffs
             and cutoffs[listed][-1] >= cutoffs[total][-1]
         ):
@@ -290,7 +292,7 @@ class _Reader:
             )
 
         def compute() -> Tensor:
-            added = self.ledger.part(self._sums, total)
+            added = self.layout.select(self._sums, total)
             if total.num_items <= _SMALL:
                 return torch.arange(total.num_items, device=added.device)
             items = (
@@ -301,17 +303,17 @@ class _Reader:
 
         return self._once(("items", total), compute)
 
-    def at(self, total: OfItems, like: OfItems) -> Tensor:
+    def at(self, total: ItemAccumulator, like: ItemAccumulator) -> Tensor:
         """A total at the items of another, `[their number, cut-offs]`."""
         if total.num_items <= _SMALL:
             return self.all(total)
-        added = self.ledger.part(self._sums, total)
+        added = self.layout.select(self._sums, total)
         return self._once(
             ("at", total, like), lambda: total.read(added.index_select(0, self.items(like)))
         )
 
     def by_group(
-        self, total: OfItems, groups: DeviceColumn, number: int, *, items: bool = False
+        self, total: ItemAccumulator, groups: DeviceColumn, number: int, *, items: bool = False
     ) -> Tensor:
         """A total summed over groups of items, `[groups, cut-offs]`, or the number of items that
         have something.
@@ -332,52 +334,52 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class Sums:
+class StateView:
     """The totals at one cut-off."""
 
-    reader: _Reader
+    reader: StateReader
     k: int | None
 
-    def _pick(self, total: Total, values: Tensor) -> Tensor:
-        cutoffs = self.reader.ledger.cutoffs[total]
+    def _pick(self, total: Accumulator, values: Tensor) -> Tensor:
+        cutoffs = self.reader.layout.cutoffs[total]
         return values[:, cutoffs.index(self.k) if total.has_cutoffs and self.k is not None else 0]
 
-    def __getitem__(self, total: Total) -> Tensor:
+    def __getitem__(self, total: Accumulator) -> Tensor:
         """A total, `[rows]`."""
         return self._pick(total, self.reader.all(total))
 
-    def at_items(self, total: OfItems, like: OfItems | None = None) -> Tensor:
+    def at_items(self, total: ItemAccumulator, like: ItemAccumulator | None = None) -> Tensor:
         """A total at the items that have something in it, or in another total; elsewhere it is 0."""
         return self._pick(total, self.reader.at(total, like or total))
 
-    def items(self, total: OfItems) -> Tensor:
+    def items(self, total: ItemAccumulator) -> Tensor:
         """The items of `at_items`, among them all that have something in a total."""
         return self.reader.items(total)
 
-    def by_group(self, total: OfItems, groups: DeviceColumn, number: int) -> Tensor:
+    def by_group(self, total: ItemAccumulator, groups: DeviceColumn, number: int) -> Tensor:
         """A total summed over groups of items, `[groups]`; items without a group (-1) are left out."""
         return self._pick(total, self.reader.by_group(total, groups, number))
 
-    def items_by_group(self, total: OfItems, groups: DeviceColumn, number: int) -> Tensor:
+    def items_by_group(self, total: ItemAccumulator, groups: DeviceColumn, number: int) -> Tensor:
         """How many items of each group have something in a total, `[groups]`."""
         return self._pick(total, self.reader.by_group(total, groups, number, items=True))
 
 
 # --------------------------------------------------------------------------------------------------
 
-SUMS = ("users", "weight", "weighted", "weight2", "weight2_value", "weight2_value2")
+MEAN_SUMS = ("users", "weight", "weighted", "weight2", "weight2_value", "weight2_value2")
 
 
 @dataclass(frozen=True)
-class UserSums(Total):
+class UserMeanSums(Accumulator):
     """What the mean of a metric over users and its standard error need."""
 
-    key: Spec
-    metric: UserMean = field(compare=False)
+    key: MetricSpec
+    metric: UserMeanMetric = field(compare=False)
 
     @property
     def rows(self) -> int:
-        return len(SUMS)
+        return len(MEAN_SUMS)
 
     @property
     def has_cutoffs(self) -> bool:
@@ -385,12 +387,12 @@ class UserSums(Total):
 
 
 @dataclass(frozen=True)
-class GroupSums(Total):
+class GroupSums(Accumulator):
     """For each group of users, the sum of some values `[batch, cut-offs]` and their number: rows
     `[2 * groups]`.
     """
 
-    key: Spec
+    key: MetricSpec
     groups: Labels
     values: Callable[[TopK], Tensor] = field(compare=False)
 
@@ -398,7 +400,7 @@ class GroupSums(Total):
     def rows(self) -> int:
         return 2 * len(self.groups.names)
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         values = self.values(topk)
         group = self.groups.codes.at(topk.batch.users, -1)[:, None]
         counted = ~torch.isnan(values) & (group >= 0)
@@ -407,10 +409,12 @@ class GroupSums(Total):
         first = torch.where(group >= 0, group * width, 0) + torch.arange(
             width, device=values.device
         )
-        return Terms(both, torch.stack([first, first + len(self.groups.names) * width], dim=1))
+        return Contribution(
+            both, torch.stack([first, first + len(self.groups.names) * width], dim=1)
+        )
 
 
-def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
+def mean_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
     """What a mean over users and its standard error need, as sums `[6, n]` of values `[batch, n]`;
     NaN is left out.
     """
@@ -426,7 +430,7 @@ def user_sums(values: Tensor, weights: Tensor | None = None) -> Tensor:
     )
 
 
-def group_sums(
+def mean_sums_by_group(
     values: Tensor, groups: Labels, users: Tensor, weights: Tensor | None = None
 ) -> Tensor:
     """The sums of `user_sums` for each group of users, `[groups, 6, n]`; users without a label are
@@ -443,12 +447,12 @@ def group_sums(
     ]
 
 
-def mean_of(sums: Tensor) -> Tensor:
+def mean_from_sums(sums: Tensor) -> Tensor:
     """The (weighted) mean; NaN where no user counts."""
     return sums[2] / sums[1]
 
 
-def standard_error_of(sums: Tensor) -> float:
+def standard_error_from_sums(sums: Tensor) -> float:
     """The standard error; with equal weights the sample standard deviation over the root of the
     number of users.
     """
@@ -468,10 +472,10 @@ def standard_error_of(sums: Tensor) -> float:
 
 
 @dataclass(frozen=True)
-class CellSums(Total):
+class RatingErrorSums(Accumulator):
     """The errors of all rated cells that have a score, and their number."""
 
-    key: Spec
+    key: MetricSpec
     metric: RatingMetric = field(compare=False)
 
     @property
@@ -482,15 +486,15 @@ class CellSums(Total):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         errors, scored = self.metric.cell_errors(topk.batch)
-        return Terms(
+        return Contribution(
             torch.stack([errors, scored.to(errors.dtype)], dim=1), rows=topk.batch.truth.rows
         )
 
 
 @dataclass(frozen=True)
-class Wins(Total):
+class PairWins(Accumulator):
     """Over the relevant cells of users with a negative: the share of negatives that each beats;
     their number; their users.
     """
@@ -503,11 +507,11 @@ class Wins(Total):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         batch = topk.batch
         wins, judged = batch.wins, batch.has_pairs
         cells = torch.where(judged, batch.relevant_counts, 0)
-        return Terms(
+        return Contribution(
             torch.stack([torch.where(judged, wins, 0), cells, judged.to(wins.dtype)], dim=1)
         )
 
@@ -516,7 +520,7 @@ class Wins(Total):
 
 
 @dataclass(frozen=True)
-class OfItems(Total):
+class ItemAccumulator(Accumulator):
     """A number for each item of the catalogue. `is_of_few`: of a large one most items have 0."""
 
     num_items: int
@@ -528,7 +532,7 @@ class OfItems(Total):
 
 
 @dataclass(frozen=True)
-class _OfListedItems(OfItems):
+class ListedItemAccumulator(ItemAccumulator):
     """The sum of a quantity over the positions at which an item stands."""
 
     def read(self, sums: Tensor) -> Tensor:
@@ -536,7 +540,7 @@ class _OfListedItems(OfItems):
 
 
 @dataclass(frozen=True)
-class Exposure(_OfListedItems):
+class ItemExposure(ListedItemAccumulator):
     """In how many lists each item stands, of all users ("lists") or of those with a relevant item
     ("evaluated").
     """
@@ -547,28 +551,28 @@ class Exposure(_OfListedItems):
     def of_lists(self) -> bool:
         return True
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         counted = topk.batch.items[:, : topk.cutoffs[-1]] >= 0
         if self.users == "evaluated":
             counted = counted & (topk.relevant > 0)
-        return Terms(counted, topk.slots)
+        return Contribution(counted, topk.slots)
 
 
 @dataclass(frozen=True)
-class _OfHits(_OfListedItems):
+class HitAccumulator(ListedItemAccumulator):
     """A sum over the relevant items in the lists."""
 
     def weights(self, topk: TopK) -> Tensor:
         """The quantity for each relevant cell, `[cells]`."""
         raise NotImplementedError
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         slots, hit = topk.cell_slots
-        return Terms(hit * self.weights(topk), slots, topk.batch.relevant.rows)
+        return Contribution(hit * self.weights(topk), slots, topk.batch.relevant.rows)
 
 
 @dataclass(frozen=True)
-class Hits(_OfHits):
+class ItemHits(HitAccumulator):
     """In how many lists each item stands as a relevant one."""
 
     def weights(self, topk: TopK) -> Tensor:
@@ -576,7 +580,7 @@ class Hits(_OfHits):
 
 
 @dataclass(frozen=True)
-class Gains(_OfHits):
+class ItemGains(HitAccumulator):
     """The gain of each item over its appearances, discounted by position or not."""
 
     gain: str = "exponential"
@@ -588,7 +592,7 @@ class Gains(_OfHits):
 
 
 @dataclass(frozen=True)
-class HitScores(_OfHits):
+class ItemHitScores(HitAccumulator):
     """The score of each item over the appearances where it is relevant."""
 
     def weights(self, topk: TopK) -> Tensor:
@@ -599,20 +603,20 @@ class HitScores(_OfHits):
 
 
 @dataclass(frozen=True)
-class Relevant(OfItems):
+class ItemRelevance(ItemAccumulator):
     """For how many users each item is relevant, offered or not."""
 
     @property
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         cells = topk.batch.relevant
-        return Terms(cells.ones, cells.items, cells.rows)
+        return Contribution(cells.ones, cells.items, cells.rows)
 
 
 @dataclass(frozen=True)
-class Offered(OfItems):
+class ItemCandidacy(ItemAccumulator):
     """To how many users each item was offered: all of them, or the evaluated ones.
 
     Most users are offered everything but a few items. So there is one more row, for users who are
@@ -629,34 +633,34 @@ class Offered(OfItems):
     def has_cutoffs(self) -> bool:
         return False
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         whole, cells = topk.batch.offered_by_user(evaluated=self.users == "evaluated")
         users = torch.arange(topk.batch.size, device=whole.device)
-        return Terms(
+        return Contribution(
             torch.cat([whole.to(cells.values.dtype), cells.values]),
             torch.cat([torch.full_like(users, self.num_items), cells.items]),
             torch.cat([users, cells.rows]),
         )
 
-    def together(self, topk: TopK) -> Terms:
+    def batch_total(self, topk: TopK) -> Contribution:
         found = topk.batch.masked_alone(evaluated=self.users == "evaluated")
         if found is not None and len(found[1]) < self.num_items:  # the shorter way to say it
             users, items = found
             places = torch.nn.functional.pad(items, (1, 0), value=self.num_items)
             values = torch.full(places.shape, -1.0, dtype=topk.k.dtype)
             values[0] = users
-            return Terms(values, places)
+            return Contribution(values, places)
         # Counted item by item: the cells of users to whom much is not offered would be many, and
         # their number waited for.
         counts = topk.batch.offered_by_item(evaluated=self.users == "evaluated")
-        return Terms(torch.nn.functional.pad(counts, (0, 1))[None])
+        return Contribution(torch.nn.functional.pad(counts, (0, 1))[None])
 
     def read(self, sums: Tensor) -> Tensor:
         return sums[:-1] + sums[-1:]
 
 
 @dataclass(frozen=True)
-class GroupExposure(Total):
+class GroupExposure(Accumulator):
     """How many slots of each group's lists each cluster of items has: rows `[groups * clusters]`."""
 
     groups: Labels
@@ -670,20 +674,20 @@ class GroupExposure(Total):
     def of_lists(self) -> bool:
         return True
 
-    def terms(self, topk: TopK) -> Terms:
+    def contributions(self, topk: TopK) -> Contribution:
         counted, slots, _ = zip(*self._parts(topk))
-        return Terms(torch.cat(counted), torch.cat(slots))
+        return Contribution(torch.cat(counted), torch.cat(slots))
 
-    def together(self, topk: TopK) -> Terms:
+    def batch_total(self, topk: TopK) -> Contribution:
         size = self.rows * len(topk.cutoffs)
         if not 0 < size < topk.batch.items.numel():
-            return self.terms(topk)
+            return self.contributions(topk)
         sums = torch.zeros(size, dtype=topk.k.dtype, device=topk.k.device)
         for part in self._parts(topk):
             part.add_to(sums)
-        return Terms(sums[None])
+        return Contribution(sums[None])
 
-    def _parts(self, topk: TopK) -> Iterator[Terms]:
+    def _parts(self, topk: TopK) -> Iterator[Contribution]:
         """The terms of some users at a time."""
         last = topk.cutoffs[-1]
         groups = torch.split(self.groups.codes.at(topk.batch.users, -1)[:, None], _USERS)
@@ -691,7 +695,9 @@ class GroupExposure(Total):
             cluster = self.clusters.codes.at(items, -1)
             counted = (group >= 0) & (cluster >= 0)
             row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
-            yield Terms(counted, row.mul_(len(topk.cutoffs)).add_(topk.segments[:last]).int())
+            yield Contribution(
+                counted, row.mul_(len(topk.cutoffs)).add_(topk.segments[:last]).int()
+            )
 
     def read(self, sums: Tensor) -> Tensor:
         return sums.cumsum(1)

@@ -16,11 +16,16 @@ from torchmetrics.utilities import dim_zero_cat
 from weft.batch.batch import GAINS, Batch, TopK
 from weft.data.devices import float_type
 from weft.errors import SettingError, check_choice, check_float
-from weft.metrics.accumulators import Sums, Total, Wins
-from weft.metrics.base.composites import Part, combined_sampling
-from weft.metrics.base.formulas import Reading, SummedMetric, UserAverageTopKMetric, UserMean
+from weft.metrics.accumulators import Accumulator, PairWins, StateView
+from weft.metrics.base.composites import ComponentMetric, combined_sampling_behaviour
+from weft.metrics.base.formulas import (
+    ComputedValue,
+    SummedMetric,
+    UserAverageTopKMetric,
+    UserMeanMetric,
+)
 from weft.metrics.base.metric import Bounds
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 from weft.metrics.registry import register
 
 
@@ -28,8 +33,8 @@ class _Accuracy(UserAverageTopKMetric):
     """What the accuracy metrics with a cut-off have in common."""
 
     family = "accuracy"
-    averages_ties = True
-    under_sampling = "corrected"
+    has_expected_tie_form = True
+    sampling_behaviour = "corrected"
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     undefined = "no user has a relevant item"
@@ -60,9 +65,9 @@ class Precision(_Accuracy):
         super().__init__(k, **settings)
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
         if self.denominator == "list":  # the length is that of the list of candidates
-            self.under_sampling = "candidates"
+            self.sampling_behaviour = "candidates"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.hits / (topk.k if self.denominator == "k" else topk.length.clamp(min=1))
 
 
@@ -90,7 +95,7 @@ class Recall(_Accuracy):
         super().__init__(k, **settings)
         self.normalizer = check_choice("normalizer", normalizer, ("relevant", "capped"))
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.hits / (topk.relevant if self.normalizer == "relevant" else topk.reachable)
 
 
@@ -111,7 +116,7 @@ class HitRate(_Accuracy):
 
     reference = "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms, doi 10.1145/963770.963776"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.order.first_hits(topk.cutoffs)
 
 
@@ -132,7 +137,7 @@ class MRR(_Accuracy):
 
     reference = "Voorhees (1999), The TREC-8 question answering track report, doi 10.6028/NIST.SP.500-246.qa-overview"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.order.first_hits(topk.cutoffs, 1 / topk.positions)
 
 
@@ -162,9 +167,9 @@ class MAP(_Accuracy):
         super().__init__(k, **settings)
         self.normalizer = check_choice("normalizer", normalizer, ("capped", "relevant", "hits"))
         if self.normalizer == "hits":  # no sum over the relevant items
-            self.under_sampling = "candidates"
+            self.sampling_behaviour = "candidates"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         if self.normalizer == "hits":
             return torch.stack([topk.order.precision_per_hit(k) for k in topk.cutoffs], dim=1)
         precision_at_hits = topk.order.pairs(topk.cutoffs, 1 / topk.positions)
@@ -194,7 +199,7 @@ class MAR(_Accuracy):
 
     reference = "The recall counterpart of average precision: Buckley and Voorhees (2000), doi 10.1145/345508.345543"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.hit_pairs / topk.relevant / topk.reachable
 
 
@@ -230,7 +235,7 @@ class nDCG(_Accuracy):  # noqa: N801 - the paper's name
         self.gain = check_choice("gain", gain, GAINS)
         self.ideal = check_choice("ideal", ideal, ("cut", "full", "k"))
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return normalized_gain(topk, self.gain, self.ideal)
 
 
@@ -251,7 +256,7 @@ class nDCGRendle2020(_Accuracy):  # noqa: N801 - the name under which other tool
 
     reference = "Krichene and Rendle (2020), On sampled metrics for item recommendation, doi 10.1145/3394486.3403226"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return normalized_gain(topk, "binary", "cut")
 
 
@@ -287,7 +292,7 @@ class LAUC(_Accuracy):
     tensor(1., dtype=torch.float64)
     """
 
-    under_sampling = "candidates"  # the line to (1, 1) depends on what is not in the list
+    sampling_behaviour = "candidates"  # the line to (1, 1) depends on what is not in the list
     undefined = "no user has both a relevant item and a negative"
     reference = (
         "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender "
@@ -299,7 +304,7 @@ class LAUC(_Accuracy):
         super().__init__(k, **settings)
         self.completion = check_choice("completion", completion, ("line", "none"))
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         negatives, pairs = topk.negatives, topk.hit_pairs
         if self.completion == "none":
             # Before the hit at p stand p - hits_p misses.
@@ -319,7 +324,7 @@ class LAUC(_Accuracy):
 
 
 @register
-class GAUC(UserMean):
+class GAUC(UserMeanMetric):
     """The AUC of each user, averaged over users.
 
     The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item
@@ -341,8 +346,8 @@ class GAUC(UserMean):
     """
 
     family = "accuracy"
-    averages_ties = True
-    under_sampling = "unbiased"  # a share of the negatives
+    has_expected_tie_form = True
+    sampling_behaviour = "unbiased"  # a share of the negatives
     needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
@@ -353,7 +358,7 @@ class GAUC(UserMean):
         super().__init__(**settings)
         self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return _defined(topk.batch.wins[:, None] / topk.relevant, topk.negatives)
 
     def user_weights(self, batch: Batch) -> Tensor | None:
@@ -390,15 +395,15 @@ class AUC(SummedMetric):
     """
 
     family = "accuracy"
-    averages_ties = True
-    under_sampling = "unbiased"  # a share of the negatives
+    has_expected_tie_form = True
+    sampling_behaviour = "unbiased"  # a share of the negatives
     needs_all_scores = True
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
     reference = "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, doi 10.1148/radiology.143.1.7063747"
     undefined = "no user has both a relevant item and a negative"
 
-    knows_its_rows = True
+    supports_row_filtering = True
     # Of the pooled area: all scores, row by row; and of each row its relevant items, and its scores
     # among the two.
     positive_scores: list[Tensor]
@@ -409,7 +414,7 @@ class AUC(SummedMetric):
         super().__init__(**settings)
         self.scope = check_choice("scope", scope, ("positives", "pooled"))
         if self.scope == "pooled":  # users with many candidates weigh more than with few
-            self.under_sampling = "candidates"
+            self.sampling_behaviour = "candidates"
 
     def add_states(self) -> None:
         super().add_states()
@@ -421,14 +426,14 @@ class AUC(SummedMetric):
     def is_summed(self) -> bool:
         return self.scope == "positives"
 
-    def totals(self) -> tuple[Total, ...]:
-        return (Wins(),)
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (PairWins(),)
 
-    def finish(self, sums: Sums) -> Tensor:
-        return sums[Wins()][0] / sums[Wins()][1]
+    def compute_value(self, sums: StateView) -> Tensor:
+        return sums[PairWins()][0] / sums[PairWins()][1]
 
-    def read(self, sums: Sums) -> Reading:
-        return Reading(self.finish(sums), users=int(sums[Wins()][2]))
+    def summarize(self, sums: StateView) -> ComputedValue:
+        return ComputedValue(self.compute_value(sums), users=int(sums[PairWins()][2]))
 
     def accumulate(self, batch: Batch) -> None:
         if self.is_summed:
@@ -446,13 +451,13 @@ class AUC(SummedMetric):
         self.negative_scores.append(negatives)
         self.row_counts.append(torch.stack([counted, of_positives, of_negatives], dim=1))
 
-    def users_counted(self) -> Tensor:
+    def num_users_counted(self) -> Tensor:
         counted = (rows[:, 0] > 0 for rows in _listed(self.row_counts))
         return torch.stack([torch.zeros(()), *(some.sum().cpu() for some in counted)]).sum()
 
-    def only(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+    def filter_rows(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         if self.is_summed:
-            return super().only(states, rows)
+            return super().filter_rows(states, rows)
         counts = dim_zero_cat(states["row_counts"])
         rows = rows.to(counts.device)
         found: dict[str, Any] = {**states, "row_counts": [counts[rows]]}
@@ -513,8 +518,8 @@ class F1(_Accuracy):
         self,
         k: int,
         *,
-        metric_name_1: str | Spec = "Precision",
-        metric_name_2: str | Spec = "Recall",
+        metric_name_1: str | MetricSpec = "Precision",
+        metric_name_2: str | MetricSpec = "Recall",
         beta: float = 1.0,
         inputs: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -530,16 +535,16 @@ class F1(_Accuracy):
         if check_float("F1 got beta", beta, more=" above 0") <= 0:
             raise SettingError(f"F1 got beta={beta!r}; it must be a number above 0.")
         self._parts = [
-            Part(name, self, k, inputs=inputs, per_user=True)
+            ComponentMetric(name, self, k, inputs=inputs, per_user=True)
             for name in (metric_name_1, metric_name_2)
         ]
         self.metric_name_1, self.metric_name_2 = (part.name for part in self._parts)
         self.beta = float(beta)
-        self.averages_ties = all(part.metric.averages_ties for part in self._parts)
-        self.under_sampling = combined_sampling(self._parts)
+        self.has_expected_tie_form = all(part.metric.has_expected_tie_form for part in self._parts)
+        self.sampling_behaviour = combined_sampling_behaviour(self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
         self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
-        self.is_of_exposure = any(part.metric.is_of_exposure for part in self._parts)
+        self.is_exposure_metric = any(part.metric.is_exposure_metric for part in self._parts)
         highest = [high for part in self._parts if (high := part.metric.bounds[1]) is not None]
         self.bounds = (0.0, max(highest) if len(highest) == 2 else None)
 
@@ -551,13 +556,15 @@ class F1(_Accuracy):
             name: given for part in self._parts for name, given in part.metric.own_inputs().items()
         }
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         a, b = (part.user_values(topk) for part in self._parts)
         below = self.beta**2 * a + b
         return torch.where(below == 0, 0, (1 + self.beta**2) * a * b / below)
 
 
-def _either(number: str, given: str | Spec, default: str, settings: dict[str, Any]) -> str | Spec:
+def _either(
+    number: str, given: str | MetricSpec, default: str, settings: dict[str, Any]
+) -> str | MetricSpec:
     """A part of F1 under one of its two names."""
     alias = settings.pop(f"metric_{number}", None)
     if alias is not None and given != default:

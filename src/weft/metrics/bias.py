@@ -14,7 +14,14 @@ from weft.batch.batch import TopK
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
 from weft.errors import check_choice
-from weft.metrics.accumulators import Exposure, Hits, Offered, OfItems, Relevant, Sums
+from weft.metrics.accumulators import (
+    ItemAccumulator,
+    ItemCandidacy,
+    ItemExposure,
+    ItemHits,
+    ItemRelevance,
+    StateView,
+)
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.group_rates import rates, relative_spread
@@ -31,7 +38,7 @@ class _OfLists(UserAverageTopKMetric):
     """A number per list, over all lists or those of users with a relevant item."""
 
     family = "bias"
-    is_of_exposure = True
+    is_exposure_metric = True
     bounds: Bounds = (0.0, None)
     undefined = "no list counts"
 
@@ -69,7 +76,7 @@ class ACLT(_OfLists):
         super().__init__(k, train=train, users=users, **settings)
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.total_of_items(self._train.tail(self.pop_ratio))
 
 
@@ -106,8 +113,8 @@ class APLT(ACLT):
         super().__init__(k, train=train, pop_ratio=pop_ratio, users=users, **settings)
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
 
-    def per_user(self, topk: TopK) -> Tensor:
-        return super().per_user(topk) / (
+    def user_values(self, topk: TopK) -> Tensor:
+        return super().user_values(topk) / (
             topk.k if self.denominator == "k" else topk.length.clamp(min=1)
         )
 
@@ -143,7 +150,7 @@ class ARP(_OfLists):
         super().__init__(k, train=train, users=users, **settings)
         self.unseen = check_unseen(unseen)
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         met = topk.total_of_items(self._train.popularity_with_default(self.unseen))
         return met / torch.where(topk.length > 0, topk.length, torch.nan)
 
@@ -168,13 +175,13 @@ class _HeadAndTail(TopKMetric, SummedMetric):
         self._train = Train.read(train)
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
-    def totals(self) -> tuple[OfItems, OfItems]:
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
         """What is recommended, and what might have been."""
         raise NotImplementedError
 
-    def finish(self, sums: Sums) -> Tensor:
+    def compute_value(self, sums: StateView) -> Tensor:
         tail = self._train.tail(self.pop_ratio)
-        successes, chances = (sums.by_group(total, tail, 2) for total in self.totals())
+        successes, chances = (sums.by_group(total, tail, 2) for total in self.accumulators())
         return relative_spread(rates(successes, chances))
 
 
@@ -202,8 +209,8 @@ class PopREO(_HeadAndTail):
 
     undefined = "head or tail has no relevant item, or no relevant item is recommended"
 
-    def totals(self) -> tuple[OfItems, OfItems]:
-        return Hits(self._train.num_items), Relevant(self._train.num_items)
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        return ItemHits(self._train.num_items), ItemRelevance(self._train.num_items)
 
 
 @register
@@ -228,7 +235,7 @@ class PopRSP(_HeadAndTail):
     tensor(0.3333, dtype=torch.float64)
     """
 
-    is_of_exposure = True
+    is_exposure_metric = True
     undefined = "head or tail is not offered, or nothing is recommended"
 
     def __init__(
@@ -237,7 +244,7 @@ class PopRSP(_HeadAndTail):
         super().__init__(k, train=train, pop_ratio=pop_ratio, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 
-    def totals(self) -> tuple[OfItems, OfItems]:
-        return Exposure(self._train.num_items, self.users), Offered(
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        return ItemExposure(self._train.num_items, self.users), ItemCandidacy(
             self._train.num_items, self.users
         )

@@ -11,8 +11,13 @@ from torch import Tensor
 
 from weft.batch.batch import TopK
 from weft.errors import check_bool, check_choice, check_int
-from weft.metrics.accumulators import Exposure, Sums, Total
-from weft.metrics.base.formulas import POPULATIONS, Reading, SummedMetric, UserAverageTopKMetric
+from weft.metrics.accumulators import Accumulator, ItemExposure, StateView
+from weft.metrics.base.formulas import (
+    POPULATIONS,
+    ComputedValue,
+    SummedMetric,
+    UserAverageTopKMetric,
+)
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.registry import register
 
@@ -38,7 +43,7 @@ class ItemCoverage(TopKMetric, SummedMetric):
     """
 
     family = "coverage"
-    is_of_exposure = True
+    is_exposure_metric = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     undefined = "the catalogue is empty"
@@ -64,11 +69,11 @@ class ItemCoverage(TopKMetric, SummedMetric):
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
 
-    def totals(self) -> tuple[Total, ...]:
-        return (Exposure(self.num_items, self.users),)
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (ItemExposure(self.num_items, self.users),)
 
-    def finish(self, sums: Sums) -> Tensor:
-        exposure = sums.at_items(Exposure(self.num_items, self.users))
+    def compute_value(self, sums: StateView) -> Tensor:
+        exposure = sums.at_items(ItemExposure(self.num_items, self.users))
         covered = (exposure > 0).sum().to(exposure.dtype)
         return covered / self.num_items if self.as_fraction else covered
 
@@ -77,7 +82,7 @@ class _OfUsers(UserAverageTopKMetric):
     """What the coverage metrics over users have in common: a number per list, over all lists."""
 
     family = "coverage"
-    is_of_exposure = True
+    is_exposure_metric = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     users = "lists"
@@ -102,11 +107,13 @@ class _CoveredUsers(_OfUsers):
     def is_user_mean(self) -> bool:
         return self.as_fraction
 
-    def finish(self, sums: Sums) -> Tensor:
-        return super().finish(sums) if self.as_fraction else sums[self._user_sums()][2]
+    def compute_value(self, sums: StateView) -> Tensor:
+        return super().compute_value(sums) if self.as_fraction else sums[self._user_sums()][2]
 
-    def read(self, sums: Sums) -> Reading:
-        return super().read(sums) if self.as_fraction else Reading(self.finish(sums))
+    def summarize(self, sums: StateView) -> ComputedValue:
+        return (
+            super().summarize(sums) if self.as_fraction else ComputedValue(self.compute_value(sums))
+        )
 
 
 @register
@@ -126,7 +133,7 @@ class UserCoverage(_CoveredUsers):
     tensor(1., dtype=torch.float64)
     """
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return (topk.length >= 1).to(topk.k.dtype)
 
 
@@ -153,7 +160,7 @@ class UserCoverageAtN(_CoveredUsers):
         super().__init__(k, as_fraction=as_fraction, **settings)
         self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return (topk.length >= (topk.k if self.n is None else self.n)).to(topk.k.dtype)
 
 
@@ -172,5 +179,5 @@ class NumRetrieved(_OfUsers):
     tensor(1.5000, dtype=torch.float64)
     """
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return topk.length

@@ -13,7 +13,7 @@ from torch import Tensor
 from weft.batch.batch import TopK
 from weft.data.labels import read_positional_features
 from weft.errors import SettingError, check_bool, check_choice, check_int
-from weft.metrics.accumulators import Exposure, Sums, Total
+from weft.metrics.accumulators import Accumulator, ItemExposure, StateView
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.registry import register
@@ -25,18 +25,18 @@ class _Spread(TopKMetric, SummedMetric):
     """
 
     family = "diversity"
-    is_of_exposure = True
+    is_exposure_metric = True
 
     def __init__(self, k: int, *, num_items: int, users: str, **settings: Any) -> None:
         super().__init__(k, **settings)
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
 
-    def totals(self) -> tuple[Total, ...]:
-        return (Exposure(self.num_items, self.users),)
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (ItemExposure(self.num_items, self.users),)
 
-    def finish(self, sums: Sums) -> Tensor:
-        exposure = sums.at_items(Exposure(self.num_items, self.users))
+    def compute_value(self, sums: StateView) -> Tensor:
+        exposure = sums.at_items(ItemExposure(self.num_items, self.users))
         total = exposure.sum()
         return torch.where(total > 0, self.spread(exposure, total), torch.nan)
 
@@ -202,11 +202,11 @@ class SRecall(UserAverageTopKMetric):
         self._features = read_positional_features(item_features, num_items)
         self.denominator = check_choice("denominator", denominator, ("relevant", "catalogue"))
         self.numerator = check_choice("numerator", numerator, ("relevant", "list"))
-        self.is_of_exposure = self.numerator == "list"
+        self.is_exposure_metric = self.numerator == "list"
         if (self.numerator, self.denominator) == ("list", "relevant"):
             self.bounds = (0.0, None)
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         batch = topk.batch
         relevant = self._found(
             topk,

@@ -17,23 +17,23 @@ from weft.data import Label, Train
 from weft.data.labels import read_positional_labels
 from weft.errors import InputError, check_bool, check_choice
 from weft.metrics.accumulators import (
-    Exposure,
-    Gains,
+    Accumulator,
     GroupExposure,
     GroupSums,
-    Hits,
-    HitScores,
-    Offered,
-    OfItems,
-    Relevant,
-    Sums,
-    Total,
+    ItemAccumulator,
+    ItemCandidacy,
+    ItemExposure,
+    ItemGains,
+    ItemHits,
+    ItemHitScores,
+    ItemRelevance,
+    StateView,
 )
-from weft.metrics.base.composites import Part
+from weft.metrics.base.composites import ComponentMetric
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.group_rates import by_group, mean_difference, rates, relative_spread
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 from weft.metrics.registry import register
 
 _BIAS_REFERENCE = "Tsintzou, Pitoura and Tsaparas (2019), Bias disparity in recommendation systems, doi 10.48550/arXiv.1811.01461"
@@ -53,7 +53,7 @@ class _BiasDisparity(SummedMetric):
     """A number for each pair of a user group and an item cluster."""
 
     family = "fairness"
-    has_value = False
+    has_scalar_value = False
     bounds: Bounds = (0.0, None)
     target = 1.0
 
@@ -70,7 +70,7 @@ class _BiasDisparity(SummedMetric):
         self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
         self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
 
-    def totals(self) -> tuple[Total, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         return ()
 
     def _bias(self, slots: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ class BiasDisparityBS(_BiasDisparity):
      'BiasDisparityBS[M, a]': 0.6667, 'BiasDisparityBS[M, b]': 1.3333}
     """
 
-    averages_ties = True  # there are no lists, and so no ties
+    has_expected_tie_form = True  # there are no lists, and so no ties
     undefined = undefined_cell = "the group has no train interaction with an item that has a label"
     reference = _BIAS_REFERENCE
 
@@ -149,7 +149,7 @@ class BiasDisparityBS(_BiasDisparity):
         )
         self._train = self._fitting(Train.read(train, num_users, num_items))
 
-    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+    def label_values(self, sums: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         return self._labelled(self._bias_in_train(self._train))
 
 
@@ -173,7 +173,7 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
     {'BiasDisparityBR@1[F, a]': 2.0, 'BiasDisparityBR@1[F, b]': 0.0}
     """
 
-    is_of_exposure = True
+    is_exposure_metric = True
     undefined = undefined_cell = "the group is recommended no item that has a label"
     reference = _BIAS_REFERENCE
 
@@ -196,10 +196,10 @@ class BiasDisparityBR(TopKMetric, _BiasDisparity):
             **settings,
         )
 
-    def totals(self) -> tuple[Total, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         return (GroupExposure(self._groups, self._clusters),)
 
-    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+    def label_values(self, sums: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         return self._labelled(self._bias(sums[GroupExposure(self._groups, self._clusters)]))
 
 
@@ -252,8 +252,8 @@ class BiasDisparityBD(BiasDisparityBR):
         )
         self._train = self._fitting(Train.read(train, num_users, num_items))
 
-    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
-        in_train = self._bias_in_train(self._train).to(sums[self.totals()[0]].device)
+    def label_values(self, sums: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+        in_train = self._bias_in_train(self._train).to(sums[self.accumulators()[0]].device)
         in_lists = self._bias(sums[GroupExposure(self._groups, self._clusters)])
         return self._labelled(
             (in_lists - in_train) / torch.where(in_train > 0, in_train, torch.nan)
@@ -275,7 +275,7 @@ class _OfClusters(TopKMetric, SummedMetric):
         self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
         self._num_items = len(self._clusters.codes)
 
-    def totals(self) -> tuple[OfItems, OfItems]:
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
         """What is compared, over what."""
         raise NotImplementedError
 
@@ -283,17 +283,18 @@ class _OfClusters(TopKMetric, SummedMetric):
 class _Rates(_OfClusters):
     """A rate for each cluster, and how much they differ."""
 
-    def _rates(self, sums: Sums) -> Tensor:
+    def _rates(self, sums: StateView) -> Tensor:
         clusters = self._clusters
         successes, chances = (
-            sums.by_group(total, clusters.codes, len(clusters.names)) for total in self.totals()
+            sums.by_group(total, clusters.codes, len(clusters.names))
+            for total in self.accumulators()
         )
         return rates(successes, chances)
 
-    def finish(self, sums: Sums) -> Tensor:
+    def compute_value(self, sums: StateView) -> Tensor:
         return relative_spread(self._rates(sums))
 
-    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+    def label_values(self, sums: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         return dict(zip(((name,) for name in self._clusters.names), self._rates(sums).unbind()))
 
 
@@ -323,8 +324,8 @@ class REO(_Rates):
     undefined_cell = "the cluster has no relevant item"
     reference = _PARITY_REFERENCE
 
-    def totals(self) -> tuple[OfItems, OfItems]:
-        return Hits(self._num_items), Relevant(self._num_items)
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        return ItemHits(self._num_items), ItemRelevance(self._num_items)
 
 
 @register
@@ -349,13 +350,13 @@ class RSP(_Rates):
     tensor(0.3333, dtype=torch.float64)
     """
 
-    is_of_exposure = True
+    is_exposure_metric = True
     undefined = "fewer than two clusters are offered, or no item with a label is recommended"
     undefined_cell = "the cluster is not offered"
     reference = _PARITY_REFERENCE
 
-    def totals(self) -> tuple[OfItems, OfItems]:
-        return Exposure(self._num_items), Offered(self._num_items)
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        return ItemExposure(self._num_items), ItemCandidacy(self._num_items)
 
 
 class _ItemMAD(_OfClusters):
@@ -366,8 +367,8 @@ class _ItemMAD(_OfClusters):
     undefined = "fewer than two clusters have an item with a value"
     reference = _MAD_REFERENCE
 
-    def finish(self, sums: Sums) -> Tensor:
-        earned, counted = self.totals()
+    def compute_value(self, sums: StateView) -> Tensor:
+        earned, counted = self.accumulators()
         codes, number = self._clusters.codes, len(self._clusters.names)
         quantity, count = sums.at_items(earned), sums.at_items(counted, like=earned)
         means = by_group(
@@ -398,7 +399,7 @@ class ItemMADRanking(_ItemMAD):
     tensor(1., dtype=torch.float64)
     """
 
-    is_of_exposure = True
+    is_exposure_metric = True
 
     def __init__(
         self,
@@ -414,9 +415,9 @@ class ItemMADRanking(_ItemMAD):
         self.discount = check_bool("discount", discount)
         self.gain = check_choice("gain", gain, GAINS)
 
-    def totals(self) -> tuple[OfItems, OfItems]:
-        earned = Gains(self._num_items, self.gain, self.discount)
-        return earned, Exposure(self._num_items, "evaluated")
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        earned = ItemGains(self._num_items, self.gain, self.discount)
+        return earned, ItemExposure(self._num_items, "evaluated")
 
 
 @register
@@ -456,13 +457,13 @@ class ItemMADRating(_ItemMAD):
         super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
         self.appearances = check_choice("appearances", appearances, ("relevant", "all"))
 
-    def totals(self) -> tuple[OfItems, OfItems]:
-        counted: OfItems = (
-            Hits(self._num_items)
+    def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
+        counted: ItemAccumulator = (
+            ItemHits(self._num_items)
             if self.appearances == "relevant"
-            else Exposure(self._num_items, "evaluated")
+            else ItemExposure(self._num_items, "evaluated")
         )
-        return HitScores(self._num_items), counted
+        return ItemHitScores(self._num_items), counted
 
 
 class _UserMAD(TopKMetric, SummedMetric):
@@ -480,8 +481,8 @@ class _UserMAD(TopKMetric, SummedMetric):
         super().__init__(k, **settings)
         self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
 
-    def finish(self, sums: Sums) -> Tensor:
-        total, users = sums[self.totals()[0]].reshape(2, -1)
+    def compute_value(self, sums: StateView) -> Tensor:
+        total, users = sums[self.accumulators()[0]].reshape(2, -1)
         return mean_difference(rates(total, users))
 
 
@@ -504,8 +505,8 @@ class UserMADRanking(_UserMAD):
     tensor(1., dtype=torch.float64)
     """
 
-    averages_ties = True
-    under_sampling = "combined"  # of the groups' nDCG
+    has_expected_tie_form = True
+    sampling_behaviour = "combined"  # of the groups' nDCG
     bounds: Bounds = (0.0, 1.0)
     undefined = "fewer than two groups have a user with a relevant item"
 
@@ -520,11 +521,13 @@ class UserMADRanking(_UserMAD):
     ) -> None:
         super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
         self.gain = check_choice("gain", gain, GAINS)
-        self._ndcg = Part(Spec("nDCG", (("gain", self.gain),)), self, k, inputs=None, per_user=True)
+        self._ndcg = ComponentMetric(
+            MetricSpec("nDCG", (("gain", self.gain),)), self, k, inputs=None, per_user=True
+        )
 
-    def totals(self) -> tuple[Total, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         ndcg = self._ndcg.metric
-        return (GroupSums(ndcg.spec.at(None), self._groups, ndcg.evaluated),)
+        return (GroupSums(ndcg.spec.with_cutoff(None), self._groups, ndcg.averaged_values),)
 
 
 @register
@@ -548,7 +551,7 @@ class UserMADRating(_UserMAD):
     """
 
     reads_scores = True
-    is_of_exposure = True
+    is_exposure_metric = True
     undefined = "fewer than two groups have a user with a recommended item"
 
     def __init__(
@@ -563,8 +566,8 @@ class UserMADRating(_UserMAD):
         super().__init__(k, user_groups=user_groups, num_users=num_users, **settings)
         self.users = check_choice("users", users, POPULATIONS)
 
-    def totals(self) -> tuple[Total, ...]:
-        return (GroupSums(self.spec.at(None), self._groups, self._mean_scores),)
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (GroupSums(self.spec.with_cutoff(None), self._groups, self._mean_scores),)
 
     def _mean_scores(self, topk: TopK) -> Tensor:
         total = topk.total_of(

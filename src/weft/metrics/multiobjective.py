@@ -10,11 +10,11 @@ from torch import Tensor
 
 from weft.batch.batch import TopK
 from weft.errors import SettingError, check_choice, check_float
-from weft.metrics.accumulators import Sums, Total
-from weft.metrics.base.composites import Part, combined_sampling
-from weft.metrics.base.formulas import Reading, UserAverageTopKMetric
+from weft.metrics.accumulators import Accumulator, StateView
+from weft.metrics.base.composites import ComponentMetric, combined_sampling_behaviour
+from weft.metrics.base.formulas import ComputedValue, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds
-from weft.metrics.names import Spec
+from weft.metrics.names import MetricSpec
 from weft.metrics.registry import register
 
 
@@ -31,7 +31,7 @@ class _Point(UserAverageTopKMetric):
         self,
         k: int,
         *,
-        metric_names: Sequence[str | Spec],
+        metric_names: Sequence[str | MetricSpec],
         points: tuple[str, Sequence[float]],
         scope: str,
         inputs: Mapping[str, Any] | None,
@@ -41,7 +41,7 @@ class _Point(UserAverageTopKMetric):
         who, (what, given) = type(self).__name__, points
         given = given.tolist() if hasattr(given, "tolist") else given
         if (
-            isinstance(metric_names, (str, Spec))
+            isinstance(metric_names, (str, MetricSpec))
             or not isinstance(metric_names, Sequence)
             or not metric_names
         ):
@@ -49,7 +49,7 @@ class _Point(UserAverageTopKMetric):
                 f"{who} got metric_names={metric_names!r}; give a list of names, like [nDCG, EPC]."
             )
         if (
-            isinstance(given, (str, Spec))
+            isinstance(given, (str, MetricSpec))
             or not isinstance(given, Sequence)
             or len(given) != len(metric_names)
         ):
@@ -63,16 +63,16 @@ class _Point(UserAverageTopKMetric):
         except SettingError:
             raise SettingError(f"{who} got {what}={list(given)!r}; they must be numbers.") from None
         self._parts = [
-            Part(name, self, k, inputs=inputs, per_user=self.scope == "users")
+            ComponentMetric(name, self, k, inputs=inputs, per_user=self.scope == "users")
             for name in metric_names
         ]
         self.metric_names = tuple(part.name for part in self._parts)
-        self.fuses_cutoffs = all(part.metric.fuses_cutoffs for part in self._parts)
-        self.averages_ties = all(part.metric.averages_ties for part in self._parts)
-        self.under_sampling = combined_sampling(self._parts)
+        self.supports_all_cutoffs = all(part.metric.supports_all_cutoffs for part in self._parts)
+        self.has_expected_tie_form = all(part.metric.has_expected_tie_form for part in self._parts)
+        self.sampling_behaviour = combined_sampling_behaviour(self._parts)
         self.reads_scores = any(part.metric.reads_scores for part in self._parts)
         self.needs_all_scores = any(part.metric.needs_all_scores for part in self._parts)
-        self.is_of_exposure = any(part.metric.is_of_exposure for part in self._parts)
+        self.is_exposure_metric = any(part.metric.is_exposure_metric for part in self._parts)
 
     def needed_inputs(self) -> set[str]:
         return set[str]().union(*(part.metric.needed_inputs() for part in self._parts))
@@ -90,24 +90,26 @@ class _Point(UserAverageTopKMetric):
         """The number that the point is worth."""
         raise NotImplementedError
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         return self.combine([part.user_values(topk) for part in self._parts])
 
-    def totals(self) -> tuple[Total, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         if self.scope == "users":
-            return super().totals()
-        return tuple(dict.fromkeys(total for part in self._parts for total in part.totals(self.k)))
+            return super().accumulators()
+        return tuple(
+            dict.fromkeys(total for part in self._parts for total in part.accumulators(self.k))
+        )
 
-    def finish(self, sums: Sums) -> Tensor:
+    def compute_value(self, sums: StateView) -> Tensor:
         if self.scope == "users":
-            return super().finish(sums)
+            return super().compute_value(sums)
         return self.combine([part.value(sums) for part in self._parts])
 
-    def read(self, sums: Sums) -> Reading:
+    def summarize(self, sums: StateView) -> ComputedValue:
         if self.scope == "users":
-            return super().read(sums)
+            return super().summarize(sums)
         values = [part.value(sums) for part in self._parts]
-        return Reading(self.combine(values), parts=tuple(map(float, values)))
+        return ComputedValue(self.combine(values), parts=tuple(map(float, values)))
 
 
 @register
@@ -143,7 +145,7 @@ class EucDistance(_Point):
         self,
         k: int,
         *,
-        metric_names: Sequence[str | Spec],
+        metric_names: Sequence[str | MetricSpec],
         utopia_points: Sequence[float],
         scope: str = "system",
         inputs: Mapping[str, Any] | None = None,
@@ -191,7 +193,7 @@ class Hypervolume(_Point):
         self,
         k: int,
         *,
-        metric_names: Sequence[str | Spec],
+        metric_names: Sequence[str | MetricSpec],
         nadir_points: Sequence[float],
         higher_is_better: Sequence[bool] | None = None,
         scope: str = "system",

@@ -20,7 +20,7 @@ from typing import NoReturn, Union
 
 from weft.errors import SettingError
 
-Value = Union[None, bool, int, float, str, "tuple[Value, ...]", "Spec"]
+Value = Union[None, bool, int, float, str, "tuple[Value, ...]", "MetricSpec"]
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -49,7 +49,7 @@ _CONSTANTS: dict[str, bool | None] = {
 
 
 @dataclass(frozen=True)
-class Spec:
+class MetricSpec:
     """A metric's name, parameters in their order, and cut-off, as written."""
 
     name: str
@@ -62,12 +62,12 @@ class Spec:
             self.name + (f"({inside})" if inside else "") + ("" if self.k is None else f"@{self.k}")
         )
 
-    def at(self, k: int | None) -> Spec:
+    def with_cutoff(self, k: int | None) -> MetricSpec:
         """The same metric at another cut-off."""
-        return Spec(self.name, self.params, k)
+        return MetricSpec(self.name, self.params, k)
 
 
-def parse(text: str) -> Spec:
+def parse_name(text: str) -> MetricSpec:
     """Read a name.
 
     >>> parse("F1(metric_name_1=nDCG, beta=0.5)@10")
@@ -78,7 +78,7 @@ def parse(text: str) -> Spec:
     return _Parser(text).whole()
 
 
-def print_cell(labels: Iterable[object]) -> str:
+def format_labels(labels: Iterable[object]) -> str:
     """Labels behind a name: `[F, Drama]`; nothing for no labels."""
     texts = [str(label) for label in labels]
     return (
@@ -92,10 +92,10 @@ def print_cell(labels: Iterable[object]) -> str:
     )
 
 
-def split_cell(text: str) -> tuple[str, tuple[str, ...]]:
+def split_labels(text: str) -> tuple[str, tuple[str, ...]]:
     """A name and the labels behind it, if any.
 
-    >>> split_cell("BiasDisparityBR@10[F, Drama]")
+    >>> split_labels("BiasDisparityBR@10[F, Drama]")
     ('BiasDisparityBR@10', ('F', 'Drama'))
     """
     match = _CELL.search(text.rstrip())
@@ -105,7 +105,7 @@ def split_cell(text: str) -> tuple[str, tuple[str, ...]]:
     return text[: match.start()], labels
 
 
-def outside(text: str) -> Iterator[tuple[int, str]]:
+def unquoted_characters(text: str) -> Iterator[tuple[int, str]]:
     """The characters of a text that are neither in brackets nor in quotes, with their positions."""
     depth, quote, before = 0, "", " "
     skip = False
@@ -153,7 +153,7 @@ def _print(value: Value) -> str:
     if isinstance(value, str):
         plain = _WORD.match(value) and value not in _CONSTANTS
         return value if plain else _quote(value)
-    return str(value) if isinstance(value, Spec) else repr(value)
+    return str(value) if isinstance(value, MetricSpec) else repr(value)
 
 
 class _Parser:
@@ -202,13 +202,13 @@ class _Parser:
             return True
         return False
 
-    def whole(self) -> Spec:
+    def whole(self) -> MetricSpec:
         spec = self.spec()
         if self.peek()[0] != "end":
             self.fail(self.peek()[2], "the end")
         return spec
 
-    def spec(self) -> Spec:
+    def spec(self) -> MetricSpec:
         name = self.take("word")
         params: list[tuple[str, Value]] = []
         if self.accept("("):
@@ -230,7 +230,7 @@ class _Parser:
             if not digits.isdigit() or int(digits) < 1:
                 self.fail(position, "a whole number from 1 up, the cut-off,")
             k = int(digits)
-        return Spec(name, tuple(params), k)
+        return MetricSpec(name, tuple(params), k)
 
     def value(self) -> Value:
         kind, token, position = self.peek()
@@ -256,4 +256,4 @@ class _Parser:
         if kind != "word":
             self.fail(position, "a value")
         spec = self.spec()
-        return spec.name if spec == Spec(spec.name) else spec
+        return spec.name if spec == MetricSpec(spec.name) else spec

@@ -49,7 +49,7 @@ class _Novelty(UserAverageTopKMetric):
             "discounted", "graded"
         )
         self.gain = check_choice("gain", gain, GAINS)
-        self.is_of_exposure = self.relevance == "none"
+        self.is_exposure_metric = self.relevance == "none"
         if self.relevance == "graded":
             self.bounds = (0.0, None)
         else:  # no gain is looked at
@@ -59,7 +59,7 @@ class _Novelty(UserAverageTopKMetric):
         """How new an item is, given its number of train interactions."""
         raise NotImplementedError
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         if self._train.total == 0:
             return torch.full_like(topk.length, torch.nan)
         most = topk.total(topk.discounts[None])

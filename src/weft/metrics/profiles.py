@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from weft.errors import SettingError, check_choice
-from weft.metrics.names import Spec, parse
-from weft.metrics.registry import canonical, find, is_metric_class
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import canonical_name, find_metric, is_metric_class
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Profile:
         default_factory=dict
     )  # metrics that the tool has and that are not reproduced, and why
     notes: tuple[str, ...] = ()  # what to know before comparing
-    last_id_first: bool = False  # equal scores rank by id, descending as text
+    orders_ties_by_descending_id: bool = False  # equal scores rank by id, descending as text
 
     def __reduce__(self) -> Any:
         return find_profile, (self.tool,)  # copies and pickles are the profile of the name
 
 
 # How a run counts, if neither the caller nor a profile says otherwise.
-DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
+SETTING_DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
 _PLUS_ONE = "{} counts one negative more than there are and gives ties no credit; Weft's value is the exact one"
 _BY_USERS = MappingProxyType({"average": "users"})
 _ZERO = {"empty_users": "zero"}
@@ -165,7 +165,7 @@ PROFILES = {
                 "an order or ties= a rule; with a score matrix, give items= in that order.",
                 "With -c users without a list count 0: missing_lists='zero'.",
             ),
-            last_id_first=True,
+            orders_ties_by_descending_id=True,
         ),
         Profile(
             "ranx",
@@ -271,26 +271,26 @@ def find_profile(name: object) -> Profile:
     return PROFILES[check_choice("profile", name, tuple(PROFILES))]
 
 
-def choose(profile: Profile | None, **given: str | None) -> dict[str, str]:
+def resolve_defaults(profile: Profile | None, **given: str | None) -> dict[str, str]:
     """The settings of a run: what was given, else what the profile says, else the default."""
-    says = {**DEFAULTS, **(profile.settings if profile is not None else {})}
+    says = {**SETTING_DEFAULTS, **(profile.settings if profile is not None else {})}
     return {name: says[name] if value is None else value for name, value in given.items()}
 
 
-def adopt(given: Any, profile: Profile) -> Any:
+def apply_profile(given: Any, profile: Profile) -> Any:
     """A metric by name, spec or class under a profile's definitions. What the name itself says
     holds.
     """
-    if not isinstance(given, (str, Spec)) and not is_metric_class(given):
+    if not isinstance(given, (str, MetricSpec)) and not is_metric_class(given):
         return given  # an object, whose parameters were all chosen
     spec = (
-        Spec(given.__name__)
+        MetricSpec(given.__name__)
         if is_metric_class(given)
-        else parse(given)
+        else parse_name(given)
         if isinstance(given, str)
         else given
     )
-    metric = given if is_metric_class(given) else find(spec.name)
+    metric = given if is_metric_class(given) else find_metric(spec.name)
     if not metric.__module__.startswith("weft."):
         return given  # a metric of the user's own
     name = metric.__name__
@@ -308,30 +308,30 @@ def adopt(given: Any, profile: Profile) -> Any:
         (key, value) for key, value in profile.covers[name].items() if key not in written
     )
     params = tuple((key, _adopt_parts(key, value, profile)) for key, value in spec.params)
-    return Spec(name, (*params, *missing), spec.k)
+    return MetricSpec(name, (*params, *missing), spec.k)
 
 
 def _adopt_parts(key: str, value: Any, profile: Profile) -> Any:
     """The metrics that a composite names, under the same definitions."""
     if key.casefold() == "metric_names" and isinstance(value, tuple):
         return tuple(_adopt_parts("metric_name", one, profile) for one in value)
-    if key.casefold().startswith("metric_") and isinstance(value, (str, Spec)):
-        return adopt(value, profile)
+    if key.casefold().startswith("metric_") and isinstance(value, (str, MetricSpec)):
+        return apply_profile(value, profile)
     return value
 
 
-def adopted_name(name: str, profile: str) -> str:
+def profiled_name(name: str, profile: str) -> str:
     """The full name of what was asked for under a profile: `nDCG@10` as the profile defines it."""
-    return canonical(str(adopt(name, find_profile(profile))))
+    return canonical_name(str(apply_profile(name, find_profile(profile))))
 
 
-def definitions(metric: str) -> dict[str, Spec | str]:
+def tool_definitions(metric: str) -> dict[str, MetricSpec | str]:
     """For every tool that has a metric: the metric under its definition, or why it is left out."""
-    name = find(metric).__name__
-    found: dict[str, Spec | str] = {}
+    name = find_metric(metric).__name__
+    found: dict[str, MetricSpec | str] = {}
     for tool, profile in PROFILES.items():
         if name in profile.left_out:
             found[tool] = profile.left_out[name]
         elif name in profile.covers:
-            found[tool] = Spec(name, tuple(profile.covers[name].items()))
+            found[tool] = MetricSpec(name, tuple(profile.covers[name].items()))
     return found

@@ -18,7 +18,7 @@ from weft.errors import (
     UnknownParameter,
     did_you_mean,
 )
-from weft.metrics.names import Spec, parse
+from weft.metrics.names import MetricSpec, parse_name
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -61,7 +61,7 @@ RUN_INPUTS = {
     ),
 }
 # How a metric counts: the same for all metrics of a run, and so no part of a name.
-SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
+METRIC_SETTINGS = ("relevance_threshold", "ties", "seed", "empty_users")
 
 
 def register(metric: MetricClass) -> MetricClass:
@@ -84,7 +84,7 @@ def register(metric: MetricClass) -> MetricClass:
             "choose another class name."
         )
     _classes[name.casefold()] = metric
-    canonical.cache_clear()
+    canonical_name.cache_clear()
     return metric
 
 
@@ -123,7 +123,7 @@ def all_metrics() -> list[type[BaseMetric]]:
     return sorted(_classes.values(), key=order)
 
 
-def find(name: str) -> type[BaseMetric]:
+def find_metric(name: str) -> type[BaseMetric]:
     """The metric of this name."""
     _load()
     metric = _classes.get(name.casefold())
@@ -143,19 +143,20 @@ def _signature(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     return dict(list(inspect.signature(metric.__init__).parameters.items())[1:])
 
 
-def parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
+def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     """What a user can set on a metric beside its cut-off, in the order of its constructor."""
     starred = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return {
         name: parameter
         for name, parameter in _signature(metric).items()
-        if name not in ("k", "inputs", *RUN_INPUTS, *SETTINGS) and parameter.kind not in starred
+        if name not in ("k", "inputs", *RUN_INPUTS, *METRIC_SETTINGS)
+        and parameter.kind not in starred
     }
 
 
-def takes_k(metric: str | type[BaseMetric]) -> bool:
+def needs_cutoff(metric: str | type[BaseMetric]) -> bool:
     """Whether the metric depends on a cut-off."""
-    return "k" in _signature(find(metric) if isinstance(metric, str) else metric)
+    return "k" in _signature(find_metric(metric) if isinstance(metric, str) else metric)
 
 
 def required_inputs(metric: type[BaseMetric]) -> set[str]:
@@ -168,21 +169,21 @@ def required_inputs(metric: type[BaseMetric]) -> set[str]:
     }
 
 
-def build(
-    spec: Spec,
+def build_metric(
+    spec: MetricSpec,
     *,
-    of: type[BaseMetric] | None = None,
+    metric_class: type[BaseMetric] | None = None,
     inputs: Mapping[str, Any] | None = None,
-    alone: bool = True,
+    standalone: bool = True,
     **settings: Any,
 ) -> BaseMetric:
     """The metric that a name means: of the registered class, or the given one.
 
-    `inputs` are the run's, `settings` how it counts. A metric that is not `alone` has no states:
+    `inputs` are the run's, `settings` how it counts. A metric that is not `standalone` has no states:
     something else adds up for it."""
     inputs = inputs or {}
-    metric = of or find(spec.name)
-    known = parameters(metric)
+    metric = metric_class or find_metric(spec.name)
+    known = metric_parameters(metric)
     folded = {name.casefold(): name for name in known} | metric.parameter_aliases
     given: dict[str, Any] = {}
     for name, value in spec.params:
@@ -195,13 +196,13 @@ def build(
         if real in given:
             raise SettingError(f"{spec} gives the parameter {real!r} twice; keep one.")
         given[real] = value
-    if takes_k(metric):
+    if needs_cutoff(metric):
         if spec.k is None:
             raise SettingError(f"{spec} needs a cut-off: write '{spec}@10', or give top_k.")
         given["k"] = spec.k
     elif spec.k is not None:
         raise SettingError(
-            f"{metric.__name__} does not depend on a cut-off: write '{spec.at(None)}' without "
+            f"{metric.__name__} does not depend on a cut-off: write '{spec.with_cutoff(None)}' without "
             f"'@{spec.k}'."
         )
     unset = [
@@ -215,14 +216,14 @@ def build(
         )
         raise SettingError(f"{spec} needs {' and '.join(unset)}: write for example '{example}'.")
     if lacking := required_inputs(metric) - inputs.keys():
-        raise missing_input({str(spec): lacking})
+        raise missing_input_error({str(spec): lacking})
     given |= {
         name: inputs[name] for name in RUN_INPUTS if name in inputs and name in _signature(metric)
     }
     if "inputs" in _signature(metric):  # a composite, which hands them on
         given["inputs"] = inputs
-    if not alone:
-        given["alone"] = False
+    if not standalone:
+        given["standalone"] = False
     try:
         return metric(**given, **settings)
     except SettingError as error:
@@ -233,7 +234,7 @@ def build(
         ) from None  # which of the many that were asked for
 
 
-def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:
+def missing_input_error(lacking: Mapping[str, Set[str]]) -> MissingInput:
     """The error that says which metrics need which inputs, and how to give them."""
     by_input: dict[str, list[str]] = {}
     for metric, names in lacking.items():
@@ -249,7 +250,7 @@ def missing_input(lacking: Mapping[str, Set[str]]) -> MissingInput:
     return MissingInput("\n".join(lines))
 
 
-_nameable: dict[tuple[str, type[BaseMetric]], BaseMetric] = {}
+_prototypes: dict[tuple[str, type[BaseMetric]], BaseMetric] = {}
 # Stand-ins for what only a run knows, where a metric is made for its name alone.
 _ANY_RUN = {
     "num_users": 1,
@@ -261,62 +262,66 @@ _ANY_RUN = {
 }
 
 
-def nameable(spec: Spec, of: type[BaseMetric] | None = None) -> BaseMetric:
+def prototype(spec: MetricSpec, metric_class: type[BaseMetric] | None = None) -> BaseMetric:
     """A metric made for its name alone, once: making one takes longer than evaluating a user."""
-    metric = of or find(spec.name)
+    metric = metric_class or find_metric(spec.name)
     key = (repr(spec), metric)  # not the spec, in which 1, 1.0 and True are equal
-    if key not in _nameable:
-        _nameable[key] = build(spec, of=metric, inputs=_ANY_RUN, alone=False)
-    return _nameable[key]
+    if key not in _prototypes:
+        _prototypes[key] = build_metric(
+            spec, metric_class=metric, inputs=_ANY_RUN, standalone=False
+        )
+    return _prototypes[key]
 
 
-def parse_example(metric: type[BaseMetric], k: int = 5) -> Spec:
+def example_spec(metric: type[BaseMetric], k: int = 5) -> MetricSpec:
     """A metric with the parameters that it cannot do without, and a cut-off if it needs one."""
-    return parse(metric.example or metric.__name__).at(k if takes_k(metric) else None)
+    return parse_name(metric.example or metric.__name__).with_cutoff(
+        k if needs_cutoff(metric) else None
+    )
 
 
 @cache
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """The one spelling of a name: `ndcg(gain=exponential)@10` is `nDCG@10`."""
-    spec = parse(name)
-    if spec.k is None and takes_k(spec.name):
-        return str(nameable(spec.at(1)).spec.at(None))
-    return str(nameable(spec).spec)
+    spec = parse_name(name)
+    if spec.k is None and needs_cutoff(spec.name):
+        return str(prototype(spec.with_cutoff(1)).spec.with_cutoff(None))
+    return str(prototype(spec).spec)
 
 
-def expand(
+def expand_metrics(
     metrics: Iterable[Any], top_k: Iterable[int], *, available: Set[str]
-) -> dict[Spec, type[BaseMetric]]:
+) -> dict[MetricSpec, type[BaseMetric]]:
     """Names, specs, metric objects and classes to canonical specs and their classes, each at every
     cut-off it needs, once.
 
     `available` are the inputs that the run has; a metric that needs another is refused.
     """
     cutoffs: list[int | None] = list(top_k)
-    specs: dict[Spec, type[BaseMetric]] = {}
-    known: dict[tuple[Spec, bool], Spec] = {}
+    specs: dict[MetricSpec, type[BaseMetric]] = {}
+    known: dict[tuple[MetricSpec, bool], MetricSpec] = {}
     lacking: dict[str, Set[str]] = {}
     for given in metrics:
         spec, metric = _resolve(given)
-        wanted = [spec.k] if spec.k is not None or not takes_k(metric) else cutoffs
+        wanted = [spec.k] if spec.k is not None or not needs_cutoff(metric) else cutoffs
         if not wanted:
             raise SettingError(
                 f"{spec} needs a cut-off: write '{spec}@10', or give top_k=[10, 20]."
             )
-        key = (spec.at(None), wanted[0] is None)
+        key = (spec.with_cutoff(None), wanted[0] is None)
         if key not in known:  # the same at every cut-off, so that one metric need be made
-            named = nameable(spec.at(wanted[0]), metric)
+            named = prototype(spec.with_cutoff(wanted[0]), metric)
             known[key] = named.spec
             if missing := named.needed_inputs() - available:
                 lacking[str(named.spec)] = missing
         for k in wanted:
-            if specs.setdefault(known[key].at(k), metric) is not metric:
+            if specs.setdefault(known[key].with_cutoff(k), metric) is not metric:
                 raise SettingError(
-                    f"two different metrics are named {known[key].at(k)}; rename one of the "
+                    f"two different metrics are named {known[key].with_cutoff(k)}; rename one of the "
                     "classes."
                 )
     if lacking:
-        raise missing_input(lacking)
+        raise missing_input_error(lacking)
     if not specs:
         raise SettingError(
             "no metrics were asked for; give for example metrics=['nDCG', 'Recall']."
@@ -324,10 +329,10 @@ def expand(
     return specs
 
 
-def as_list(metrics: Any) -> list[Any]:
+def as_metric_list(metrics: Any) -> list[Any]:
     """What was given as `metrics`, as a list; one metric needs none."""
     if (
-        isinstance(metrics, (str, Spec))
+        isinstance(metrics, (str, MetricSpec))
         or is_metric_class(metrics)
         or hasattr(metrics, "parameter_aliases")
     ):
@@ -339,15 +344,15 @@ def as_list(metrics: Any) -> list[Any]:
     return list(metrics)
 
 
-def _resolve(given: Any) -> tuple[Spec, type[BaseMetric]]:
+def _resolve(given: Any) -> tuple[MetricSpec, type[BaseMetric]]:
     """The spec and class of one thing that was asked for. Classes need not be registered, but may
     not borrow another's name.
     """
-    if isinstance(given, (str, Spec)):
-        spec = parse(given) if isinstance(given, str) else given
-        return spec, find(spec.name)
+    if isinstance(given, (str, MetricSpec)):
+        spec = parse_name(given) if isinstance(given, str) else given
+        return spec, find_metric(spec.name)
     if is_metric_class(given):
-        spec, metric = Spec(given.__name__), given
+        spec, metric = MetricSpec(given.__name__), given
     elif is_metric_class(type(given)):
         spec, metric = given.spec, type(given)
     else:

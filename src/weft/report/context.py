@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.result import Result
-from weft.metrics.names import parse, split_cell
-from weft.metrics.registry import find
+from weft.metrics.names import parse_name, split_labels
+from weft.metrics.registry import find_metric
 from weft.report.tables import Line, lines
 from weft.statistics import Comparison
 
@@ -95,6 +95,6 @@ class Subject:
 def family_of(name: str) -> str:
     """The family of a metric, by its name; that of metrics that are not registered here is "other"."""
     try:
-        return find(parse(split_cell(name)[0]).name).family
+        return find_metric(parse_name(split_labels(name)[0]).name).family
     except (UnknownMetric, SettingError):
         return "other"

@@ -14,9 +14,15 @@ from typing import Any
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import Spec, print_cell
-from weft.metrics.profiles import PROFILES, adopt, definitions
-from weft.metrics.registry import RUN_INPUTS, nameable, parameters, parse_example, takes_k
+from weft.metrics.names import MetricSpec, format_labels
+from weft.metrics.profiles import PROFILES, apply_profile, tool_definitions
+from weft.metrics.registry import (
+    RUN_INPUTS,
+    example_spec,
+    metric_parameters,
+    needs_cutoff,
+    prototype,
+)
 
 # Four users and twelve items on which definitions of other tools differ visibly: with ratings of 1,
 # and with ratings of 1 to 5.
@@ -75,7 +81,7 @@ def words(metric: type[BaseMetric]) -> Words:
 
 def title(metric: type[BaseMetric]) -> str:
     """The name, with `@k` if it depends on a cut-off."""
-    return f"{metric.__name__}@k" if takes_k(metric) else metric.__name__
+    return f"{metric.__name__}@k" if needs_cutoff(metric) else metric.__name__
 
 
 def better(metric: type[BaseMetric]) -> str:
@@ -95,18 +101,18 @@ def value_range(metric: BaseMetric | type[BaseMetric]) -> str:
 
 def needs(metric: type[BaseMetric]) -> list[str]:
     """The inputs of a run that the metric asks for; sizes, which every run knows, are no matter."""
-    wanted = nameable(parse_example(metric)).needed_inputs()
+    wanted = prototype(example_spec(metric)).needed_inputs()
     return [name for name in RUN_INPUTS if name in wanted and not name.startswith("num_")]
 
 
-def under_sampling(metric: type[BaseMetric]) -> str:
+def sampling_behaviour(metric: type[BaseMetric]) -> str:
     """What a value among sampled negatives says of the value among all items."""
-    return _UNDER_SAMPLING[nameable(parse_example(metric)).under_sampling]
+    return _UNDER_SAMPLING[prototype(example_spec(metric)).sampling_behaviour]
 
 
 def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     """What is known of a metric beside its words."""
-    for parameter in parameters(metric).values():
+    for parameter in metric_parameters(metric).values():
         default = (
             "must be given"
             if parameter.default is inspect.Parameter.empty
@@ -117,7 +123,7 @@ def facts(metric: type[BaseMetric]) -> Iterator[tuple[str, str]]:
     yield "better", better(metric)
     yield "range", value_range(metric)
     yield "needs", ", ".join(needs(metric)) or "scores and truth only"
-    yield "sampled", under_sampling(metric)
+    yield "sampled", sampling_behaviour(metric)
     if metric.reference:
         yield "reference", metric.reference
 
@@ -137,11 +143,11 @@ class Definition:
 
 def side_by_side(metric: type[BaseMetric]) -> list[Definition]:
     """The metric on the same four lists under every tool's definition, Weft's own first."""
-    own = parse_example(metric)
+    own = example_spec(metric)
     found = [Definition("weft", str(own), *_on_example(own, None))]
-    for tool, definition in definitions(metric.__name__).items():
-        if isinstance(definition, Spec):
-            spec = nameable(adopt(own, PROFILES[tool])).spec
+    for tool, definition in tool_definitions(metric.__name__).items():
+        if isinstance(definition, MetricSpec):
+            spec = prototype(apply_profile(own, PROFILES[tool])).spec
             found.append(Definition(tool, str(spec), *_on_example(spec, tool)))
         else:
             found.append(Definition(tool, "", reason=definition))
@@ -149,7 +155,7 @@ def side_by_side(metric: type[BaseMetric]) -> list[Definition]:
 
 
 @cache
-def _on_example(spec: Spec, tool: str | None) -> tuple[str, str]:
+def _on_example(spec: MetricSpec, tool: str | None) -> tuple[str, str]:
     import torch
 
     users, items = list(LISTS), list(CLUSTERS)
@@ -174,7 +180,7 @@ def _shown(result: Result) -> str:
     if not result.values[0].cell:
         return f"{result.values[0].value:.4f}"
     return ", ".join(
-        f"{print_cell(value.cell)[1:-1]}: {value.value:.4f}" for value in result.values
+        f"{format_labels(value.cell)[1:-1]}: {value.value:.4f}" for value in result.values
     )
 
 

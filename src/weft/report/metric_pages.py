@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.profiles import DEFAULTS, PROFILES, Profile
-from weft.metrics.registry import FAMILIES, RUN_INPUTS, all_metrics, parameters
+from weft.metrics.profiles import PROFILES, SETTING_DEFAULTS, Profile
+from weft.metrics.registry import FAMILIES, RUN_INPUTS, all_metrics, metric_parameters
 from weft.report import definitions
 
 
@@ -80,13 +80,13 @@ def metric_page(metric: type[BaseMetric]) -> str:
             "; ".join(f"`{name}`, {RUN_INPUTS[name][0]}" for name in definitions.needs(metric))
             or "scores and truth only",
         ),
-        ("[sampled negatives](../sampling-bias.md)", definitions.under_sampling(metric)),
+        ("[sampled negatives](../sampling-bias.md)", definitions.sampling_behaviour(metric)),
         ("undefined when", metric.undefined),
         ("reference", metric.reference),
     ]
     lines += [*_table(("", ""), facts), ""]
     lines += ["## Parameters", ""]
-    known = parameters(metric)
+    known = metric_parameters(metric)
     if known:
         rows = []
         for parameter in known.values():
@@ -160,7 +160,9 @@ def profiles_page() -> str:
 
 def _profile(profile: Profile) -> Iterable[str]:
     yield from (f"## {profile.tool} {profile.version}", "")
-    settings = {name: value for name, value in profile.settings.items() if DEFAULTS[name] != value}
+    settings = {
+        name: value for name, value in profile.settings.items() if SETTING_DEFAULTS[name] != value
+    }
     how = (
         ", ".join(f"`{name}={value!r}`" for name, value in settings.items())
         or "as Weft does by default"

@@ -12,8 +12,8 @@ from typing import Any
 from weft.errors import SettingError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
-from weft.metrics.names import parse
-from weft.metrics.registry import RUN_INPUTS, nameable
+from weft.metrics.names import parse_name
+from weft.metrics.registry import RUN_INPUTS, prototype
 from weft.report.context import Subject
 from weft.report.tables import file_names
 from weft.statistics import Comparison, compare
@@ -181,7 +181,10 @@ def _given(result: Result) -> list[str]:
         needed.add("user_groups")
     for value in result.values:
         try:
-            needed |= nameable(parse(value.plain_name)).needed_inputs() - {"num_users", "num_items"}
+            needed |= prototype(parse_name(value.plain_name)).needed_inputs() - {
+                "num_users",
+                "num_items",
+            }
         except SettingError:  # not registered here
             continue
     order = ("train", "users", "items", *RUN_INPUTS)
@@ -227,11 +230,13 @@ def _is_uniform(settings: Mapping[str, Any]) -> bool:
 
 def _metrics(names: Iterable[str]) -> tuple[list[str], list[int]]:
     """Names and cut-offs that expand to these names in this order; or the names themselves."""
-    full = [parse(name) for name in dict.fromkeys(names)]
-    plain = list(dict.fromkeys(spec.at(None) for spec in full))
+    full = [parse_name(name) for name in dict.fromkeys(names)]
+    plain = list(dict.fromkeys(spec.with_cutoff(None) for spec in full))
     cutoffs = sorted({spec.k for spec in full if spec.k is not None})
-    has_cutoff = {spec.at(None) for spec in full if spec.k is not None}
-    expanded = [spec.at(k) for spec in plain for k in (cutoffs if spec in has_cutoff else [None])]
+    has_cutoff = {spec.with_cutoff(None) for spec in full if spec.k is not None}
+    expanded = [
+        spec.with_cutoff(k) for spec in plain for k in (cutoffs if spec in has_cutoff else [None])
+    ]
     if expanded == full:
         return [str(spec) for spec in plain], cutoffs
     return [str(spec) for spec in full], []

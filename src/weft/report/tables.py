@@ -19,7 +19,7 @@ from weft.evaluation.atomic_files import Writer, write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue
 from weft.evaluation.result import Result, frame_schema
 from weft.evaluation.result_io import result_files, table_path
-from weft.metrics.names import print_cell
+from weft.metrics.names import format_labels
 from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def summary(results: Sequence[Result]) -> pl.DataFrame:
     )
     rows = [
         {column: getattr(value, column) for column in columns[2:]}
-        | {"model": result.name, "metric": value.metric + print_cell(value.cell)}
+        | {"model": result.name, "metric": value.metric + format_labels(value.cell)}
         for result in results
         for value in result.values
     ]

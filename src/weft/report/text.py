@@ -13,8 +13,8 @@ from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.result import Result
-from weft.metrics.names import Spec, parse
-from weft.metrics.registry import find, parameters
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import find_metric, metric_parameters
 from weft.report import definitions as known
 from weft.report.context import Subject
 from weft.report.rerun import rerun
@@ -320,7 +320,7 @@ class Definition:
     definition: str = ""  # paragraphs
     better: str = ""
     range: str = ""
-    parameters: tuple[
+    metric_parameters: tuple[
         tuple[str, str], ...
     ] = ()  # the value that this run used; "(default)" behind those that were not set
     reference: str = ""
@@ -336,14 +336,14 @@ def definitions(subject: Subject) -> list[Definition]:
 
 def _definition(name: str) -> Definition:
     try:
-        spec = parse(name)
-        metric = find(spec.name)
+        spec = parse_name(name)
+        metric = find_metric(spec.name)
     except (UnknownMetric, SettingError):
         return Definition(name, "not known here")
     words = known.words(metric)
     given = dict(spec.params)
     used = [(key, _value(value)) for key, value in given.items()]
-    for parameter in parameters(metric).values():
+    for parameter in metric_parameters(metric).values():
         if parameter.name not in given and parameter.default is not inspect.Parameter.empty:
             used.append((parameter.name, f"{_value(parameter.default)} (default)"))
     return Definition(
@@ -359,7 +359,7 @@ def _definition(name: str) -> Definition:
 
 def _value(value: Any) -> str:
     """A parameter as names have it."""
-    return str(Spec("", (("", value),)))[2:-1]
+    return str(MetricSpec("", (("", value),)))[2:-1]
 
 
 # --------------------------------------------------------------------------------------------------

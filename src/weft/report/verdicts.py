@@ -11,8 +11,8 @@ from typing import Any
 
 from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.metric_value import Interval, MetricValue
-from weft.metrics.names import parse, split_cell
-from weft.metrics.registry import find
+from weft.metrics.names import parse_name, split_labels
+from weft.metrics.registry import find_metric
 from weft.report.context import Subject
 from weft.report.number_format import number, percent, places, probability, with_places
 from weft.statistics import Comparison
@@ -357,7 +357,7 @@ def _has_shares(name: str, first: MetricValue, second: MetricValue) -> bool:
     that is near.
     """
     try:
-        metric = find(parse(split_cell(name)[0]).name)
+        metric = find_metric(parse_name(split_labels(name)[0]).name)
         is_ratio = (
             metric.bounds[0] == 0
             and metric.target is None

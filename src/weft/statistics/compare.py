@@ -13,8 +13,8 @@ import numpy as np
 
 from weft.errors import InputError, SettingError, check_choice, check_int
 from weft.evaluation.result import Result, describe_differences
-from weft.metrics.names import parse, split_cell
-from weft.metrics.registry import canonical
+from weft.metrics.names import parse_name, split_labels
+from weft.metrics.registry import canonical_name
 from weft.statistics import significance_tests as known
 from weft.statistics.comparison import Comparison, row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
@@ -166,7 +166,9 @@ def _shared_columns(
     first = next(iter(named.values()))
     if metrics is None:
         everything = list(dict.fromkeys(name for result in named.values() for name in result))
-        lost = list(dict.fromkeys(split_cell(name)[0] for name in everything if name not in shared))
+        lost = list(
+            dict.fromkeys(split_labels(name)[0] for name in everything if name not in shared)
+        )
         notes = (
             [f"not compared, because not every model has a value per user: {', '.join(lost)}"]
             if lost
@@ -175,7 +177,7 @@ def _shared_columns(
         columns = [name for name in first if name in shared]
     else:
         columns, notes = (
-            [first.entry(name).name if name in first else canonical(name) for name in metrics],
+            [first.entry(name).name if name in first else canonical_name(name) for name in metrics],
             [],
         )
         columns = list(dict.fromkeys(columns))
@@ -242,8 +244,8 @@ def _rows(
     beside: Mapping[str, Floats],
 ) -> list[dict[str, Any]]:
     """A row per test, pair and metric; p-values are adjusted later."""
-    specs = [parse(column) for column in columns]
-    names = [(str(spec.at(None)), spec.k) for spec in specs]
+    specs = [parse_name(column) for column in columns]
+    names = [(str(spec.with_cutoff(None)), spec.k) for spec in specs]
     either = [int(np.count_nonzero(aligned.known[a] | aligned.known[b])) for a, b in pairs]
     plain = {name: values.tolist() for name, values in beside.items()}
     users = measures.users.astype(int).tolist()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from weft.errors import SettingError
 from weft.evaluation.result import Result
 from weft.metrics import Hypervolume
-from weft.metrics.names import parse
-from weft.metrics.registry import nameable
+from weft.metrics.names import parse_name
+from weft.metrics.registry import prototype
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def fronts(named: Mapping[str, Result]) -> dict[str, ParetoFront]:
             for entry in entries.values()
         ):
             try:
-                metric = nameable(parse(name))
+                metric = prototype(parse_name(name))
             except SettingError:  # a part that is not registered here, of a loaded result
                 continue
             assert isinstance(metric, Hypervolume)

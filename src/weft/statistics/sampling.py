@@ -27,9 +27,9 @@ from weft.data.rows import SparseRows
 from weft.errors import InputError, SettingError, check_float, check_int
 from weft.evaluation.candidates import draw
 from weft.evaluation.evaluator import as_cutoffs
-from weft.metrics.base.formulas import UserMean
-from weft.metrics.names import Spec, parse
-from weft.metrics.registry import as_list, build, expand
+from weft.metrics.base.formulas import UserMeanMetric
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import as_metric_list, build_metric, expand_metrics
 from weft.ranking import SampleSizes, TieRule
 from weft.ranking.positions import ObservedPositions, Positions, RankEstimator, estimate_positions
 
@@ -40,7 +40,7 @@ __all__ = ["Identification", "deviation", "draw", "exact", "expected", "is_ident
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
-Formulas = dict[Spec, UserMean]
+Formulas = dict[MetricSpec, UserMeanMetric]
 # Numbers that a table of chances may hold at once.
 _TILE = 1 << 22
 # Places among the candidates at which a distribution of ranks is compared with what was seen, and
@@ -406,13 +406,15 @@ def _formulas(metrics: Any, top_k: Any) -> Formulas:
     relevant items.
     """
     formulas: Formulas = {}
-    for spec, metric in expand(as_list(metrics), as_cutoffs(top_k), available=set()).items():
-        of = parse("GAUC(weight=positives)") if str(spec) == "AUC" else None
-        formula = build(of or spec, of=None if of else metric, alone=False)
+    for spec, metric in expand_metrics(
+        as_metric_list(metrics), as_cutoffs(top_k), available=set()
+    ).items():
+        of = parse_name("GAUC(weight=positives)") if str(spec) == "AUC" else None
+        formula = build_metric(of or spec, metric_class=None if of else metric, standalone=False)
         adds_up = (
-            formula.under_sampling in ("corrected", "unbiased") and formula.family == "accuracy"
+            formula.sampling_behaviour in ("corrected", "unbiased") and formula.family == "accuracy"
         )
-        if not (adds_up and isinstance(formula, UserMean)):
+        if not (adds_up and isinstance(formula, UserMeanMetric)):
             raise SettingError(
                 f"{spec} is not known from ranks alone: choose metrics that add up over the "
                 "relevant items of a user, AUC, GAUC, "

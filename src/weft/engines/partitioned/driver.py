@@ -45,7 +45,7 @@ from weft.evaluation.candidates import CANDIDATES
 from weft.evaluation.result import Result
 from weft.evaluation.runner import NO_SOURCE, EvaluationRun
 from weft.evaluation.state import EvaluationState, combine_states
-from weft.metrics.registry import all_metrics, as_list, register
+from weft.metrics.registry import all_metrics, as_metric_list, register
 
 if TYPE_CHECKING:
     import polars as pl
@@ -126,7 +126,7 @@ def _keeps_rows(metric: BaseMetric) -> bool:
 
 def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> GlobalStats:
     """A catalogue without items, to see whether settings fit together."""
-    sizes = [getattr(metric, "num_items", None) for metric in as_list(arguments["metrics"])]
+    sizes = [getattr(metric, "num_items", None) for metric in as_metric_list(arguments["metrics"])]
     items = Vocabulary.numbers("item", next((size for size in sizes if isinstance(size, int)), 0))
     totals = (
         None if arguments["train"] is None else TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
@@ -140,7 +140,9 @@ def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> Glob
     return GlobalStats(items, totals, labels, {name: Groups((), []) for name in where})
 
 
-def _nobody(arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats) -> EvaluationRun:
+def _nobody(
+    arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats
+) -> EvaluationRun:
     """The evaluation of nobody: where what the parts gathered is put together."""
     import polars as pl
 

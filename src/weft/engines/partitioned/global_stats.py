@@ -193,7 +193,9 @@ def _one_survey(parts: list[Survey]) -> Survey:
     )
 
 
-def whole_of(found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]) -> GlobalStats:
+def whole_of(
+    found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]
+) -> GlobalStats:
     """What all parts must know; what is wrong with the whole is refused here."""
     source, truth = origins.get("source"), origins["truth"]
     for origin in (source, truth):
@@ -261,7 +263,9 @@ def _catalogue(
         raise nothing_in_common(source.where, truth.where, listed.ids, met[0])
     everything = Vocabulary.found("item", list(found.items.values()), origin=source.where)
     tool = None if arguments["profile"] is None else find_profile(arguments["profile"])
-    is_reversed = tool is not None and tool.last_id_first and arguments["ties"] is None
+    is_reversed = (
+        tool is not None and tool.orders_ties_by_descending_id and arguments["ties"] is None
+    )
     return everything.sorted_by_text_descending() if is_reversed else everything
 
 
@@ -308,7 +312,10 @@ def _of_cut(cuts: Mapping[str, _Cut], name: str) -> NDArray[np.float64]:
 
 
 def with_cuts(
-    parts: Parts[Part], arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats
+    parts: Parts[Part],
+    arguments: Mapping[str, Any],
+    origins: Mapping[str, Origin],
+    whole: GlobalStats,
 ) -> GlobalStats:
     """Where slices by numbers are cut, which depends on all users."""
     wanted = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)

@@ -12,30 +12,30 @@ from torch import Tensor
 
 from weft.batch.batch import TopK
 from weft.errors import MissingInput, SettingError
-from weft.metrics.accumulators import Sums, Total
-from weft.metrics.base.formulas import SummedMetric, UserMean
+from weft.metrics.accumulators import Accumulator, StateView
+from weft.metrics.base.formulas import SummedMetric, UserMeanMetric
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.names import Spec, parse
-from weft.metrics.registry import build, takes_k
+from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.registry import build_metric, needs_cutoff
 
 
-def combined_sampling(parts: Iterable[Part]) -> str:
+def combined_sampling_behaviour(parts: Iterable[ComponentMetric]) -> str:
     """What sampled negatives mean for the combined value."""
     return (
         "candidates"
-        if any(part.metric.under_sampling == "candidates" for part in parts)
+        if any(part.metric.sampling_behaviour == "candidates" for part in parts)
         else "combined"
     )
 
 
-class Part:
-    """Another metric, read at the cut-offs of its owner. `per_user`: whether it must have a value
+class ComponentMetric:
+    """Another metric, read at the cut-offs of its owner. `user_values`: whether it must have a value
     per user.
     """
 
     def __init__(
         self,
-        given: str | Spec,
+        given: str | MetricSpec,
         owner: BaseMetric,
         k: int,
         *,
@@ -43,25 +43,25 @@ class Part:
         per_user: bool = False,
     ) -> None:
         self._who = who = type(owner).__name__
-        spec = parse(given) if isinstance(given, str) else given
-        if not isinstance(spec, Spec):
+        spec = parse_name(given) if isinstance(given, str) else given
+        if not isinstance(spec, MetricSpec):
             raise SettingError(f"{who} combines metrics by their names; got {given!r}.")
         if spec.k is not None:
             raise SettingError(
-                f"{who} reads {spec.name} at its own cut-off: write '{spec.at(None)}' without "
+                f"{who} reads {spec.name} at its own cut-off: write '{spec.with_cutoff(None)}' without "
                 f"'@{spec.k}'."
             )
         self._inputs, self._settings = inputs, owner.settings()
-        self._takes_k = takes_k(spec.name)
+        self._takes_k = needs_cutoff(spec.name)
         self._spec = spec
         self._built: dict[int | None, Any] = {}
         metric = self.at(k)
-        if per_user and not (isinstance(metric, UserMean) and metric.has_user_values):
+        if per_user and not (isinstance(metric, UserMeanMetric) and metric.has_user_values):
             raise SettingError(
                 f"{who} cannot combine {type(metric).__name__}, which has no value per user; "
                 "choose a metric that is a mean over users."
             )
-        if not (isinstance(metric, SummedMetric) and metric.is_summed and metric.has_value):
+        if not (isinstance(metric, SummedMetric) and metric.is_summed and metric.has_scalar_value):
             raise SettingError(
                 f"{who} cannot combine {type(metric).__name__}, which has no single value that "
                 "adds up over users."
@@ -69,20 +69,25 @@ class Part:
         self.metric: Any = metric
 
     @property
-    def name(self) -> str | Spec:
+    def name(self) -> str | MetricSpec:
         """The canonical name without a cut-off, as a parameter holds it."""
-        found: Spec = self.metric.spec.at(None)
+        found: MetricSpec = self.metric.spec.with_cutoff(None)
         return found if found.params else found.name
 
     def at(self, k: int | None) -> Any:
         """The metric that gives the values at a cut-off; mostly it is the same for all."""
         k = k if self._takes_k else None
-        if k not in self._built and any(metric.fuses_cutoffs for metric in self._built.values()):
+        if k not in self._built and any(
+            metric.supports_all_cutoffs for metric in self._built.values()
+        ):
             return self.metric
         if k not in self._built:
             try:
-                self._built[k] = build(
-                    self._spec.at(k), inputs=self._inputs, alone=False, **self._settings
+                self._built[k] = build_metric(
+                    self._spec.with_cutoff(k),
+                    inputs=self._inputs,
+                    standalone=False,
+                    **self._settings,
                 )
             except MissingInput as error:
                 if self._inputs is not None:
@@ -93,14 +98,14 @@ class Part:
                 ) from None
         return self._built[k]
 
-    def totals(self, k: int) -> tuple[Total, ...]:
+    def accumulators(self, k: int) -> tuple[Accumulator, ...]:
         """What the metric adds up."""
-        totals: tuple[Total, ...] = self.at(k).totals()
+        totals: tuple[Accumulator, ...] = self.at(k).accumulators()
         return totals
 
-    def value(self, sums: Sums) -> Tensor:
+    def value(self, sums: StateView) -> Tensor:
         """The metric's value."""
-        value: Tensor = self.at(sums.k).finish(sums)
+        value: Tensor = self.at(sums.k).compute_value(sums)
         return value
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -108,7 +113,7 @@ class Part:
         if not self._takes_k:
             values: Tensor = self.metric.values(topk)
             return values.expand(-1, len(topk.cutoffs))
-        if self.metric.fuses_cutoffs:
+        if self.metric.supports_all_cutoffs:
             fused: Tensor = self.metric.values(topk)
             return fused
         return torch.cat([self.at(k).values(topk.batch.at((k,))) for k in topk.cutoffs], dim=1)

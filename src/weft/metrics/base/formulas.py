@@ -18,21 +18,21 @@ from weft.batch.batch import Batch, MetricBlock, TopK
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, check_choice
 from weft.metrics.accumulators import (
-    CellSums,
-    Ledger,
-    OfItems,
-    Sums,
-    Total,
-    UserSums,
-    mean_of,
-    standard_error_of,
+    Accumulator,
+    ItemAccumulator,
+    RatingErrorSums,
+    StateLayout,
+    StateView,
+    UserMeanSums,
+    mean_from_sums,
+    standard_error_from_sums,
 )
-from weft.metrics.base.metric import BaseMetric, TopKMetric, check_users, users_outside
-from weft.metrics.names import print_cell
+from weft.metrics.base.metric import BaseMetric, TopKMetric, check_users, count_users_outside
+from weft.metrics.names import format_labels
 
 
 @dataclass(frozen=True)
-class Reading:
+class ComputedValue:
     """What a metric reads off its totals: a value (None: it has labelled cells only), and for a
     mean over users its error.
     """
@@ -46,13 +46,13 @@ class Reading:
 class SummedMetric(BaseMetric):
     """A formula over totals.
 
-    `totals()` says what is added up, `finish(sums)` gives the value; `cells(sums)` gives further
+    `accumulators()` says what is added up, `compute_value(state)` gives the value; `label_values(state)` gives further
     values by label."""
 
     sums: Tensor
     # Whether one formula gives the values at all cut-offs; else there is an object for each.
-    fuses_cutoffs: bool = True
-    has_value: ClassVar[bool] = True  # False: there are labelled cells only
+    supports_all_cutoffs: bool = True
+    has_scalar_value: ClassVar[bool] = True  # False: there are labelled cells only
 
     @property
     def is_summed(self) -> bool:
@@ -61,29 +61,29 @@ class SummedMetric(BaseMetric):
         """
         return self._update_from_blocks is None
 
-    def totals(self) -> tuple[Total, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         """What adds up."""
-        raise SettingError(f"{type(self).__name__} must define totals and finish.")
+        raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
 
-    def finish(self, sums: Sums) -> Tensor:
+    def compute_value(self, sums: StateView) -> Tensor:
         """The value, a number; NaN where it is undefined."""
-        raise SettingError(f"{type(self).__name__} must define totals and finish.")
+        raise SettingError(f"{type(self).__name__} must define accumulators and compute_value.")
 
-    def cells(self, sums: Sums) -> Mapping[tuple[Label, ...], Tensor]:
+    def label_values(self, sums: StateView) -> Mapping[tuple[Label, ...], Tensor]:
         """Values by label."""
         return {}
 
-    def read(self, sums: Sums) -> Reading:
+    def summarize(self, sums: StateView) -> ComputedValue:
         """The value and what is known about it."""
-        return Reading(self.finish(sums) if self.has_value else None)
+        return ComputedValue(self.compute_value(sums) if self.has_scalar_value else None)
 
     # ----------------------------------------------------------------------------------------------
 
     def add_states(self) -> None:
         if self.is_summed:
-            self._ledger = Ledger({total: {self.k or 1} for total in self.totals()})
+            self._layout = StateLayout({total: {self.k or 1} for total in self.accumulators()})
             self.add_state(
-                "sums", torch.zeros(self._ledger.size, dtype=torch.float64), dist_reduce_fx="sum"
+                "sums", torch.zeros(self._layout.size, dtype=torch.float64), dist_reduce_fx="sum"
             )
 
     def accumulate(self, batch: Batch) -> None:
@@ -91,13 +91,13 @@ class SummedMetric(BaseMetric):
             super().accumulate(batch)
             return
         self.check(batch)
-        terms = self._ledger.terms(batch)
+        terms = self._layout.contributions(batch)
         self.sums = self.sums.clone()
-        self._ledger.add(self.sums, terms)
+        self._layout.add(self.sums, terms)
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch of other users or items than the inputs are about."""
-        for size in self.known_items():
+        for size in self.known_item_counts():
             if size != batch.truth.num_items:
                 raise InputError(
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
@@ -107,52 +107,53 @@ class SummedMetric(BaseMetric):
         groups: Labels | None = self.own_inputs().get("user_groups")
         if groups is not None:
             check_users(batch.users, groups.size, "user_groups")
-            batch.note("bad_users", users_outside(batch.users, groups.size))
+            batch.note("bad_users", count_users_outside(batch.users, groups.size))
 
-    def known_items(self) -> set[int]:
-        return super().known_items() | {
-            total.num_items for total in self.totals() if isinstance(total, OfItems)
+    def known_item_counts(self) -> set[int]:
+        return super().known_item_counts() | {
+            total.num_items for total in self.accumulators() if isinstance(total, ItemAccumulator)
         }
 
     def compute(self) -> Any:
         """The value over all batches so far; of a metric with labelled cells only, a value for each
         by its name.
         """
-        sums = self._ledger.read(self.sums)(self.k)
-        if self.has_value:
-            return self.finish(sums)
+        sums = self._layout.view(self.sums)(self.k)
+        if self.has_scalar_value:
+            return self.compute_value(sums)
         return {
-            f"{self.spec}{print_cell(labels)}": value for labels, value in self.cells(sums).items()
+            f"{self.spec}{format_labels(labels)}": value
+            for labels, value in self.label_values(sums).items()
         }
 
 
 POPULATIONS = ("lists", "evaluated")
 
 
-class UserMean(SummedMetric):
+class UserMeanMetric(SummedMetric):
     """A mean of values per user.
 
-    `per_user(topk)` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth
+    `user_values` gives the values `[batch, cut-offs]`, NaN where undefined. Users of the truth
     without a relevant item are left out, or count 0 with `empty_users="zero"`; a metric with `users
     = "lists"` looks at everybody's list instead."""
 
     users: str = "evaluated"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         """The value of each user at each cut-off."""
-        raise SettingError(f"{type(self).__name__} must define compute_scores or per_user.")
+        raise SettingError(f"{type(self).__name__} must define compute_scores or user_values.")
 
     def user_weights(self, batch: Batch) -> Tensor | None:
         """How much each user counts, `[batch]`; None: all alike."""
         return None
 
     def values(self, topk: TopK) -> Tensor:
-        """`per_user`, computed once for all who read it."""
-        key = self.spec.at(None) if self.fuses_cutoffs else self.spec
+        """`user_values`, computed once for all who read it."""
+        key = self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec
         cutoffs = topk.cutoffs if self.k is not None else ()
-        topk = topk.estimated if self.under_sampling == "corrected" else topk
+        topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
         return topk.batch.once(
-            ("values", key, cutoffs), lambda: self.per_user(topk).to(topk.batch.dtype)
+            ("values", key, cutoffs), lambda: self.user_values(topk).to(topk.batch.dtype)
         )
 
     @property
@@ -167,7 +168,7 @@ class UserMean(SummedMetric):
         """
         return self.has_user_values
 
-    def evaluated(self, topk: TopK) -> Tensor:
+    def averaged_values(self, topk: TopK) -> Tensor:
         """The values as they enter the mean."""
         values = self.values(topk)
         if self.users == "lists":
@@ -177,22 +178,26 @@ class UserMean(SummedMetric):
             values, without = torch.where(without & judged, 0, values), without & ~judged
         return torch.where(without, torch.nan, values)
 
-    def totals(self) -> tuple[Total, ...]:
+    def accumulators(self) -> tuple[Accumulator, ...]:
         return (self._user_sums(),)
 
-    def _user_sums(self) -> UserSums:
+    def _user_sums(self) -> UserMeanSums:
         """The total behind the mean."""
-        return UserSums(self.spec.at(None) if self.fuses_cutoffs else self.spec, self)
+        return UserMeanSums(
+            self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec, self
+        )
 
-    def finish(self, sums: Sums) -> Tensor:
-        return mean_of(sums[self._user_sums()])
+    def compute_value(self, sums: StateView) -> Tensor:
+        return mean_from_sums(sums[self._user_sums()])
 
-    def read(self, sums: Sums) -> Reading:
+    def summarize(self, sums: StateView) -> ComputedValue:
         of_users = sums[self._user_sums()]
-        return Reading(self.finish(sums), standard_error_of(of_users), int(of_users[0]))
+        return ComputedValue(
+            self.compute_value(sums), standard_error_from_sums(of_users), int(of_users[0])
+        )
 
 
-class UserAverageTopKMetric(TopKMetric, UserMean):
+class UserAverageTopKMetric(TopKMetric, UserMeanMetric):
     """A value per user at a cut-off, averaged over the users with a relevant item.
 
     A subclass needs one method, `compute_scores`.
@@ -200,11 +205,11 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "compute_scores" in cls.__dict__ and "per_user" not in cls.__dict__:
+        if "compute_scores" in cls.__dict__ and "user_values" not in cls.__dict__:
             # also below a built-in metric
-            cls.per_user = UserAverageTopKMetric.per_user  # type: ignore[method-assign]
-            cls.under_sampling = "candidates"  # blocks are about the lists as they are
-        cls.fuses_cutoffs = cls.per_user is not UserAverageTopKMetric.per_user
+            cls.user_values = UserAverageTopKMetric.user_values  # type: ignore[method-assign]
+            cls.sampling_behaviour = "candidates"  # blocks are about the lists as they are
+        cls.supports_all_cutoffs = cls.user_values is not UserAverageTopKMetric.user_values
 
     def compute_scores(
         self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
@@ -219,7 +224,7 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
             "**kwargs)."
         )
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         batch = topk.batch
         blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
         # Dense relevance is made for a metric that declared it, or declared nothing.
@@ -238,7 +243,7 @@ class UserAverageTopKMetric(TopKMetric, UserMean):
 AVERAGES = ("cells", "users")
 
 
-class RatingMetric(UserMean):
+class RatingMetric(UserMeanMetric):
     """Errors on raw ratings, averaged over all rated cells that have a score, or
     (`average="users"`) per user first.
 
@@ -247,8 +252,8 @@ class RatingMetric(UserMean):
     yet the value."""
 
     higher_is_better = False
-    averages_ties = True  # there are no lists, and so no ties
-    under_sampling = "unbiased"  # nor any negatives
+    has_expected_tie_form = True  # there are no lists, and so no ties
+    sampling_behaviour = "unbiased"  # nor any negatives
     reads_scores = True
     users = "lists"  # whoever has a rated cell with a score
     undefined = "no rating has a score"
@@ -279,22 +284,26 @@ class RatingMetric(UserMean):
     def has_user_values(self) -> bool:
         return self.is_summed and self.average == "users"
 
-    def per_user(self, topk: TopK) -> Tensor:
+    def user_values(self, topk: TopK) -> Tensor:
         errors, scored = self.cell_errors(topk.batch)
         mean = topk.batch.truth.sum(errors) / topk.batch.truth.sum(scored.to(errors.dtype))
         return self.of_mean(mean)[:, None]
 
-    def totals(self) -> tuple[Total, ...]:
-        return (self._cell_sums(),) if self.average == "cells" else super().totals()
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (self._cell_sums(),) if self.average == "cells" else super().accumulators()
 
-    def _cell_sums(self) -> CellSums:
-        return CellSums(self.spec, self)
+    def _cell_sums(self) -> RatingErrorSums:
+        return RatingErrorSums(self.spec, self)
 
-    def finish(self, sums: Sums) -> Tensor:
+    def compute_value(self, sums: StateView) -> Tensor:
         if self.average == "users":
-            return super().finish(sums)
+            return super().compute_value(sums)
         total, cells = sums[self._cell_sums()]
         return self.of_mean(total / cells)
 
-    def read(self, sums: Sums) -> Reading:
-        return super().read(sums) if self.average == "users" else Reading(self.finish(sums))
+    def summarize(self, sums: StateView) -> ComputedValue:
+        return (
+            super().summarize(sums)
+            if self.average == "users"
+            else ComputedValue(self.compute_value(sums))
+        )

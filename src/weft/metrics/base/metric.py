@@ -36,8 +36,8 @@ from weft.errors import (
 )
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import StatefulMetric
-from weft.metrics.names import Spec, Value
-from weft.metrics.registry import SETTINGS, parameters, required_inputs
+from weft.metrics.names import MetricSpec, Value
+from weft.metrics.registry import METRIC_SETTINGS, metric_parameters, required_inputs
 from weft.ranking import TieRule, top_k
 
 EMPTY_USERS = choices(EmptyUsers)
@@ -57,13 +57,15 @@ class _MetricType(ABCMeta):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         # A part of a run or of another metric is a formula: what it adds up is kept there, and it
         # needs no states.
-        alone = kwargs.pop("alone", True)
+        standalone = kwargs.pop("standalone", True)
         metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
         # Most of the time of making one goes into what TorchMetrics prepares. Only ours are known
         # not to miss it.
-        metric.__dict__["_is_formula"] = not alone and cls.__module__.startswith("weft.metrics.")
+        metric.__dict__["_is_formula"] = not standalone and cls.__module__.startswith(
+            "weft.metrics."
+        )
         metric.__init__(*args, **kwargs)
-        if not alone:
+        if not standalone:
             return metric
         metric.add_states()
         metric.add_state(
@@ -72,7 +74,7 @@ class _MetricType(ABCMeta):
             dist_reduce_fx="sum",
             persistent=False,
         )
-        metric._own_state = metric.name_of_own_state()
+        metric._own_state = metric.own_state_name()
         persistent = any(
             metric._persistent.values()
         )  # saved with the others, so that nobody else takes them
@@ -134,15 +136,15 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     needs_all_scores: bool = False
     # Whether it is about which items are listed or offered, wanted or not: on some candidates it
     # tells little of the catalogue.
-    is_of_exposure: bool = False
+    is_exposure_metric: bool = False
     # Whether ties="expected" reaches the metric in closed form (or ties do not touch it at all).
-    averages_ties: bool = False
+    has_expected_tie_form: bool = False
     # With sampled negatives: "corrected", if correction= estimates the value among all items (its
     # formula is a sum over relevant items); "unbiased", if the value does that as it is; "combined"
     # of such values; or of the "candidates" alone.
-    under_sampling: str = "candidates"
+    sampling_behaviour: str = "candidates"
     # Whether `only` can tell states of its own apart by the rows that they are made of.
-    knows_its_rows: ClassVar[bool] = False
+    supports_row_filtering: ClassVar[bool] = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
     _own_state: str
@@ -161,12 +163,14 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         empty_users: str = "skip",
         **torchmetrics_settings: Any,
     ) -> None:
-        self._refuse_unknown(torchmetrics_settings, [*parameters(type(self)), *SETTINGS])
+        self._refuse_unknown(
+            torchmetrics_settings, [*metric_parameters(type(self)), *METRIC_SETTINGS]
+        )
         super().__init__(**torchmetrics_settings)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = check_choice("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
-        self._spec: Spec | None = None
+        self._spec: MetricSpec | None = None
         # Rows without a user number are counted on, so that no two share one; from where, after a
         # reset.
         self._rows_met = self._first_row = 0
@@ -212,7 +216,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
     def title(self) -> str:
         return str(self.spec)
 
-    def name_of_own_state(self) -> str:
+    def own_state_name(self) -> str:
         """A name that no metric has that counts something else: another one, with other settings,
         or about other inputs.
         """
@@ -221,18 +225,18 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         return re.sub(r"\W+", "_", f"of {about}").rstrip("_")
 
     @property
-    def spec(self) -> Spec:
+    def spec(self) -> MetricSpec:
         """The metric as a value: its name, the parameters that differ from their defaults, and its
         cut-off.
         """
         if self._spec is not None:
             return self._spec
         given: list[tuple[str, Value]] = []
-        for name, parameter in parameters(type(self)).items():
+        for name, parameter in metric_parameters(type(self)).items():
             value = _plain(self.parameter(name))
             if value != _plain(parameter.default):
                 given.append((name, value))
-        self._spec = Spec(type(self).__name__, tuple(given), self.k)
+        self._spec = MetricSpec(type(self).__name__, tuple(given), self.k)
         return self._spec
 
     def parameter(self, name: str) -> Any:
@@ -309,7 +313,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         """The batch that the metric's own settings see."""
         scores, users = check_batch(preds, user_indices, first=self._rows_met)
         offered: Tensor | BatchLists = scores
-        candidates = None if items is None else item_numbers(items, scores)
+        candidates = None if items is None else check_item_numbers(items, scores)
         num_items = scores.shape[1]
         if candidates is not None:
             num_items = self._count_items(target, candidates)
@@ -323,7 +327,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
             depth=self.k or 0,
         )
 
-    def known_items(self) -> set[int]:
+    def known_item_counts(self) -> set[int]:
         """The numbers of items that the metric's inputs are about: one, unless they contradict each
         other; none if it has none.
         """
@@ -340,7 +344,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
 
         As the metric's inputs say, or the columns of a target that is a matrix; else the numbers
         that occur tell enough."""
-        if known := self.known_items():
+        if known := self.known_item_counts():
             return max(known)
         shape = tuple(getattr(target, "shape", ()))
         is_ids = isinstance(target, Tensor) and not (
@@ -395,13 +399,13 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
             name: given for name, given in found if isinstance(given, (Train, Labels, Features))
         }
 
-    def users_counted(self) -> Tensor | None:
+    def num_users_counted(self) -> Tensor | None:
         """The number of users behind the value, None where that says nothing."""
         return None
 
-    def only(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+    def filter_rows(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """States as they would be of some of the rows so far, where the mask `[rows]` is true; if
-        the metric `knows_its_rows`.
+        the metric `supports_row_filtering`.
         """
         raise SettingError(f"{self.spec} does not know what each row has added to its states.")
 
@@ -495,7 +499,7 @@ def check_batch(preds: Any, user_indices: Any, first: int = 0) -> tuple[Tensor, 
     return scores, users.long()
 
 
-def item_numbers(items: Any, scores: Tensor) -> Tensor:
+def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
     """The number of the item that each score is of, `[batch, n]`."""
     numbers = to_device(torch.as_tensor(items), scores.device)
     if numbers.shape != scores.shape:
@@ -527,7 +531,7 @@ def check_users(users: Tensor, size: int, where: str) -> None:
         )
 
 
-def users_outside(users: Tensor, size: int) -> Tensor:
+def count_users_outside(users: Tensor, size: int) -> Tensor:
     """How many users are no rows of some input."""
     return ((users < 0) | (users >= size)).sum()
 

@@ -14,7 +14,7 @@ import altair as alt
 
 from weft.errors import SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
-from weft.metrics.registry import canonical
+from weft.metrics.registry import canonical_name
 from weft.report.charts.theme import MUTED, config
 from weft.report.context import Subject
 
@@ -270,8 +270,8 @@ def better(value: MetricValue) -> str:
 def find(parameter: str, wanted: str, offered: Sequence[str]) -> str:
     """The offered metric that is meant, in any spelling."""
     with suppress(SettingError):  # a metric that is not registered here is taken by its name
-        if isinstance(wanted, str) and canonical(wanted) in offered:
-            return canonical(wanted)
+        if isinstance(wanted, str) and canonical_name(wanted) in offered:
+            return canonical_name(wanted)
     return check_choice(parameter, wanted, tuple(offered))
 
 
