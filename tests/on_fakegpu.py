@@ -69,7 +69,7 @@ def inputs():
     labels, train = about(USERS, ITEMS), torch.zeros(USERS, ITEMS)
     train[:, 3:8] = 1
     read, features = Train.read(train), read_positional_features(labels["item_features"], ITEMS)
-    assert (read.on_device.longest, features.most) == (
+    assert (read.on_device.longest, features.max_per_item) == (
         5,
         2,
     )  # known to the host; made here, where tensors are real

@@ -376,7 +376,7 @@ def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
         assert fixed.lengths.tolist() == compact.lengths.tolist()
         assert torch.equal(fixed.sum(fixed.items + 1), compact.sum(compact.items + 1))
         assert torch.equal(fixed.dense(fixed.values), compact.dense(compact.values))
-        assert torch.equal(fixed.holds(keys), compact.holds(keys))
+        assert torch.equal(fixed.contains(keys), compact.contains(keys))
         (places, found), (_, also_found) = fixed.find(everything), compact.find(everything)
         assert torch.equal(found, also_found)
         assert torch.equal(fixed.items[places][found], everything[found])

@@ -48,10 +48,10 @@ def test_head_and_tail_of_any_counts(counts, pop_ratio):
     size = (
         next(place for place, sum_ in enumerate(reached, 1) if sum_ >= wanted) if sum(counts) else 0
     )
-    assert train.tail(pop_ratio).values.tolist() == [
+    assert train.long_tail(pop_ratio).values.tolist() == [
         0.0 if item in order[:size] else 1.0 for item in range(len(counts))
     ]
-    assert train.cold_items == counts.count(0)
+    assert train.num_cold_items == counts.count(0)
     bins = [count.bit_length() for count in counts]
     found = train.popularity_bins
     assert found.bins.values.tolist() == bins

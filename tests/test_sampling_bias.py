@@ -111,7 +111,7 @@ def lists_of(ranked, num_items, scores=None):
     """Candidates of a batch, best first."""
     offsets = torch.tensor([0, *itertools.accumulate(map(len, ranked))])
     items = torch.tensor([item for user in ranked for item in user]).long()
-    return BatchLists(offsets, items, scores, num_items, certain=scores is None)
+    return BatchLists(offsets, items, scores, num_items, is_order_given=scores is None)
 
 
 def evaluate(users, correction, metrics, cutoffs, num_items, **settings):

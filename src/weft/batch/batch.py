@@ -162,7 +162,7 @@ class Batch:
         if self.scores is not None:
             return self.scores
         if self.lists is not None:
-            return self.lists.dense()
+            return self.lists.to_dense()
         return torch.full(
             (self.size, self.truth.num_items), -torch.inf, dtype=self.dtype, device=self.device
         )
@@ -202,7 +202,7 @@ class Batch:
     @property
     def is_missing(self) -> bool:
         """Whether the source has nothing for these users."""
-        return self.scores is None if self.lists is None else self.lists.missing
+        return self.scores is None if self.lists is None else self.lists.is_missing
 
     # ----------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Batch:
         at the cut can be seen.
         """
         if self.settled is not None:
-            return Ranking(*self.settled.first(self.depth))
+            return Ranking(*self.settled.top(self.depth))
         if self.scores is None:
             nothing = torch.full((self.size, self.depth + 1), -1, device=self.device)
             return Ranking(nothing, nothing.to(self.dtype).fill_(-torch.inf))
@@ -252,7 +252,7 @@ class Batch:
         list.
         """
         if self.settled is not None:
-            listed, is_listed = self.settled.find(self.relevant.keys)
+            listed, is_listed = self.settled.locate(self.relevant.keys)
             position = (listed - self.settled.offsets[self.relevant.rows]).clamp(max=self.depth)
             return self.relevant.only(torch.where(is_listed, position, self.depth), self.depth)
         return get_kernel(self.device).find_in_lists(
@@ -295,7 +295,7 @@ class Batch:
         """
         if self.correction is None or self.drawn is None or self.settled is None:
             return self.order
-        cells, offered = self.settled.find(self.relevant.keys)
+        cells, offered = self.settled.locate(self.relevant.keys)
         offered = self.relevant.only(offered, False)
         longest = len(self.settled.items)  # of one list, at most
         positions = torch.where(offered, cells - self.settled.offsets[self.relevant.rows], longest)
@@ -308,7 +308,7 @@ class Batch:
     @property
     def is_certain(self) -> bool:
         """Whether there are no ties: the source has nothing, or says in which order it comes."""
-        return self.scores is None if self.lists is None else self.lists.certain
+        return self.scores is None if self.lists is None else self.lists.is_order_given
 
     # ----------------------------------------------------------------------------------------------
 
@@ -377,12 +377,12 @@ class Batch:
         """The cells that could be recommended, where they are known one by one: complete lists, or
         candidates.
         """
-        return self.lists if self.lists is not None and self.lists.complete else self.candidates
+        return self.lists if self.lists is not None and self.lists.is_complete else self.candidates
 
     @property
     def knows_all_scores(self) -> bool:
         """Whether everything that was offered has a score."""
-        return self.scores is not None or (self.lists is not None and self.lists.complete)
+        return self.scores is not None or (self.lists is not None and self.lists.is_complete)
 
     @block
     def offered(self) -> Tensor:
@@ -420,14 +420,15 @@ class Batch:
     def relevant_offered(self) -> Tensor:
         """Whether each relevant cell was offered."""
         if self.offered_cells is not None:
-            return self.relevant.only(self.offered_cells.holds(self.relevant.keys), False)
+            return self.relevant.only(self.offered_cells.contains(self.relevant.keys), False)
         if self.lists is None:
             return self.relevant_scores > -torch.inf
         offered = torch.ones_like(self.relevant.items, dtype=torch.bool)
         if self.columns is not None:
             offered = self.columns[self.relevant.items]
         return self.relevant.only(
-            offered if self.seen is None else offered & ~self.seen.holds(self.relevant.keys), False
+            offered if self.seen is None else offered & ~self.seen.contains(self.relevant.keys),
+            False,
         )
 
     @block
@@ -441,7 +442,7 @@ class Batch:
         it; and how many are offered.
         """
         if self.settled is not None:
-            cells, found = self.settled.find(self.relevant.keys)
+            cells, found = self.settled.locate(self.relevant.keys)
             if len(self.settled.items) == 0:
                 return torch.zeros_like(self.relevant.lengths), self.settled.lengths
             ranks = torch.where(found, self.settled.double_ranks.index_select(0, cells), 0)
@@ -479,7 +480,7 @@ class Batch:
         Where the host does not see how many these are, all scores, with `-inf` in place of the
         others."""
         if self.lists is not None:
-            cells, found = self.lists.find(self.relevant.keys)
+            cells, found = self.lists.locate(self.relevant.keys)
             negative = torch.ones(len(self.lists.items) + 1, dtype=torch.bool, device=self.device)
             negative[
                 torch.where(self.relevant.only(found, False), cells, len(self.lists.items))

@@ -337,8 +337,4 @@ def drop_none(values: Any, *, keep: Iterable[str] = ()) -> Any:
             for key, value in values.items()
             if value is not None
         }
-    return (
-        [drop_none(value, keep=keep) for value in values]
-        if isinstance(values, list)
-        else values
-    )
+    return [drop_none(value, keep=keep) for value in values] if isinstance(values, list) else values

@@ -139,7 +139,7 @@ def build_dataset(
         read_table(given, name) if is_file(given) else given
         for name, given in (("users", users), ("items", items))
     )
-    named = source.named.cells if isinstance(source, ListSource) else None
+    named = source.table.entries if isinstance(source, ListSource) else None
     cells = {"source": named, "truth": truth_cells, "train": train_cells, "candidates": pairs}
     of_cells = {name: None if some is None else some.table for name, some in cells.items()}
     tables = {
@@ -163,14 +163,16 @@ def build_dataset(
             source, items, truth_cells, train_cells, pairs, order.orders_ties_by_descending_id
         )
         truth_cells, train_cells = (
-            truth_cells.named(item_ids),
-            None if train_cells is None else train_cells.named(item_ids),
+            truth_cells.with_ids(item_ids),
+            None if train_cells is None else train_cells.with_ids(item_ids),
         )
-        pairs = None if pairs is None else pairs.named(item_ids)
-        user_ids = Vocabulary.found("user", [source.named.users], origin=source.named.cells.where)
+        pairs = None if pairs is None else pairs.with_ids(item_ids)
+        user_ids = Vocabulary.from_data(
+            "user", [source.table.users], origin=source.table.entries.where
+        )
         if whole is None:
-            notes += _refuse_strangers(source.named.cells, user_ids, truth_cells)
-        lists = source.arrange(user_ids, item_ids, keep_best=order.keep_best)
+            notes += _refuse_strangers(source.table.entries, user_ids, truth_cells)
+        lists = source.encode(user_ids, item_ids, keep_best=order.keep_best)
     else:
         user_ids, item_ids, probed = _rows_and_columns(
             source, users, items, (truth_cells, train_cells), batch_size
@@ -222,7 +224,7 @@ def build_dataset(
     by_row = num_rows if users is not None or source.num_users is not None else 0
     if whole is None:
         sliced = {
-            one.name: _sliced(one, rows.relevant(threshold), read_train, all_users, by_row)
+            one.name: _sliced(one, rows.filter_relevant(threshold), read_train, all_users, by_row)
             for one in slices
         }
     else:
@@ -231,7 +233,7 @@ def build_dataset(
         sliced = {
             one.name: _cut_as_all(
                 one,
-                rows.relevant(threshold),
+                rows.filter_relevant(threshold),
                 read_train,
                 all_users,
                 by_row,
@@ -241,7 +243,7 @@ def build_dataset(
             if one.where in whole.groups
         }
     notes += _notes_of_slices(slices, sliced)
-    dropped = lists.dropped if lists is not None and order.keep_best else None
+    dropped = lists.num_dropped if lists is not None and order.keep_best else None
     return EvaluationData(
         source,
         user_ids,
@@ -271,7 +273,7 @@ def _sliced(
 ) -> Labels:
     """The groups of a slice. Quantiles are those of the users with a relevant item."""
     if wanted.cut is None:
-        return wanted.labels(users, in_order)
+        return wanted.read_labels(users, in_order)
     return cut_numbers(*numbers_of(wanted, relevant, train, users, in_order), wanted.cut)
 
 
@@ -280,10 +282,10 @@ def numbers_of(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The number of each user that a slice is cut by, and who has a relevant item."""
     evaluated = np.diff(relevant.offsets) > 0
-    if wanted.of is not None:
-        return wanted.numbers(users, in_order)[: len(evaluated)], evaluated
+    if wanted.source is not None:
+        return wanted.read_numbers(users, in_order)[: len(evaluated)], evaluated
     assert train is not None
-    numbers = np.diff(train.cells.offsets)[: len(evaluated)].astype(np.float64)
+    numbers = np.diff(train.interactions.offsets)[: len(evaluated)].astype(np.float64)
     if wanted.name == "item_popularity":  # users without a relevant item have none
         met = np.bincount(
             relevant.users, weights=train.item_counts[relevant.items], minlength=len(evaluated)
@@ -294,7 +296,7 @@ def numbers_of(
 
 def _of_all(labels: Labels, groups: Groups) -> Labels:
     """Labels of some users, numbered as those of all."""
-    return replace(labels.among(groups.names), unknown=groups.unknown)
+    return replace(labels.renumber(groups.names), num_unknown=groups.unknown)
 
 
 def _cut_as_all(
@@ -307,7 +309,7 @@ def _cut_as_all(
 ) -> Labels:
     """The groups of a slice where those of all users are known."""
     if wanted.cut is None:
-        return _of_all(wanted.labels(users, in_order), groups)
+        return _of_all(wanted.read_labels(users, in_order), groups)
     numbers, _ = numbers_of(wanted, relevant, train, users, in_order)
     assert groups.starts is not None
     return cut_at(numbers, groups.starts, tuple(map(str, groups.names)))
@@ -338,14 +340,14 @@ def _rows_and_columns(
     user_ids = _vocabulary("user", users, source.num_users)
     if user_ids is None:  # a model can score whoever is asked for: those of the truth
         if truth.shape is not None:
-            user_ids = Vocabulary.numbers("user", truth.shape[0])
+            user_ids = Vocabulary.from_size("user", truth.shape[0])
         else:
-            user_ids = Vocabulary.of("user", _named_users(truth))
+            user_ids = Vocabulary.from_ids("user", _named_users(truth))
     item_ids = _vocabulary("item", items, source.num_items)
     if item_ids is None and truth.shape is not None:
-        item_ids = Vocabulary.numbers("item", truth.shape[1])
+        item_ids = Vocabulary.from_size("item", truth.shape[1])
     if item_ids is None and train is not None and train.shape is not None:
-        item_ids = Vocabulary.numbers("item", train.shape[1], origin="train")
+        item_ids = Vocabulary.from_size("item", train.shape[1], origin="train")
     return (
         (user_ids, item_ids, 0)
         if item_ids is not None
@@ -369,9 +371,9 @@ def _catalogue(
     given = [cells for cells in (truth, train) if cells is not None]
     for cells in (*given, pairs):
         if cells is not None and cells.shape is not None:
-            return Vocabulary.numbers("item", cells.shape[1], origin=cells.where)
-    lists = source.named.cells
-    listed = Vocabulary.found("item", [lists.items], origin=lists.where)
+            return Vocabulary.from_size("item", cells.shape[1], origin=cells.where)
+    lists = source.table.entries
+    listed = Vocabulary.from_data("item", [lists.items], origin=lists.where)
     for cells in given:
         if listed.ids.dtype.is_integer() != cells.items.dtype.is_integer():
             listed.encode(cells.items, cells.where)  # refuses ids of another type
@@ -384,7 +386,7 @@ def _catalogue(
     ):
         raise nothing_in_common(lists.where, truth.where, listed.ids, met[0])
     met += [] if pairs is None else [distinct(pairs.items)]
-    found = Vocabulary.found("item", [listed.ids, *met], origin=lists.where)
+    found = Vocabulary.from_data("item", [listed.ids, *met], origin=lists.where)
     return found.sorted_by_text_descending() if orders_ties_by_descending_id else found
 
 
@@ -444,16 +446,18 @@ def given_ids(kind: str, ids: Any) -> Vocabulary:
     if isinstance(ids, Vocabulary):
         return ids
     if not isinstance(ids, FileTable):
-        return Vocabulary.of(kind, ids)
+        return Vocabulary.from_ids(kind, ids)
     column = ids.columns[kind]
-    return Vocabulary.of(
-        kind, column if ids.width == 1 else column.unique(maintain_order=True), where=ids.where
+    return Vocabulary.from_ids(
+        kind,
+        column if ids.num_columns == 1 else column.unique(maintain_order=True),
+        where=ids.where,
     )
 
 
 def _named_users(cells: InteractionTable) -> pl.Series:
     """Each user that the cells name, once, in order."""
-    return distinct(cells.users if cells.everyone is None else cells.everyone)
+    return distinct(cells.users if cells.all_users is None else cells.all_users)
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
@@ -461,7 +465,7 @@ def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
     known.
     """
     if ids is None:
-        return None if size is None else Vocabulary.numbers(kind, size)
+        return None if size is None else Vocabulary.from_size(kind, size)
     vocabulary = given_ids(kind, ids)
     if size is not None and vocabulary.size != size:
         what = "rows" if kind == "user" else "columns"
@@ -487,14 +491,14 @@ def _columns_of_model(
     stop = min(
         users.size, batch_size or 16
     )  # few: how many items there are decides how many users fit into a batch
-    return Vocabulary.numbers("item", source.probe(0, stop, users.ids[:stop])), stop
+    return Vocabulary.from_size("item", source.probe(0, stop, users.ids[:stop])), stop
 
 
 def _refuse_negative(cells: InteractionTable, threshold: float | None) -> None:
     negative = cells.values < 0
     if threshold is None and negative.any():
         raise InputError(
-            f"truth has negative ratings:\n{cells.show(negative)}\nGive relevance_threshold= to "
+            f"truth has negative ratings:\n{cells.format_rows(negative)}\nGive relevance_threshold= to "
             "say from which rating on an item "
             "is relevant, or remove them."
         )
@@ -540,5 +544,5 @@ def _candidate_rows(
     rows = Interactions.from_codes(
         user_codes[known], item_codes[known], cells.values[known], users.size, items.size
     )
-    repeated = rows.repeated()
-    return rows.keep(~repeated), int((~known).sum()), int(repeated.sum())
+    repeated = rows.find_duplicates()
+    return rows.filter(~repeated), int((~known).sum()), int(repeated.sum())

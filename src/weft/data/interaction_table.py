@@ -35,37 +35,39 @@ class InteractionTable:
     items: pl.Series
     values: NDArray[np.float64]
     shape: tuple[int, int] | None = None
-    everyone: pl.Series | None = (
+    all_users: pl.Series | None = (
         None  # users that are named, with cells or without; None: those with cells
     )
-    what: str = "rating"  # what the values are; "" where they say nothing
+    value_name: str = "rating"  # what the values are; "" where they say nothing
     table: FileTable | None = None  # the file that they were read from
-    rows: NDArray[np.int64] | None = None  # which of its rows these are; None: all
+    row_numbers: NDArray[np.int64] | None = None  # which of its rows these are; None: all
 
     def __post_init__(self) -> None:
         bad = ~np.isfinite(self.values)
         if bad.any():
             raise InputError(
-                f"{self.where} has {self.what}s that are not finite "
-                f"numbers:\n{self.show(bad)}\nRemove or repair these rows."
+                f"{self.where} has {self.value_name}s that are not finite "
+                f"numbers:\n{self.format_rows(bad)}\nRemove or repair these rows."
             )
 
-    def show(self, which: NDArray[np.bool_]) -> str:
+    def format_rows(self, which: NDArray[np.bool_]) -> str:
         """The first of the chosen cells, one per line."""
         rows = np.flatnonzero(which)
         shown = rows[:SHOWN].tolist()
-        given = shown if self.rows is None else self.rows[shown].tolist()
-        places = [f"row {row}" for row in given] if self.table is None else self.table.places(given)
+        given = shown if self.row_numbers is None else self.row_numbers[shown].tolist()
+        places = (
+            [f"row {row}" for row in given] if self.table is None else self.table.locate_rows(given)
+        )
         lines = [
             f"  {place}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}"
-            + (f", {self.what} {self.values[row]:g}" if self.what else "")
+            + (f", {self.value_name} {self.values[row]:g}" if self.value_name else "")
             for place, row in zip(places, shown)
         ]
         if len(rows) > SHOWN:
             lines.append(f"  ... {len(rows):,} rows in all")
         return "\n".join(lines)
 
-    def keep(self, rows: NDArray[np.bool_]) -> InteractionTable:
+    def filter(self, rows: NDArray[np.bool_]) -> InteractionTable:
         """Only the chosen cells, which keep their rows in messages. Every user stays."""
         chosen = np.flatnonzero(rows)
         return replace(
@@ -73,11 +75,11 @@ class InteractionTable:
             users=self.users.filter(rows),
             items=self.items.filter(rows),
             values=self.values[chosen],
-            everyone=self.users.unique() if self.everyone is None else self.everyone,
-            rows=chosen if self.rows is None else self.rows[chosen],
+            all_users=self.users.unique() if self.all_users is None else self.all_users,
+            row_numbers=chosen if self.row_numbers is None else self.row_numbers[chosen],
         )
 
-    def named(self, items: Vocabulary) -> InteractionTable:
+    def with_ids(self, items: Vocabulary) -> InteractionTable:
         """The same under ids: the rows and columns of a matrix by their numbers, or its columns as
         `items` names them.
         """
@@ -91,7 +93,7 @@ class InteractionTable:
                 "items; expected one for each."
             )
         everyone = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
-        return replace(self, items=items.ids.gather(self.items), shape=None, everyone=everyone)
+        return replace(self, items=items.ids.gather(self.items), shape=None, all_users=everyone)
 
     def encode(
         self, users: Vocabulary, items: Vocabulary
@@ -114,7 +116,7 @@ class InteractionTable:
         if users.is_positional and (user_codes < 0).any():
             raise InputError(
                 f"{self.where} has users that are not rows of the scores{_range(users)}:\n"
-                f"{self.show(user_codes < 0)}\nGive the ids of the scores' rows as users=[...]."
+                f"{self.format_rows(user_codes < 0)}\nGive the ids of the scores' rows as users=[...]."
             )
         return user_codes, item_codes
 
@@ -127,7 +129,7 @@ class InteractionTable:
         if outside.any():
             raise InputError(
                 f"{self.where} has items that are not in the catalogue of {items.size} items"
-                f"{_range(items)}:\n{self.show(outside)}\n"
+                f"{_range(items)}:\n{self.format_rows(outside)}\n"
                 "Remove these rows, or give the whole catalogue as items=[...]."
             )
         return codes
@@ -159,9 +161,9 @@ def read_pairs(data: Any, where: str) -> InteractionTable:
     """Users and items in any of the same forms, whatever else stands beside them."""
     if is_frame(data):
         users, items = read_ids(*open_frame(data, where), where)
-        return InteractionTable(where, users, items, np.ones(len(users)), what="")
+        return InteractionTable(where, users, items, np.ones(len(users)), value_name="")
     cells = read_interactions(data, where)
-    return replace(cells, values=np.ones(len(cells.values)), what="")
+    return replace(cells, values=np.ones(len(cells.values)), value_name="")
 
 
 def is_frame(data: Any) -> bool:
@@ -196,14 +198,14 @@ def build(
 ) -> Interactions:
     """The truth's cells as rows: each cell once, or an error that shows the first repeated ones."""
     rows = Interactions.from_codes(users, items, cells.values, *size)
-    repeated = rows.repeated()
+    repeated = rows.find_duplicates()
     if repeated.any():
         keys = users * size[1] + items
         seen_first = np.zeros(len(keys), dtype=np.bool_)
         seen_first[np.unique(keys, return_index=True)[1]] = True
         raise InputError(
             f"{cells.where} has {int(repeated.sum()):,} repeated (user, item) "
-            f"rows:\n{cells.show(~seen_first)}\n"
+            f"rows:\n{cells.format_rows(~seen_first)}\n"
             "Each item may occur once per user; aggregate or drop the repetitions."
         )
     return rows
@@ -238,7 +240,7 @@ def _from_dict(data: Mapping[Any, Any], where: str) -> InteractionTable:
         id_series(users, "user", where),
         id_series(items, "item", where),
         np.asarray(values, dtype=np.float64),
-        everyone=id_series(list(data), "user", where),
+        all_users=id_series(list(data), "user", where),
     )
 
 
@@ -250,7 +252,7 @@ def _from_table(table: FileTable) -> InteractionTable:
         table.columns["user"],
         table.columns["item"],
         values,
-        everyone=table.everyone,
+        all_users=table.all_users,
         table=table,
     )
 

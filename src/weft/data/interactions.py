@@ -68,11 +68,11 @@ class Interactions:
         return np.repeat(np.arange(self.num_users, dtype=np.int64), np.diff(self.offsets))
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def flat_keys(self) -> NDArray[np.int64]:
         """The place of each cell in a flattened `[users, items]` matrix, ascending."""
         return self.users * self.num_items + self.items
 
-    def repeated(self) -> NDArray[np.bool_]:
+    def find_duplicates(self) -> NDArray[np.bool_]:
         """True for each cell that repeats the one before it."""
         same = np.zeros(len(self.items), dtype=np.bool_)
         np.equal(self.items[1:], self.items[:-1], out=same[1:])
@@ -81,7 +81,7 @@ class Interactions:
         )
         return same
 
-    def keep(self, cells: NDArray[np.bool_]) -> Interactions:
+    def filter(self, cells: NDArray[np.bool_]) -> Interactions:
         """Only the chosen cells; every user stays."""
         if cells.all():
             return self
@@ -89,11 +89,11 @@ class Interactions:
             self.users[cells], self.items[cells], self.values[cells], self.num_users, self.num_items
         )
 
-    def relevant(self, threshold: float | None) -> Interactions:
+    def filter_relevant(self, threshold: float | None) -> Interactions:
         """The cells that count as relevant: `value >= threshold`, without one `value > 0`."""
-        return self.keep(self.values > 0 if threshold is None else self.values >= threshold)
+        return self.filter(self.values > 0 if threshold is None else self.values >= threshold)
 
-    def rows(self, start: int, stop: int) -> Interactions:
+    def slice_users(self, start: int, stop: int) -> Interactions:
         """Users `start` to `stop - 1`, without copying."""
         first, last = self.offsets[start], self.offsets[stop]
         offsets = self.offsets[start : stop + 1] - first
@@ -101,7 +101,7 @@ class Interactions:
             offsets, self.items[first:last], self.values[first:last], self.num_items
         )
 
-    def select(self, users: NDArray[np.int64]) -> Interactions:
+    def select_users(self, users: NDArray[np.int64]) -> Interactions:
         """The rows of these users, in their order."""
         lengths = np.diff(self.offsets)[users]
         offsets = np.zeros(len(users) + 1, dtype=np.int64)

@@ -39,7 +39,7 @@ class Labels:
 
     codes: DeviceColumn
     names: tuple[Label, ...]
-    unknown: int = 0
+    num_unknown: int = 0
 
     def equals(self, other: Labels) -> bool:
         """Whether both give the same labels to the same numbers."""
@@ -49,11 +49,11 @@ class Labels:
         """A short digest."""
         return digest(self.codes.values.cpu().numpy(), about=self.names)
 
-    def among(self, names: tuple[Label, ...]) -> Labels:
+    def renumber(self, names: tuple[Label, ...]) -> Labels:
         """The same labels, numbered as these are, which hold them all."""
         places = {name: number for number, name in enumerate(names)}
         numbers = torch.tensor([*(places[name] for name in self.names), -1], dtype=torch.int64)
-        return Labels(DeviceColumn(numbers[self.codes.values]), names, self.unknown)
+        return Labels(DeviceColumn(numbers[self.codes.values]), names, self.num_unknown)
 
     @property
     def size(self) -> int:
@@ -80,7 +80,7 @@ class Features:
     offsets: DeviceColumn
     codes: DeviceColumn
     names: tuple[Label, ...]
-    unknown: int = 0
+    num_unknown: int = 0
 
     def equals(self, other: Features) -> bool:
         """Whether both give the same features to the same items."""
@@ -101,11 +101,11 @@ class Features:
         return len(self.offsets) - 1
 
     @cached_property
-    def most(self) -> int:
+    def max_per_item(self) -> int:
         """The features of the item that has most."""
         return int(np.diff(self.offsets.values.numpy()).max(initial=0))
 
-    def of(self, items: Tensor) -> tuple[Tensor, Tensor]:
+    def lookup(self, items: Tensor) -> tuple[Tensor, Tensor]:
         """The features of items `[n]`, where -1 is none: for each pair the place of the item and
         the feature's code.
 
@@ -124,11 +124,11 @@ class Features:
                 .add_(torch.arange(len(cell)))
             )
             return cell, codes.index_select(0, feature)
-        number = torch.arange(self.most, device=items.device)
+        number = torch.arange(self.max_per_item, device=items.device)
         has = number < counts[:, None]
         found = (
             codes[torch.where(has, first[:, None] + number, 0)]
-            if self.most
+            if self.max_per_item
             else codes.new_empty(has.shape)
         )
         return places[:, None].expand_as(has).reshape(-1), torch.where(has, found, -1).reshape(-1)
@@ -211,7 +211,7 @@ def read_features(
     rows = Interactions.from_codes(
         codes, numbers, np.ones(len(codes)), ids.size, max(1, len(names))
     )
-    rows = rows.keep(~rows.repeated())  # each feature of an item once
+    rows = rows.filter(~rows.find_duplicates())  # each feature of an item once
     return Features(
         DeviceColumn(torch.as_tensor(rows.offsets)),
         DeviceColumn(torch.as_tensor(rows.items)),
@@ -256,7 +256,7 @@ def _numbers(given: Any, where: str, kind: str, size: int | None) -> Vocabulary:
         raise SettingError(
             f"{where}= does not tell how many {kind}s there are; give num_{kind}s= beside it."
         )
-    return Vocabulary.numbers(kind, size)
+    return Vocabulary.from_size(kind, size)
 
 
 # Labels as they are read: integers and strings in columns, which are numbered at once, or anything

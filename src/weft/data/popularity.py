@@ -61,9 +61,9 @@ class Train:
     """
 
     def __init__(self, cells: Interactions, totals: TrainTotals | None = None) -> None:
-        repeated = cells.repeated()
-        self.cells = cells.keep(~repeated)
-        self.repetitions = int(repeated.sum())
+        repeated = cells.find_duplicates()
+        self.interactions = cells.filter(~repeated)
+        self.num_duplicates = int(repeated.sum())
         self._totals = totals
         self._tails: dict[float, DeviceColumn] = {}
         self._popularity: dict[float, DeviceColumn] = {}
@@ -84,8 +84,8 @@ class Train:
                 "[users, items]."
             )
         sizes = (
-            Vocabulary.numbers("user", num_users or found[0]),
-            Vocabulary.numbers("item", num_items or found[1]),
+            Vocabulary.from_size("user", num_users or found[0]),
+            Vocabulary.from_size("item", num_items or found[1]),
         )
         users, items = cells.encode(*sizes)
         return cls(
@@ -94,13 +94,13 @@ class Train:
 
     def equals(self, other: Train) -> bool:
         """Whether both hold the same cells."""
-        mine, theirs = self.cells, other.cells
+        mine, theirs = self.interactions, other.interactions
         return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
 
     @cached_property
     def on_device(self) -> PaddedRows:
         """The cells, to be looked up where the users' numbers are."""
-        return PaddedRows(self.cells)
+        return PaddedRows(self.interactions)
 
     def fingerprint(self) -> str:
         """A short digest of the cells."""
@@ -108,23 +108,23 @@ class Train:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return self.cells.fingerprint()
+        return self.interactions.fingerprint()
 
     @property
     def num_items(self) -> int:
         """Items of the catalogue."""
-        return self.cells.num_items
+        return self.interactions.num_items
 
     @property
-    def total(self) -> int:
+    def num_interactions(self) -> int:
         """T, the number of interactions."""
-        return len(self.cells.items) if self._totals is None else int(self.item_counts.sum())
+        return len(self.interactions.items) if self._totals is None else int(self.item_counts.sum())
 
     @cached_property
     def num_users(self) -> int:
         """Users with an interaction."""
         return (
-            int(np.count_nonzero(np.diff(self.cells.offsets)))
+            int(np.count_nonzero(np.diff(self.interactions.offsets)))
             if self._totals is None
             else self._totals.num_users
         )
@@ -133,7 +133,7 @@ class Train:
     def item_counts(self) -> NDArray[np.int64]:
         """n_i, the interactions of each item."""
         return (
-            np.bincount(self.cells.items, minlength=self.num_items)
+            np.bincount(self.interactions.items, minlength=self.num_items)
             if self._totals is None
             else self._totals.item_counts
         )
@@ -146,7 +146,7 @@ class Train:
         return np.bincount(self.item_counts)
 
     @property
-    def cold_items(self) -> int:
+    def num_cold_items(self) -> int:
         """Items without an interaction."""
         return int(self._items_with[:1].sum())
 
@@ -177,20 +177,22 @@ class Train:
             )
         return self._popularity[unseen]
 
-    def tail(self, pop_ratio: float) -> DeviceColumn:
+    def long_tail(self, pop_ratio: float) -> DeviceColumn:
         """1 for an item of the long tail, 0 for one of the head.
 
         The head is the shortest prefix, by falling popularity (ties: lower item first), that
         reaches `pop_ratio` of the total."""
         if pop_ratio not in self._tails:
             self._tails[pop_ratio] = DeviceColumn(
-                torch.from_numpy(self._is_tail((pop_ratio - 1e-9) * self.total).astype(np.float64))
+                torch.from_numpy(
+                    self._is_tail((pop_ratio - 1e-9) * self.num_interactions).astype(np.float64)
+                )
             )
         return self._tails[pop_ratio]
 
     def _is_tail(self, wanted: float) -> NDArray[np.bool_]:
         """Whether an item is behind the shortest prefix that has so many interactions."""
-        if not self.total:
+        if not self.num_interactions:
             return np.ones(self.num_items, dtype=np.bool_)
         # Nothing is sorted: the items with n interactions stand behind all those with more.
         reached = np.cumsum((self._items_with * np.arange(len(self._items_with)))[::-1])
@@ -210,13 +212,15 @@ class Train:
             return self._totals.by_label
         if (groups, clusters) not in self._by_label:
             width = len(clusters.names) + 1  # one more group and cluster for those without a label
-            group = (groups.codes.values.numpy()[: self.cells.num_users] + 1) * width
+            group = (groups.codes.values.numpy()[: self.interactions.num_users] + 1) * width
             cluster, counts = (
                 clusters.codes.values.numpy() + 1,
                 np.zeros((len(groups.names) + 1) * width, dtype=np.int64),
             )
-            for start in range(0, self.cells.num_users, _USERS_AT_ONCE):
-                some = self.cells.rows(start, min(start + _USERS_AT_ONCE, self.cells.num_users))
+            for start in range(0, self.interactions.num_users, _USERS_AT_ONCE):
+                some = self.interactions.slice_users(
+                    start, min(start + _USERS_AT_ONCE, self.interactions.num_users)
+                )
                 pair = np.repeat(group[start : start + some.num_users], np.diff(some.offsets))
                 counts += np.bincount(pair + cluster.take(some.items), minlength=len(counts))
             self._by_label[groups, clusters] = counts.reshape(-1, width)[1:, 1:].reshape(-1)

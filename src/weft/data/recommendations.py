@@ -50,14 +50,14 @@ class ListTable:
     "rank", or "rows" as they stand.
     """
 
-    cells: InteractionTable  # their values are the scores
+    entries: InteractionTable  # their values are the scores
     ranks: NDArray[np.float64] | None = None
-    unread: tuple[str, ...] = ()  # columns that play no role
+    unused_columns: tuple[str, ...] = ()  # columns that play no role
 
     @property
     def has_scores(self) -> bool:
         """Whether items have scores."""
-        return self.cells.what == "score"
+        return self.entries.value_name == "score"
 
     @property
     def order(self) -> str:
@@ -69,7 +69,7 @@ class ListTable:
         """Who each stretch of rows of one user belongs to, and where it starts; None where rows are
         in no such order.
         """
-        users = self.cells.users
+        users = self.entries.users
         is_first = (users != users.shift()).fill_null(True)
         if is_first.sum() > max(_FEW_ROWS, len(users) // 2):
             return None
@@ -79,11 +79,11 @@ class ListTable:
     @property
     def users(self) -> pl.Series:
         """The users of the lists, empty lists included; they may repeat."""
-        if self.cells.everyone is not None:
-            return self.cells.everyone
-        return self.cells.users if self.runs is None else self.runs[0]
+        if self.entries.all_users is not None:
+            return self.entries.all_users
+        return self.entries.users if self.runs is None else self.runs[0]
 
-    def arrange(
+    def encode(
         self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
     ) -> EncodedLists:
         """The lists as rows of the first `users`, best first. A rank twice in a list is an error.
@@ -91,10 +91,10 @@ class ListTable:
         So is an item, unless `keep_best`: then its best place counts, and the result says how many
         others were dropped."""
         offsets, rows = self._by_user(users)
-        listed = self.cells.encode_items(
+        listed = self.entries.encode_items(
             items, dtype=np.int32 if items.size < 1 << 31 else np.int64
         )
-        scores, merit = self.cells.values, self._merit()
+        scores, merit = self.entries.values, self._merit()
         if rows is not None:
             listed, gathered = listed[rows], scores[rows]
             merit = None if merit is None else gathered if merit is scores else merit[rows]
@@ -128,10 +128,10 @@ class ListTable:
         if keep_best and (worse := self._rows(rows, twice["item"])).any():
             best = replace(
                 self,
-                cells=self.cells.keep(~worse),
+                entries=self.entries.filter(~worse),
                 ranks=None if self.ranks is None else self.ranks[~worse],
             )
-            return replace(best.arrange(users, items), dropped=int(worse.sum()))
+            return replace(best.encode(users, items), num_dropped=int(worse.sum()))
         self._refuse(
             self._rows(rows, twice["item"]),
             "holds the same item twice in a list",
@@ -165,13 +165,13 @@ class ListTable:
         """Where the rows of each user start, and which they are; None: those from there on."""
         offsets = np.zeros(users.size + 1, dtype=np.int64)
         if self.runs is None:
-            codes = users.encode(self.cells.users, self.cells.where)
+            codes = users.encode(self.entries.users, self.entries.where)
             offsets[1:] = np.cumsum(np.bincount(codes, minlength=users.size))
             return offsets, sorted_keys(codes, users.size)[1]
         owners, starts = self.runs
         codes, lengths = (
-            users.encode(owners, self.cells.where),
-            np.diff(starts, append=len(self.cells.values)),
+            users.encode(owners, self.entries.where),
+            np.diff(starts, append=len(self.entries.values)),
         )
         offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
         return offsets, None if (codes[1:] > codes[:-1]).all() else together(
@@ -182,11 +182,11 @@ class ListTable:
         """What ranks the cells of a list, the highest first; None: nothing but their order."""
         if self.order == "rows":
             return None
-        return self.cells.values if self.ranks is None else -self.ranks
+        return self.entries.values if self.ranks is None else -self.ranks
 
     def _rows(self, rows: Numbers | None, cells: list[Numbers]) -> NDArray[np.bool_]:
         """The rows of some cells. `rows`: the row of each cell; None: they are the same."""
-        chosen = np.zeros(len(self.cells.values), dtype=np.bool_)
+        chosen = np.zeros(len(self.entries.values), dtype=np.bool_)
         if any(map(len, cells)):
             found = np.concatenate(cells)
             chosen[found if rows is None else rows[found]] = True
@@ -195,7 +195,9 @@ class ListTable:
     def _refuse(self, wrong: NDArray[np.bool_], what: str, how: str) -> None:
         """An error that shows the wrong rows, if there are any."""
         if wrong.any():
-            raise InputError(f"{self.cells.where} {what}:\n{self.cells.show(wrong)}\n{how}")
+            raise InputError(
+                f"{self.entries.where} {what}:\n{self.entries.format_rows(wrong)}\n{how}"
+            )
 
 
 @dataclass(frozen=True)
@@ -209,10 +211,10 @@ class EncodedLists:
     items: NDArray[Any]  # of 32 bits, mostly
     scores: NDArray[np.float64] | None
     num_items: int
-    certain: bool
-    dropped: int = 0
+    is_order_given: bool
+    num_dropped: int = 0
 
-    def rows(self, start: int, stop: int, device: torch.device) -> BatchLists:
+    def to_batch(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """The lists of users `start` to `stop - 1`."""
         first, last = self.offsets[start], self.offsets[stop]
 
@@ -226,20 +228,22 @@ class EncodedLists:
             self.offsets[start : stop + 1] - first,
             self.items[first:last].astype(np.int64),
         )
-        lists = BatchLists(moved(offsets), moved(items), scores, self.num_items, self.certain)
+        lists = BatchLists(
+            moved(offsets), moved(items), scores, self.num_items, self.is_order_given
+        )
         if is_host_readable(device):
             return lists
         keys, cells = by_item(items, offsets, self.num_items)
-        return replace(lists, by_item=(moved(keys), moved(cells)))
+        return replace(lists, item_index=(moved(keys), moved(cells)))
 
-    def count(self, cells: Interactions) -> int:
+    def count_listed(self, cells: Interactions) -> int:
         """How many of these cells are listed."""
         here = torch.device("cpu")
         some = (
-            (self.rows(*part, here), torch.as_tensor(cells.rows(*part).keys))
+            (self.to_batch(*part, here), torch.as_tensor(cells.slice_users(*part).flat_keys))
             for part in portions(self.offsets)
         )
-        return sum(int(lists.holds(keys).sum()) for lists, keys in some)
+        return sum(int(lists.contains(keys).sum()) for lists, keys in some)
 
     def fingerprint(self) -> str:
         """A digest of the lengths and of up to 65,536 evenly spread cells."""
@@ -267,12 +271,12 @@ class BatchLists(RaggedRows):
     items: Tensor
     given_scores: Tensor | None
     num_items: int
-    certain: bool
-    missing: bool = False
-    complete: bool = False
+    is_order_given: bool
+    is_missing: bool = False
+    is_complete: bool = False
     counted: Tensor | None = None
     faults: Mapping[str, Tensor] = field(default_factory=dict)
-    by_item: tuple[Tensor, Tensor] | None = None
+    item_index: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def from_candidates(cls, scores: Tensor, items: Tensor, num_items: int) -> BatchLists:
@@ -302,7 +306,13 @@ class BatchLists(RaggedRows):
             listed, values = (part[is_listed] for part in in_order)
             keys, places = (part[offered] for part in by_item)
         return cls(
-            offsets, listed, values, num_items, certain=False, complete=True, by_item=(keys, places)
+            offsets,
+            listed,
+            values,
+            num_items,
+            is_order_given=False,
+            is_complete=True,
+            item_index=(keys, places),
         )
 
     @classmethod
@@ -325,9 +335,9 @@ class BatchLists(RaggedRows):
             items.gather(1, best.indices).reshape(-1),
             best.values.reshape(-1),
             num_items,
-            certain=False,
-            complete=True,
-            by_item=(
+            is_order_given=False,
+            is_complete=True,
+            item_index=(
                 (rows[:-1, None] * num_items + items).reshape(-1),
                 (rows[:-1, None] * number + standing).reshape(-1),
             ),
@@ -336,11 +346,19 @@ class BatchLists(RaggedRows):
         )
 
     @classmethod
-    def nothing(cls, users: int, num_items: int, device: torch.device) -> BatchLists:
+    def empty(cls, users: int, num_items: int, device: torch.device) -> BatchLists:
         """Users without a list."""
         none = torch.empty(0, dtype=torch.int64, device=device)
         offsets = torch.zeros(users + 1, dtype=torch.int64, device=device)
-        return cls(offsets, none, None, num_items, certain=True, missing=True, by_item=(none, none))
+        return cls(
+            offsets,
+            none,
+            None,
+            num_items,
+            is_order_given=True,
+            is_missing=True,
+            item_index=(none, none),
+        )
 
     @cached_property
     def scores(self) -> Tensor:
@@ -354,7 +372,7 @@ class BatchLists(RaggedRows):
         )
         return -1 - positions.to(float_type(self.items.device))
 
-    def find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+    def locate(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         """For places in a flattened `[batch, items]` matrix: the cell there, and whether there is
         one.
         """
@@ -369,7 +387,7 @@ class BatchLists(RaggedRows):
     def _find(self, keys: Tensor) -> tuple[Tensor, Tensor]:
         if len(self.items) == 0:
             return torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
-        if self.by_item is None and (cells := self._look_up(keys)) is not None:
+        if self.item_index is None and (cells := self._look_up(keys)) is not None:
             return cells.clamp(min=0), cells >= 0
         places, cells = self._by_item
         if is_host_readable(keys.device):  # NumPy is faster where what is looked for is in order
@@ -398,14 +416,14 @@ class BatchLists(RaggedRows):
         """What `by_item` says, found where it is not known; it is, where the host does not see the
         items.
         """
-        if self.by_item is not None:
-            return self.by_item
+        if self.item_index is not None:
+            return self.item_index
         keys, cells = by_item(self.items.numpy(), self.offsets.numpy(), self.num_items)
         return torch.from_numpy(keys), torch.from_numpy(cells)
 
-    def holds(self, keys: Tensor) -> Tensor:
+    def contains(self, keys: Tensor) -> Tensor:
         """Whether something is listed at each of these places of the flattened matrix."""
-        return self.find(keys)[1]
+        return self.locate(keys)[1]
 
     @cached_property
     def double_ranks(self) -> Tensor:
@@ -416,7 +434,7 @@ class BatchLists(RaggedRows):
         is_first = torch.ones(
             len(cells) + 1, dtype=torch.bool, device=cells.device
         )  # of those that score alike
-        if not self.certain and len(cells) > 1:
+        if not self.is_order_given and len(cells) > 1:
             is_first[1:-1] = (self.scores[1:] != self.scores[:-1]) | (
                 self.rows[1:] != self.rows[:-1]
             )
@@ -432,7 +450,7 @@ class BatchLists(RaggedRows):
         """The scores at places in a flattened `[batch, items]` matrix, `-inf` where nothing is
         listed or has a score.
         """
-        cells, found = self.find(keys)
+        cells, found = self.locate(keys)
         nothing = torch.full(
             keys.shape, -torch.inf, dtype=float_type(keys.device), device=keys.device
         )
@@ -442,7 +460,7 @@ class BatchLists(RaggedRows):
             else torch.where(found, self.given_scores.index_select(0, cells), nothing)
         )
 
-    def first(self, depth: int) -> tuple[Tensor, Tensor]:
+    def top(self, depth: int) -> tuple[Tensor, Tensor]:
         """The first items of each list and their scores, `[batch, depth]`; -1 and `-inf` behind its
         end.
 
@@ -469,7 +487,7 @@ class BatchLists(RaggedRows):
             listed, self.scores[cells], -torch.inf
         )
 
-    def dense(self) -> Tensor:
+    def to_dense(self) -> Tensor:
         """The scores as a `[batch, items]` matrix, `-inf` for items that are not listed."""
         out = torch.full(
             (self.num_rows * self.num_items,),
@@ -484,7 +502,7 @@ class BatchLists(RaggedRows):
             out.scatter_reduce_(0, keys, self.only(self.scores, -torch.inf), "amax")
         return out.view(self.num_rows, self.num_items)
 
-    def keep(self, cells: Tensor) -> BatchLists:
+    def filter(self, cells: Tensor) -> BatchLists:
         """Only the cells where the mask `[cells]` is true; each list closes up."""
         if not is_host_readable(cells.device):
             counted = self.only(cells, False)
@@ -499,8 +517,8 @@ class BatchLists(RaggedRows):
             return replace(self, given_scores=scores, counted=counted).reorder(order)
         before = torch.nn.functional.pad(cells.long().cumsum(0), (1, 0))
         found = None
-        if self.by_item is not None:
-            keys, places = self.by_item
+        if self.item_index is not None:
+            keys, places = self.item_index
             kept = cells[places]
             found = keys[kept], before[places[kept]]
         return replace(
@@ -508,7 +526,7 @@ class BatchLists(RaggedRows):
             offsets=before[self.offsets],
             items=self.items[cells],
             given_scores=None if self.given_scores is None else self.given_scores[cells],
-            by_item=found,
+            item_index=found,
         )
 
     def reorder(self, cells: Tensor) -> BatchLists:
@@ -519,7 +537,9 @@ class BatchLists(RaggedRows):
             self,
             items=self.items[cells],
             given_scores=None if self.given_scores is None else self.given_scores[cells],
-            by_item=None if self.by_item is None else (self.by_item[0], places[self.by_item[1]]),
+            item_index=None
+            if self.item_index is None
+            else (self.item_index[0], places[self.item_index[1]]),
             counted=None if self.counted is None else self.counted[cells],
         )
 
@@ -568,12 +588,12 @@ def read_lists(given: Any, where: str = "source") -> ListTable:
     if score is not None:
         values, what = read_numbers(column(score), score, where, "score"), "score"
         _refuse_large(column(score), score, where)
-    cells = InteractionTable(where, users, items, values, what=what)
+    cells = InteractionTable(where, users, items, values, value_name=what)
     ranks = None
     if rank is not None:
         ranks = read_numbers(column(rank), rank, where, "rank")
         InteractionTable(
-            where, users, items, ranks, what="rank"
+            where, users, items, ranks, value_name="rank"
         )  # finite, or an error that shows the rows
     return ListTable(cells, ranks, unread)
 
@@ -592,7 +612,7 @@ def _refuse_near_names(unread: tuple[str, ...], where: str) -> None:
 def _from_table(table: FileTable) -> ListTable:
     score, rank = (table.columns.get(role) for role in ("score", "rank"))
     if score is None and rank is None:
-        _refuse_near_names(table.unread, table.where)
+        _refuse_near_names(table.unused_columns, table.where)
     values = np.zeros(len(table)) if score is None else score.to_numpy()
     users, items, what = (
         table.columns["user"],
@@ -600,14 +620,14 @@ def _from_table(table: FileTable) -> ListTable:
         "" if score is None else "score",
     )
     cells = InteractionTable(
-        table.where, users, items, values, everyone=table.everyone, what=what, table=table
+        table.where, users, items, values, all_users=table.all_users, value_name=what, table=table
     )
     ranks = None if rank is None else rank.to_numpy()
     if ranks is not None:
         InteractionTable(
-            table.where, users, items, ranks, what="rank", table=table
+            table.where, users, items, ranks, value_name="rank", table=table
         )  # finite, or an error that shows the rows
-    return ListTable(cells, ranks, table.unread)
+    return ListTable(cells, ranks, table.unused_columns)
 
 
 def _refuse_large(scores: Any, name: str, where: str) -> None:
@@ -615,11 +635,8 @@ def _refuse_large(scores: Any, name: str, where: str) -> None:
     import polars as pl
 
     numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
-    if (
-        numbers.dtype.is_integer()
-        and len(numbers)
-        and max(abs(int(numbers.min())), abs(int(numbers.max()))) > 2**53
-    ):  # type: ignore[arg-type]
+    extremes = (numbers.min(), numbers.max()) if numbers.dtype.is_integer() and len(numbers) else ()
+    if any(abs(int(extreme)) > 2**53 for extreme in extremes):  # type: ignore[arg-type]
         raise InputError(
             f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell "
             "apart; rescale the scores."
@@ -658,7 +675,7 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> ListTable:
         what = "" if len(items) else "score"  # where nothing is listed, nothing lacks a score
         return ListTable(
             InteractionTable(
-                where, users, items, np.zeros(len(items)), everyone=everyone, what=what
+                where, users, items, np.zeros(len(items)), all_users=everyone, value_name=what
             )
         )
     flat = list(itertools.chain.from_iterable(row.values() for row in lists))
@@ -667,4 +684,6 @@ def _from_dict(given: Mapping[Any, Any], where: str) -> ListTable:
     except (TypeError, ValueError):
         wrong = next(score for score in flat if not hasattr(score, "__float__"))
         raise InputError(f"{where} has the score {wrong!r}; scores must be numbers.") from None
-    return ListTable(InteractionTable(where, users, items, scores, everyone=everyone, what="score"))
+    return ListTable(
+        InteractionTable(where, users, items, scores, all_users=everyone, value_name="score")
+    )

@@ -132,7 +132,7 @@ class SparseRows(RaggedRows):
         wanted = torch.where(items >= 0, first + items, -1)
         return self._find_keys(wanted)
 
-    def holds(self, keys: Tensor) -> Tensor:
+    def contains(self, keys: Tensor) -> Tensor:
         """Whether a cell stands at each of these places of the flattened matrix."""
         return (
             self._find_keys(keys)[1]
@@ -256,7 +256,7 @@ def read_target(
     ):  # torch and scipy do not look at the indices that they are given
         _refuse_item(int(outside[0]), num_items)
     rows = Interactions.from_codes(cells.users.to_numpy(), items, cells.values, batch, num_items)
-    if rows.repeated().any():
+    if rows.find_duplicates().any():
         raise InputError(
             "target holds the same (row, item) twice; each item may occur once per row."
         )

@@ -68,7 +68,7 @@ class Cut:
             )
         return cls(kind, numbers)
 
-    def starts(self, ordered: SortedValues[np.float64]) -> list[float]:
+    def find_edges(self, ordered: SortedValues[np.float64]) -> list[float]:
         """Where each group but the first starts. Quantiles of these numbers never part equal ones:
         there may be fewer of them.
         """
@@ -92,7 +92,7 @@ class UserSlice:
     """
 
     name: str
-    of: Any
+    source: Any
     cut: Cut | None
 
     @property
@@ -100,19 +100,23 @@ class UserSlice:
         """What messages call it."""
         return f"slices[{self.name!r}]"
 
-    def labels(self, users: Vocabulary, in_order: int) -> Labels:
+    def read_labels(self, users: Vocabulary, in_order: int) -> Labels:
         """The labels that were given."""
         return read_labels(self._read(), self.where, users, in_order=in_order)
 
-    def numbers(self, users: Vocabulary, in_order: int) -> NDArray[np.float64]:
+    def read_numbers(self, users: Vocabulary, in_order: int) -> NDArray[np.float64]:
         """The number of each user; NaN for none."""
-        found = self.labels(users, in_order)
+        found = self.read_labels(users, in_order)
         values = np.array([*(_number(name, self.where) for name in found.names), math.nan])
         numbers: NDArray[np.float64] = values[found.codes.values.numpy()]
         return numbers
 
     def _read(self) -> Any:
-        return read_table(self.of, self.where, use="user_groups") if is_file(self.of) else self.of
+        return (
+            read_table(self.source, self.where, use="user_groups")
+            if is_file(self.source)
+            else self.source
+        )
 
 
 def _number(label: Any, where: str) -> float:
@@ -166,7 +170,7 @@ def cut_numbers(numbers: NDArray[np.float64], among: NDArray[np.bool_], cut: Cut
     known = ~np.isnan(numbers)
     if not (known & among).any():
         return Labels(DeviceColumn(torch.full((len(numbers),), -1)), ())
-    starts = cut.starts(SortedArray(numbers[known & among]))
+    starts = cut.find_edges(SortedArray(numbers[known & among]))
     return cut_at(numbers, starts, tuple(ranges(starts, are_whole=are_whole(numbers))))
 
 

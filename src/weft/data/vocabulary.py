@@ -33,12 +33,12 @@ class Vocabulary:
         self.origin = origin
 
     @classmethod
-    def numbers(cls, kind: str, size: int, *, origin: str = "the scores") -> Vocabulary:
+    def from_size(cls, kind: str, size: int, *, origin: str = "the scores") -> Vocabulary:
         """Row or column numbers as ids."""
         return cls(kind, size, origin=origin)
 
     @classmethod
-    def found(cls, kind: str, ids: Sequence[pl.Series], *, origin: str) -> Vocabulary:
+    def from_data(cls, kind: str, ids: Sequence[pl.Series], *, origin: str) -> Vocabulary:
         """Every id that occurs, in order: numbers by size, text by its characters. All of one type."""
         import polars as pl
 
@@ -53,7 +53,7 @@ class Vocabulary:
         return cls(kind, len(everything), everything, origin=origin)
 
     @classmethod
-    def of(cls, kind: str, ids: Any, *, where: str | None = None) -> Vocabulary:
+    def from_ids(cls, kind: str, ids: Any, *, where: str | None = None) -> Vocabulary:
         """The given ids, in the given order; each id once."""
         series = id_series(ids, kind, where or f"{kind}s=")
         repeated = series.filter(series.is_duplicated())
@@ -159,7 +159,7 @@ class Vocabulary:
             origin=self.origin,
         )
 
-    def keys(self) -> Codes:
+    def hash_keys(self) -> Codes:
         """A number for each id that depends on the id alone, for hashing: not on its place or on
         the machine.
         """
@@ -178,7 +178,7 @@ class Vocabulary:
         met[codes] = True
         keys = np.arange(self.size, dtype=np.int64)
         if self._ids is not None:
-            keys[met] = Vocabulary(self.kind, 0, self._ids.filter(pl.Series(met))).keys()
+            keys[met] = Vocabulary(self.kind, 0, self._ids.filter(pl.Series(met))).hash_keys()
         return keys[codes]
 
 

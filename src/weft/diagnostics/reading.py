@@ -138,7 +138,7 @@ class RawTable:
         numbers = [row.pop("row") for row in shown]
         if self.file is None:
             return tuple({"row": number, **row} for number, row in zip(numbers, shown))
-        path, places = str(self.file.file.path), self.file.places(numbers)
+        path, places = str(self.file.file.path), self.file.locate_rows(numbers)
         return tuple({"file": path, "place": place, **row} for place, row in zip(places, shown))
 
 
@@ -180,7 +180,7 @@ def _from_file(read: FileTable, where: str, wanted: tuple[str, ...]) -> RawTable
         frame = frame if "rating" in numbers else frame.with_columns(rating=pl.lit(1.0))
         if "timestamp" in read.columns:
             frame = frame.with_columns(_in_order(read.columns["timestamp"]))
-    everyone = None if read.everyone is None else _plain_ids(read.everyone)
+    everyone = None if read.all_users is None else _plain_ids(read.all_users)
     return RawTable(where, frame, everyone, rows=len(frame), file=read)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
@@ -239,14 +240,14 @@ def outside_catalogue(whole: Inputs) -> Iterator[Found]:
                     Treatment("catalogue widened by them"),
                     Treatment(
                         f"rows of {name} dropped",
-                        lambda data, name=name: _inside(data, name, catalogue),
-                    ),  # type: ignore[misc]
+                        partial(_inside, name=name, catalogue=catalogue),
+                    ),
                 ),
                 "Give the whole catalogue, or leave it out: it is then every item that occurs.",
             )
 
 
-def _inside(data: Inputs, name: str, catalogue: pl.DataFrame) -> Inputs:
+def _inside(data: Inputs, *, name: str, catalogue: pl.DataFrame) -> Inputs:
     """The data without the rows of one table whose items are not in the catalogue."""
 
     def inside(table: RawTable) -> RawTable:

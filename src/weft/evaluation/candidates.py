@@ -217,7 +217,13 @@ class CandidateProvider:
     has candidates."""
 
     def __init__(
-        self, choice: Choice, dataset: EvaluationData, relevant: Interactions, *, masks: bool, seed: int
+        self,
+        choice: Choice,
+        dataset: EvaluationData,
+        relevant: Interactions,
+        *,
+        masks: bool,
+        seed: int,
     ) -> None:
         self.choice = choice
         self._problem, self._relevant = dataset, relevant
@@ -225,8 +231,10 @@ class CandidateProvider:
         chosen = pool_of(choice.pool, dataset.train, dataset.items.size)
         self.columns = chosen if choice.pool in ("cold", "warm") and not choice.is_drawn else None
         self._sampler: NegativeSampler | None = None
-        self._keys = dataset.users.keys() if choice.is_per_user else np.empty(0, dtype=np.int64)
-        self._item_keys = dataset.items.keys() if choice.is_per_user else self._keys
+        self._keys = (
+            dataset.users.hash_keys() if choice.is_per_user else np.empty(0, dtype=np.int64)
+        )
+        self._item_keys = dataset.items.hash_keys() if choice.is_per_user else self._keys
         if choice.is_drawn:
             self._sampler = make_sampler(
                 choice, np.flatnonzero(chosen), self._item_keys, dataset.train, seed
@@ -278,13 +286,13 @@ class CandidateProvider:
         """The candidates of users `start` to `stop - 1`, who are counted."""
         dataset, users = self._problem, stop - start
         truth, relevant = (
-            dataset.truth.rows(start, stop).keys,
-            self._relevant.rows(start, stop).keys,
+            dataset.truth.slice_users(start, stop).flat_keys,
+            self._relevant.slice_users(start, stop).flat_keys,
         )
         seen = (
             np.empty(0, dtype=np.int64)
             if dataset.train is None
-            else dataset.train.cells.rows(start, stop).keys
+            else dataset.train.interactions.slice_users(start, stop).flat_keys
         )
         drawn = None
         if self._sampler is not None:
@@ -298,9 +306,13 @@ class CandidateProvider:
             )  # negatives are never masked
         else:
             assert dataset.candidates is not None
-            rows = dataset.candidates.rows(start, stop)
+            rows = dataset.candidates.slice_users(start, stop)
             self.counts["users_without_candidates"] += int((np.diff(rows.offsets) == 0).sum())
-            cells = merged(rows.keys, relevant) if self.choice.strategy == "sampled" else rows.keys
+            cells = (
+                merged(rows.flat_keys, relevant)
+                if self.choice.strategy == "sampled"
+                else rows.flat_keys
+            )
             cells = self._without_masked(cells, seen)
         self.counts["candidates"] += len(cells)
         self._add_to_digest(cells, start)
@@ -413,7 +425,7 @@ def score(
     The source is asked for these and for nothing else.
     """
     num_items, users = dataset.items.size, stop - start
-    truth = dataset.truth.rows(start, stop).keys
+    truth = dataset.truth.slice_users(start, stop).flat_keys
     cells = offer.cells if is_in_sorted(truth, offer.cells).all() else merged(offer.cells, truth)
     rows = cells // max(1, num_items)
     lengths = np.bincount(rows, minlength=users)
@@ -506,7 +518,7 @@ def draw(
             if given is not None
         ]
         if all(some.shape is None for some in cells):
-            items = Vocabulary.found("item", [some.items for some in cells], origin="truth").ids
+            items = Vocabulary.from_data("item", [some.items for some in cells], origin="truth").ids
     elif hasattr(items, "__index__") and not hasattr(items, "__len__"):
         items = range(check_int("items", items))
     threshold = check_threshold(relevance_threshold)
@@ -521,7 +533,9 @@ def draw(
         threshold,
         ListOrder(False, False),
     )
-    offers = CandidateProvider(choice, dataset, dataset.truth.relevant(threshold), masks=False, seed=seed)
+    offers = CandidateProvider(
+        choice, dataset, dataset.truth.filter_relevant(threshold), masks=False, seed=seed
+    )
     drawn = [
         offers.take(start, min(start + _USERS, dataset.num_rows)).cells + start * dataset.items.size
         for start in range(0, dataset.num_rows, _USERS)

@@ -100,9 +100,9 @@ def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:
     """Whether each relevant cell is masked."""
     keys = batch.relevant.keys
     if not is_host_readable(batch.device):
-        return seen.holds(keys)
+        return seen.contains(keys)
     hidden = batch.relevant_scores == -torch.inf  # only these can be: few, or none
     found = torch.zeros_like(hidden)
     if bool(hidden.any()):
-        found[hidden] = seen.holds(keys[hidden])
+        found[hidden] = seen.contains(keys[hidden])
     return found

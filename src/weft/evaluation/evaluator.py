@@ -410,8 +410,8 @@ class Evaluator(nn.Module):
         ):
             return train.on_device.select(to_device(numbers, device))
         numbers = numbers.cpu()
-        check_users(numbers, train.cells.num_users, "train")
-        return SparseRows.of(train.cells.select(numbers.numpy()), device)
+        check_users(numbers, train.interactions.num_users, "train")
+        return SparseRows.of(train.interactions.select_users(numbers.numpy()), device)
 
     def add(
         self,
@@ -434,7 +434,7 @@ class Evaluator(nn.Module):
         What can be recommended, where it is not everything: see `open_batch`.
         """
         known = scores is None or (
-            isinstance(scores, BatchLists) and (drawn is not None or scores.missing)
+            isinstance(scores, BatchLists) and (drawn is not None or scores.is_missing)
         )
         if self.correction is not None and not known:
             raise SettingError(
@@ -442,7 +442,7 @@ class Evaluator(nn.Module):
                 "negatives, and how many there were "
                 "to draw from; give strategy='sampled', or leave correction out."
             )
-        is_complete = isinstance(scores, BatchLists) and scores.complete
+        is_complete = isinstance(scores, BatchLists) and scores.is_complete
         self._has_lists = isinstance(scores, BatchLists) and not is_complete
         self._has_candidates |= is_complete or columns is not None or candidates is not None
         with open_batch(
@@ -499,7 +499,7 @@ class Evaluator(nn.Module):
             return
         about = [self.inputs["user_groups"]] if "user_groups" in self.inputs else []
         sizes = [labels.size for labels in (*about, *self.slices.values())]
-        sizes += [self.inputs["train"].cells.num_users] if self.masks_seen else []
+        sizes += [self.inputs["train"].interactions.num_users] if self.masks_seen else []
         if sizes:
             batch.note("bad_users", count_users_outside(batch.users, min(sizes)))
 
@@ -564,7 +564,7 @@ class Evaluator(nn.Module):
         }
         counts |= {"repeated_users": repeated} if repeated or self.drops_repeats else {}
         train: Train | None = self.inputs.get("train")
-        counts |= {} if train is None else {"train_interactions": train.total}
+        counts |= {} if train is None else {"train_interactions": train.num_interactions}
         sums = gathered.sums.cpu()
         read = self.metric_set.layout.view(sums)
         with self._own_states(gathered.metric_states):
@@ -695,7 +695,7 @@ class Evaluator(nn.Module):
 
         numbers, columns = users.to_numpy(), list[pl.Series]()
         if "train" in self.inputs:
-            activity = np.diff(self.inputs["train"].cells.offsets)
+            activity = np.diff(self.inputs["train"].interactions.offsets)
             known = numbers < len(
                 activity
             )  # others may be no rows of train, where nothing is masked

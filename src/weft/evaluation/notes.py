@@ -52,7 +52,7 @@ def count_items_without_input(metric_set: MetricSet, inputs: Mapping[str, Any]) 
     """Items that the metrics leave out, or treat in their own way."""
     uses = metric_set.needs
     return {
-        count: given.cold_items if isinstance(given, Train) else given.num_unlabelled
+        count: given.num_cold_items if isinstance(given, Train) else given.num_unlabelled
         for name, (count, _) in _ITEMS_WITHOUT.items()
         if name in uses and (given := inputs[name]) is not None
     }
@@ -129,10 +129,10 @@ def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
         **about.inputs,
         **{f"slices[{name!r}]": labels for name, labels in metric_set.slices.items()},
     }.items():
-        if isinstance(labels, (Labels, Features)) and labels.unknown:
+        if isinstance(labels, (Labels, Features)) and labels.num_unknown:
             kind = "item" if name.startswith("item_") else "user"
             notes.append(
-                f"{labels.unknown:,} labels of {name} belong to {kind}s that are not known here"
+                f"{labels.num_unknown:,} labels of {name} belong to {kind}s that are not known here"
             )
     for name, (what, effect) in _ITEMS_WITHOUT.items():
         if name in uses and (without := counts.get(what)):

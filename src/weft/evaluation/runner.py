@@ -174,9 +174,9 @@ class EvaluationRun:
         scores, where, about = _of_users(dataset, offers, start, stop, self.device)
         if self.evaluator.sums.device != where:
             self.evaluator.to(where)
-        truth = SparseRows.of(dataset.truth.rows(start, stop), where)
+        truth = SparseRows.of(dataset.truth.slice_users(start, stop), where)
         seen = (
-            dataset.train.cells.rows(start, stop)
+            dataset.train.interactions.slice_users(start, stop)
             if self.masks and dataset.train is not None
             else None
         )
@@ -188,7 +188,7 @@ class EvaluationRun:
             seen=None if seen is None else SparseRows.of(seen, where),
             relevant=truth
             if self.relevant is dataset.truth
-            else SparseRows.of(self.relevant.rows(start, stop), where),
+            else SparseRows.of(self.relevant.slice_users(start, stop), where),
             judged=torch.as_tensor(dataset.judged[start:stop]).to(where),
             columns=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
             **about,
@@ -199,7 +199,7 @@ class EvaluationRun:
         train, offered = self.dataset.train, self.offers.fingerprint()
         return {
             "truth": digest_by_id(self.dataset.truth, self.dataset.users, self.dataset.items),
-            "train": train.cells.fingerprint() if train is not None else None,
+            "train": train.interactions.fingerprint() if train is not None else None,
             "source": self.dataset.source.fingerprint(),
             "source_kind": self.dataset.source.kind,
             **({} if offered is None else {"candidates": offered}),
@@ -212,8 +212,8 @@ class EvaluationRun:
             name: known for name, known in self.fingerprint().items() if name != "candidates"
         }  # what is drawn is not known yet
         data |= {
-            "users": digest(dataset.users.keys()),
-            "items": digest(dataset.items.keys()),
+            "users": digest(dataset.users.hash_keys()),
+            "items": digest(dataset.items.hash_keys()),
         }  # in the order of their numbers
         given = (
             {}
@@ -417,7 +417,7 @@ def prepare(
     hashes = check_choice("ties", chosen["ties"], TIE_RULES) in ("random", "expected")
     device = None if device is None else _device(device)
     opened = open_source(source)
-    if isinstance(opened, ListSource) and not opened.named.has_scores:
+    if isinstance(opened, ListSource) and not opened.table.has_scores:
         _refuse(
             wanted,
             "reads_scores",
@@ -450,7 +450,9 @@ def prepare(
     if dataset.lists is not None and dataset.train is not None and mask_seen is not False:
         dataset = replace(
             dataset,
-            seen_in_lists=dataset.lists.count(dataset.train.cells.rows(0, dataset.num_rows)),
+            seen_in_lists=dataset.lists.count_listed(
+                dataset.train.interactions.slice_users(0, dataset.num_rows)
+            ),
         )
     evaluator = Evaluator(
         metrics,
@@ -473,11 +475,13 @@ def prepare(
         sync_on_compute=False,  # everybody evaluates what he was given
     )
     if hashes:  # ties go by the caller's ids, wherever their rows and columns stand
-        evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(dataset.items.keys()))
+        evaluator.rule = TieRule(chosen["ties"], seed, torch.as_tensor(dataset.items.hash_keys()))
     if device is not None:
         evaluator.to(device)
-    user_keys = torch.as_tensor(dataset.users.keys()) if hashes or bootstrap is not None else None
-    relevant = dataset.truth.relevant(relevance_threshold)
+    user_keys = (
+        torch.as_tensor(dataset.users.hash_keys()) if hashes or bootstrap is not None else None
+    )
+    relevant = dataset.truth.filter_relevant(relevance_threshold)
     offers = CandidateProvider(choice, dataset, relevant, masks=masks, seed=seed)
     return EvaluationRun(
         dataset=dataset,
@@ -502,7 +506,7 @@ def _facts(dataset: EvaluationData) -> Counter[str]:
     """What was counted of the data, mostly by the names that a result has."""
     found = {
         "users_without_source": dataset.users.size - dataset.num_rows,
-        "train_repetitions": 0 if dataset.train is None else dataset.train.repetitions,
+        "train_repetitions": 0 if dataset.train is None else dataset.train.num_duplicates,
         "train_rows_unmatched": dataset.unmatched,
         "seen_in_lists": dataset.seen_in_lists,
         "duplicates_dropped": dataset.dropped,
@@ -530,11 +534,11 @@ def _of_users(
     if isinstance(source, ListSource):
         lists = source.lists(start, stop, where)
         if offers.choice.pool == "listed":
-            return replace(lists, complete=True), where, about
+            return replace(lists, is_complete=True), where, about
         if offer is None:
             return lists, where, about
         about["raw_scores"] = lists.scores_at(
-            SparseRows.of(dataset.truth.rows(start, stop), where).keys
+            SparseRows.of(dataset.truth.slice_users(start, stop), where).keys
         )
         about["candidates"] = SparseRows.of(offer.rows(stop - start, dataset.items.size), where)
         listed = within(lists, about["candidates"])
@@ -623,7 +627,7 @@ def _device(given: Any) -> torch.device:
 
 def _own_name(source: Source | ListSource) -> str:
     """What to call a model that has no name: after its file, or what it is."""
-    table = source.named.cells.table if isinstance(source, ListSource) else None
+    table = source.table.entries.table if isinstance(source, ListSource) else None
     if table is None or table.path is None:
         return source.kind
     return Path(table.path).name.partition(".")[0] or source.kind
@@ -651,11 +655,11 @@ def _notes_of_lists(
     """What to know about the lists that were given."""
     if not isinstance(dataset.source, ListSource):
         return
-    named = dataset.source.named
+    named = dataset.source.table
     if named.order == "rank" and named.has_scores:
         yield "the lists have ranks and scores: they are ranked by rank"
-    if named.order == "rows" and named.unread:
-        unread = ", ".join(map(repr, named.unread))
+    if named.order == "rows" and named.unused_columns:
+        unread = ", ".join(map(repr, named.unused_columns))
         yield f"the lists have neither scores nor ranks: rows are taken best first (columns that were not read: {unread})"
     if dropped := counts.get("duplicates_dropped"):
         yield f"{dropped:,} rows repeat an item of their list; its best place is kept"

@@ -227,7 +227,7 @@ def _built(document: Mapping[str, Any]) -> Evaluator:
 
 def _plain(value: Train | Labels | Features) -> dict[str, Any]:
     if isinstance(value, Train):
-        cells = value.cells
+        cells = value.interactions
         narrow = np.int32 if cells.num_items < 1 << 31 else np.int64
         ratings = (
             cells.values[:1] if (cells.values == cells.values[:1]).all() else cells.values
@@ -241,11 +241,11 @@ def _plain(value: Train | Labels | Features) -> dict[str, Any]:
             name: torch.from_numpy(np.ascontiguousarray(array).copy())
             for name, array in tensors.items()
         }
-        return {**found, "num_items": cells.num_items, "repetitions": value.repetitions}
+        return {**found, "num_items": cells.num_items, "repetitions": value.num_duplicates}
     columns = {"codes": value.codes.values} | (
         {"offsets": value.offsets.values} if isinstance(value, Features) else {}
     )
-    return {**columns, "names": list(value.names), "unknown": value.unknown}
+    return {**columns, "names": list(value.names), "unknown": value.num_unknown}
 
 
 def _read_input(plain: Mapping[str, Any]) -> Train | Labels | Features:
@@ -261,7 +261,7 @@ def _read_input(plain: Mapping[str, Any]) -> Train | Labels | Features:
                 plain["offsets"].numpy(), items, np.ascontiguousarray(ratings), plain["num_items"]
             )
         )
-        train.repetitions = plain["repetitions"]
+        train.num_duplicates = plain["repetitions"]
         return train
     codes: Tensor = plain["codes"]
     names = tuple(plain["names"])

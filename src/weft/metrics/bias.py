@@ -77,7 +77,7 @@ class ACLT(_OfLists):
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.total_of_items(self._train.tail(self.pop_ratio))
+        return topk.total_of_items(self._train.long_tail(self.pop_ratio))
 
 
 @register
@@ -180,7 +180,7 @@ class _HeadAndTail(TopKMetric, SummedMetric):
         raise NotImplementedError
 
     def compute_value(self, sums: StateView) -> Tensor:
-        tail = self._train.tail(self.pop_ratio)
+        tail = self._train.long_tail(self.pop_ratio)
         successes, chances = (sums.by_group(total, tail, 2) for total in self.accumulators())
         return relative_spread(rates(successes, chances))
 

@@ -258,7 +258,7 @@ class SRecall(UserAverageTopKMetric):
 
         One more row, behind `size` others, is for what is no feature.
         """
-        cell, code = self._features.of(items)
+        cell, code = self._features.lookup(items)
         number = max(1, len(self._features.names))
         row = torch.where(code < 0, size, rows.index_select(0, cell))
         key = (

@@ -88,10 +88,10 @@ class _BiasDisparity(SummedMetric):
 
     def _fitting(self, train: Train) -> Train:
         """Train, if there may be a label for each of its users."""
-        if self._groups.size < train.cells.num_users:
+        if self._groups.size < train.interactions.num_users:
             raise InputError(
                 f"user_groups has labels for {self._groups.size} users, but train has "
-                f"{train.cells.num_users}; "
+                f"{train.interactions.num_users}; "
                 "give a label or None for each."
             )
         return train

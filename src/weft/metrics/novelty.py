@@ -60,7 +60,7 @@ class _Novelty(UserAverageTopKMetric):
         raise NotImplementedError
 
     def user_values(self, topk: TopK) -> Tensor:
-        if self._train.total == 0:
+        if self._train.num_interactions == 0:
             return torch.full_like(topk.length, torch.nan)
         most = topk.total(topk.discounts[None])
         if self.relevance == "none":
@@ -145,4 +145,4 @@ class EFD(_Novelty):
     bounds: Bounds = (0.0, None)
 
     def novelty(self, popularity: Tensor) -> Tensor:
-        return -torch.log2(popularity.clamp(min=1) / self._train.total)
+        return -torch.log2(popularity.clamp(min=1) / self._train.num_interactions)

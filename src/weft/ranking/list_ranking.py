@@ -17,14 +17,14 @@ def without(lists: BatchLists, seen: SparseRows | None) -> BatchLists:
     """The lists without the seen cells; they close up."""
     if seen is None or len(seen.items) == 0 or len(lists.items) == 0:
         return lists
-    cells, found = lists.find(seen.keys)
+    cells, found = lists.locate(seen.keys)
     found = seen.only(found, False)
     if is_host_readable(lists.items.device) and not bool(found.any()):
         return lists
     # What is not listed is written to one more cell, which is cut off.
     kept = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=lists.items.device)
     kept[torch.where(found, cells, len(lists.items))] = False
-    return lists.keep(kept[:-1])
+    return lists.filter(kept[:-1])
 
 
 def within(lists: BatchLists, offered: Tensor | SparseRows | None) -> BatchLists:
@@ -34,8 +34,8 @@ def within(lists: BatchLists, offered: Tensor | SparseRows | None) -> BatchLists
     if offered is None:
         return lists
     if isinstance(offered, SparseRows):
-        return lists.keep(offered.holds(lists.rows * lists.num_items + lists.items))
-    return lists.keep(offered[lists.items])
+        return lists.filter(offered.contains(lists.rows * lists.num_items + lists.items))
+    return lists.filter(offered[lists.items])
 
 
 def break_ties(
@@ -44,7 +44,7 @@ def break_ties(
     """The lists with equal scores in the order of the rule. They come with equal scores by item
     index.
     """
-    if lists.certain or rule.name == "index" or len(lists.items) < 2:
+    if lists.is_order_given or rule.name == "index" or len(lists.items) < 2:
         return lists
     rows, scores = lists.rows, lists.scores
     like_last = torch.zeros(len(rows) + 1, dtype=torch.bool, device=rows.device)
@@ -69,7 +69,7 @@ def _draw(
     """For each tied cell a number: the lower comes first."""
     if rule.name in ("random", "expected"):
         return rule.hash(user_keys[lists.rows[tied]], lists.items[tied][:, None])[:, 0]
-    cells, found = lists.find(relevant.keys)
+    cells, found = lists.locate(relevant.keys)
     grades = relevant.values.new_zeros(len(lists.items) + 1)
     grades[torch.where(relevant.only(found, False), cells, len(lists.items))] = relevant.values
     grades = grades[tied]

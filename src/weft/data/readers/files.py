@@ -169,10 +169,10 @@ class FileTable:
     file: File
     columns: Mapping[str, pl.Series]
     roles: Mapping[str, str]  # the file's name of each column
-    unread: tuple[str, ...] = ()  # columns that play no role
-    width: int = 0  # how many columns the file has
+    unused_columns: tuple[str, ...] = ()  # columns that play no role
+    num_columns: int = 0  # how many columns the file has
     notes: tuple[str, ...] = ()
-    everyone: pl.Series | None = (
+    all_users: pl.Series | None = (
         None  # users that are named, with rows or without; None: those with rows
     )
 
@@ -182,21 +182,21 @@ class FileTable:
         return str(self.file.path)
 
     @property
-    def only_ids(self) -> bool:
+    def is_id_list(self) -> bool:
         """Whether it is a list of ids."""
         return len(self.columns) == 1
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
-    def places(self, rows: Sequence[int]) -> list[str]:
+    def locate_rows(self, rows: Sequence[int]) -> list[str]:
         """Where some rows stand: "line 17", "part-1.csv, line 17", "row 3". The file is read again
         up to the last of them.
         """
         wanted, found = set(map(int, rows)), dict[int, str]()
         try:
             with open_parts(self.file.path, self.where) as parts:
-                layouts = [_layout(part, self.file, self.only_ids) for part in parts]
+                layouts = [_layout(part, self.file, self.is_id_list) for part in parts]
                 for row, (part, place) in enumerate(places(parts, layouts, self.roles)):
                     if row in wanted:
                         found[row] = place if len(parts) == 1 else f"{part.path.name}, {place}"

@@ -22,24 +22,24 @@ class ListSource:
     has_scores_in_memory = False
 
     def __init__(self, given: Any) -> None:
-        self.named = read_lists(given)
+        self.table = read_lists(given)
         self._rows: EncodedLists | None = None
 
-    def arrange(
+    def encode(
         self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
     ) -> EncodedLists:
         """Put the lists into the rows of their users, by code. `keep_best`: an item that stands
         twice in a list counts once.
         """
-        self._rows = self.named.arrange(users, items, keep_best=keep_best)
+        self._rows = self.table.encode(users, items, keep_best=keep_best)
         return self._rows
 
     def lists(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """The lists of rows start to stop - 1; behind the last row there are none."""
         assert self._rows is not None
         if start >= len(self._rows.offsets) - 1:
-            return BatchLists.nothing(stop - start, self._rows.num_items, device)
-        return self._rows.rows(start, stop, device)
+            return BatchLists.empty(stop - start, self._rows.num_items, device)
+        return self._rows.to_batch(start, stop, device)
 
     def fingerprint(self) -> str | None:
         return None if self._rows is None else self._rows.fingerprint()

@@ -93,7 +93,7 @@ def check(arguments: Mapping[str, Any], *, has_lists: bool, engine: str) -> None
     origins |= {
         one.where: Origin(one.where, columns=("user", "label"))
         for one in slices
-        if one.of is not None
+        if one.source is not None
     }
     job = _nobody(arguments, origins, _no_whole(arguments, slices))
     if large := [
@@ -127,7 +127,7 @@ def _keeps_rows(metric: BaseMetric) -> bool:
 def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> GlobalStats:
     """A catalogue without items, to see whether settings fit together."""
     sizes = [getattr(metric, "num_items", None) for metric in as_metric_list(arguments["metrics"])]
-    items = Vocabulary.numbers("item", next((size for size in sizes if isinstance(size, int)), 0))
+    items = Vocabulary.from_size("item", next((size for size in sizes if isinstance(size, int)), 0))
     totals = (
         None if arguments["train"] is None else TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
     )
@@ -242,7 +242,7 @@ def _digests(job: EvaluationRun) -> dict[str, NDArray[np.uint64]]:
     """Of the data by id, as sums: the same, however the users are shared out."""
     dataset = job.dataset
     cells = {"truth": dataset.truth} | (
-        {} if dataset.train is None else {"train": dataset.train.cells}
+        {} if dataset.train is None else {"train": dataset.train.interactions}
     )
     users = dataset.all_users or dataset.users
     found = {name: hash_sums_by_id(some, users, dataset.items) for name, some in cells.items()}

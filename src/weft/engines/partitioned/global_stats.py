@@ -111,7 +111,7 @@ def _survey(part: Part, origins: Mapping[str, Origin], slices: Sequence[str]) ->
         for name in ("source", "users", "truth", "train")
         if name in tables
     }
-    known = Vocabulary.found("user", list(people.values()), origin="source")
+    known = Vocabulary.from_data("user", list(people.values()), origin="source")
     if "users" in people or "source" not in people:
         people["source"] = people.get("users", people["truth"])
     both = (
@@ -127,7 +127,7 @@ def _survey(part: Part, origins: Mapping[str, Origin], slices: Sequence[str]) ->
     for name in ("user_groups", *slices):
         if name in tables:
             read = read_labels(tables[name], name, known, in_order=0)
-            labels[name] = frozenset(read.names), read.unknown
+            labels[name] = frozenset(read.names), read.num_unknown
     return Survey(
         Counter({name: len(table) for name, table in tables.items()}),
         Counter(
@@ -146,12 +146,12 @@ def _survey(part: Part, origins: Mapping[str, Origin], slices: Sequence[str]) ->
 
 
 def _people(table: Portion) -> pl.Series:
-    return distinct(table.columns["user"] if table.everyone is None else table.everyone)
+    return distinct(table.columns["user"] if table.all_users is None else table.all_users)
 
 
 def _together(ids: Sequence[pl.Series]) -> pl.Series:
     """All these ids, each once and in order."""
-    return Vocabulary.found("user", ids, origin="").ids
+    return Vocabulary.from_data("user", ids, origin="").ids
 
 
 def _one_survey(parts: list[Survey]) -> Survey:
@@ -213,7 +213,7 @@ def whole_of(
         some = found.some_users["source"], found.some_users["truth"]
         notes.append(nobody_in_common(source.where, truth.where, *some, are_files=are_files))
     if source is not None and len(found.items["source"]) and len(found.items["truth"]):
-        listed = Vocabulary.found("item", [found.items["source"]], origin=source.where)
+        listed = Vocabulary.from_data("item", [found.items["source"]], origin=source.where)
         if (listed.encode(found.items["truth"], truth.where) < 0).all():
             notes.append(NOTHING_HIT)
     totals = None
@@ -252,7 +252,7 @@ def _catalogue(
             "the items that the model scores are not known; give their ids as items=[...]."
         )
     source, truth = origins["source"], origins["truth"]
-    listed = Vocabulary.found("item", [found.items["source"]], origin=source.where)
+    listed = Vocabulary.from_data("item", [found.items["source"]], origin=source.where)
     met = [found.items[name] for name in ("truth", "train") if name in found.items]
     if (
         source.path is not None
@@ -261,7 +261,7 @@ def _catalogue(
         and all((listed.encode(ids, "") < 0).all() for ids in met)
     ):
         raise nothing_in_common(source.where, truth.where, listed.ids, met[0])
-    everything = Vocabulary.found("item", list(found.items.values()), origin=source.where)
+    everything = Vocabulary.from_data("item", list(found.items.values()), origin=source.where)
     tool = None if arguments["profile"] is None else find_profile(arguments["profile"])
     is_reversed = (
         tool is not None and tool.orders_ties_by_descending_id and arguments["ties"] is None
@@ -296,8 +296,8 @@ def _cuts(
     for one in parsed:
         if one.where in names:
             table = (
-                replace(one, of=portion(part.frames, one.where, origins[one.where]))
-                if one.of is not None
+                replace(one, source=portion(part.frames, one.where, origins[one.where]))
+                if one.source is not None
                 else one
             )
             numbers, evaluated = numbers_of(
@@ -331,7 +331,7 @@ def with_cuts(
     for one in cut:
         assert one.cut is not None
         ordered = ScatteredNumbers(numbers, partial(_unfailed, partial(_of_cut, name=one.where)))
-        starts = one.cut.starts(ordered) if ordered.size else []
+        starts = one.cut.find_edges(ordered) if ordered.size else []
         found = ranges(starts, are_whole=whole_numbers[one.where]) if ordered.size else []
         groups[one.where] = Groups(tuple(found), starts)
     numbers.release()

@@ -57,10 +57,10 @@ def held(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Origin]:
         )
         frame = pl.DataFrame({name: _plain(column) for name, column in columns.items()})
         return {argument: frame}, Origin(
-            table.where, table.path, table.unread, table.notes, tuple(frame.columns)
+            table.where, table.path, table.unused_columns, table.notes, tuple(frame.columns)
         )
     if argument == "users":
-        frame = pl.DataFrame({"user": Vocabulary.of("user", given).ids})
+        frame = pl.DataFrame({"user": Vocabulary.from_ids("user", given).ids})
     else:
         frame = _held_labels(given, argument)
     return {argument: frame}, Origin(argument, columns=tuple(frame.columns))
@@ -72,7 +72,7 @@ def _held_cells(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Ori
     columns: dict[str, Any] = {}
     if argument == "source":
         named = read_lists(given)
-        cells, unread = named.cells, named.unread
+        cells, unread = named.entries, named.unused_columns
         columns = {"score": cells.values} if named.has_scores else {}
         columns |= {"rank": named.ranks} if named.ranks is not None else {}
         if named.order == "rows":
@@ -92,10 +92,10 @@ def _held_cells(given: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Ori
         columns = {} if argument == "candidates" else {"rating": cells.values}
     frame = pl.DataFrame({"user": _plain(cells.users), "item": _plain(cells.items), **columns})
     frames = {argument: frame}
-    if cells.everyone is not None:
-        frames[f"{argument} everyone"] = pl.DataFrame({"user": _plain(cells.everyone)})
+    if cells.all_users is not None:
+        frames[f"{argument} everyone"] = pl.DataFrame({"user": _plain(cells.all_users)})
     table = cells.table
-    about = (None, (), ()) if table is None else (table.path, table.unread, table.notes)
+    about = (None, (), ()) if table is None else (table.path, table.unused_columns, table.notes)
     return frames, Origin(cells.where, about[0], unread or about[1], about[2], tuple(frame.columns))
 
 
@@ -118,7 +118,7 @@ def _held_labels(given: Any, argument: str) -> pl.DataFrame:
             f"order; give {{id: label}}, or a "
             "frame with a column of ids and one of labels."
         )
-    users = Vocabulary.found("user", [id_series(names, "user", argument)], origin=argument)
+    users = Vocabulary.from_data("user", [id_series(names, "user", argument)], origin=argument)
     labels = read_labels(given, argument, users, in_order=0)
     numbers, words = (
         [name for name in labels.names if isinstance(name, str) is is_word]
@@ -157,6 +157,6 @@ def refuse_other_ids(samples: Mapping[str, pl.DataFrame], origins: Mapping[str, 
                 continue
             ids = id_series(sample[kind].drop_nulls(), kind, origins[argument].where)
             if first is None:
-                first = Vocabulary.found(kind, [ids], origin=origins[argument].where)
+                first = Vocabulary.from_data(kind, [ids], origin=origins[argument].where)
             else:
                 first.encode(ids, origins[argument].where)

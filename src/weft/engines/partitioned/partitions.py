@@ -162,15 +162,17 @@ def portion(frames: Mapping[str, pl.DataFrame], argument: str, origin: Origin) -
     named = (
         None
         if everyone is None
-        else Vocabulary.found("user", [frame["user"], everyone["user"]], origin=origin.where).ids
+        else Vocabulary.from_data(
+            "user", [frame["user"], everyone["user"]], origin=origin.where
+        ).ids
     )
     return Portion(
         where=origin.where,
         columns=columns,
-        unread=origin.unread,
-        width=len(columns),
+        unused_columns=origin.unread,
+        num_columns=len(columns),
         notes=origin.notes,
-        everyone=named,
+        all_users=named,
         origin=origin,
     )
 

@@ -226,7 +226,7 @@ class _Job:
         if (
             isinstance(source, Factors) and arguments["users"] is None
         ):  # refuses ids that are no row numbers
-            Vocabulary.numbers("user", len(self.frames["users"])).encode(
+            Vocabulary.from_size("user", len(self.frames["users"])).encode(
                 samples["truth"]["user"], self.origins["truth"].where
             )
         refuse_other_ids(
@@ -312,8 +312,8 @@ class _Job:
             if arguments[name] is not None:
                 yield name, arguments[name]
         for one in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
-            if one.of is not None:
-                yield one.where, one.of
+            if one.source is not None:
+                yield one.where, one.source
 
     def _add(self, argument: str, given: Any) -> None:
         in_order = argument == "users" and isinstance(
@@ -400,7 +400,7 @@ class _Job:
         asked = named.select("user").unique(maintain_order=True)
         number = pool.number_of_items(ray.put(to_arrow(asked)))
         if "truth" in samples:  # refuses ids that are no column numbers
-            Vocabulary.numbers("item", number).encode(
+            Vocabulary.from_size("item", number).encode(
                 samples["truth"]["item"], self.origins["truth"].where
             )
         return range(number)

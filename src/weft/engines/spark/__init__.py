@@ -113,8 +113,8 @@ def evaluate(
         arguments["candidates"] = _GIVEN  # the name of a table is none that checks of settings know
     together.check(arguments, has_lists=True, engine="Spark")
     for one in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
-        if one.of is not None:
-            given[one.where] = one.of
+        if one.source is not None:
+            given[one.where] = one.source
             by = {} if one.cut is None else {"by": str(one.cut)}
             arguments["slices"] = {
                 **arguments["slices"],
