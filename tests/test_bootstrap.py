@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 import weft
 from everything import BUILT_IN, about
 from weft.errors import InputError, SettingError
-from weft.evaluation import bootstrap as uncertainty
-from weft.evaluation.bootstrap import (
-    LocalContributions,
-    UserContributions,
-    acceleration,
-    bootstrap_interval,
-    poisson_weights,
-)
+from weft.evaluation import resample_weights
+from weft.evaluation.bootstrap import bootstrap_interval, group_acceleration
+from weft.evaluation.contributions import LocalContributions, UserContributions
 from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.resample_weights import poisson_weights
 
 USERS, ITEMS, CUTOFFS = 40, 25, [3, 10]
 GENERATOR = torch.Generator().manual_seed(6)
@@ -284,7 +280,7 @@ def test_the_same_ids_get_the_same_intervals_wherever_they_stand():
 
 def test_few_replicates_at_a_time_change_nothing(monkeypatch):
     expected = resampled(passed(evaluator(BUILT_IN)))
-    monkeypatch.setattr(uncertainty, "_ROOM", 1)
+    monkeypatch.setattr(resample_weights, "_BLOCK_BYTES", 1)
     for name, values in resampled(passed(evaluator(BUILT_IN))).items():
         assert values == pytest.approx(expected[name], rel=1e-12, nan_ok=True)
 
@@ -315,7 +311,7 @@ def test_bca_is_the_published_formula(values, seed):
     draws = np.random.default_rng(seed).integers(0, len(sample), (99, len(sample)))
     replicates, estimate = sample[draws].mean(1), float(sample.mean())
     left_out = (sample.sum() - sample) / (len(sample) - 1)
-    found = bootstrap_interval(estimate, replicates, acceleration(left_out))
+    found = bootstrap_interval(estimate, replicates, group_acceleration(left_out))
     near = np.isclose(
         replicates, estimate, rtol=1e-11, atol=1e-11 * max(abs(replicates).max(), abs(estimate))
     )
@@ -384,7 +380,7 @@ def test_acceleration_of_means_leaves_out_one_user_at_a_time():
         left_out = np.array(
             [np.average(np.delete(x, u), weights=np.delete(w, u)) for u in range(len(x))]
         )
-        assert found[name][1] == pytest.approx(acceleration(left_out), rel=1e-9)
+        assert found[name][1] == pytest.approx(group_acceleration(left_out), rel=1e-9)
 
 
 def test_acceleration_of_formulas_leaves_out_users_or_groups():
@@ -395,7 +391,7 @@ def test_acceleration_of_formulas_leaves_out_users_or_groups():
             passed(evaluator([name], bootstrap=None), order=EVERYONE[u != EVERYONE]).compute()[name]
             for u in range(USERS)
         ]
-        assert one_by_one[name] == pytest.approx(acceleration(np.array(left_out)), rel=1e-6)
+        assert one_by_one[name] == pytest.approx(group_acceleration(np.array(left_out)), rel=1e-6)
 
 
 def test_groups_of_users_estimate_the_same_acceleration():

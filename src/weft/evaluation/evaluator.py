@@ -29,13 +29,8 @@ from weft.errors import (
     check_int,
     check_threshold,
 )
-from weft.evaluation.bootstrap import (
-    BootstrapInterval,
-    ContributionStore,
-    LocalContributions,
-    UserContributions,
-    bootstrap_interval,
-)
+from weft.evaluation.bootstrap import BootstrapInterval, bootstrap_interval
+from weft.evaluation.contributions import ContributionStore, LocalContributions, UserContributions
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.exposure import exposure_frames
 from weft.evaluation.metric_set import MetricSet
@@ -622,7 +617,7 @@ class Evaluator(nn.Module):
         )
         return replace(
             gathered,
-            sums=contributions.sums(self.metric_set.layout, users),
+            sums=contributions.total(self.metric_set.layout, users),
             counts=counts,
             rows=rows,
             metric_states=own,

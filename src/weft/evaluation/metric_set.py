@@ -18,8 +18,10 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError
-from weft.evaluation.bootstrap import ContributionStore, Floats, Resampler
+from weft.evaluation.bootstrap import Resampler
+from weft.evaluation.contributions import ContributionStore
 from weft.evaluation.metric_value import MetricValue
+from weft.evaluation.resample_weights import Floats
 from weft.evaluation.result import SLICE_COLUMNS, frame_schema
 from weft.metrics.accumulators import Accumulator, ItemExposure, StateLayout, StateView
 from weft.metrics.base.formulas import (

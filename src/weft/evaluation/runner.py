@@ -48,7 +48,7 @@ from weft.ranking.positions import RankEstimator
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.evaluation.bootstrap import ContributionStore
+    from weft.evaluation.contributions import ContributionStore
     from weft.metrics.base.metric import BaseMetric
 
 MISSING_LISTS = ("zero", "skip")

@@ -34,14 +34,14 @@ from weft.engines.partitioned.global_stats import (
 from weft.engines.partitioned.order_statistics import Scattered
 from weft.engines.partitioned.partitions import Origin, Part, Parts, kept, merged
 from weft.errors import InputError, SettingError
-from weft.evaluation.bootstrap import (
+from weft.evaluation.candidates import CANDIDATES
+from weft.evaluation.contributions import (
+    ROW_PREFIX,
     JackknifeMoments,
     LocalContributions,
-    UserWeights,
     WeightedSums,
-    jackknife_hashes,
 )
-from weft.evaluation.candidates import CANDIDATES
+from weft.evaluation.resample_weights import UserWeights, jackknife_hashes
 from weft.evaluation.result import Result
 from weft.evaluation.runner import NO_SOURCE, EvaluationRun
 from weft.evaluation.state import EvaluationState, combine_states
@@ -207,7 +207,9 @@ def _evaluate(
     job.evaluator.to("cpu")
     gathered = job.evaluator.gathered()
     rows = {
-        name: values[:0] for name, values in gathered.rows.items() if not name.startswith("kept_")
+        name: values[:0]
+        for name, values in gathered.rows.items()
+        if not name.startswith(ROW_PREFIX)
     }
     kept = job.evaluator.contributions()
     groups, clusters = (
