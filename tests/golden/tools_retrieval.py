@@ -1,0 +1,119 @@
+"""Sections of the tools for information retrieval."""
+
+import numpy as np
+from inputs import (
+    CUTOFFS,
+    LISTS,
+    PER_USER_CASE,
+    PER_USER_LIKED_CASE,
+    RELEVANCES,
+    fill,
+    lists,
+    surrogate_scores,
+    truth,
+)
+
+
+def make_pytrec_eval():
+    """Every judged user of the run counts; equal scores rank by item id, descending."""
+    import pytrec_eval
+
+    measures = fill(("P_{k}", "recall_{k}", "map_cut_{k}", "ndcg_cut_{k}"))
+    measures += [
+        "success_1",
+        "success_5",
+        "success_10",
+        "recip_rank",
+        "map",
+        "ndcg",
+        "set_P",
+        "set_recall",
+        "set_F",
+    ]
+    asked = {
+        f"{name}.{','.join(map(str, CUTOFFS))}" for name in ("P", "recall", "map_cut", "ndcg_cut")
+    }
+    asked |= {"success.1,5,10", "recip_rank", "map", "ndcg", "set_P", "set_recall", "set_F"}
+    cases = [
+        (f"{model}/{relevance}", surrogate_scores(model), relevance)
+        for model in LISTS
+        for relevance in RELEVANCES
+    ]
+    for model in ("popularity", "item_knn"):  # with the ties of their scores
+        tied = {user: dict(ranked) for user, ranked in lists(model).items()}
+        cases += [
+            (f"{model}/{relevance}/tied", tied, relevance) for relevance in ("binary", "rating")
+        ]
+    for case, run, relevance in cases:
+        by_user = pytrec_eval.RelevanceEvaluator(truth(relevance), asked).evaluate(run)
+        for measure in measures:
+            yield case, measure, float(np.mean([values[measure] for values in by_user.values()]))
+        if case in (PER_USER_CASE, PER_USER_LIKED_CASE):
+            for measure in ("ndcg_cut_10", "map_cut_10", "recall_10", "recip_rank"):
+                yield case, measure, {user: values[measure] for user, values in by_user.items()}
+
+
+def make_ir_measures():
+    """Every judged user counts, 0 without a list."""
+    import ir_measures
+
+    names = fill(("P@{k}", "R@{k}", "AP@{k}", "nDCG@{k}", "Success@{k}", "RR@{k}"))
+    names += ["AP", "nDCG", "RR", "SetP", "SetR", "SetF"]
+    above = fill(
+        ("P(rel=4)@{k}", "R(rel=4)@{k}", "AP(rel=4)@{k}", "Success(rel=4)@{k}", "RR(rel=4)@{k}")
+    )
+    for model in LISTS:
+        run = [
+            ir_measures.ScoredDoc(u, i, s)
+            for u, ranked in surrogate_scores(model).items()
+            for i, s in ranked.items()
+        ]
+        for relevance in RELEVANCES:
+            qrels = [
+                ir_measures.Qrel(u, i, r)
+                for u, rated in truth(relevance).items()
+                for i, r in rated.items()
+            ]
+            asked = names + (above if relevance == "rating" else [])
+            measures = [ir_measures.parse_measure(name) for name in asked]
+            values = ir_measures.calc_aggregate(measures, qrels, run)
+            for name, measure in zip(asked, measures):
+                yield f"{model}/{relevance}", name, values[measure]
+
+
+def make_ranx():
+    """Every judged user counts, 0 without a list."""
+    import ranx
+
+    names = fill(
+        (
+            "precision@{k}",
+            "recall@{k}",
+            "hit_rate@{k}",
+            "mrr@{k}",
+            "f1@{k}",
+            "map@{k}",
+            "ndcg@{k}",
+            "ndcg_burges@{k}",
+        )
+    )
+    names += ["map", "mrr", "ndcg"]
+    for model in LISTS:
+        run = ranx.Run(surrogate_scores(model))
+        for relevance in RELEVANCES:
+            qrels = ranx.Qrels(truth(relevance))
+            values = ranx.evaluate(qrels, run, names, make_comparable=True)
+            for name in names:
+                yield f"{model}/{relevance}", name, float(values[name])
+            if f"{model}/{relevance}" == PER_USER_CASE:
+                for name in ("ndcg_burges@10", "f1@10"):
+                    by_user = ranx.evaluate(
+                        qrels, run, name, return_mean=False, make_comparable=True
+                    )
+                    order = sorted(qrels.keys())
+                    assert len(order) == len(by_user)
+                    yield (
+                        PER_USER_CASE,
+                        name,
+                        {user: float(value) for user, value in zip(order, by_user)},
+                    )
