@@ -27,7 +27,7 @@ from weft.metrics.registry import all_metrics, needs_cutoff
 from weft.report.charts import KINDS, Figure
 from weft.report.context import Subject
 from weft.report.html import page as report
-from weft.statistics.markup import escape_latex, escape_markdown, pipes, tabular
+from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
 
 EVIL = "<script>alert(1)</script>"
 ODD = [
@@ -348,10 +348,12 @@ def test_copies_what_is_shown(show):
 
         notes = texts(page, ".legend li")
         markdown = copied(page, "Markdown")
-        table = pipes(*expected(escape_markdown, lambda text: f"**{text}**", "±", r"\[", r"\]"))
+        table = markdown_table(
+            *expected(escape_markdown, lambda text: f"**{text}**", "±", r"\[", r"\]")
+        )
         assert markdown == table + "".join(f"\n{escape_markdown(note)}.\n" for note in notes)
         latex = copied(page, "LaTeX")
-        assert latex == tabular(
+        assert latex == latex_table(
             *expected(escape_latex, lambda text: rf"\textbf{{{text}}}", r"$\pm$", "{[}", "{]}"),
             notes,
         )
