@@ -193,7 +193,7 @@ def test_what_a_sampler_repeats_is_counted_once(together):
     for found in together:
         result = found["padded"]
         assert padded > 0 and result.counts["repeated_users"] == padded
-        notes = tuple(note for note in result.notes if "met before" not in note)
+        notes = tuple(note for note in result.notes if "earlier rows" not in note)
         assert len(notes) == len(result.notes) - 1
         alike(replace(result, notes=notes, counts={**result.counts, "repeated_users": 0}), expected)
 

@@ -1355,8 +1355,8 @@ def test_looking_up_every_cell_is_linear(monkeypatch):
     )
     written = []
     monkeypatch.setattr(
-        "weft.evaluation.result.format_labels",
-        lambda labels, write=weft.evaluation.result.format_labels: (
+        "weft.evaluation.metric_value.format_labels",
+        lambda labels, write=weft.evaluation.metric_value.format_labels: (
             written.append(1),
             write(labels),
         )[1],

@@ -818,7 +818,7 @@ def test_trec_eval_a_constant_run_scores_by_the_ids(place):
     assert expected["nDCG@4"] == pytest.approx(sum(1 / math.log2(p + 1) for p in range(1, 5)) / 4)
     stated = evaluate(torch.zeros(1, 4), {0: [place]}, "MAP", [2, 4])
     assert stated["MAP@4"] == pytest.approx(ranks[place]) and stated.settings["ties"] == "index"
-    assert note(stated, "1 users have equal scores at positions 2 and 3", "ties='index'")
+    assert note(stated, "1 users have equal scores at positions 2 and 3", "the tie rule 'index'")
     bounds = [
         evaluate(torch.zeros(1, 4), {0: [place]}, "MAP@4", ties=ties)["MAP@4"]
         for ties in ("pessimistic", "optimistic")
@@ -875,7 +875,7 @@ def test_papers_put_the_target_first_among_equal_scores(ties):
 def test_papers_index_order_is_said_aloud():
     result = evaluate(torch.zeros(3, 20), {0: [0], 1: [0], 2: [0]}, "HitRate", 5)
     assert result["HitRate@5"] == 1  # the stated rule, and what it did:
-    assert note(result, "3 users have equal scores at positions 5 and 6", "ties='index' decides")
+    assert note(result, "3 users have equal scores at positions 5 and 6", "the tie rule 'index' decides")
 
 
 # ------------------------------------------------------------------------------------- examples in

@@ -492,7 +492,7 @@ SUSPICIOUS = {
         {"scores": FLAT},
         "ties@2",
         3,
-        "3 users have equal scores at positions 2 and 3.*ties='index'",
+        "3 users have equal scores at positions 2 and 3.*the tie rule 'index'",
     ),
     "ties at one cut-off": (
         {"scores": torch.tensor([[3.0, 2.0, 2.0, 1.0]]).expand(3, 4), "top_k": [2, 3]},

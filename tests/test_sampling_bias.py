@@ -320,17 +320,17 @@ def test_what_has_no_estimate_is_of_the_candidates_and_named(correction):
     assert corrected[f"{names[-1]}@3"] == pytest.approx(
         distance
     )  # a composite combines what its parts are
-    (note,) = [note for note in corrected.notes if "has no estimate" in note]
+    (note,) = [note for note in corrected.notes if "does not apply to" in note]
     assert (
         note
-        == f"correction={correction.method!r} has no estimate for {', '.join(names)}: computed on "
+        == f"the estimator {correction.method!r} does not apply to {', '.join(names)}: computed on "
         "the sampled candidates"
     )
     assert (
-        f"correction={correction.method!r}: nDCG estimates what ranking all items would give"
+        f"nDCG estimates the ranking of all items, by the estimator {correction.method!r}"
         in corrected.notes
     )
-    assert not any("correction" in note for note in plain.notes)
+    assert not any("estimator" in note for note in plain.notes)
 
 
 def test_fairness_between_groups_uses_the_corrected_values():
@@ -340,11 +340,11 @@ def test_fairness_between_groups_uses_the_corrected_values():
     )
     one, other = result.per_user["nDCG@4"]
     assert result["UserMADRanking@4"] == pytest.approx(abs(one - other)) and not any(
-        "no estimate" in note for note in result.notes
+        "does not apply to" in note for note in result.notes
     )
     assert (
-        "correction='bias_variance': nDCG, UserMADRanking estimate what ranking all items would "
-        "give" in result.notes
+        "nDCG, UserMADRanking estimate the ranking of all items, by the estimator 'bias_variance'"
+        in result.notes
     )
 
 
@@ -375,7 +375,7 @@ def test_ties_are_drawn_and_said():
         drawn=drawn,
     )
     assert any(
-        note.startswith("ties='expected' has no closed form for nDCG:")
+        note.startswith("the tie rule 'expected' has no closed form for nDCG:")
         for note in evaluator.compute().notes
     )
 

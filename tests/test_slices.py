@@ -199,7 +199,7 @@ def test_labels_in_every_form(tmp_path):
         result = sliced({"age": labels})
         same(result.slices, expected.slices)
         assert result.counts["users_outside_age"] == 10
-    assert "1 labels of slices['age'] belong to users that are not known here" in result.notes
+    assert "1 labels of the slice 'age' belong to users that are not known here" in result.notes
     assert expected.settings["slices"] == {"age": "labels"}
 
 

@@ -87,9 +87,9 @@ REPEATED = {
 def test_each_user_counts_once(batches, repeated, once):
     result = fed(batches, metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
     assert result.counts["repeated_users"] == repeated
-    assert any("met before, and are left out" in note for note in result.notes) == (repeated > 0)
+    assert any("earlier rows and are left out" in note for note in result.notes) == (repeated > 0)
     counts = {**result.counts, "repeated_users": 0}
-    notes = tuple(note for note in result.notes if "met before" not in note)
+    notes = tuple(note for note in result.notes if "earlier rows" not in note)
     alike(replace(result, counts=counts, notes=notes), once)
 
 
@@ -119,7 +119,7 @@ def test_every_row_counts_unless_told_otherwise_and_the_result_says_so():
     result = fed([EVERYONE, EVERYONE[:4]], metrics=["Recall"], top_k=3).compute()
     assert (result.counts["repeated_users"], result.counts["users"]) == (4, USERS + 4)
     assert any(
-        "4 rows are of users who were met before, and count again" in note for note in result.notes
+        "4 rows repeat users of earlier rows and count again" in note for note in result.notes
     )
 
 

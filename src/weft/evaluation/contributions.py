@@ -163,7 +163,10 @@ class WeightedSums(NamedTuple):
         """Concatenate the sums under several blocks of rows."""
         total, sums, counts, terms = zip(*blocks)
         return WeightedSums(
-            *map(np.concatenate, (total, sums, counts)), np.concatenate(terms, axis=1)
+            np.concatenate(total),
+            np.concatenate(sums),
+            np.concatenate(counts),
+            np.concatenate(terms, axis=1),
         )
 
 
@@ -182,8 +185,10 @@ class JackknifeMoments(NamedTuple):
     @staticmethod
     def merge(parts: Sequence[JackknifeMoments]) -> JackknifeMoments:
         """Combine the moments of disjoint sets of users."""
-        *sums, largest = map(np.stack, zip(*parts))
-        return JackknifeMoments(*(moment.sum(0) for moment in sums), largest.max(0))
+        users, first, second, third, largest = map(np.stack, zip(*parts))
+        return JackknifeMoments(
+            users.sum(0), first.sum(0), second.sum(0), third.sum(0), largest.max(0)
+        )
 
     def acceleration(self, negligible: Floats) -> Floats:
         """Return the accelerations of BCa intervals, `[columns]`; NaN for fewer than two users.

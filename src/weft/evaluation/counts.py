@@ -1,10 +1,8 @@
-"""What is counted in every pass, whatever its metrics: users, relevant items, short lists, ties,
-what is wrong.
-"""
+"""Counts of an evaluation that no metric is needed for: users, relevant items, ties, errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -14,23 +12,12 @@ from weft.data import Labels
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors
 from weft.data.rows import SparseRows
 
-_ALWAYS = (
-    "users",
-    "evaluated_users",
-    "users_without_relevant",
-    "users_without_truth",
-    "missing_users",
-    "relevant_items",
-    "relevant_seen",
-    "relevant_not_offered",
-    "ratings_without_score",
-    *DEFERRED_ERRORS,
-)
-
 
 class BatchCounter:
-    """The counts of a pass, by the names that a result has; at each cut-off short lists and ties;
-    who is in no group or slice.
+    """Counts users and items of batches, by the names of `Result.counts`.
+
+    Besides the counts of `_count_users` and `_count_items`: short lists and ties at each cut-off,
+    users without a label in `groups` and in each slice, and errors that are raised at the end.
     """
 
     def __init__(
@@ -40,69 +27,85 @@ class BatchCounter:
         self._labels = {} if groups is None else {"users_without_group": groups}
         self._labels |= {f"users_outside_{name}": labels for name, labels in slices.items()}
         self.names = (
-            *_ALWAYS,
-            *(f"{what}@{k}" for what in ("short_lists", "ties") for k in cutoffs),
+            "users",
+            "evaluated_users",
+            "users_without_relevant",
+            "users_without_truth",
+            "missing_users",
+            "relevant_items",
+            "relevant_seen",
+            "relevant_not_offered",
+            "ratings_without_score",
+            *DEFERRED_ERRORS,
+            *(f"{count}@{k}" for count in ("short_lists", "ties") for k in cutoffs),
             *self._labels,
         )
 
     def count(self, batch: Batch, *, by_user: bool) -> Tensor:
-        """What is counted of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
+        """Return the counts of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
+        counts = dict(self._count_users(batch, by_user)) | _count_items(batch, by_user)
+        # Errors are of the whole batch: any is one too many.
+        for name, count in zip(DEFERRED_ERRORS, batch.faults.unbind()):
+            counts[name] = count.expand(batch.size) if by_user else count
+        return torch.stack([counts[name].to(batch.dtype) for name in self.names], dim=-1)
 
-        def of_cells(counted: Tensor, rows: SparseRows) -> Tensor:
-            return rows.sum(counted.to(batch.dtype)) if by_user else rows.only(counted, False).sum()
+    def _count_users(self, batch: Batch, by_user: bool) -> Iterator[tuple[str, Tensor]]:
+        """Yield the counts that need no look at single interactions."""
 
-        def of_users(counted: Tensor) -> Tensor:
-            return counted if by_user else counted.sum()
+        def count(mask: Tensor) -> Tensor:
+            return mask if by_user else mask.sum()
 
-        evaluated = batch.relevant.lengths > 0
-        everyone = torch.ones_like(evaluated)
-        nobody = of_users(torch.zeros_like(evaluated))
-        seen = (
-            nobody if batch.seen is None else of_cells(_is_seen(batch, batch.seen), batch.relevant)
-        )
-        found = {
-            "users": of_users(everyone),
-            "evaluated_users": of_users(evaluated),
-            "users_without_relevant": of_users(batch.judged & ~evaluated),
-            "users_without_truth": of_users(~batch.judged),
-            "missing_users": of_users(everyone) if batch.is_missing else nobody,
-            "relevant_items": of_users(batch.relevant.lengths),
-            "relevant_seen": seen,
-            "relevant_not_offered": of_cells(~batch.relevant_offered, batch.relevant)
-            - seen.to(batch.dtype),
-            "ratings_without_score": of_cells(batch.raw_scores == -torch.inf, batch.truth),
-            # Any is too much, whoever's it is.
-            **{
-                name: count.expand(batch.size) if by_user else count
-                for name, count in zip(DEFERRED_ERRORS, batch.faults.unbind())
-            },
-        }
+        is_evaluated = batch.relevant.lengths > 0
+        users, zero = count(torch.ones_like(is_evaluated)), count(torch.zeros_like(is_evaluated))
+        yield "users", users
+        yield "evaluated_users", count(is_evaluated)
+        yield "users_without_relevant", count(batch.judged & ~is_evaluated)
+        yield "users_without_truth", count(~batch.judged)
+        yield "missing_users", users if batch.is_missing else zero
+        yield "relevant_items", count(batch.relevant.lengths)
         for k in self._cutoffs:
-            values = batch.ranking.values
-            found[f"short_lists@{k}"] = of_users(batch.lengths < k)
-            found[f"ties@{k}"] = nobody
-            if not batch.is_certain and k < values.shape[1]:
-                found[f"ties@{k}"] = of_users(
-                    (values[:, k - 1] == values[:, k]) & (values[:, k] > -torch.inf)
-                )
+            scores = batch.ranking.values
+            yield f"short_lists@{k}", count(batch.lengths < k)
+            if batch.is_certain or k >= scores.shape[1]:
+                yield f"ties@{k}", zero
+            else:
+                is_tied = (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
+                yield f"ties@{k}", count(is_tied)
         for name, labels in self._labels.items():
-            found[name] = of_users(labels.codes.at(batch.users, -1) < 0)
-        return torch.stack([found[name].to(batch.dtype) for name in self.names], dim=-1)
+            yield name, count(labels.codes.at(batch.users, -1) < 0)
 
-    def read(self, counted: Tensor) -> dict[str, int]:
-        """The counts of all batches by name; what could not be refused before is refused now."""
-        counts = {name: int(count) for name, count in zip(self.names, counted.tolist())}
+    def read(self, totals: Tensor) -> dict[str, int]:
+        """Return the counts of all batches by name. Raises the errors that were deferred."""
+        counts = {name: int(count) for name, count in zip(self.names, totals.tolist())}
         raise_deferred_errors({name: counts.pop(name) for name in DEFERRED_ERRORS})
         return counts
 
 
+def _count_items(batch: Batch, by_user: bool) -> dict[str, Tensor]:
+    """Count relevant items that are masked or not offered, and ratings without a score."""
+
+    def count(mask: Tensor, rows: SparseRows) -> Tensor:
+        return rows.sum(mask.to(batch.dtype)) if by_user else rows.only(mask, False).sum()
+
+    not_offered = count(~batch.relevant_offered, batch.relevant)
+    if batch.seen is None:
+        seen = torch.zeros_like(not_offered)
+    else:
+        seen = count(_is_seen(batch, batch.seen), batch.relevant)
+    return {
+        "relevant_seen": seen,
+        "relevant_not_offered": not_offered - seen.to(batch.dtype),
+        "ratings_without_score": count(batch.raw_scores == -torch.inf, batch.truth),
+    }
+
+
 def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:
-    """Whether each relevant cell is masked."""
+    """Return a mask of the relevant interactions that are masked because they are in train."""
     keys = batch.relevant.keys
     if not is_host_readable(batch.device):
         return seen.contains(keys)
-    hidden = batch.relevant_scores == -torch.inf  # only these can be: few, or none
-    found = torch.zeros_like(hidden)
-    if bool(hidden.any()):
-        found[hidden] = seen.contains(keys[hidden])
-    return found
+    is_hidden = batch.relevant_scores == -torch.inf  # only these, few or none, need a look-up
+    is_seen = torch.zeros_like(is_hidden)
+    if bool(is_hidden.any()):
+        is_seen[is_hidden] = seen.contains(keys[is_hidden])
+    return is_seen

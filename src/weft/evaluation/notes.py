@@ -1,9 +1,13 @@
-"""What a pass found, in words: whatever a reader of its values should know."""
+"""Notes of a result: remarks on counts, undefined values and intervals.
+
+Notes are stored in files and shown by every interface, so they name settings without the syntax of
+one interface.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +19,9 @@ from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import format_labels
 from weft.ranking.positions import RankEstimator
 
-# What becomes of metrics under a correction: see `BaseMetric.sampling_behaviour`.
-ESTIMATED = ("corrected", "combined")
-# What to say of items that lack an input which a metric looks at: the count, and what follows.
+# `BaseMetric.sampling_behaviour` of metrics to which rank estimators apply.
+_ESTIMATED = ("corrected", "combined")
+# Inputs that items may lack: the name of the count, and the text of the note.
 _ITEMS_WITHOUT = {
     "train": ("items_without_train", "have no train interaction"),
     "item_clusters": (
@@ -26,198 +30,235 @@ _ITEMS_WITHOUT = {
     ),
     "item_features": ("items_without_features", "have no feature in item_features"),
 }
+_SHOWN_CELLS, _SHOWN_NAMES = 3, 4
 
 
 @dataclass(frozen=True)
 class NoteContext:
-    """How a pass counted, and what it was given."""
+    """Settings and inputs of an evaluation that notes depend on."""
 
     metric_set: MetricSet
     inputs: Mapping[str, Any]
     ties: str
     empty_users: str
-    correction: RankEstimator | None
-    has_lists: bool  # what the source gave: lists, or scores
-    has_candidates: bool  # whether something else than the whole catalogue was offered
-    drops_repeats: bool = False  # whether each user counts once
+    estimator: RankEstimator | None
+    has_lists: bool  # True if the source gives recommendation lists, not scores
+    has_candidates: bool  # True if candidates are not the whole catalogue
+    drops_repeats: bool = False  # True if repeated rows of a user are left out
 
-    def draws_ties(self, metric: BaseMetric) -> bool:
-        """Whether ties="expected" cannot be averaged over: never where positions are estimated."""
-        return not metric.has_expected_tie_form or (
-            self.correction is not None and metric.sampling_behaviour in ESTIMATED
-        )
+    @property
+    def labels(self) -> dict[str, Labels | Features]:
+        """The labels and features of users and items, by the names that notes use."""
+        named = {**self.inputs}
+        named |= {f"the slice {name!r}": labels for name, labels in self.metric_set.slices.items()}
+        return {
+            name: labels for name, labels in named.items() if isinstance(labels, (Labels, Features))
+        }
+
+
+Counts = Mapping[str, int]
+NoteRule = Callable[[NoteContext, Counts], Iterator[str]]
 
 
 def count_items_without_input(metric_set: MetricSet, inputs: Mapping[str, Any]) -> dict[str, int]:
-    """Items that the metrics leave out, or treat in their own way."""
-    uses = metric_set.needs
+    """Count the items that lack an input which metrics of the run use."""
     return {
         count: given.num_cold_items if isinstance(given, Train) else given.num_unlabelled
         for name, (count, _) in _ITEMS_WITHOUT.items()
-        if name in uses and (given := inputs[name]) is not None
+        if name in metric_set.needs and (given := inputs[name]) is not None
     }
 
 
-def count_notes(about: NoteContext, counts: Mapping[str, int]) -> list[str]:
-    """What a reader should know about the users, items and ties of a pass."""
-    notes, metric_set = [], about.metric_set
-    if counts["evaluated_users"] == 0 and about.empty_users == "skip":
-        notes.append("no user has a relevant item: every mean over evaluated users is undefined")
+def count_notes(context: NoteContext, counts: Counts) -> list[str]:
+    """Return the notes on the users, items, ties and estimates of an evaluation."""
+    return [note for rule in _RULES for note in rule(context, counts)]
+
+
+def _users_without_truth(context: NoteContext, counts: Counts) -> Iterator[str]:
+    users = f"of {counts['users']:,} users"
+    left_out = "are left out of the means over evaluated users"
+    if counts["evaluated_users"] == 0 and context.empty_users == "skip":
+        yield "no user has a relevant item: every mean over evaluated users is undefined"
     if empty := counts["users_without_relevant"]:
-        how = (
-            "count 0"
-            if about.empty_users == "zero"
-            else "are left out of the means over evaluated users"
-        )
-        notes.append(f"{empty:,} of {counts['users']:,} users have no relevant item and {how}")
+        effect = "count 0" if context.empty_users == "zero" else left_out
+        yield f"{empty:,} {users} have no relevant item and {effect}"
     if unknown := counts["users_without_truth"]:
-        notes.append(
-            f"{unknown:,} of {counts['users']:,} users are not in the truth and are left out of "
-            "the means over evaluated users"
-        )
+        yield f"{unknown:,} {users} are not in the truth and {left_out}"
+
+
+def _missing_users(context: NoteContext, counts: Counts) -> Iterator[str]:
     if missing := counts["missing_users"]:
-        what = (
-            "list and are evaluated with an empty one"
-            if about.has_lists
-            else "scores and are evaluated with an empty list"
-        )
-        notes.append(f"{missing:,} users of the truth have no {what}")
-    if again := counts.get("repeated_users"):
-        how = (
-            "are left out"
-            if about.drops_repeats
-            else "count again; repeated_users='drop' counts each user once"
-        )
-        notes.append(f"{again:,} rows are of users who were met before, and {how}")
+        lack = "scores and are evaluated with an empty list"
+        if context.has_lists:
+            lack = "list and are evaluated with an empty one"
+        yield f"{missing:,} users of the truth have no {lack}"
+
+
+def _repeated_users(context: NoteContext, counts: Counts) -> Iterator[str]:
+    if repeated := counts.get("repeated_users"):
+        effect = "count again (the setting repeated_users can drop them)"
+        if context.drops_repeats:
+            effect = "are left out"
+        yield f"{repeated:,} rows repeat users of earlier rows and {effect}"
+
+
+def _unreachable_items(context: NoteContext, counts: Counts) -> Iterator[str]:
+    relevant = f"of {counts['relevant_items']:,} relevant items"
     if seen := counts["relevant_seen"]:
-        notes.append(
-            f"{seen:,} of {counts['relevant_items']:,} relevant items are masked because they are "
-            "in train; "
-            "they stay relevant and cannot be hit"
+        yield (
+            f"{seen:,} {relevant} are masked because they are in train; they stay relevant and "
+            "cannot be hit"
         )
-    if (gone := counts["relevant_not_offered"]) and gone > 0:
-        why = (
-            "not among the candidates, or without a finite score"
-            if about.has_candidates
-            else "no finite score"
-        )
-        notes.append(
-            f"{gone:,} of {counts['relevant_items']:,} relevant items were not offered ({why})"
-        )
-    for k in metric_set.cutoffs:
+    if (unreachable := counts["relevant_not_offered"]) > 0:
+        reason = "no finite score"
+        if context.has_candidates:
+            reason = "not among the candidates, or without a finite score"
+        yield f"{unreachable:,} {relevant} were not offered ({reason})"
+
+
+def _short_lists(context: NoteContext, counts: Counts) -> Iterator[str]:
+    for k in context.metric_set.cutoffs:
         if short := counts[f"short_lists@{k}"]:
-            notes.append(f"{short:,} users have fewer than {k} recommended items")
-    for k in metric_set.cutoffs:
+            yield f"{short:,} users have fewer than {k} recommended items"
+
+
+def _ties_at_cutoffs(context: NoteContext, counts: Counts) -> Iterator[str]:
+    for k in context.metric_set.cutoffs:
         if tied := counts[f"ties@{k}"]:
-            notes.append(
-                f"{tied:,} users have equal scores at positions {k} and {k + 1}: "
-                f"ties={about.ties!r} decides what is in the top {k}"
+            yield (
+                f"{tied:,} users have equal scores at positions {k} and {k + 1}: the tie rule "
+                f"{context.ties!r} decides which items are in the top {k}"
             )
-    uses = metric_set.needs
-    for name in metric_set.slices:
+
+
+def _users_without_label(context: NoteContext, counts: Counts) -> Iterator[str]:
+    users = f"of {counts['users']:,} users"
+    for name in context.metric_set.slices:
         if outside := counts[f"users_outside_{name}"]:
-            notes.append(
-                f"{outside:,} of {counts['users']:,} users have no label in the slice {name!r} and "
-                "are in no group of it"
+            yield (
+                f"{outside:,} {users} have no label in the slice {name!r} and are in no group of it"
             )
-    if (without := counts.get("users_without_group")) and "user_groups" in uses:
-        notes.append(
-            f"{without:,} of {counts['users']:,} users have no label in user_groups and are in no "
-            "group"
+    without = counts.get("users_without_group")
+    if without and "user_groups" in context.metric_set.needs:
+        yield f"{without:,} {users} have no label in user_groups and are in no group"
+
+
+def _unknown_labels(context: NoteContext, counts: Counts) -> Iterator[str]:
+    for name, labels in context.labels.items():
+        if unknown := labels.num_unknown:
+            kind = "items" if name.startswith("item_") else "users"
+            yield f"{unknown:,} labels of {name} belong to {kind} that are not known here"
+
+
+def _items_without_input(context: NoteContext, counts: Counts) -> Iterator[str]:
+    for name, (count, lack) in _ITEMS_WITHOUT.items():
+        if name in context.metric_set.needs and (without := counts.get(count)):
+            yield f"{without:,} of {counts['items']:,} items {lack}"
+
+
+def _drawn_ties(context: NoteContext, counts: Counts) -> Iterator[str]:
+    """Metrics whose mean over all orders of tied items is unknown, also if ranks are estimated."""
+
+    def is_drawn(metric: BaseMetric) -> bool:
+        is_estimated = context.estimator and metric.sampling_behaviour in _ESTIMATED
+        return not metric.has_expected_tie_form or bool(is_estimated)
+
+    if context.ties == "expected" and (names := context.metric_set.names_of(is_drawn)):
+        yield (
+            f"the tie rule 'expected' has no closed form for {', '.join(names)}: ties are broken "
+            "as by the rule 'random'"
         )
-    for name, labels in {
-        **about.inputs,
-        **{f"slices[{name!r}]": labels for name, labels in metric_set.slices.items()},
-    }.items():
-        if isinstance(labels, (Labels, Features)) and labels.num_unknown:
-            kind = "item" if name.startswith("item_") else "user"
-            notes.append(
-                f"{labels.num_unknown:,} labels of {name} belong to {kind}s that are not known here"
-            )
-    for name, (what, effect) in _ITEMS_WITHOUT.items():
-        if name in uses and (without := counts.get(what)):
-            notes.append(f"{without:,} of {counts['items']:,} items {effect}")
-    if about.ties == "expected" and (others := metric_set.names_of(about.draws_ties)):
-        notes.append(
-            f"ties='expected' has no closed form for {', '.join(others)}: drawn as with "
-            "ties='random'"
+
+
+def _estimated_ranks(context: NoteContext, counts: Counts) -> Iterator[str]:
+    if context.estimator is None:
+        return
+    names_of, method = context.metric_set.names_of, context.estimator.method
+    if names := names_of(lambda metric: metric.sampling_behaviour in _ESTIMATED):
+        verb = "estimates" if len(names) == 1 else "estimate"
+        yield f"{', '.join(names)} {verb} the ranking of all items, by the estimator {method!r}"
+    if names := names_of(lambda metric: metric.sampling_behaviour == "candidates"):
+        yield (
+            f"the estimator {method!r} does not apply to {', '.join(names)}: computed on the "
+            "sampled candidates"
         )
-    if about.correction is not None and (
-        corrected := metric_set.names_of(lambda metric: metric.sampling_behaviour in ESTIMATED)
-    ):
-        notes.append(
-            f"correction={about.correction.method!r}: {', '.join(corrected)} "
-            f"estimate{'' if len(corrected) > 1 else 's'} what "
-            "ranking all items would give"
-        )
-    if about.correction is not None and (
-        others := metric_set.names_of(lambda metric: metric.sampling_behaviour == "candidates")
-    ):
-        notes.append(
-            f"correction={about.correction.method!r} has no estimate for {', '.join(others)}: "
-            "computed on the sampled candidates"
-        )
-    return notes
+
+
+_RULES: tuple[NoteRule, ...] = (
+    _users_without_truth,
+    _missing_users,
+    _repeated_users,
+    _unreachable_items,
+    _short_lists,
+    _ties_at_cutoffs,
+    _users_without_label,
+    _unknown_labels,
+    _items_without_input,
+    _drawn_ties,
+    _estimated_ranks,
+)
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 def undefined_notes(
-    metric_set: MetricSet, values: tuple[MetricValue, ...], already_said: list[str]
+    metric_set: MetricSet, values: Sequence[MetricValue], earlier: Sequence[str]
 ) -> Iterator[str]:
-    """Why values are undefined, one note per reason."""
+    """Yield why values are undefined, one note per reason that no earlier note starts with."""
     classes = {str(spec.with_cutoff(None)): metric for spec, metric in metric_set.classes.items()}
-    names: dict[str, dict[str, list[str]]] = {}
+    by_reason: dict[str, dict[str, list[str]]] = {}
     for value in values:
-        reason = (
-            classes[value.metric].undefined_cell if value.cell else classes[value.metric].undefined
-        )
-        if math.isnan(value.value) and not any(note.startswith(reason) for note in already_said):
-            names.setdefault(reason, {}).setdefault(value.plain_name, []).append(
-                format_labels(value.cell)
-            )
-    told = {value.plain_name for value in values}
+        metric = classes[value.metric]
+        reason = metric.undefined_cell if value.cell else metric.undefined
+        if math.isnan(value.value) and not any(note.startswith(reason) for note in earlier):
+            cells = by_reason.setdefault(reason, {}).setdefault(value.plain_name, [])
+            cells.append(format_labels(value.cell))
+    names = {value.plain_name for value in values}
     for spec in metric_set.specs:
-        if str(spec) not in told:
+        if str(spec) not in names:
             yield f"{spec} has no value: no user or no item has a label"
-    for reason, metrics in names.items():
-        shown = []
-        for name, cells in metrics.items():
-            more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
-            shown.append(name + ("" if cells == [""] else f" for {', '.join(cells[:3])}{more}"))
+    for reason, metrics in by_reason.items():
+        shown = [
+            name if cells == [""] else f"{name} for {_shorten(cells, _SHOWN_CELLS)}"
+            for name, cells in metrics.items()
+        ]
         yield f"{', '.join(shown)} {'is' if len(shown) == 1 else 'are'} undefined: {reason}"
 
 
 def interval_notes(
     metric_set: MetricSet,
-    values: tuple[MetricValue, ...],
-    found: Mapping[str, BootstrapInterval],
+    values: Sequence[MetricValue],
+    intervals: Mapping[str, BootstrapInterval],
     resamples: int,
 ) -> Iterator[str]:
-    """What to know about the intervals of resampled users."""
+    """Yield the notes on bootstrap intervals."""
     if metric_set.own:
         names = ", ".join(map(str, metric_set.own))
         verb = "keeps a state" if len(metric_set.own) == 1 else "keep states"
         yield f"{names} {verb} of their own, which cannot be resampled: no bootstrap interval"
-    if gone := {
-        name: one.undefined
-        for name, one in found.items()
-        if one.undefined and not math.isnan(one.low)
-    }:
+    undefined = {
+        name: interval.undefined
+        for name, interval in intervals.items()
+        if interval.undefined and not math.isnan(interval.low)
+    }
+    if undefined:
+        verb = "has" if len(undefined) == 1 else "have"
         yield (
-            f"{_some(gone)} {'has' if len(gone) == 1 else 'have'} no value in up to "
-            f"{max(gone.values()):,} of "
-            f"{resamples:,} resamples; the intervals are those of the others"
+            f"{_shorten(undefined, _SHOWN_NAMES)} {verb} no value in up to "
+            f"{max(undefined.values()):,} of {resamples:,} resamples; the intervals are those of "
+            "the others"
         )
-    if outside := [value.name for value in values if value.interval.kind == "bootstrap"]:
+    if without_bca := [value.name for value in values if value.interval.kind == "bootstrap"]:
         yield (
-            f"{_some(outside)}: the BCa interval is undefined, because nearly all resamples, which "
-            "hold fewer different users, "
-            "lie on one side of the value; shown is the value ± 1.96 standard deviations of the "
-            "resamples"
+            f"{_shorten(without_bca, _SHOWN_NAMES)}: the BCa interval is undefined, because nearly "
+            "all resamples, which hold fewer different users, are on one side of the value; shown "
+            "is the value ± 1.96 standard deviations of the resamples"
         )
 
 
-def _some(names: Iterable[str]) -> str:
-    """Names for a note, not all if they are many."""
-    first = list(names)
-    more = f" and {len(first) - 4} more" if len(first) > 4 else ""
-    return ", ".join(first[:4]) + more
+def _shorten(names: Iterable[str], shown: int) -> str:
+    """Join the first `shown` names and count the others."""
+    listed = list(names)
+    more = f" and {len(listed) - shown} more" if len(listed) > shown else ""
+    return ", ".join(listed[:shown]) + more

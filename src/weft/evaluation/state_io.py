@@ -1,8 +1,8 @@
-"""States that travel: what an evaluator has gathered, as a file that others can go on from or put
-together.
+"""Files of evaluator states, which can be resumed from or merged.
 
-A file is one line (format, version, digest and length of the rest), and what PyTorch writes of
-tensors and plain values. Reading it runs no code that it brings."""
+A file is one line (format, version, SHA-256 digest and length of the rest), followed by tensors and
+plain values as PyTorch writes them. Reading a file does not execute code that it contains.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from weft.data import DeviceColumn, Features, Labels, Train
 from weft.data.interactions import Interactions
@@ -27,16 +26,17 @@ from weft.metrics.profiles import find_profile
 from weft.ranking.positions import RankEstimator
 
 FORMAT, VERSION = "weft-state", 2
+_EXPECTED = "expected a state written by weft.save_state"
 
 
 def save_state(evaluator: Evaluator, path: str | Path) -> Path:
-    """Write what an evaluator has gathered so far, with its settings and inputs. Whole or not at
-    all.
+    """Write the state of an evaluator with its settings and inputs, atomically.
 
     >>> import tempfile, torch, weft
     >>> folder = tempfile.mkdtemp()
     >>> evaluator = weft.Evaluator(metrics=["Recall"], top_k=2)
-    >>> evaluator.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]]), user_indices=[0])
+    >>> scores, target = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 1]])
+    >>> evaluator.update(scores, target, user_indices=[0])
     >>> path = weft.save_state(evaluator, f"{folder}/monday.state")
     >>> weft.merge_states([path])["Recall@2"]
     0.5
@@ -52,82 +52,68 @@ def save_state(evaluator: Evaluator, path: str | Path) -> Path:
 
 
 def load_state(path: str | Path, evaluator: Evaluator | None = None) -> Evaluator:
-    """An evaluator as it was when its state was saved: it goes on from there.
+    """Return an evaluator with the state of a file; further batches can be added.
 
-    Or the given evaluator, with that state. It is needed where metrics are of classes that are not
-    registered, and must have the same metrics, settings and inputs."""
-    document = _read(Path(path))
-    return _restored(Path(path), document, evaluator)
+    `evaluator`, if given, receives the state. It is needed if metrics are of classes that are not
+    registered, and must have the metrics, settings and inputs of the state.
+    """
+    return _restore(Path(path), _read_state(Path(path)), evaluator)
 
 
 def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None) -> Result:
-    """The result of several saved states together, as if one evaluator had met all their users.
+    """Return the result of several saved states, as if one evaluator had evaluated all users.
 
-    States of other metrics, settings or inputs are refused. `evaluator`: as for `load_state`; it is
-    left as it is."""
+    Raises `SettingError` for states of other metrics, settings or inputs. `evaluator`: as for
+    `load_state`; it is not changed.
+    """
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if not files:
         raise SettingError(
             "merge_states got no files; expected the paths of states that save_state wrote."
         )
-    if len(twice := {str(path) for path in files if files.count(path) > 1}):
+    if repeated := {str(path) for path in files if files.count(path) > 1}:
         raise SettingError(
-            f"merge_states got {', '.join(sorted(twice))} more than once; give each file once."
+            f"merge_states got {', '.join(sorted(repeated))} more than once; give each file once."
         )
     first, *others = files
-    whole = _restored(first, _read(first), None if evaluator is None else evaluator.clone())
-    parts = [whole.gathered()]
+    merged = _restore(first, _read_state(first), None if evaluator is None else evaluator.clone())
+    states = [merged.gathered()]
     for path in others:
-        state = _read(path)["state"]
-        check_compatible(
-            whole.identity(),
-            state["identity"],
-            f"cannot merge the states of {first} and {path}, which",
-        )
-        parts.append(EvaluationState.from_dict(state))
-    whole.take(combine_states(parts, whole.own))
-    whole.sync_on_compute = False  # what other processes have met is in their files
-    return whole.compute()
+        state = _read_state(path)["state"]
+        subject = f"cannot merge the states of {first} and {path}, which"
+        check_compatible(merged.identity(), state["identity"], subject)
+        states.append(EvaluationState.from_dict(state))
+    merged.take(combine_states(states, merged.own))
+    merged.sync_on_compute = False  # the states of other processes are in their files
+    return merged.compute()
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 def pack_document(document: Mapping[str, Any]) -> bytes:
-    """The bytes of a file."""
+    """Return the bytes of a file with tensors and plain values."""
     buffer = io.BytesIO()
     torch.save(document, buffer)
     content = buffer.getvalue()
-    return (
-        f"{FORMAT} {VERSION} {hashlib.sha256(content).hexdigest()} {len(content)}\n".encode()
-        + content
-    )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    document = read_document(path)
-    if not {"settings", "inputs", "state"} <= document.keys():
-        raise InputError(
-            f"{path}: the state of an evaluation in one call, which only this goes on from; give "
-            "it to evaluate() again."
-        )
-    return document
+    digest = hashlib.sha256(content).hexdigest()
+    return f"{FORMAT} {VERSION} {digest} {len(content)}\n".encode() + content
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """What a file holds. A file that was cut short, changed, or is none of ours is refused."""
+    """Read a file of `pack_document`.
+
+    Raises `InputError` for files that are missing, incomplete, changed, or of another format or
+    version.
+    """
     try:
-        head, _, content = path.read_bytes().partition(b"\n")
+        header, _, content = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: there is no such file; expected a state written by weft.save_state."
-        ) from None
+        raise InputError(f"{path}: there is no such file; {_EXPECTED}.") from None
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); expected a state written by "
-            "weft.save_state."
-        ) from None
-    name, version, digest, length = (*head.decode(errors="replace").split(" "), "", "", "", "")[:4]
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {_EXPECTED}.") from None
+    fields = (*header.decode(errors="replace").split(" "), "", "", "", "")
+    name, version, digest, length = fields[:4]
     if name != FORMAT:
         raise InputError(
             f"{path}: not a state of Weft; expected a file written by weft.save_state."
@@ -135,14 +121,13 @@ def read_document(path: Path) -> dict[str, Any]:
     if version != str(VERSION):
         raise InputError(
             f"{path}: written in version {version!r} of the format of states, but this Weft reads "
-            f"version {VERSION}; "
-            "evaluate again, or use the Weft that wrote it."
+            f"version {VERSION}; evaluate again, or use the Weft that wrote it."
         )
     if str(len(content)) != length:
         raise InputError(
             f"{path}: has {len(content):,} bytes of state, but was written with {length}: it was "
-            "cut short or changed. "
-            "Copy it again from where it was written, or evaluate its users again."
+            "cut short or changed. Copy it again from where it was written, or evaluate its users "
+            "again."
         )
     if hashlib.sha256(content).hexdigest() != digest:
         raise InputError(
@@ -154,9 +139,21 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _restored(path: Path, document: Mapping[str, Any], evaluator: Evaluator | None) -> Evaluator:
+def _read_state(path: Path) -> dict[str, Any]:
+    """Read a file of `save_state`; a checkpoint of `evaluate` is refused."""
+    document = read_document(path)
+    if not {"settings", "inputs", "state"} <= document.keys():
+        raise InputError(
+            f"{path}: a checkpoint of an evaluation in one call, which only this call can resume; "
+            "give it to evaluate() again."
+        )
+    return document
+
+
+def _restore(path: Path, document: Mapping[str, Any], evaluator: Evaluator | None) -> Evaluator:
+    """Set the state of the evaluator, or of a new one; errors name the file."""
     try:
-        evaluator = _built(document) if evaluator is None else evaluator
+        evaluator = _build_evaluator(document) if evaluator is None else evaluator
         evaluator.set_extra_state(document["state"])
     except UnknownMetric as error:
         raise UnknownMetric(
@@ -167,11 +164,11 @@ def _restored(path: Path, document: Mapping[str, Any], evaluator: Evaluator | No
     return evaluator
 
 
-# --------------------------------------------------------------------------------------- an evaluat
+# --------------------------------------------------------------------------------------------------
 
 
 def _settings(evaluator: Evaluator) -> dict[str, Any]:
-    """What an evaluator is made with, but for its inputs."""
+    """Return the settings of an evaluator as plain values."""
     return {
         "metrics": [str(spec) for spec in evaluator.specs],
         "num_users": evaluator.num_users,
@@ -194,79 +191,71 @@ def _settings(evaluator: Evaluator) -> dict[str, Any]:
 
 
 def _inputs(evaluator: Evaluator) -> dict[str, Any]:
-    """Its inputs as tensors and labels."""
-    given = {
-        name: _plain(value)
+    """Return the inputs of an evaluator as tensors and plain values."""
+    inputs = {
+        name: _plain_input(value)
         for name, value in evaluator.inputs.items()
         if isinstance(value, (Train, Labels, Features))
     }
-    return given | {"slices": {name: _plain(labels) for name, labels in evaluator.slices.items()}}
+    return inputs | {
+        "slices": {name: _plain_input(labels) for name, labels in evaluator.slices.items()}
+    }
 
 
-def _built(document: Mapping[str, Any]) -> Evaluator:
-    """An evaluator of such settings and inputs."""
+def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
+    """Build an evaluator from its settings and inputs in a file."""
     settings, inputs = dict(document["settings"]), dict(document["inputs"])
-    correction, profile, slices = (
-        settings.pop("correction"),
-        settings.pop("profile"),
-        inputs.pop("slices"),
-    )
-    given: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
-    if correction is not None:
-        settings["correction"] = RankEstimator(
-            correction["correction"],
-            **{"gamma": correction["gamma"]} if "gamma" in correction else {},
-        )
-    made = Evaluator(
-        **settings, **given, slices={name: _read_input(labels) for name, labels in slices.items()}
-    )
-    # The metrics have the profile's parameters already.
-    made.profile = None if profile is None else find_profile(profile)
-    return made
+    estimator, profile = settings.pop("correction"), settings.pop("profile")
+    slices = {name: _read_input(labels) for name, labels in inputs.pop("slices").items()}
+    if estimator is not None:
+        gamma = {"gamma": estimator["gamma"]} if "gamma" in estimator else {}
+        settings["correction"] = RankEstimator(estimator["correction"], **gamma)
+    read_inputs: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
+    evaluator = Evaluator(**settings, **read_inputs, slices=slices)
+    # The metrics have the parameters of the profile already.
+    evaluator.profile = None if profile is None else find_profile(profile)
+    return evaluator
 
 
-def _plain(value: Train | Labels | Features) -> dict[str, Any]:
+def _plain_input(value: Train | Labels | Features) -> dict[str, Any]:
+    """Return an input as tensors and plain values."""
     if isinstance(value, Train):
-        cells = value.interactions
-        narrow = np.int32 if cells.num_items < 1 << 31 else np.int64
-        ratings = (
-            cells.values[:1] if (cells.values == cells.values[:1]).all() else cells.values
-        )  # mostly all are 1
-        tensors = {
-            "offsets": cells.offsets,
-            "items": cells.items.astype(narrow),
+        interactions = value.interactions
+        ratings = interactions.values
+        if (ratings == ratings[:1]).all():  # mostly all are 1
+            ratings = ratings[:1]
+        arrays = {
+            "offsets": interactions.offsets,
+            "items": interactions.items.astype(
+                np.int32 if interactions.num_items < 1 << 31 else np.int64
+            ),
             "ratings": ratings,
         }
-        found = {
+        tensors = {
             name: torch.from_numpy(np.ascontiguousarray(array).copy())
-            for name, array in tensors.items()
+            for name, array in arrays.items()
         }
-        return {**found, "num_items": cells.num_items, "repetitions": value.num_duplicates}
-    columns = {"codes": value.codes.values} | (
-        {"offsets": value.offsets.values} if isinstance(value, Features) else {}
-    )
-    return {**columns, "names": list(value.names), "unknown": value.num_unknown}
+        return {
+            **tensors,
+            "num_items": interactions.num_items,
+            "num_duplicates": value.num_duplicates,
+        }
+    columns = {"codes": value.codes.values}
+    if isinstance(value, Features):
+        columns["offsets"] = value.offsets.values
+    return {**columns, "names": list(value.names), "num_unknown": value.num_unknown}
 
 
 def _read_input(plain: Mapping[str, Any]) -> Train | Labels | Features:
+    """Build an input from what `_plain_input` returned."""
     if "ratings" in plain:
-        items = plain["items"].long().numpy()
-        ratings = (
-            np.broadcast_to(plain["ratings"].numpy(), items.shape)
-            if len(plain["ratings"]) == 1
-            else plain["ratings"].numpy()
-        )
-        train = Train(
-            Interactions(
-                plain["offsets"].numpy(), items, np.ascontiguousarray(ratings), plain["num_items"]
-            )
-        )
-        train.num_duplicates = plain["repetitions"]
+        items, ratings = plain["items"].long().numpy(), plain["ratings"].numpy()
+        if len(ratings) == 1:
+            ratings = np.ascontiguousarray(np.broadcast_to(ratings, items.shape))
+        train = Train(Interactions(plain["offsets"].numpy(), items, ratings, plain["num_items"]))
+        train.num_duplicates = plain["num_duplicates"]
         return train
-    codes: Tensor = plain["codes"]
-    names = tuple(plain["names"])
+    codes, names = DeviceColumn(plain["codes"]), tuple(plain["names"])
     if "offsets" in plain:
-        return Features(
-            DeviceColumn(plain["offsets"]), DeviceColumn(codes), names, plain["unknown"]
-        )
-    return Labels(DeviceColumn(codes), names, plain["unknown"])
+        return Features(DeviceColumn(plain["offsets"]), codes, names, plain["num_unknown"])
+    return Labels(codes, names, plain["num_unknown"])
