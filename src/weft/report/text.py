@@ -320,7 +320,7 @@ class Definition:
     definition: str = ""  # paragraphs
     better: str = ""
     range: str = ""
-    metric_parameters: tuple[
+    parameters: tuple[
         tuple[str, str], ...
     ] = ()  # the value that this run used; "(default)" behind those that were not set
     reference: str = ""
