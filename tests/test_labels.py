@@ -1076,10 +1076,10 @@ COMPOSITES = {
     "nadir_points=[1, 0])": {"train"},
 }
 HOW = {
-    "train": "--train",
-    "user_groups": "--user-groups",
-    "item_clusters": "--item-clusters",
-    "item_features": "--item-features",
+    "train": "{user: [items]}",
+    "user_groups": "{user: label}",
+    "item_clusters": "{item: label}",
+    "item_features": "{item: [features]}",
 }
 LACKING = [
     (name, which) for name, needs in {**NEEDS, **COMPOSITES}.items() for which in sorted(needs)

@@ -1153,9 +1153,9 @@ def test_a_full_name_finds_the_value_too():
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
     tool = PROFILES[profile]
-    assert not tool.left_out.keys() & tool.covers.keys()
-    assert tool.left_out.keys() | tool.covers.keys() <= BUILT_IN_NAMES
-    for metric, reason in tool.left_out.items():
+    assert not tool.excluded.keys() & tool.covers.keys()
+    assert tool.excluded.keys() | tool.covers.keys() <= BUILT_IN_NAMES
+    for metric, reason in tool.excluded.items():
         for given in (
             metric,
             f"{metric.upper()}@{K}",
@@ -1163,12 +1163,12 @@ def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
             MetricSpec(metric),
         ):
             with pytest.raises(
-                SettingError, match=re.escape(f"profile={profile!r} leaves {metric} out: {reason}.")
+                SettingError, match=re.escape(f"profile={profile!r} excludes {metric}: {reason}.")
             ):
                 small([given], profile=profile)
         with pytest.raises(SettingError, match=re.escape(reason)):
             weft.Evaluator([metric], K, profile=profile)
-    for metric in BUILT_IN_NAMES - tool.left_out.keys() - tool.covers.keys():
+    for metric in BUILT_IN_NAMES - tool.excluded.keys() - tool.covers.keys():
         with pytest.raises(
             SettingError,
             match=f"does not cover {metric}. It covers: "
@@ -1179,10 +1179,10 @@ def test_what_a_profile_leaves_out_is_refused_with_the_reason(profile):
 
 def test_it_is_refused_inside_a_composite_too():
     with pytest.raises(
-        SettingError, match=r"leaves MAP out: Elliot's MAP is the mean of Precision@1"
+        SettingError, match=r"excludes MAP: Elliot's MAP is the mean of Precision@1"
     ):
         small("F1(metric_name_2=MAP)", profile="elliot")
-    with pytest.raises(SettingError, match=r"leaves LAUC out"):
+    with pytest.raises(SettingError, match=r"excludes LAUC"):
         small(
             "EucDistance(metric_names=[nDCG, F1(metric_1=LAUC)], utopia_points=[1, 1])",
             profile="warprec",
@@ -1213,11 +1213,11 @@ def test_definitions_tell_what_each_tool_means_by_a_metric():
         assert found.keys() == {
             tool
             for tool, profile in PROFILES.items()
-            if metric in profile.covers.keys() | profile.left_out.keys()
+            if metric in profile.covers.keys() | profile.excluded.keys()
         }
         for tool, meant in found.items():
-            if metric in PROFILES[tool].left_out:
-                assert meant == PROFILES[tool].left_out[metric]
+            if metric in PROFILES[tool].excluded:
+                assert meant == PROFILES[tool].excluded[metric]
             else:
                 assert (meant.name, dict(meant.params)) == (metric, PROFILES[tool].covers[metric])
     assert tool_definitions("MAP")["elliot"].startswith("Elliot's MAP is the mean of Precision@1")
@@ -1225,7 +1225,7 @@ def test_definitions_tell_what_each_tool_means_by_a_metric():
 
 
 def test_a_refusal_comes_before_any_data_is_read():
-    with pytest.raises(SettingError, match="leaves MAP out"):
+    with pytest.raises(SettingError, match="excludes MAP"):
         weft.evaluate(
             lambda users: pytest.fail("was asked for scores"),
             TRUTH,

@@ -1,123 +1,57 @@
-"""Every built-in metric by its name, and the base classes of all metrics.
+"""The metrics by class name, and the base classes of all metrics.
 
-Names are imported on first use, so that importing `weft.metrics.names` does not load torch.
+`weft.metrics.nDCG` is the registered metric of that name: adding a metric needs no line here. Names
+are imported on first use, so that importing `weft.metrics.names` does not load torch.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from weft.metrics.accuracy import (
-        AUC,
-        F1,
-        GAUC,
-        LAUC,
-        MAP,
-        MAR,
-        MRR,
-        HitRate,
-        Precision,
-        Recall,
-        nDCG,
-        nDCGRendle2020,
-    )
+if TYPE_CHECKING:  # for editors and type checkers; at run time names come from the registry
+    from weft.metrics.accuracy import *
     from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
-    from weft.metrics.bias import ACLT, APLT, ARP, PopREO, PopRSP
-    from weft.metrics.coverage import ItemCoverage, NumRetrieved, UserCoverage, UserCoverageAtN
-    from weft.metrics.diversity import Gini, ShannonEntropy, SRecall
-    from weft.metrics.fairness import (
-        REO,
-        RSP,
-        BiasDisparityBD,
-        BiasDisparityBR,
-        BiasDisparityBS,
-        ItemMADRanking,
-        ItemMADRating,
-        UserMADRanking,
-        UserMADRating,
-    )
-    from weft.metrics.multiobjective import EucDistance, Hypervolume
-    from weft.metrics.novelty import EFD, EPC
-    from weft.metrics.rating import MAE, MSE, RMSE
+    from weft.metrics.bias import *
+    from weft.metrics.coverage import *
+    from weft.metrics.diversity import *
+    from weft.metrics.fairness import *
+    from weft.metrics.multiobjective import *
+    from weft.metrics.novelty import *
+    from weft.metrics.rating import *
 
-_MODULES = (
-    "accuracy",
-    "rating",
-    "coverage",
-    "novelty",
-    "diversity",
-    "bias",
-    "fairness",
-    "multiobjective",
-    "base.metric",
-    "base.formulas",
-)
-
-__all__ = [
-    "ACLT",
-    "APLT",
-    "ARP",
-    "AUC",
-    "EFD",
-    "EPC",
-    "F1",
-    "GAUC",
-    "LAUC",
-    "MAE",
-    "MAP",
-    "MAR",
-    "MRR",
-    "MSE",
-    "REO",
-    "RMSE",
-    "RSP",
-    "BaseMetric",
-    "BiasDisparityBD",
-    "BiasDisparityBR",
-    "BiasDisparityBS",
-    "EucDistance",
-    "Gini",
-    "HitRate",
-    "Hypervolume",
-    "ItemCoverage",
-    "ItemMADRanking",
-    "ItemMADRating",
-    "NumRetrieved",
-    "PopREO",
-    "PopRSP",
-    "Precision",
-    "RatingMetric",
-    "Recall",
-    "SRecall",
-    "ShannonEntropy",
-    "TopKMetric",
-    "UserAverageTopKMetric",
-    "UserCoverage",
-    "UserCoverageAtN",
-    "UserMADRanking",
-    "UserMADRating",
-    "nDCG",
-    "nDCGRendle2020",
-]
+_BASE_CLASSES = {
+    "BaseMetric": "weft.metrics.base.metric",
+    "RatingMetric": "weft.metrics.base.formulas",
+    "TopKMetric": "weft.metrics.base.metric",
+    "UserAverageTopKMetric": "weft.metrics.base.formulas",
+}
+_MODULES = frozenset(module.name for module in pkgutil.iter_modules(__path__))
 
 
-def load_all() -> None:
-    """Import every module of built-in metrics, which registers them."""
-    for name in _MODULES:
+def load_families() -> None:
+    """Import every module of this package, which registers the built-in metrics."""
+    for name in sorted(_MODULES):
         importlib.import_module(f"weft.metrics.{name}")
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module in _MODULES:
-            found = getattr(importlib.import_module(f"weft.metrics.{module}"), name, None)
-            if found is not None:
-                return found
+    if name == "__all__":
+        return __dir__()
+    if name in _BASE_CLASSES:
+        return getattr(importlib.import_module(_BASE_CLASSES[name]), name)
+    if not name.startswith("_") and name not in _MODULES:
+        from weft.metrics.registry import all_metrics
+
+        for metric in all_metrics():
+            if metric.__name__ == name:
+                return metric
     raise AttributeError(f"module 'weft.metrics' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from weft.metrics.registry import all_metrics
+
+    return sorted([*_BASE_CLASSES, *(metric.__name__ for metric in all_metrics())])

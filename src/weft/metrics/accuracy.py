@@ -296,8 +296,8 @@ class LAUC(_Accuracy):
     undefined = "no user has both a relevant item and a negative"
     reference = (
         "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender "
-        "system evaluations; on ROC curves "
-        "Fawcett (2006), An introduction to ROC analysis, doi 10.1016/j.patrec.2005.10.010"
+        "system evaluations; on ROC curves Fawcett (2006), An introduction to ROC analysis, doi "
+        "10.1016/j.patrec.2005.10.010"
     )
 
     def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:

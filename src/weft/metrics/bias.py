@@ -29,8 +29,7 @@ from weft.metrics.registry import register
 
 _TAIL_REFERENCE = (
     "Abdollahpouri, Burke and Mobasher (2017), Controlling popularity bias in learning-to-rank "
-    "recommendation, "
-    "doi 10.1145/3109859.3109912"
+    "recommendation, doi 10.1145/3109859.3109912"
 )
 
 
@@ -165,9 +164,8 @@ class _HeadAndTail(TopKMetric, SummedMetric):
     bounds: Bounds = (0.0, 1.0)
     target = 0.0
     reference = (
-        "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in "
-        "personalized ranking systems, "
-        "doi 10.1145/3397271.3401177"
+        "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias "
+        "in personalized ranking systems, doi 10.1145/3397271.3401177"
     )
 
     def __init__(self, k: int, *, train: Any, pop_ratio: float = 0.8, **settings: Any) -> None:

@@ -49,8 +49,7 @@ class ItemCoverage(TopKMetric, SummedMetric):
     undefined = "the catalogue is empty"
     reference = (
         "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender "
-        "systems by coverage and serendipity, "
-        "doi 10.1145/1864708.1864761"
+        "systems by coverage and serendipity, doi 10.1145/1864708.1864761"
     )
 
     def __init__(
@@ -89,8 +88,7 @@ class _OfUsers(UserAverageTopKMetric):
     undefined = "there are no users"
     reference = (
         "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender "
-        "systems by coverage and serendipity, "
-        "doi 10.1145/1864708.1864761"
+        "systems by coverage and serendipity, doi 10.1145/1864708.1864761"
     )
 
 

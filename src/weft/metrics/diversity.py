@@ -184,8 +184,7 @@ class SRecall(UserAverageTopKMetric):
     undefined = "no user has a relevant item with a feature"
     reference = (
         "Zhai, Cohen and Lafferty (2003), Beyond independent relevance: methods and evaluation "
-        "metrics for subtopic retrieval, "
-        "doi 10.1145/860435.860440"
+        "metrics for subtopic retrieval, doi 10.1145/860435.860440"
     )
 
     def __init__(

@@ -39,13 +39,11 @@ from weft.metrics.registry import register
 _BIAS_REFERENCE = "Tsintzou, Pitoura and Tsaparas (2019), Bias disparity in recommendation systems, doi 10.48550/arXiv.1811.01461"
 _PARITY_REFERENCE = (
     "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in "
-    "personalized ranking systems, "
-    "doi 10.1145/3397271.3401177"
+    "personalized ranking systems, doi 10.1145/3397271.3401177"
 )
 _MAD_REFERENCE = (
     "Deldjoo et al. (2021), A flexible framework for evaluating user and item fairness in "
-    "recommender systems, "
-    "doi 10.1007/s11257-020-09285-1"
+    "recommender systems, doi 10.1007/s11257-020-09285-1"
 )
 
 
@@ -91,8 +89,7 @@ class _BiasDisparity(SummedMetric):
         if self._groups.size < train.interactions.num_users:
             raise InputError(
                 f"user_groups has labels for {self._groups.size} users, but train has "
-                f"{train.interactions.num_users}; "
-                "give a label or None for each."
+                f"{train.interactions.num_users}; give a label or None for each."
             )
         return train
 
@@ -227,8 +224,8 @@ class BiasDisparityBD(BiasDisparityBR):
     bounds: Bounds = (-1.0, None)
     target = 0.0
     undefined = undefined_cell = (
-        "the group has no train interaction with the cluster, or is recommended no item that has a "
-        "label"
+        "the group has no train interaction with the cluster, or is recommended no item that has "
+        "a label"
     )
 
     def __init__(

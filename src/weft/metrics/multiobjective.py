@@ -137,8 +137,7 @@ class EucDistance(_Point):
     example = "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])"
     reference = (
         "Paparella et al. (2023), Post-hoc selection of Pareto-optimal solutions in search and "
-        "recommendation, "
-        "doi 10.1145/3583780.3615010"
+        "recommendation, doi 10.1145/3583780.3615010"
     )
 
     def __init__(
@@ -218,8 +217,8 @@ class Hypervolume(_Point):
             or not all(isinstance(one, bool) for one in self._override)
         ):
             raise SettingError(
-                f"Hypervolume got higher_is_better={higher_is_better!r}; "
-                f"give True or False for each of its {len(self._parts)} metrics."
+                f"Hypervolume got higher_is_better={higher_is_better!r}; give True or False for "
+                f"each of its {len(self._parts)} metrics."
             )
         self._directions = self._override or tuple(
             part.metric.higher_is_better for part in self._parts
@@ -227,8 +226,8 @@ class Hypervolume(_Point):
         for part, direction in zip(self._parts, self._directions):
             if direction is None:
                 raise SettingError(
-                    f"Hypervolume cannot tell whether more {part.name} is better; "
-                    "give higher_is_better=[True, ...] for all metrics."
+                    f"Hypervolume cannot tell whether more {part.name} is better; give "
+                    "higher_is_better=[True, ...] for all metrics."
                 )
 
     def parameter(self, name: str) -> Any:

@@ -1,14 +1,15 @@
-"""The one grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`.
+"""The grammar of metric names: `nDCG@10`, `F1(metric_name_1=nDCG(gain=linear), beta=0.5)@20`.
 
-A name is a value: it parses, compares and prints back. What a name means (which metric, which
-defaults) is the registry's.
+A name is a value: it parses, compares and prints back. The registry says which metric and which
+defaults it means. Importing this module does not load torch.
 
     name   := word [ "(" [ param { "," param } ] ")" ] [ "@" integer ]
     param  := word "=" value
     value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name
 
-A result may hold several values of one metric, by label: `BiasDisparityBR@10[F, Drama]`. Labels are
-anything, in quotes where they would be misread."""
+A metric may have several values, one per label: `BiasDisparityBR@10[F, Drama]`. A label is any
+text, in quotes where it would be ambiguous.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +35,7 @@ _TOKEN = re.compile(
 _WORD = re.compile(r"[A-Za-z_][\w-]*\Z")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _LABELS = re.compile(rf"\s*(?:{_QUOTED}|[^\s,\[\]'\"][^,\[\]]*)\s*")
-# Labels stand behind a whole name: after its cut-off, its parameters, or its word, never inside the
-# parameters.
+# Labels follow a complete name: its cut-off, its parameters or its word.
 _CELL = re.compile(rf"(?<=[\w)])\s*\[(?P<labels>{_LABELS.pattern}(?:,{_LABELS.pattern})*)\]\Z")
 _LABEL = re.compile(r"[^\s,\[\]'\"](?:[^,\[\]]*[^\s,\[\]])?\Z")
 # "none" in lower case is a word: several parameters have a value of that name.
@@ -50,50 +50,44 @@ _CONSTANTS: dict[str, bool | None] = {
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric's name, parameters in their order, and cut-off, as written."""
+    """A metric name, its parameters in order, and its cut-off, as written."""
 
     name: str
     params: tuple[tuple[str, Value], ...] = ()
     k: int | None = None
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{key}={_print(value)}" for key, value in self.params)
-        return (
-            self.name + (f"({inside})" if inside else "") + ("" if self.k is None else f"@{self.k}")
-        )
+        params = ", ".join(f"{key}={_format_value(value)}" for key, value in self.params)
+        cutoff = "" if self.k is None else f"@{self.k}"
+        return self.name + (f"({params})" if params else "") + cutoff
 
     def with_cutoff(self, k: int | None) -> MetricSpec:
-        """The same metric at another cut-off."""
+        """Return the spec with another cut-off, None for no cut-off."""
         return MetricSpec(self.name, self.params, k)
 
 
 def parse_name(text: str) -> MetricSpec:
-    """Read a name.
+    """Parse a name; raises `SettingError` with the position of the first mistake.
 
     >>> parse("F1(metric_name_1=nDCG, beta=0.5)@10")
     Spec(name='F1', params=(('metric_name_1', 'nDCG'), ('beta', 0.5)), k=10)
     >>> str(parse(" ndcg( gain = linear ) @ 5 "))
     'ndcg(gain=linear)@5'
     """
-    return _Parser(text).whole()
+    return _Parser(text).parse()
 
 
 def format_labels(labels: Iterable[object]) -> str:
-    """Labels behind a name: `[F, Drama]`; nothing for no labels."""
+    """Return labels as they follow a name, `[F, Drama]`; an empty string for no labels."""
     texts = [str(label) for label in labels]
-    return (
-        "["
-        + ", ".join(
-            text if _LABEL.match(text) and text.isprintable() else _quote(text) for text in texts
-        )
-        + "]"
-        if texts
-        else ""
-    )
+    if not texts:
+        return ""
+    quoted = (text if _LABEL.match(text) and text.isprintable() else _quote(text) for text in texts)
+    return f"[{', '.join(quoted)}]"
 
 
 def split_labels(text: str) -> tuple[str, tuple[str, ...]]:
-    """A name and the labels behind it, if any.
+    """Split a text into a metric name and the labels that follow it, if any.
 
     >>> split_labels("BiasDisparityBR@10[F, Drama]")
     ('BiasDisparityBR@10', ('F', 'Drama'))
@@ -106,57 +100,54 @@ def split_labels(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def unquoted_characters(text: str) -> Iterator[tuple[int, str]]:
-    """The characters of a text that are neither in brackets nor in quotes, with their positions."""
-    depth, quote, before = 0, "", " "
-    skip = False
-    for position, sign in enumerate(text):
-        if skip:
-            skip = False
+    """Yield (position, character) of the characters that are neither in brackets nor in quotes."""
+    depth, quote, previous = 0, "", " "
+    is_escaped = False
+    for position, character in enumerate(text):
+        if is_escaped:
+            is_escaped = False
         elif quote:
-            skip = sign == "\\"
-            quote = "" if sign == quote else quote
-        elif sign in "'\"" and before in " ([,=":  # elsewhere it is an apostrophe
-            quote = sign
-        elif sign in "([":
+            is_escaped = character == "\\"
+            quote = "" if character == quote else quote
+        elif character in "'\"" and previous in " ([,=":  # elsewhere it is an apostrophe
+            quote = character
+        elif character in "([":
             depth += 1
-        elif sign in ")]":
+        elif character in ")]":
             depth = max(0, depth - 1)
         elif depth == 0:
-            yield position, sign
-        before = sign
+            yield position, character
+        previous = character
 
 
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return (
-        "'"
-        + "".join(sign if sign.isprintable() else f"\\u{{{ord(sign):x}}}" for sign in escaped)
-        + "'"
-    )
+    printable = (char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in escaped)
+    return f"'{''.join(printable)}'"
 
 
 def _unquote(text: str) -> str:
-    return (
-        re.sub(
-            r"\\u\{([0-9a-f]+)\}|\\(.)",
-            lambda found: chr(int(found[1], 16)) if found[1] else found[2],
-            text[1:-1],
-        )
-        if len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-        else text
-    )
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "'\"":
+        return text
+
+    def unescape(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else match[2]
+
+    return re.sub(r"\\u\{([0-9a-f]+)\}|\\(.)", unescape, text[1:-1])
 
 
-def _print(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_print, value)) + "]"
+        return "[" + ", ".join(map(_format_value, value)) + "]"
     if isinstance(value, str):
-        plain = _WORD.match(value) and value not in _CONSTANTS
-        return value if plain else _quote(value)
+        is_plain = _WORD.match(value) and value not in _CONSTANTS
+        return value if is_plain else _quote(value)
     return str(value) if isinstance(value, MetricSpec) else repr(value)
 
 
 class _Parser:
+    """A recursive-descent parser of one name."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens: list[tuple[str, str, int]] = []
@@ -164,35 +155,29 @@ class _Parser:
         while text[position:].strip():
             match = _TOKEN.match(text, position)
             if match is None or match.lastgroup is None:
-                self.fail(
-                    position + len(text[position:]) - len(text[position:].lstrip()),
-                    "a name, a number or a sign",
-                )
-            self.tokens.append(
-                (match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
-            )
+                start = len(text) - len(text[position:].lstrip())
+                self.fail(start, "a name, a number or a sign")
+            kind = match.lastgroup
+            self.tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
         self.next = 0
 
     def fail(self, position: int, expected: str) -> NoReturn:
         raise SettingError(
             f"cannot read the metric name {self.text!r}: expected {expected} at character "
-            f"{position + 1}. "
-            "Names look like 'nDCG@10' or 'F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)@10'."
+            f"{position + 1}. Names look like 'nDCG@10' or 'F1(metric_name_1=nDCG, "
+            "metric_name_2=MAP, beta=0.5)@10'."
         )
 
     def peek(self) -> tuple[str, str, int]:
-        return (
-            self.tokens[self.next] if self.next < len(self.tokens) else ("end", "", len(self.text))
-        )
+        end = ("end", "", len(self.text))
+        return self.tokens[self.next] if self.next < len(self.tokens) else end
 
-    def take(self, kind: str, text: str | None = None) -> str:
-        found, token, position = self.peek()
-        if found != kind or (text is not None and token != text):
-            self.fail(
-                position,
-                repr(text) if text else {"word": "a name", "number": "a number"}.get(kind, kind),
-            )
+    def expect(self, kind: str, text: str | None = None) -> str:
+        actual, token, position = self.peek()
+        if actual != kind or (text is not None and token != text):
+            expected = {"word": "a name", "number": "a number"}.get(kind, kind)
+            self.fail(position, repr(text) if text else expected)
         self.next += 1
         return token
 
@@ -202,31 +187,31 @@ class _Parser:
             return True
         return False
 
-    def whole(self) -> MetricSpec:
+    def parse(self) -> MetricSpec:
         spec = self.spec()
         if self.peek()[0] != "end":
             self.fail(self.peek()[2], "the end")
         return spec
 
     def spec(self) -> MetricSpec:
-        name = self.take("word")
+        name = self.expect("word")
         params: list[tuple[str, Value]] = []
         if self.accept("("):
             while not self.accept(")"):
                 if params:
-                    self.take("sign", ",")
-                key = self.take("word")
+                    self.expect("sign", ",")
+                key = self.expect("word")
                 if key in dict(params):
                     raise SettingError(
                         f"the metric name {self.text!r} gives the parameter {key!r} twice; keep "
                         "one."
                     )
-                self.take("sign", "=")
+                self.expect("sign", "=")
                 params.append((key, self.value()))
         k = None
         if self.accept("@"):
             digits, position = self.peek()[1], self.peek()[2]
-            self.take("number")
+            self.expect("number")
             if not digits.isdigit() or int(digits) < 1:
                 self.fail(position, "a whole number from 1 up, the cut-off,")
             k = int(digits)
@@ -247,7 +232,7 @@ class _Parser:
             values: list[Value] = []
             while not self.accept("]"):
                 if values:
-                    self.take("sign", ",")
+                    self.expect("sign", ",")
                 values.append(self.value())
             return tuple(values)
         if kind == "word" and token in _CONSTANTS:

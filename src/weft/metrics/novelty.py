@@ -30,8 +30,7 @@ class _Novelty(UserAverageTopKMetric):
     undefined = "no user has a relevant item, or train is empty"
     reference = (
         "Vargas and Castells (2011), Rank and relevance in novelty and diversity metrics for "
-        "recommender systems, "
-        "doi 10.1145/2043932.2043955"
+        "recommender systems, doi 10.1145/2043932.2043955"
     )
 
     def __init__(

@@ -1,8 +1,9 @@
-"""Other tools' definitions: which parameters make Weft print the number that another tool would.
+"""Profiles: the parameters with which Weft prints the number that another tool would print.
 
-A profile names the metrics it covers, each with the parameters that differ from Weft's defaults,
-how the tool counts users, and which metrics cannot be had, with the reason. All of it was found by
-comparing stored values of the tool on real data."""
+A profile lists the metrics that it covers with the parameters that differ from Weft's defaults, how
+the tool counts users and ties, and the metrics that it excludes, with the reason. Each entry was
+established by comparison with stored values of the tool on real data.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +12,38 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from weft.errors import SettingError, check_choice
+from weft.errors import SettingError, check_choice, setting_ref
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import canonical_name, find_metric, is_metric_class
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One tool: its version, its metrics as Weft's parameters, and its choices for the whole run."""
+    """One version of a tool, expressed as parameters and settings of Weft."""
 
     tool: str
     version: str
-    covers: Mapping[
-        str, Mapping[str, Any]
-    ]  # Weft's metric and the parameters that differ from its defaults
-    settings: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the run, where they differ from DEFAULTS
-    left_out: Mapping[str, str] = field(
-        default_factory=dict
-    )  # metrics that the tool has and that are not reproduced, and why
-    notes: tuple[str, ...] = ()  # what to know before comparing
-    orders_ties_by_descending_id: bool = False  # equal scores rank by id, descending as text
+    covers: Mapping[str, Mapping[str, Any]]  # metric to the parameters that differ from defaults
+    settings: Mapping[str, str] = field(default_factory=dict)  # differences to SETTING_DEFAULTS
+    excluded: Mapping[str, str] = field(default_factory=dict)  # metric to the reason
+    notes: tuple[str, ...] = ()  # points to know before comparing
+    orders_ties_by_descending_id: bool = False  # ids compared as text
 
     def __reduce__(self) -> Any:
-        return find_profile, (self.tool,)  # copies and pickles are the profile of the name
+        return find_profile, (self.tool,)  # a copy or pickle is the profile of that name
 
 
-# How a run counts, if neither the caller nor a profile says otherwise.
+# Settings of a run that a profile may change, with their defaults.
 SETTING_DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
-_PLUS_ONE = "{} counts one negative more than there are and gives ties no credit; Weft's value is the exact one"
+_ONE_MORE_NEGATIVE = (
+    "{} counts one negative more than there are and gives ties no credit; Weft's value is exact"
+)
 _BY_USERS = MappingProxyType({"average": "users"})
 _ZERO = {"empty_users": "zero"}
 
 
-def _as_is(*metrics: str) -> dict[str, Mapping[str, Any]]:
-    """Metrics that the tool defines as Weft does by default."""
+def _default(*metrics: str) -> dict[str, Mapping[str, Any]]:
+    """Return metrics that the tool defines like Weft's defaults."""
     return dict.fromkeys(metrics, MappingProxyType({}))
 
 
@@ -57,12 +54,12 @@ PROFILES = {
             "warprec",
             "2.2.8",
             {
-                **_as_is(
+                **_default(
                     "Precision", "Recall", "HitRate", "MRR", "MAP", "MAR", "F1", "nDCGRendle2020"
                 ),
                 "nDCG": {"gain": "exponential_shifted"},
                 **dict.fromkeys(("MAE", "MSE", "RMSE"), _BY_USERS),
-                **_as_is(
+                **_default(
                     "ItemCoverage",
                     "NumRetrieved",
                     "UserCoverageAtN",
@@ -73,7 +70,7 @@ PROFILES = {
                 "EFD": {"gain": "exponential_shifted"},
                 "EPC": {"gain": "exponential_shifted", "unseen": 1},
                 "ARP": {"users": "evaluated", "unseen": 1},
-                **_as_is("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD", "REO", "RSP"),
+                **_default("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD", "REO", "RSP"),
                 "ItemMADRanking": {"gain": "exponential_shifted", "discount": False},
                 "ItemMADRating": {},
                 "UserMADRanking": {"gain": "exponential_shifted"},
@@ -81,41 +78,39 @@ PROFILES = {
                 "EucDistance": {"scope": "users"},
                 "Hypervolume": {"scope": "users"},
             },
-            left_out={
-                **dict.fromkeys(("AUC", "GAUC", "LAUC"), _PLUS_ONE.format("WarpRec")),
-                "UserCoverage": "WarpRec counts users with test items, whatever they were "
+            excluded={
+                **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("WarpRec")),
+                "UserCoverage": "WarpRec counts users with test items, whatever is "
                 "recommended",
                 **dict.fromkeys(
                     ("ACLT", "APLT", "PopREO", "PopRSP"),
-                    "WarpRec sorts items by popularity with an unstable sort: which of the equally "
-                    "popular items at the border are "
-                    "head depends on the machine",
+                    "WarpRec sorts items by popularity with an unstable sort: which of the "
+                    "equally popular items at the border are head depends on the machine",
                 ),
             },
             notes=(
                 "WarpRec computes in float32: differences of nearly equal numbers (the MADs, "
-                "BiasDisparityBD) agree to a few "
-                "1e-7 of what is subtracted, which may be 3e-5 of the difference.",
+                "BiasDisparityBD) agree to a few 1e-7 of what is subtracted, which may be 3e-5 of "
+                "the difference.",
                 "Where fewer than two clusters have a value WarpRec prints 0, and BiasDisparityBD "
-                "is 0 or a huge number where "
-                "BS is 0; Weft says undefined.",
-                "Tied scores are drawn at random there; items masked with -inf are recommended "
-                "when fewer than k remain, so that "
-                "NumRetrieved is min(k, items) whatever the lists hold.",
+                "is 0 or a huge number where BS is 0; Weft returns NaN.",
+                "WarpRec orders tied scores at random; items masked with -inf are recommended "
+                "when fewer than k remain, so that NumRetrieved is min(k, items) whatever the "
+                "lists hold.",
             ),
         ),
         Profile(
             "elliot",
             "0.3.1",
             {
-                **_as_is("Precision", "Recall", "HitRate", "MRR", "F1", "nDCG", "nDCGRendle2020"),
-                **_as_is(
+                **_default("Precision", "Recall", "HitRate", "MRR", "F1", "nDCG", "nDCGRendle2020"),
+                **_default(
                     "ItemCoverage", "NumRetrieved", "UserCoverage", "UserCoverageAtN", "EFD", "EPC"
                 ),
                 "ShannonEntropy": {"base": 2},
                 "SRecall": {"denominator": "catalogue"},
-                **_as_is("ACLT", "APLT", "ARP", "PopREO", "PopRSP"),
-                **_as_is(
+                **_default("ACLT", "APLT", "ARP", "PopREO", "PopRSP"),
+                **_default(
                     "BiasDisparityBS",
                     "BiasDisparityBR",
                     "BiasDisparityBD",
@@ -127,8 +122,8 @@ PROFILES = {
                 "ItemMADRating": {"appearances": "all"},
                 "UserMADRating": {"users": "evaluated"},
             },
-            left_out={
-                **dict.fromkeys(("AUC", "GAUC", "LAUC"), _PLUS_ONE.format("Elliot")),
+            excluded={
+                **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("Elliot")),
                 "Gini": "Elliot prints 1 - Gini, so that higher is more even",
                 "MAP": "Elliot's MAP is the mean of Precision@1 to Precision@k, not average "
                 "precision",
@@ -136,33 +131,30 @@ PROFILES = {
             },
             notes=(
                 "With a relevance threshold t Elliot's gain is 2^(r-t+1) - 1: subtract t - 1 from "
-                "the ratings before comparing "
-                "nDCG, UserMADRanking or graded EFD and EPC.",
-                "REO, ItemMADRanking and ItemMADRating are NaN there as soon as one cluster has no "
-                "value; Weft leaves such "
-                "clusters out.",
-                "In EFD an item that nobody has met takes the novelty of the least popular one in "
-                "train; in Weft that of one "
-                "interaction.",
+                "the ratings before comparing nDCG, UserMADRanking or graded EFD and EPC.",
+                "REO, ItemMADRanking and ItemMADRating are NaN in Elliot as soon as one cluster "
+                "has no value; Weft omits such clusters.",
+                "In EFD an item without train interactions has the novelty of the least popular "
+                "one in train; in Weft that of one interaction.",
             ),
         ),
         Profile(
             "trec_eval",
             "10.0-rc3 (and pytrec_eval)",
             {
-                **_as_is("Precision", "Recall", "HitRate", "MRR"),
+                **_default("Precision", "Recall", "HitRate", "MRR"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "linear"},
                 "F1": {"metric_name_1": "Precision(denominator=list)"},
             },
             settings={"empty_users": "zero", "missing_lists": "skip"},
             notes=(
-                "P, recall, success, recip_rank, map_cut, ndcg_cut and set_F are meant; recip_rank "
-                "and set_F are not cut: give a "
-                "k that holds the whole list. Uncut ndcg is nDCG(gain=linear, ideal=full).",
-                "Tied scores rank by document id, descending as text. So they do here in "
-                "recommendation lists, unless items= gives "
-                "an order or ties= a rule; with a score matrix, give items= in that order.",
+                "P, recall, success, recip_rank, map_cut, ndcg_cut and set_F are reproduced; "
+                "recip_rank and set_F are not cut: give a k that holds the whole list. Uncut ndcg "
+                "is nDCG(gain=linear, ideal=full).",
+                "Tied scores rank by document id, descending as text. Weft does so in "
+                "recommendation lists, unless items= gives an order or ties= a rule; with a score "
+                "matrix, give items= in that order.",
                 "With -c users without a list count 0: missing_lists='zero'.",
             ),
             orders_ties_by_descending_id=True,
@@ -171,28 +163,28 @@ PROFILES = {
             "ranx",
             "0.3.21",
             {
-                **_as_is("Precision", "Recall", "HitRate", "MRR", "F1"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "F1"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "linear"},
             },
             settings=_ZERO,
             notes=(
-                "ndcg is meant; ndcg_burges is nDCG(gain=exponential).",
-                "Tied scores rank in an order of its own.",
+                "ndcg is reproduced; ndcg_burges is nDCG(gain=exponential).",
+                "ranx orders tied scores in its own way.",
             ),
         ),
         Profile(
             "recbole",
             "1.2.1",
             {
-                **_as_is("Precision", "Recall", "HitRate", "MRR", "MAP"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "MAP"),
                 "nDCG": {"gain": "binary"},
                 "GAUC": {"weight": "positives"},
                 "ItemCoverage": {"as_fraction": True, "users": "evaluated"},
                 "Gini": {"denominator": "N", "users": "evaluated"},
                 "ARP": {"users": "evaluated"},
             },
-            left_out={
+            excluded={
                 "ShannonEntropy": "RecBole divides the entropy by the number of distinct "
                 "recommended items",
                 "APLT": "RecBole's TailPercentage takes a share of the items, not of the "
@@ -204,41 +196,38 @@ PROFILES = {
             "torchmetrics",
             "1.9.0",
             {
-                **_as_is("Precision", "Recall", "HitRate", "MRR", "GAUC", "MAE", "MSE", "RMSE"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "GAUC", "MAE", "MSE", "RMSE"),
                 "MAP": {"normalizer": "hits"},
                 "nDCG": {"gain": "linear"},
             },
             settings={**_ZERO, "ties": "expected"},
             notes=(
-                "empty_target_action='neg', its default, counts users without relevant items as 0; "
-                "for 'skip' give "
-                "empty_users='skip'.",
+                "empty_target_action='neg', its default, counts users without relevant items as "
+                "0; for 'skip' give empty_users='skip'.",
                 "Tied scores are averaged in RetrievalNormalizedDCG; the other metrics take them "
                 "as torch sorts them.",
-                "Precision, Recall, MAP and MRR are 0 there for negative scores, and AUROC "
-                "saturates outside [0, 1]: compare on "
-                "scores scaled to (0, 1).",
+                "Precision, Recall, MAP and MRR are 0 in torchmetrics for negative scores, and "
+                "AUROC saturates outside [0, 1]: compare on scores scaled to (0, 1).",
             ),
         ),
         Profile(
             "rectools",
             "0.19.0",
             {
-                **_as_is("Precision", "Recall", "HitRate", "MRR", "F1", "ItemCoverage", "ARP"),
+                **_default("Precision", "Recall", "HitRate", "MRR", "F1", "ItemCoverage", "ARP"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "binary", "ideal": "k"},
                 "UserCoverage": {"as_fraction": True},
             },
-            left_out={
+            excluded={
                 "LAUC": "RecTools' PartialAUC looks at the first k negatives only, and is another "
                 "number"
             },
             notes=(
-                "NDCG by default, CatalogCoverage, CoveredUsers and F1Beta are meant. "
-                "NDCG(divide_by_achievable=True) is "
-                "nDCG(gain=binary); Precision(r_precision=True) is Recall(normalizer=capped). "
-                "MAP(divide_by_k=True) and another "
-                "log_base of NDCG cannot be had.",
+                "NDCG by default, CatalogCoverage, CoveredUsers and F1Beta are reproduced. "
+                "NDCG(divide_by_achievable=True) is nDCG(gain=binary); "
+                "Precision(r_precision=True) is Recall(normalizer=capped). MAP(divide_by_k=True) "
+                "and another log_base of NDCG are not available.",
             ),
         ),
         Profile(
@@ -249,17 +238,16 @@ PROFILES = {
                 "MAP": {"normalizer": "relevant"},
                 "GAUC": {},
                 "AUC": {"scope": "pooled"},
-                **_as_is("MAE", "MSE", "RMSE"),
+                **_default("MAE", "MSE", "RMSE"),
             },
             settings={**_ZERO, "ties": "expected"},
             notes=(
-                "ndcg_score, average_precision_score and roc_auc_score are meant. "
-                "average_precision_score is not cut: give a k "
-                "that holds the catalogue; it treats a tie as one threshold, which no order of the "
-                "tied items gives.",
+                "ndcg_score, average_precision_score and roc_auc_score are reproduced. "
+                "average_precision_score is not cut: give a k that holds the catalogue; it treats "
+                "a tie as one threshold, which no order of the tied items gives.",
                 "roc_auc_score is undefined for users without relevant items: give "
-                "empty_users='skip' with GAUC. Over all pairs "
-                "pooled, it takes users without relevant items too; Weft's AUC does not.",
+                "empty_users='skip' with GAUC. Over all pairs pooled, it takes users without "
+                "relevant items too; Weft's AUC does not.",
             ),
         ),
     )
@@ -267,71 +255,69 @@ PROFILES = {
 
 
 def find_profile(name: object) -> Profile:
-    """The profile of this name."""
+    """Return the profile of a name; raises `SettingError` for an unknown one."""
     return PROFILES[check_choice("profile", name, tuple(PROFILES))]
 
 
-def resolve_defaults(profile: Profile | None, **given: str | None) -> dict[str, str]:
-    """The settings of a run: what was given, else what the profile says, else the default."""
-    says = {**SETTING_DEFAULTS, **(profile.settings if profile is not None else {})}
-    return {name: says[name] if value is None else value for name, value in given.items()}
+def resolve_defaults(profile: Profile | None, **settings: str | None) -> dict[str, str]:
+    """Return settings of a run, None replaced by the value of the profile or the default."""
+    defaults = {**SETTING_DEFAULTS, **({} if profile is None else profile.settings)}
+    return {name: defaults[name] if value is None else value for name, value in settings.items()}
 
 
-def apply_profile(given: Any, profile: Profile) -> Any:
-    """A metric by name, spec or class under a profile's definitions. What the name itself says
-    holds.
-    """
-    if not isinstance(given, (str, MetricSpec)) and not is_metric_class(given):
-        return given  # an object, whose parameters were all chosen
-    spec = (
-        MetricSpec(given.__name__)
-        if is_metric_class(given)
-        else parse_name(given)
-        if isinstance(given, str)
-        else given
-    )
-    metric = given if is_metric_class(given) else find_metric(spec.name)
-    if not metric.__module__.startswith("weft."):
-        return given  # a metric of the user's own
-    name = metric.__name__
-    if name in profile.left_out:
-        raise SettingError(f"profile={profile.tool!r} leaves {name} out: {profile.left_out[name]}.")
+def apply_profile(metric: Any, profile: Profile) -> Any:
+    """Return a metric (name, spec or class) with the profile's parameters added.
+
+    Parameters in the name take precedence. Metric objects, whose parameters were all chosen, and
+    metrics that are not Weft's own are returned unchanged. Raises `SettingError` for a metric that
+    the profile excludes or does not cover."""
+    if is_metric_class(metric):
+        metric_class, spec = metric, MetricSpec(metric.__name__)
+    elif isinstance(metric, (str, MetricSpec)):
+        spec = parse_name(metric) if isinstance(metric, str) else metric
+        metric_class = find_metric(spec.name)
+    else:
+        return metric
+    if not metric_class.__module__.startswith("weft."):
+        return metric
+    name = metric_class.__name__
+    if name in profile.excluded:
+        raise SettingError(
+            f"{setting_ref('profile', profile.tool)} excludes {name}: {profile.excluded[name]}."
+        )
     if name not in profile.covers:
         raise SettingError(
-            f"profile={profile.tool!r} does not cover {name}. It covers: "
+            f"{setting_ref('profile', profile.tool)} does not cover {name}. It covers: "
             f"{', '.join(sorted(profile.covers))}."
         )
-    written = {key.casefold() for key, _ in spec.params} | {
-        metric.parameter_aliases.get(key.casefold(), "") for key, _ in spec.params
-    }
-    missing = tuple(
-        (key, value) for key, value in profile.covers[name].items() if key not in written
-    )
-    params = tuple((key, _adopt_parts(key, value, profile)) for key, value in spec.params)
-    return MetricSpec(name, (*params, *missing), spec.k)
+    folded = {key.casefold() for key, _ in spec.params}
+    written = folded | {metric_class.parameter_aliases.get(key, "") for key in folded}
+    added = ((key, value) for key, value in profile.covers[name].items() if key not in written)
+    params = ((key, _apply_to_components(key, value, profile)) for key, value in spec.params)
+    return MetricSpec(name, (*params, *added), spec.k)
 
 
-def _adopt_parts(key: str, value: Any, profile: Profile) -> Any:
-    """The metrics that a composite names, under the same definitions."""
+def _apply_to_components(key: str, value: Any, profile: Profile) -> Any:
+    """Return the value of a parameter with the profile applied to the metrics that it names."""
     if key.casefold() == "metric_names" and isinstance(value, tuple):
-        return tuple(_adopt_parts("metric_name", one, profile) for one in value)
+        return tuple(_apply_to_components("metric_name", name, profile) for name in value)
     if key.casefold().startswith("metric_") and isinstance(value, (str, MetricSpec)):
         return apply_profile(value, profile)
     return value
 
 
 def profiled_name(name: str, profile: str) -> str:
-    """The full name of what was asked for under a profile: `nDCG@10` as the profile defines it."""
+    """Return the canonical name of a metric under a profile, such as `nDCG(gain=linear)@10`."""
     return canonical_name(str(apply_profile(name, find_profile(profile))))
 
 
 def tool_definitions(metric: str) -> dict[str, MetricSpec | str]:
-    """For every tool that has a metric: the metric under its definition, or why it is left out."""
+    """Return a metric as each tool defines it: a spec, or the reason why it is excluded."""
     name = find_metric(metric).__name__
-    found: dict[str, MetricSpec | str] = {}
+    definitions: dict[str, MetricSpec | str] = {}
     for tool, profile in PROFILES.items():
-        if name in profile.left_out:
-            found[tool] = profile.left_out[name]
+        if name in profile.excluded:
+            definitions[tool] = profile.excluded[name]
         elif name in profile.covers:
-            found[tool] = MetricSpec(name, tuple(profile.covers[name].items()))
-    return found
+            definitions[tool] = MetricSpec(name, tuple(profile.covers[name].items()))
+    return definitions

@@ -147,8 +147,8 @@ def get_topk_ranks(
     if rule.name == "expected":
         raise SettingError(
             'ties="expected" is an average over all orders of equal scores, which one rank cannot '
-            "tell; use HitRate, nDCG or MRR "
-            "of weft.metrics, which equal HR, NDCG and MRR: nDCG(k=10, "
+            "tell; use HitRate, nDCG or MRR of weft.metrics, which equal HR, NDCG and MRR: "
+            "nDCG(k=10, "
             'ties="expected").update(pred_scores, target).'
         )
     if not (isinstance(pred_scores, Tensor) and isinstance(target, Tensor)):
@@ -238,8 +238,8 @@ class _OfRanks(StatefulMetric):
         if self.k > topk:
             raise SettingError(
                 f"{type(self).__name__} has the cut-off k={self.k}, but the ranks were taken with "
-                f"topk={topk}, where a miss is "
-                f"{topk + 1}; call get_topk_ranks with topk={self.k} or more."
+                f"topk={topk}, where a miss is {topk + 1}; call get_topk_ranks with topk={self.k} "
+                "or more."
             )
         ranks = ranks.as_subclass(Tensor) if type(ranks) is Ranks else ranks
         is_bad = ranks < 1
@@ -258,8 +258,7 @@ class _OfRanks(StatefulMetric):
         if bad := int(getattr(self, self._bad)):
             raise InputError(
                 f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row "
-                "whose scores hold NaN or +inf, or "
-                "whose target is no column of the scores."
+                "whose scores hold NaN or +inf, or whose target is no column of the scores."
             )
         return torch.as_tensor(getattr(self, self._total) / getattr(self, self._rows))
 

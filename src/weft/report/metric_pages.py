@@ -129,13 +129,11 @@ def profiles_page() -> str:
         "# Profiles: other tools' numbers",
         "",
         '`weft.evaluate(..., profile="trec_eval")` prints the numbers that another tool would: a '
-        "profile is a named set of "
-        "parameters and of choices for the whole run. What a name says itself holds "
-        "(`nDCG(gain=linear)`), and so do `ties=`, "
-        "`empty_users=` and `missing_lists=` where they are given. A metric that the tool does not "
-        "have, or whose number cannot "
-        "be had, is refused with the reason. In the result a metric has its full name; the plain "
-        "one finds it too.",
+        "profile is a named set of parameters and of choices for the whole run. What a name says "
+        "itself holds (`nDCG(gain=linear)`), and so do `ties=`, `empty_users=` and "
+        "`missing_lists=` where they are given. A metric that the tool does not have, or whose "
+        "number cannot be had, is refused with the reason. In the result a metric has its full "
+        "name; the plain one finds it too.",
         "",
         "```python",
         "import torch",
@@ -148,9 +146,9 @@ def profiles_page() -> str:
         'assert result["MAP@2"] == 0.5',
         "```",
         "",
-        "`weft metrics MAP --profiles` shows one metric as all tools define it, side by side. Each "
-        "profile was compared with "
-        "values that the tool, in the version named, printed on MovieLens 100K.",
+        "`weft metrics MAP --profiles` shows one metric as all tools define it, side by side. "
+        "Each profile was compared with values that the tool, in the version named, printed on "
+        "MovieLens 100K.",
         "",
     ]
     for profile in PROFILES.values():
@@ -182,9 +180,9 @@ def _profile(profile: Profile) -> Iterable[str]:
             for name, params in changed
         ]
         yield from (*_table(("metric", "parameters"), rows), "")
-    if profile.left_out:
+    if profile.excluded:
         rows = [
-            (f"[{name}](metrics/{name}.md)", reason) for name, reason in profile.left_out.items()
+            (f"[{name}](metrics/{name}.md)", reason) for name, reason in profile.excluded.items()
         ]
         yield from (*_table(("left out", "because"), rows), "")
     for note in profile.notes:
@@ -197,9 +195,8 @@ def _example_lists() -> Iterable[str]:
     yield from ("## The example lists", "")
     yield (
         f"Four users, items 1 to 12, k = {definitions.K}: small enough to check by hand, and such "
-        "that definitions of other tools "
-        "differ. Scores fall from 1 by 0.2 per position; nothing is masked; the ratings are all 1, "
-        "or those given here."
+        "that definitions of other tools differ. Scores fall from 1 by 0.2 per position; nothing "
+        "is masked; the ratings are all 1, or those given here."
     )
     yield ""
     rows = [

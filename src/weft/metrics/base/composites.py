@@ -48,8 +48,8 @@ class ComponentMetric:
             raise SettingError(f"{who} combines metrics by their names; got {given!r}.")
         if spec.k is not None:
             raise SettingError(
-                f"{who} reads {spec.name} at its own cut-off: write '{spec.with_cutoff(None)}' without "
-                f"'@{spec.k}'."
+                f"{who} reads {spec.name} at its own cut-off: write '{spec.with_cutoff(None)}' "
+                f"without '@{spec.k}'."
             )
         self._inputs, self._settings = inputs, owner.settings()
         self._takes_k = needs_cutoff(spec.name)

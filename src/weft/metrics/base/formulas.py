@@ -101,8 +101,7 @@ class SummedMetric(BaseMetric):
             if size != batch.truth.num_items:
                 raise InputError(
                     f"preds has {batch.truth.num_items} items, but {type(self).__name__} was made "
-                    f"for {size}; "
-                    "give one column per item."
+                    f"for {size}; give one column per item."
                 )
         groups: Labels | None = self.own_inputs().get("user_groups")
         if groups is not None:

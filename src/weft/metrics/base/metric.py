@@ -194,8 +194,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
             names = [which.name for which in MetricBlock]
             raise SettingError(
                 f"{cls.__name__} declares {wrong!r} in "
-                f"_REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
-                f"Declare a set of members of MetricBlock: {', '.join(names)}."
+                f"_REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} Declare a set of members "
+                f"of MetricBlock: {', '.join(names)}."
             )
         written = cls.__dict__.get("update")
         if written is not None:
@@ -430,8 +430,8 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         mine, theirs = ((type(one), one.spec, one.settings()) for one in (self, other))
         if mine != theirs:
             raise SettingError(
-                f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with the "
-                "same settings."
+                f"{self.spec} cannot absorb {other.spec}: the two are not the same metric with "
+                "the same settings."
             )
         further_inputs = other.own_inputs()
         for name, given in self.own_inputs().items():

@@ -143,8 +143,8 @@ class StatefulMetric(torchmetrics.Metric):
         if type(other) is not type(self) or other.title != self.title:
             name = other.title if isinstance(other, StatefulMetric) else type(other).__name__
             raise SettingError(
-                f"{self.title} cannot absorb {name}: the two are not the same metric with the same "
-                "settings."
+                f"{self.title} cannot absorb {name}: the two are not the same metric with the "
+                "same settings."
             )
 
     def _refuse_others(self, states: Mapping[str, Any], wanted: Iterable[str]) -> None:
@@ -153,8 +153,8 @@ class StatefulMetric(torchmetrics.Metric):
         if missing:
             raise SettingError(
                 f"{self.title} cannot take these states: they are of another metric, of other "
-                "settings or inputs, or incomplete. "
-                f"{missing[0]!r} is missing among {', '.join(map(repr, states)) or 'none'}."
+                f"settings or inputs, or incomplete. {missing[0]!r} is missing among "
+                f"{', '.join(map(repr, states)) or 'none'}."
             )
 
     def _add_states(self, states: Mapping[str, State]) -> None:
@@ -184,17 +184,16 @@ class StatefulMetric(torchmetrics.Metric):
         reduction = self._reductions[name]
         if reduction not in (dim_zero_sum, dim_zero_min, dim_zero_max, dim_zero_cat):
             raise SettingError(
-                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum or "
-                "list, so that two of "
-                "them do not tell what it would be over both; declare dist_reduce_fx='sum', 'min', "
-                "'max' or 'cat'."
+                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum "
+                "or list, so that two of them do not tell what it would be over both; declare "
+                "dist_reduce_fx='sum', 'min', 'max' or 'cat'."
             )
         if not isinstance(further, Tensor) or (
             reduction is not dim_zero_cat and mine.shape != further.shape
         ):
             raise SettingError(
-                f"{self.title} cannot absorb a metric that was made for another number of items or "
-                "groups."
+                f"{self.title} cannot absorb a metric that was made for another number of items "
+                "or groups."
             )
         further = further.to(mine.device)
         if reduction is dim_zero_cat:
@@ -253,8 +252,7 @@ class StatefulMetric(torchmetrics.Metric):
             )
             raise SettingError(
                 f"{self.title} cannot take the state {name!r}, which is {got}; expected "
-                f"{list(mine.shape)}. Was it made for "
-                "another number of items or groups?"
+                f"{list(mine.shape)}. Was it made for another number of items or groups?"
             )
         return given.detach().to(mine.device, mine.dtype, copy=True)
 
@@ -310,8 +308,8 @@ class StatefulMetric(torchmetrics.Metric):
                 if len(set(numbers)) > 1:
                     raise SettingError(
                         f"{self.title} cannot be gathered: its list {name!r} holds {numbers} "
-                        "tensors in the processes, and without "
-                        "dist_reduce_fx='cat' they must be as many in each."
+                        "tensors in the processes, and without dist_reduce_fx='cat' they must be "
+                        "as many in each."
                     )
             elif (of_processes[:, 0] > 0).any():
                 setattr(
@@ -335,8 +333,7 @@ class StatefulMetric(torchmetrics.Metric):
         if len(shapes) > 1:
             raise SettingError(
                 f"{self.title} cannot be gathered: its list {name!r} holds tensors of different "
-                "shapes beyond the first dimension, "
-                f"{' and '.join(map(str, sorted(shapes)))}."
+                f"shapes beyond the first dimension, {' and '.join(map(str, sorted(shapes)))}."
             )
         kind = _TYPES[int(described[0, 0])]
         for one in described[:, 0].tolist():
