@@ -38,7 +38,7 @@ from weft.report.charts.theme import (
     SHAPES,
     coloured,
 )
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 
 USERS = 60
 CUTOFFS = (1, 5, 10, 20)
@@ -123,8 +123,8 @@ def result(
     )
 
 
-def subject_of(*names: str, **how) -> Subject:
-    return Subject({name: result(name, seed, **how) for seed, name in enumerate(names)})
+def subject_of(*names: str, **how) -> ReportContext:
+    return ReportContext({name: result(name, seed, **how) for seed, name in enumerate(names)})
 
 
 THREE = subject_of("als", "knn", "pop")
@@ -135,7 +135,7 @@ def report() -> list[Figure]:
     return figures(THREE)
 
 
-def spec(subject: Subject, kind: str) -> dict:
+def spec(subject: ReportContext, kind: str) -> dict:
     """A chart of a report."""
     return KINDS[kind](subject, Canvas()).chart.to_dict(validate=False)  # which another test does
 
@@ -456,7 +456,7 @@ def test_charts_come_in_the_order_of_the_report(report):
         "values",
         "tradeoff",
     ]
-    assert figures(Subject({"empty": Result((), "empty")})) == []
+    assert figures(ReportContext({"empty": Result((), "empty")})) == []
 
 
 @pytest.mark.parametrize(
@@ -484,8 +484,8 @@ def test_some_charts_need_two_models(kind):
 def test_gains_needs_groups():
     results = {name: replace(one, user_labels=None) for name, one in THREE.results.items()}
     with pytest.raises(MissingInput, match="user_groups="):
-        figure(Subject(results), "gains")
-    assert "gains" not in [one.kind for one in figures(Subject(results))]
+        figure(ReportContext(results), "gains")
+    assert "gains" not in [one.kind for one in figures(ReportContext(results))]
 
 
 def test_one_cutoff_is_no_line():
@@ -531,7 +531,7 @@ def test_unregistered_metrics_and_undefined_values_are_drawn():
         MetricValue("Mine", k, value, higher_is_better=True)
         for k, value in ((5, 0.1), (10, math.nan), (20, 0.3))
     )
-    subject = Subject(
+    subject = ReportContext(
         {
             "a": Result(values, "a"),
             "b": Result(tuple(replace(v, value=math.nan) for v in values), "b"),
@@ -584,11 +584,11 @@ def test_numbers_are_rounded_and_counts_stay_whole():
 def test_the_front_of_a_tradeoff_is_that_of_the_comparison():
     comparison = weft.compare(list(THREE.results.values()))
     for x in ("Gini@10", "ARP@10"):
-        table = figure(Subject.of(comparison), "tradeoff", x=x, y="nDCG@10").table
+        table = figure(ReportContext.from_result(comparison), "tradeoff", x=x, y="nDCG@10").table
         assert set(table.filter(pl.col("on the Pareto front"))["model"]) == set(
             comparison.pareto(["nDCG@10", x])
         )
-    text = figure(Subject.of(comparison), "tradeoff", x="ARP@10").text
+    text = figure(ReportContext.from_result(comparison), "tradeoff", x="ARP@10").text
     assert "nDCG@10 (higher is better) against ARP@10 (lower is better)" in text
 
 
@@ -607,7 +607,9 @@ def test_differences_are_those_of_the_comparison(kept):
         .filter((pl.col("metric") == "nDCG") & (pl.col("k") == 10))
         .row(0, named=True)
     )
-    one = figure(Subject.of(comparison), "differences", pair=("als", "pop"), metric="nDCG@10")
+    one = figure(
+        ReportContext.from_result(comparison), "differences", pair=("als", "pop"), metric="nDCG@10"
+    )
     data = next(rows for rows in one.chart.to_dict()["datasets"].values() if "less" in rows[0])[0]
     assert [data[name] / row["users"] for name in ("less", "same", "more")] == pytest.approx(
         [row["losses"], row["ties"], row["wins"]]
@@ -619,7 +621,9 @@ def test_differences_are_those_of_the_comparison(kept):
     assert one.table.filter((pl.col("difference from") == 0) & (pl.col("to") == 0))[
         "users"
     ].to_list() == [data["same"]]
-    other = figure(Subject.of(comparison), "differences", pair=("pop", "als"), metric="nDCG@10")
+    other = figure(
+        ReportContext.from_result(comparison), "differences", pair=("pop", "als"), metric="nDCG@10"
+    )
     turned = next(rows for rows in other.chart.to_dict()["datasets"].values() if "less" in rows[0])[
         0
     ]
@@ -630,7 +634,9 @@ def test_differences_are_those_of_the_comparison(kept):
     ]
 
 
-def paired(a: list[float], b: list[float], metric: str = "nDCG", higher: bool = True) -> Subject:
+def paired(
+    a: list[float], b: list[float], metric: str = "nDCG", higher: bool = True
+) -> ReportContext:
     def of(name: str, values: list[float]) -> Result:
         frame = pl.DataFrame({"user": range(len(values)), f"{metric}@10": values})
         return Result(
@@ -639,7 +645,7 @@ def paired(a: list[float], b: list[float], metric: str = "nDCG", higher: bool = 
             per_user=frame,
         )
 
-    return Subject({"a": of("a", a), "b": of("b", b)})
+    return ReportContext({"a": of("a", a), "b": of("b", b)})
 
 
 def test_bins_hold_the_differences_they_say():
@@ -693,7 +699,7 @@ def test_few_users_and_only_ties(a):
 
 def test_users_that_no_two_models_share_are_no_chart():
     als, knn = THREE.results["als"], THREE.results["knn"]
-    apart = Subject(
+    apart = ReportContext(
         {"als": als, "knn": replace(knn, per_user=knn.per_user.with_columns(pl.col("user") + "x"))}
     )
     with pytest.raises(MissingInput, match="share no user"):
@@ -748,7 +754,7 @@ def test_gains_show_each_way_to_group_once_and_in_its_order():
         name: replace(one, user_labels=labels, slices=of_slices)
         for name, one in THREE.results.items()
     }
-    table = figure(Subject(results), "gains", metric="nDCG@10").table
+    table = figure(ReportContext(results), "gains", metric="nDCG@10").table
     assert table["by"].unique(maintain_order=True).to_list() == ["age", "activity", "sex"]
     assert table.filter(pl.col("by") == "activity")["group"].to_list() == GROUPED["activity"]
 
@@ -764,7 +770,7 @@ def test_many_groups_are_cut_and_that_is_said():
             "town": [f"t{n % 50}" for n in range(USERS)],
         }
     )
-    subject = Subject(
+    subject = ReportContext(
         {name: replace(one, user_labels=labels) for name, one in THREE.results.items()}
     )
     one = figure(subject, "gains")
@@ -784,7 +790,7 @@ def test_exposure_names_the_gini_that_was_evaluated_or_that_of_the_curve():
         {"als": 0.9, "knn": 0.89, "pop": 0.88}
     )
     als = replace(THREE.results["als"], values=())
-    table = figure(Subject({"als": als}), "exposure").table
+    table = figure(ReportContext({"als": als}), "exposure").table
     assert table["Gini"][0] == pytest.approx(1 - 2 / 4, abs=1e-4)  # the curve is x³
     half = table.filter(pl.col("least recommended share of items") == 0.5)[
         "share of recommendations"

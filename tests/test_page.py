@@ -25,7 +25,7 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.metrics.registry import all_metrics, needs_cutoff
 from weft.report.charts import KINDS, Figure
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 from weft.report.html import page as report
 from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
 
@@ -68,7 +68,7 @@ def result(name, shift=0.0, notes=()):
 
 
 def subject(*names):
-    return Subject({name: result(name, 0.1 * at) for at, name in enumerate(names)})
+    return ReportContext({name: result(name, 0.1 * at) for at, name in enumerate(names)})
 
 
 def chart_figure(rows, **looks):
@@ -187,7 +187,9 @@ def test_digits_suit_the_numbers():
             str(at): Result((value("nDCG", 10, number, error),), str(at))
             for at, number in enumerate(numbers)
         }
-        body = report.render(Subject(results)).partition("<tbody>")[2].partition("</tbody>")[0]
+        body = (
+            report.render(ReportContext(results)).partition("<tbody>")[2].partition("</tbody>")[0]
+        )
         return re.findall(r"<td[^>]*>(?:<b>.*?</span>.*?</span>)?([^<]+)", body)
 
     assert shown(0.12345678, 0.5) == ["0.1235", "0.5000"]
@@ -281,7 +283,9 @@ def test_many_models_run_down_in_one_order(show):
 
 def test_one_model_one_metric(show):
     with show(
-        Subject({"only": Result((MetricValue("nDCG", 10, 0.5, higher_is_better=True),), "only")})
+        ReportContext(
+            {"only": Result((MetricValue("nDCG", 10, 0.5, higher_is_better=True),), "only")}
+        )
     ) as page:
         assert column(page, 1) == ["0.5000"]
         assert page.locator(".cutoffs, .bar, #tables b").count() == 0
@@ -290,7 +294,7 @@ def test_one_model_one_metric(show):
 def test_nothing_defined_and_no_charts(show, monkeypatch):
     monkeypatch.setattr(report, "figures", lambda subject: [])
     with show(
-        Subject(
+        ReportContext(
             {"only": Result((MetricValue("nDCG", 10, math.nan, higher_is_better=True),), "only")}
         )
     ) as page:
@@ -371,7 +375,7 @@ def test_csv_of_many_models_is_one_table(show):
 
 
 def test_letters_are_copied(show, compared):
-    with show(Subject.of(compared), **CLIPBOARD) as page:
+    with show(ReportContext.from_result(compared), **CLIPBOARD) as page:
         assert texts(page, "#table-0 tbody tr[data-k]:nth-child(2) sup")[:3] == ["b", "b", "a"]
         assert "share a letter" in page.locator(".legend").inner_text()
         assert re.search(r"\| \*\*0\.\d{4}\*\* ± 0\.\d{4} a \|", copied(page, "Markdown"))
@@ -553,7 +557,7 @@ def everything():
         )
         for name, weight in {EVIL: 0.2, "better": 0.4}.items()
     ]
-    return Subject(
+    return ReportContext(
         {result.name: result for result in results}, weft.compare(results), ("something is odd",)
     )
 
@@ -603,7 +607,7 @@ def test_a_chart_that_fails_says_so(browser, tmp_path, own_charts):
 
 
 def test_names_are_only_names(show):
-    about = Subject(
+    about = ReportContext(
         {name: result(name, 0.02 * at, [f"{name} is odd"]) for at, name in enumerate(ODD)}
     )
     with show(about) as page:
@@ -636,7 +640,7 @@ def refuse_barriers(page, looks):
 
 @pytest.mark.parametrize("models", [3, 7])
 def test_accessible(show, own_charts, models):
-    about = Subject(
+    about = ReportContext(
         {f"model {at}": result(f"model {at}", 0.03 * at, ["a note"]) for at in range(models)}
     )
     with show(about, bypass_csp=True) as page:
@@ -689,7 +693,7 @@ def test_many_models_metrics_and_cutoffs(show):
             for k in (5, 10, 20, 50, 100)
         ]
         results[model] = Result(tuple(values), model, {"evaluated_users": 100_000, "items": 50_000})
-    about = Subject(results)
+    about = ReportContext(results)
     assert len(report.render(about).encode()) < 3_000_000
     with show(about) as page:
         assert page.evaluate("document.querySelectorAll('*').length") < 60_000

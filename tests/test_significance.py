@@ -20,7 +20,7 @@ from statsmodels.stats.power import TTestPower
 import weft
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
-from weft.report.terminal import comparison_tables, verdicts_of
+from weft.report.terminal import comparison_tables, comparison_verdicts
 from weft.statistics import pair_statistics as measures
 from weft.statistics import randomization as flips
 from weft.statistics.corrections import CORRECTIONS, FAMILIES, adjust
@@ -861,8 +861,8 @@ def test_the_verdicts_are_those_of_the_compared_metrics(pair):
         joined(*(result(name, values, metric=f"MRR@{k}") for k in (5, 10)))
         for name, values in zip("ab", pair)
     ]
-    assert [verdict.metric for verdict in verdicts_of(weft.compare(made))] == ["MRR@10"]
-    (verdict,) = verdicts_of(weft.compare(made, metrics="MRR@5"))
+    assert [verdict.metric for verdict in comparison_verdicts(weft.compare(made))] == ["MRR@10"]
+    (verdict,) = comparison_verdicts(weft.compare(made, metrics="MRR@5"))
     assert (verdict.metric, verdict.leader, verdict.significant) == ("MRR@5", "b", False)
 
 

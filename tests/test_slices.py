@@ -19,7 +19,8 @@ from everything import BUILT_IN, about
 from weft.data.slices import Cut, cut_numbers
 from weft.errors import InputError, MissingInput, SettingError
 from weft.evaluation.result import SLICE_COLUMNS
-from weft.report.tables import save_all, slices, slices_to_csv, slices_to_markdown
+from weft.report.result_folder import save_results
+from weft.report.result_formats import slices, slices_to_csv, slices_to_markdown
 from weft.report.terminal import slice_tables
 
 USERS, ITEMS, CUTOFFS = 50, 20, [3, 10]
@@ -470,10 +471,10 @@ def test_slices_as_text(tmp_path):
         and "a\\|b" in text
         and " ± " in text
     )
-    files = save_all(results, tmp_path / "out")
+    files = save_results(results, tmp_path / "out")
     assert [path.name for path in files] == ["a_b.json", "none.json", "summary.csv", "slices.csv"]
     assert files[-1].read_text() == slices_to_csv(results)
-    assert [path.name for path in save_all([results[1]], tmp_path / "other")] == [
+    assert [path.name for path in save_results([results[1]], tmp_path / "other")] == [
         "none.json",
         "summary.csv",
     ]

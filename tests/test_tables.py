@@ -17,11 +17,10 @@ import weft
 from weft.errors import InputError
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
-from weft.report.tables import (
+from weft.report.result_folder import file_names, save_results
+from weft.report.result_formats import (
     escape_latex,
     escape_markdown,
-    file_names,
-    save_all,
     summary,
     to_csv,
     to_json,
@@ -31,11 +30,11 @@ from weft.report.tables import (
 from weft.report.terminal import (
     ASCII,
     UNICODE,
+    console_symbols,
     counts_line,
     note_lines,
     paragraph,
     results_tables,
-    signs_of,
 )
 
 NASTY = "a|b_c & 50% [x] {y} #1 $z ~ ^ \\ <b>"
@@ -198,7 +197,7 @@ def test_files_get_safe_names():
 def test_the_files_of_a_run_are_written_together(tmp_path):
     users = pl.DataFrame({"user": [1, 2], "nDCG@10": [0.1, 0.2]})
     folder = tmp_path / "new" / "folder"
-    files = save_all([result("a/b", 0.4, per_user=users), result("pop", 0.3)], folder)
+    files = save_results([result("a/b", 0.4, per_user=users), result("pop", 0.3)], folder)
     assert [file.name for file in files] == ["a_b.json", "pop.json", "summary.csv"]
     assert sorted(path.name for path in folder.iterdir()) == [
         "a_b.json",
@@ -212,10 +211,10 @@ def test_the_files_of_a_run_are_written_together(tmp_path):
 
 
 def test_if_one_file_cannot_be_written_none_is(tmp_path):
-    old = save_all([result("als", 0.1)], tmp_path / "out")[0].read_text()
+    old = save_results([result("als", 0.1)], tmp_path / "out")[0].read_text()
     (tmp_path / "out" / "pop.json").mkdir()
     with pytest.raises(InputError, match=r"pop.json: cannot be written \(it is a folder\)"):
-        save_all([result("als", 0.4), result("pop", 0.3)], tmp_path / "out")
+        save_results([result("als", 0.4), result("pop", 0.3)], tmp_path / "out")
     assert (tmp_path / "out" / "als.json").read_text() == old
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "als.json",
@@ -230,7 +229,7 @@ def test_no_folder_is_left_of_what_failed(tmp_path):
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError):
-        save_all(
+        save_results(
             [result("als", 0.4), result("pop", 0.3, per_user=Broken())], tmp_path / "new" / "folder"
         )
     assert list(tmp_path.iterdir()) == []
@@ -383,8 +382,13 @@ def test_a_row_without_intervals_has_no_bars():
 def test_terminals_that_know_only_ascii():
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console = Console(width=80, file=file)
-    assert signs_of(console) == ASCII and signs_of(Console(file=io.StringIO())) == UNICODE
-    legend, tables = results_tables([result("als", 0.4), result("pop", 0.3)], 80, signs_of(console))
+    assert (
+        console_symbols(console) == ASCII
+        and console_symbols(Console(file=io.StringIO())) == UNICODE
+    )
+    legend, tables = results_tables(
+        [result("als", 0.4), result("pop", 0.3)], 80, console_symbols(console)
+    )
     console.print(paragraph(legend, 80))
     for table in tables:
         console.print(table)

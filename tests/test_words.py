@@ -21,7 +21,7 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report import number_format as digits
 from weft.report import text as words
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 
 USERS = 200
 SPREAD = 0.2 * np.sin(12.9898 * np.arange(USERS))
@@ -68,7 +68,7 @@ UNSURE = (
 
 def first(*results, **settings):
     """The first verdict on a comparison."""
-    return words.verdicts(Subject.of(weft.compare(results, **settings)))[0]
+    return words.verdicts(ReportContext.from_result(weft.compare(results, **settings)))[0]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -181,19 +181,19 @@ def test_undefined_values():
         "for bad."
     )
     assert (alone.leader, alone.significant) == (None, None)
-    nobody = words.verdict(Subject({"bad": UNDEFINED, "worse": UNDEFINED}), "nDCG@10")
+    nobody = words.verdict(ReportContext({"bad": UNDEFINED, "worse": UNDEFINED}), "nDCG@10")
     assert nobody.sentence == "nDCG@10: undefined for bad and worse." and nobody.leader is None
-    assert words.verdicts(Subject({"bad": UNDEFINED})) == []
+    assert words.verdicts(ReportContext({"bad": UNDEFINED})) == []
 
 
 def test_models_that_lack_a_metric():
     other = result("other", 0.3, "MRR@10")
-    verdict = words.verdicts(Subject({"als": ALS, "knn": KNN, "other": other}))[0]
+    verdict = words.verdicts(ReportContext({"als": ALS, "knn": KNN, "other": other}))[0]
     assert verdict.sentence.endswith(" other has no nDCG@10.") and verdict.leader == "als"
 
 
 def test_one_model_has_no_leader():
-    (verdict,) = words.verdicts(Subject.of(ALS))
+    (verdict,) = words.verdicts(ReportContext.from_result(ALS))
     assert verdict == words.Verdict(
         "nDCG@10", "nDCG@10: 0.300 (95 % interval 0.280 to 0.320).", None, None
     )
@@ -201,7 +201,7 @@ def test_one_model_has_no_leader():
 
 def test_without_a_comparison_nothing_is_said_to_be_significant():
     models = {one.name: one for one in (with_total(ALS, 0.9), with_total(KNN, 0.95))}
-    gini, ndcg = words.verdicts(Subject(models))
+    gini, ndcg = words.verdicts(ReportContext(models))
     assert gini.sentence == (
         "Gini@10 (lower is better): als leads with 0.9000, 0.0500 (5.3 %) below knn with 0.9500; "
         "not tested for significance. "
@@ -251,14 +251,14 @@ def test_a_metric_that_was_left_out_of_the_comparison():
         return Result((*one.values, *other.values), name, per_user=table)
 
     comparison = weft.compare([both("als", 0.3, 0), both("knn", 0.25, 7)], metrics="MRR@10")
-    verdict = words.verdict(Subject.of(comparison), "nDCG@10")
+    verdict = words.verdict(ReportContext.from_result(comparison), "nDCG@10")
     assert verdict.sentence.endswith(
         "It was not among the metrics that were tested; the two intervals do not overlap."
     )
-    assert words.verdict(Subject.of(comparison), "MRR@10").significant is True
+    assert words.verdict(ReportContext.from_result(comparison), "MRR@10").significant is True
     (call,) = [
         text
-        for heading, text in words.rerun(Subject.of(comparison))
+        for heading, text in words.rerun(ReportContext.from_result(comparison))
         if heading == "Comparison in Python"
     ]
     assert call == "comparison = weft.compare(results, metrics=['MRR@10'])"
@@ -379,7 +379,7 @@ def test_percentages_only_where_they_mean_something():
     ]
     assert (
         "0.050 above knn with"
-        in words.verdicts(Subject({one.name: one for one in auc}))[0].sentence
+        in words.verdicts(ReportContext({one.name: one for one in auc}))[0].sentence
     )
     fair = [
         result(name, mean, "PopREO@10", shift=at, higher_is_better=False, target=0.0)
@@ -393,7 +393,7 @@ def test_metrics_that_are_not_registered_here():
     assert verdict.sentence.startswith(
         "Own(x=2)@10: als leads with 0.300 (95 % interval 0.280 to 0.320), 0.100 (50 %) above knn;"
     )
-    (definition,) = words.definitions(Subject.of(result("als", 0.3, "Own(x=2)@10")))
+    (definition,) = words.definitions(ReportContext.from_result(result("als", 0.3, "Own(x=2)@10")))
     assert definition == words.Definition("Own(x=2)", "not known here")
 
 
@@ -463,7 +463,7 @@ def evaluated(name="als", **more):
 
 def test_the_data_in_words():
     one = evaluated()
-    found = dict(words.facts(Subject.of(one)))
+    found = dict(words.facts(ReportContext.from_result(one)))
     assert found["model"] == "als" and found["users evaluated"] == "39" and found["items"] == "30"
     assert (
         found["relevant interactions"] == f"{one.counts['relevant_items']}"
@@ -492,7 +492,7 @@ def test_the_data_in_words():
     other = replace(
         other, counts={**other.counts, "train_interactions": 1234, "evaluated_users": 1000}
     )
-    both = dict(words.facts(Subject({"als": one, "b": other})))
+    both = dict(words.facts(ReportContext({"als": one, "b": other})))
     assert (
         both["2 models"] == "als, b"
         and both["users evaluated"] == "39 to 1,000"
@@ -511,8 +511,8 @@ def test_the_data_in_words():
 
 
 def test_what_is_not_known_is_not_said():
-    assert words.facts(Subject.of(ALS)) == [("model", "als"), ("cut-off", "10")]
-    bare = Subject.of(Result((), "empty"))
+    assert words.facts(ReportContext.from_result(ALS)) == [("model", "als"), ("cut-off", "10")]
+    bare = ReportContext.from_result(Result((), "empty"))
     assert words.facts(bare) == [("model", "empty")] and not any(
         found(bare)
         for found in (
@@ -525,43 +525,51 @@ def test_what_is_not_known_is_not_said():
     )
     batches = weft.Evaluator(metrics="MRR@2")
     batches.update(torch.eye(3), torch.eye(3))
-    assert "ranked" not in dict(words.facts(Subject.of(batches.compute())))
+    assert "ranked" not in dict(words.facts(ReportContext.from_result(batches.compute())))
 
 
 def test_lists_in_words():
     lists, truth = {"ann": ["a", "b"], "bob": ["a"]}, {"ann": ["a", "c"], "cyd": ["b"]}
     found = dict(
-        words.facts(Subject.of(weft.evaluate(lists, truth, train={"ann": ["b"]}, metrics="MRR@2")))
+        words.facts(
+            ReportContext.from_result(
+                weft.evaluate(lists, truth, train={"ann": ["b"]}, metrics="MRR@2")
+            )
+        )
     )
     assert found["seen items"] == "kept, 1 in lists" and found["cut-off"] == "2"
     assert found["users of the truth without a list or scores"] == "1, evaluated with an empty list"
     assert found["users who are not in the truth"] == "1, left out of the means"
-    bare = dict(words.facts(Subject.of(weft.evaluate(lists, truth, metrics="MRR@2"))))
+    bare = dict(
+        words.facts(ReportContext.from_result(weft.evaluate(lists, truth, metrics="MRR@2")))
+    )
     assert bare["seen items"] == "not known, because there is no train"
 
 
 def test_notes_and_counts():
     one, other = evaluated(), evaluated("b", train=None)
     comparison = weft.compare([evaluated(per_user=True), evaluated("b", per_user=True)])
-    said = words.notes(Subject({"als": one, "b": other}))
+    said = words.notes(ReportContext({"als": one, "b": other}))
     assert said[0].startswith("all: 1 of 40 users have no relevant item") and not any(
         note.startswith("b:") for note in said
     )
-    assert words.notes(Subject.of(one))[-1] == one.notes[-1]
-    assert words.notes(Subject.of(comparison))[-2].startswith(
+    assert words.notes(ReportContext.from_result(one))[-1] == one.notes[-1]
+    assert words.notes(ReportContext.from_result(comparison))[-2].startswith(
         "not compared, because not every model has a value per user: Gini"
     )
     counts = dict(
         words.counts(
-            Subject({"als": one, "b": replace(other, counts={"users": 1000, "odd_thing": 2})})
+            ReportContext({"als": one, "b": replace(other, counts={"users": 1000, "odd_thing": 2})})
         )
     )
     assert counts["users"] == ["40", "1,000"] and counts["odd thing"] == ["-", "2"]
     assert counts["users with equal scores at positions 5 and 6"] == ["0", "-"]
     assert counts["users with fewer than 10 recommended items"] == ["0", "-"]
-    assert len(words.counts(Subject.of(one))) == len(one.counts)
+    assert len(words.counts(ReportContext.from_result(one))) == len(one.counts)
     sliced = evaluated(slices={"half": dict.fromkeys(range(20), "x")})
-    assert ("users in no group of the slice half", ["20"]) in words.counts(Subject.of(sliced))
+    assert ("users in no group of the slice half", ["20"]) in words.counts(
+        ReportContext.from_result(sliced)
+    )
 
 
 def test_every_count_of_the_package_has_words():
@@ -581,7 +589,7 @@ def test_definitions_with_the_parameters_that_were_used():
             "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)",
         ]
     )
-    ndcg, gini, f1 = words.definitions(Subject.of(shown))
+    ndcg, gini, f1 = words.definitions(ReportContext.from_result(shown))
     assert (ndcg.name, ndcg.better, ndcg.range) == ("nDCG(gain=linear)", "higher", "0 to 1")
     assert ndcg.parameters == (("gain", "linear"), ("ideal", "cut (default)"))
     assert (
@@ -598,7 +606,7 @@ def test_definitions_with_the_parameters_that_were_used():
 
 def test_provenance():
     one, other = evaluated(per_user=True), evaluated("b", per_user=True, ties="random", seed=7)
-    found = dict(words.provenance(Subject.of(weft.compare([one, other]))))
+    found = dict(words.provenance(ReportContext.from_result(weft.compare([one, other]))))
     assert found["Weft"] == one.provenance["weft"] and found["PyTorch"] == torch.__version__
     assert (
         found["fingerprint of truth"] == one.provenance["fingerprint"]["truth"][:8]
@@ -614,8 +622,10 @@ def test_provenance():
     told = replace(
         one, provenance={**one.provenance, "processes": 4, "files": {"truth": "/data/test.csv"}}
     )
-    assert dict(words.provenance(Subject.of(told)))["processes"] == "4"
-    assert dict(words.provenance(Subject.of(told)))["file of truth"] == "/data/test.csv"
+    assert dict(words.provenance(ReportContext.from_result(told)))["processes"] == "4"
+    assert (
+        dict(words.provenance(ReportContext.from_result(told)))["file of truth"] == "/data/test.csv"
+    )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -697,13 +707,13 @@ def test_the_call_in_python_gives_the_same_numbers():
             weft.evaluate(source, given["truth"], name=name, **inputs, **way)
             for name, source in given["sources"].items()
         ]
-        ((heading, text),) = words.rerun(Subject({one.name: one for one in results}))
+        ((heading, text),) = words.rerun(ReportContext({one.name: one for one in results}))
         assert heading == "Evaluation in Python"
         there = dict(given)
         exec(text, there)
         assert equal(values(there["results"]), values(results)), text
         assert [one.per_user is None for one in there["results"]] == ["per_user" not in way] * 2
-        ((_, alone),) = words.rerun(Subject.of(results[1]))
+        ((_, alone),) = words.rerun(ReportContext.from_result(results[1]))
         there = given | {"source": given["sources"]["it's <b>"]}
         exec(alone, there)
         assert equal(values([there["result"]]), values(results[1:])), alone
@@ -723,7 +733,7 @@ def test_an_evaluator_is_told_as_one():
     )
     for batch in batches:
         evaluator.update(*batch)
-    ((_, text),) = words.rerun(Subject.of(evaluator.compute()))
+    ((_, text),) = words.rerun(ReportContext.from_result(evaluator.compute()))
     there = {"batches": batches}
     exec(text, there)
     assert "weft.Evaluator(" in text and equal(
@@ -733,7 +743,9 @@ def test_an_evaluator_is_told_as_one():
 
 def test_models_that_were_evaluated_otherwise_have_calls_of_their_own():
     found = words.rerun(
-        Subject({"a": evaluated("a"), "b": evaluated("b"), "c": evaluated("c", ties="random")})
+        ReportContext(
+            {"a": evaluated("a"), "b": evaluated("b"), "c": evaluated("c", ties="random")}
+        )
     )
     assert [heading for heading, _ in found] == [
         "Evaluation of a, b in Python",
@@ -767,7 +779,7 @@ def test_the_configuration_of_a_command_gives_the_same_numbers(files):
         "models": names,
     }
     run = plan.run(from_mapping(given, folder=files))
-    subject = Subject({one.name: one for one in run.results}, run.comparisons[0])
+    subject = ReportContext({one.name: one for one in run.results}, run.comparisons[0])
     (heading, text), *comparing = words.rerun(subject)
     assert heading.startswith("Configuration: save it as config.yaml")
     assert text.startswith("# without its gates")
@@ -801,7 +813,7 @@ def test_configurations_that_differ_stay_apart(files):
         for k, file in ((5, "als.csv"), (5, "knn.csv"), (7, "als.csv"))
     ]
     named = dict(zip(("als", "als (2)", "als (3)"), (one for run in runs for one in run.results)))
-    found = words.rerun(Subject(named))
+    found = words.rerun(ReportContext(named))
     assert [heading.partition(":")[0] for heading, _ in found] == [
         "Configuration of als, als (2)",
         "Configuration of als (3)",
@@ -838,7 +850,7 @@ def test_the_commands_that_compare_again(files):
     }
     settings |= {"alternative": "greater", "alpha": 0.01, "resamples": 50, "seed": 9}
     comparison = weft.compare(results, **settings)
-    (_, call), (_, command) = words.rerun(Subject.of(comparison))[-2:]
+    (_, call), (_, command) = words.rerun(ReportContext.from_result(comparison))[-2:]
     there = {"weft": weft, "results": results}
     exec(call, there)
     assert there["comparison"].rows == comparison.rows and there["comparison"].alpha == 0.01
@@ -848,5 +860,5 @@ def test_the_commands_that_compare_again(files):
     printed = CliRunner().invoke(cli.app, [*there, "--format", "csv"])
     assert printed.exit_code == 0 and printed.stdout == comparison.to_csv()
     renamed = weft.compare({"old": results[0], "new": results[1]})
-    (_, call), _ = words.rerun(Subject.of(renamed))[-2:]
+    (_, call), _ = words.rerun(ReportContext.from_result(renamed))[-2:]
     assert call == "comparison = weft.compare(dict(zip(['old', 'new'], results)))"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.config.gates import GateOutcome
     from weft.evaluation.result import Result
     from weft.metrics.base.metric import BaseMetric
-    from weft.report.context import Subject
+    from weft.report.context import ReportContext
     from weft.statistics import Comparison
 
 FAILED_GATE, USER_ERROR, BUG, INTERRUPTED, CLOSED_PIPE = (
@@ -222,15 +222,15 @@ def _show_results(
 ) -> None:
     """On what, the table, and what to know about it. `said` words a note."""
     from weft.report.terminal import (
+        console_symbols,
         counts_line,
         note_lines,
         paragraph,
         results_tables,
-        signs_of,
         slice_tables,
     )
 
-    signs = signs_of(console)
+    signs = console_symbols(console)
     console.print(paragraph(counts_line(results), console.width))
     console.print()
     legend, tables = results_tables(results, console.width, signs)
@@ -273,10 +273,10 @@ def demo(
     with _steps(6) as step:
         step("loading torch")
         from weft.cli.demo import demonstration
-        from weft.report.tables import save_all
+        from weft.report.result_folder import save_results
 
         results = demonstration.run(step)
-    files = save_all(results, out)
+    files = save_results(results, out)
     console = _console()
     _show_results(console, [demonstration.shorten_result(result) for result in results])
     cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN)
@@ -312,10 +312,12 @@ def _demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, 
         require()
     except MissingExtra as error:
         return None, str(error)
-    from weft.report.context import Subject
+    from weft.report.context import ReportContext
     from weft.statistics import compare as compare_results
 
-    return _write_report(Subject.of(compare_results(results)), folder / "report.html"), ""
+    return _write_report(
+        ReportContext.from_result(compare_results(results)), folder / "report.html"
+    ), ""
 
 
 @app.command(
@@ -505,7 +507,8 @@ def _evaluate(
         from weft.config import from_mapping, gates, load
         from weft.config import run as plan
         from weft.engines.distributed import evaluate as distributed_evaluate
-        from weft.report.tables import RESULT_FORMATS, save_all
+        from weft.report.result_folder import save_results
+        from weft.report.result_formats import RESULT_FORMATS
 
         configuration = from_mapping(flags) if config is None else load(config, flags)
         if configuration.engine is not None and TORCHRUN in os.environ:
@@ -545,7 +548,7 @@ def _evaluate(
         with plan.open_engine(configuration, distributed_evaluate) as evaluate:
             run = plan.run(configuration, step, evaluate=evaluate)
             results = list(run)
-            files = [] if out is None else save_all(results, out)
+            files = [] if out is None else save_results(results, out)
     for warning in run.warnings:
         print(f"warning: {said(warning)}", file=sys.stderr)
     if chosen == "table":
@@ -591,7 +594,7 @@ def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool
     """Refuse folders of values per user that are in the way before anything is computed."""
     from weft.errors import InputError
     from weft.evaluation.result_io import table_path
-    from weft.report.tables import places_of
+    from weft.report.result_folder import result_paths
 
     engine = configuration.engine
     by_spark = engine is not None and engine.name == "spark"
@@ -599,7 +602,7 @@ def _check_tables(configuration: Configuration, folder: Path, *, overwrite: bool
         by_spark and configuration.report is None and not configuration.evaluation.tests
     )  # these bring the values here
     for place in (
-        table_path(one, "per_user") for one in places_of(list(configuration.models), folder)
+        table_path(one, "per_user") for one in result_paths(list(configuration.models), folder)
     ):
         if by_spark and place.exists() and not overwrite:
             raise InputError(
@@ -627,7 +630,7 @@ def _check_report(path: Path) -> None:
     _check_folder(path.parent, f"--report {path}")
 
 
-def _write_report(subject: Subject, path: Path) -> Path:
+def _write_report(subject: ReportContext, path: Path) -> Path:
     with _steps(None) as step:
         step("writing the report")
         from weft.report.html import render, write
@@ -786,9 +789,9 @@ def compare(
         _tell_comparison(console, comparison)
     written = [] if out is None else [out]
     if report is not None:
-        from weft.report.context import Subject
+        from weft.report.context import ReportContext
 
-        written.append(_write_report(Subject.of(comparison), report))
+        written.append(_write_report(ReportContext.from_result(comparison), report))
     if written:
         console.print(f"\nWritten: {', '.join(map(str, written))}", soft_wrap=True, markup=False)
 
@@ -797,17 +800,17 @@ def _show_comparison(console: Console, comparison: Comparison, pairs: bool | Non
     from weft.report.terminal import (
         PAIRS_LEGEND,
         comparison_tables,
+        comparison_verdicts,
+        console_symbols,
         paragraph,
-        signs_of,
-        verdicts_of,
     )
 
-    for verdict in verdicts_of(comparison):
+    for verdict in comparison_verdicts(comparison):
         sentence = paragraph(verdict.sentence, console.width)
         sentence.stylize("bold", 0, len(verdict.metric))
         console.print(sentence)
         console.print()
-    shown = comparison_tables(comparison, console.width, signs_of(console), pairs=pairs)
+    shown = comparison_tables(comparison, console.width, console_symbols(console), pairs=pairs)
     for at, (said, tables) in enumerate(shown):
         if at:
             console.print()

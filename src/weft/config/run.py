@@ -13,7 +13,7 @@ from weft.data.readers.files import File, FileTable, read_table
 from weft.errors import InputError, SettingError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 from weft.statistics import Comparison, compare
 
 
@@ -28,7 +28,7 @@ class RunOutcome:
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = ()
-    subject: Subject | None = None
+    subject: ReportContext | None = None
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
@@ -65,7 +65,7 @@ def run(
         if len(found) > 1 and not configuration.evaluation.tests:
             comparison, more = _compare_for_report(found, begin)
             warnings += more
-        subject = Subject(
+        subject = ReportContext(
             {result.name: result for result in found},
             comparison,
             (*configuration.warnings, *warnings),

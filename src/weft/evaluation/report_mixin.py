@@ -20,10 +20,10 @@ class ReportMixin:
 
         Needs the extra `weft[report]`.
         """
-        from weft.report.context import Subject
+        from weft.report.context import ReportContext
         from weft.report.html import render, write
 
-        text = render(Subject.of(self), title=title)
+        text = render(ReportContext.from_result(self), title=title)
         if path is not None:
             write(text, path)
         return text
@@ -35,6 +35,6 @@ class ReportMixin:
         `weft[report]`; `docs/report.md` lists all kinds and their options.
         """
         from weft.report.charts import figure
-        from weft.report.context import Subject
+        from weft.report.context import ReportContext
 
-        return figure(Subject.of(self), kind, **options).chart
+        return figure(ReportContext.from_result(self), kind, **options).chart

@@ -1,6 +1,4 @@
-"""What a report is about: the models with their results, how they compare, and which of many
-metrics stand first.
-"""
+"""The data of a report: models with their results, their comparison, and the headline metrics."""
 
 from __future__ import annotations
 
@@ -14,18 +12,17 @@ from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
-from weft.report.tables import Line, lines
+from weft.report.result_formats import MetricRow, metric_rows
 from weft.statistics import Comparison
 
-USUAL_CUTOFF = 10  # is shown first
+USUAL_CUTOFF = 10  # the cut-off that is shown first
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """Results by the names of their models, in order; `comparison`, where the models were compared
-    user by user.
+class ReportContext:
+    """Results by model name, in order, and their comparison, if the models were compared.
 
-    `warnings`: what was said of the run as a whole, such as why the models could not be compared.
+    `warnings` concern the run as a whole, such as the reason why models could not be compared.
     """
 
     results: Mapping[str, Result]
@@ -33,14 +30,14 @@ class Subject:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, shown: Any) -> Subject:
-        """What a result or a comparison is about."""
-        if isinstance(shown, Comparison):
-            return cls(shown.results, shown)
-        if isinstance(shown, Result):
-            return cls({shown.name: shown})
+    def from_result(cls, result: Any) -> ReportContext:
+        """Return the context of a `Result` or a `Comparison`. Raises `SettingError` for others."""
+        if isinstance(result, Comparison):
+            return cls(result.results, result)
+        if isinstance(result, Result):
+            return cls({result.name: result})
         raise SettingError(
-            f"a report is about a Result or a Comparison; got a {type(shown).__name__}."
+            f"a report is about a Result or a Comparison; got a {type(result).__name__}."
         )
 
     @property
@@ -50,50 +47,37 @@ class Subject:
 
     @property
     def test(self) -> str | None:
-        """The test whose outcome is shown: the first one."""
+        """The test that the report shows: the first one of the comparison."""
         return self.comparison.tests[0] if self.comparison is not None else None
 
     @cached_property
-    def lines(self) -> list[Line]:
+    def metric_rows(self) -> list[MetricRow]:
         """Every metric at its cut-off, with the values of all models."""
-        return lines([*self.results.values()])
+        return metric_rows([*self.results.values()])
 
     @cached_property
     def headlines(self) -> list[str]:
-        """The metrics that stand first: of each family the first one that has a direction, at
-        cut-off 10 if there is one.
+        """The headline metrics: the first one of each family with a direction.
+
+        At cut-off 10 if it is there, else at the first cut-off.
         """
-        found: dict[str, str] = {}
+        headlines: dict[str, str] = {}
         metrics: dict[str, str] = {}
-        for line in self.lines:
-            value = next(value for value in line.values if value is not None)
-            if (
-                value.cell
-                or value.merit is None
-                or all(one is None or math.isnan(one.value) for one in line.values)
-            ):
+        for row in self.metric_rows:
+            value = row.any_value
+            is_defined = any(one is not None and not math.isnan(one.value) for one in row.values)
+            if value.cell or value.merit is None or not is_defined:
                 continue
-            family = family_of(line.name)
-            if metrics.setdefault(family, value.metric) == value.metric and (
-                family not in found or value.k == USUAL_CUTOFF
-            ):
-                found[family] = line.name
-        return list(found.values())
-
-    def leader(self, name: str) -> str | None:
-        """The best model on a metric, in its own direction; the first one of equals. None if no
-        value is better than another.
-        """
-        merits = {}
-        for model, result in self.results.items():
-            merit = result.entry(name).merit if name in result else None
-            if merit is not None and not math.isnan(merit):
-                merits[model] = merit
-        return max(merits, key=lambda model: merits[model]) if merits else None
+            family = metric_family(row.name)
+            if metrics.setdefault(family, value.metric) != value.metric:
+                continue
+            if family not in headlines or value.k == USUAL_CUTOFF:
+                headlines[family] = row.name
+        return list(headlines.values())
 
 
-def family_of(name: str) -> str:
-    """The family of a metric, by its name; that of metrics that are not registered here is "other"."""
+def metric_family(name: str) -> str:
+    """Return the family of a metric by its full name, "other" if it is not registered here."""
     try:
         return find_metric(parse_name(split_labels(name)[0]).name).family
     except (UnknownMetric, SettingError):

@@ -14,8 +14,8 @@ from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name
 from weft.metrics.registry import RUN_INPUTS, prototype
-from weft.report.context import Subject
-from weft.report.tables import file_names
+from weft.report.context import ReportContext
+from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
 
 # What a result says of how it was evaluated, and `weft.evaluate` and `weft.Evaluator` take, in
@@ -45,14 +45,14 @@ _SETTINGS = (
 _WIDE = 100  # a line of code
 
 
-def rerun(subject: Subject) -> list[tuple[str, str]]:
+def rerun(context: ReportContext) -> list[tuple[str, str]]:
     """Headings, and what to run: a YAML configuration where a command made the results, calls of
     Python where Python did.
 
     Models that were evaluated alike stand together. A comparison follows.
     """
     groups: dict[str, dict[str, Result]] = {}
-    for name, result in subject.results.items():
+    for name, result in context.results.items():
         groups.setdefault(json.dumps(_alike(result), sort_keys=True, default=str), {})[name] = (
             result
         )
@@ -69,12 +69,12 @@ def rerun(subject: Subject) -> list[tuple[str, str]]:
             )
         else:
             found.append((f"Evaluation{of_whom} in Python", _python(group)))
-    if subject.comparison is not None:
+    if context.comparison is not None:
         found += [
-            ("Comparison in Python", _compare_call(subject.comparison)),
+            ("Comparison in Python", _compare_call(context.comparison)),
             (
                 "Comparison on the command line, of result files",
-                _compare_command(subject.comparison),
+                _compare_command(context.comparison),
             ),
         ]
     return found

@@ -18,24 +18,24 @@ from rich.text import Text
 
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
-from weft.report.context import Subject, family_of
+from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places, probability, with_places
-from weft.report.tables import Line, lines
-from weft.report.text import Verdict, counts_line, notes_of, verdicts
+from weft.report.result_formats import MetricRow, metric_rows
+from weft.report.text import Verdict, counts_line, list_notes, verdicts
 from weft.statistics import Comparison
 from weft.statistics.comparison import row_metric
 
 __all__ = [
-    "Signs",
+    "BarSymbols",
     "comparison_tables",
+    "comparison_verdicts",
+    "console_symbols",
     "counts_line",
     "note_lines",
     "paragraph",
     "results_tables",
-    "signs_of",
     "slice_tables",
     "trimmed_table",
-    "verdicts_of",
 ]
 
 _NAME = 24  # columns that a long name may be folded to
@@ -47,7 +47,7 @@ _MANY_ROWS = 8  # are parted by family
 _FEW_TABLES = 3  # so many with bars are better than one without
 
 
-class Signs(NamedTuple):
+class BarSymbols(NamedTuple):
     """What bars and margins are made of."""
 
     left: str = "├"
@@ -58,11 +58,11 @@ class Signs(NamedTuple):
     margin: str = "±"
 
 
-UNICODE = Signs()
-ASCII = Signs("[", "-", "]", "o", ":", "+-")
+UNICODE = BarSymbols()
+ASCII = BarSymbols("[", "-", "]", "o", ":", "+-")
 
 
-def signs_of(console: Console) -> Signs:
+def console_symbols(console: Console) -> BarSymbols:
     """The signs that a console can show."""
     return ASCII if console.options.ascii_only or console.legacy_windows else UNICODE
 
@@ -142,7 +142,7 @@ class _Row:
         """The margin of the widest interval."""
         return max(self.cells, key=lambda cell: cell.size).margin
 
-    def bar(self, cell: _Cell, width: int, signs: Signs) -> Text:
+    def bar(self, cell: _Cell, width: int, signs: BarSymbols) -> Text:
         """Nothing where no model has an interval: a scale without one makes every difference look
         large.
         """
@@ -157,7 +157,7 @@ def _bar(
     ends: tuple[float, float, float],
     scale: tuple[float, float],
     width: int,
-    signs: Signs,
+    signs: BarSymbols,
     *,
     zero: bool = False,
 ) -> str:
@@ -192,7 +192,7 @@ def _bar(
 
 
 def results_tables(
-    results: Sequence[Result], width: int, signs: Signs = UNICODE
+    results: Sequence[Result], width: int, signs: BarSymbols = UNICODE
 ) -> tuple[str, list[_Trimmed]]:
     """How to read the tables, and the tables.
 
@@ -200,7 +200,7 @@ def results_tables(
     bar alone, as `width` allows. Many models run down, with as many metrics across as fit, in turn.
     Where there is no room for all intervals, the widest one of each metric is told. The best value
     of each metric has a star."""
-    rows = [_result_row(line, signs) for line in lines(results)]
+    rows = [_result_row(line, signs) for line in metric_rows(results)]
     models = [result.name for result in results]
     star = ["* best"] if len(models) > 1 else []
     shows = any(row.has_interval for row in rows)
@@ -245,14 +245,16 @@ def results_tables(
     return "; ".join([*star, *legend]), [_Trimmed(table) for table in tables]
 
 
-def _result_row(line: Line, signs: Signs) -> _Row:
+def _result_row(line: MetricRow, signs: BarSymbols) -> _Row:
     values = [value for value in line.values if value is not None]
     digits = common_places(value.value for value in values)
     cells = [_cell(value, digits, signs, best=line.is_best(value)) for value in line.values]
-    return _Row(line.name, family_of(line.name), cells)
+    return _Row(line.name, metric_family(line.name), cells)
 
 
-def _cell(value: MetricValue | None, digits: int, signs: Signs, *, best: bool = False) -> _Cell:
+def _cell(
+    value: MetricValue | None, digits: int, signs: BarSymbols, *, best: bool = False
+) -> _Cell:
     if value is None:
         return _Cell(Text("- ", style="dim"))
     if math.isnan(value.value):
@@ -278,7 +280,7 @@ def _metrics_down(
     rows: Sequence[_Row],
     width: int,
     margins: Sequence[int] | None,
-    signs: Signs,
+    signs: BarSymbols,
 ) -> Table | None:
     """Metrics down and models across with bars, and margins of these widths; without margins, one
     of them for each metric.
@@ -357,7 +359,7 @@ def _one_model(model: str, rows: Sequence[_Row]) -> Table:
 
 
 def _models_down(
-    models: Sequence[str], rows: Sequence[_Row], width: int, signs: Signs, *, bars: bool
+    models: Sequence[str], rows: Sequence[_Row], width: int, signs: BarSymbols, *, bars: bool
 ) -> list[Table]:
     """Models down, and as many metrics across as fit, in turn."""
     leads = [[model] for model in models]
@@ -369,7 +371,7 @@ def _down(
     leads: Sequence[Sequence[str]],
     rows: Sequence[_Row],
     width: int,
-    signs: Signs,
+    signs: BarSymbols,
     *,
     bars: bool,
     ends_with_margin: bool = False,
@@ -470,14 +472,14 @@ def _folded(name: str, width: int) -> Text:
 
 def note_lines(results: Sequence[Result]) -> list[str]:
     """What to know about the numbers: first of all models, then of each."""
-    return notes_of([(result.name, result) for result in results])
+    return list_notes([(result.name, result) for result in results])
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 def comparison_tables(
-    comparison: Comparison, width: int, signs: Signs = UNICODE, *, pairs: bool | None = None
+    comparison: Comparison, width: int, signs: BarSymbols = UNICODE, *, pairs: bool | None = None
 ) -> list[tuple[str, list[_Trimmed]]]:
     """What to say above some tables, and the tables.
 
@@ -506,7 +508,7 @@ def comparison_tables(
     return shown
 
 
-def verdicts_of(comparison: Comparison) -> list[Verdict]:
+def comparison_verdicts(comparison: Comparison) -> list[Verdict]:
     """What was found of the first of the compared metrics, in words; of those that could not be
     compared a note tells.
     """
@@ -516,7 +518,7 @@ def verdicts_of(comparison: Comparison) -> list[Verdict]:
         )
         for model, result in comparison.results.items()
     }
-    return verdicts(Subject(results, comparison))
+    return verdicts(ReportContext(results, comparison))
 
 
 def _grid_rows(comparison: Comparison, test: str) -> list[_Row]:
@@ -532,7 +534,7 @@ def _grid_rows(comparison: Comparison, test: str) -> list[_Row]:
             cells.append(
                 _Cell(text.append(f" {cell.mark:<{letters}}" if letters else "", style="not bold"))
             )
-        rows.append(_Row(metric, family_of(metric), cells))
+        rows.append(_Row(metric, metric_family(metric), cells))
     return rows
 
 
@@ -558,7 +560,7 @@ def _pair_table(
     b: str,
     rows: Sequence[Mapping[str, Any]],
     width: int,
-    signs: Signs,
+    signs: BarSymbols,
 ) -> tuple[Table, str]:
     """The table of a pair, and what to say of columns that have no room."""
     cells = [_pair_cells(comparison, a, b, row, signs) for row in rows]
@@ -608,7 +610,7 @@ def _pair_table(
 
 
 def _pair_cells(
-    comparison: Comparison, a: str, b: str, row: Mapping[str, Any], signs: Signs
+    comparison: Comparison, a: str, b: str, row: Mapping[str, Any], signs: BarSymbols
 ) -> list[Text]:
     winner = comparison.winner(row)
     digits = common_places((row["mean_a"], row["mean_b"]))
@@ -640,7 +642,7 @@ def _or_dash(number: float, digits: int) -> str:
 
 
 def slice_tables(
-    results: Sequence[Result], width: int, signs: Signs = UNICODE
+    results: Sequence[Result], width: int, signs: BarSymbols = UNICODE
 ) -> list[tuple[str, _Trimmed]]:
     """For each model and slice what to say, and a table: groups down, with their users, and as many
     metrics as fit across.
@@ -656,7 +658,7 @@ def slice_tables(
     return tables
 
 
-def _slice_table(result: Result, name: str, width: int, signs: Signs) -> tuple[str, _Trimmed]:
+def _slice_table(result: Result, name: str, width: int, signs: BarSymbols) -> tuple[str, _Trimmed]:
     groups: dict[str, dict[str, MetricValue]] = {}
     users: dict[str, int] = {}
     for row in result.slice(name).iter_rows(named=True):
@@ -669,7 +671,7 @@ def _slice_table(result: Result, name: str, width: int, signs: Signs) -> tuple[s
         values = [of_group.get(metric) for of_group in groups.values()]
         digits = common_places(value.value for value in values if value is not None)
         rows.append(
-            _Row(metric, family_of(metric), [_cell(value, digits, signs) for value in values])
+            _Row(metric, metric_family(metric), [_cell(value, digits, signs) for value in values])
         )
     size = max(len(f"{number:,}") for number in users.values())
     leads = [[group, f"{users[group]:>{size},}"] for group in groups]

@@ -16,7 +16,7 @@ from weft.evaluation.result import Result
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import find_metric, metric_parameters
 from weft.report import definitions as known
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 from weft.report.rerun import rerun
 from weft.report.verdicts import CORRECTIONS, TESTS, Verdict, verdict, verdicts
 
@@ -29,8 +29,8 @@ __all__ = [
     "counts_line",
     "definitions",
     "facts",
+    "list_notes",
     "notes",
-    "notes_of",
     "provenance",
     "rerun",
     "verdict",
@@ -78,11 +78,11 @@ _COUNTS = {
 # --------------------------------------------------------------------------------------------------
 
 
-def facts(subject: Subject) -> list[tuple[str, str]]:
+def facts(context: ReportContext) -> list[tuple[str, str]]:
     """On what the models were evaluated: what, and how much. What was left out is said with what
     became of it.
     """
-    models = subject.models
+    models = context.models
     rows = [
         ("model", models[0]) if len(models) == 1 else (f"{len(models)} models", ", ".join(models))
     ]
@@ -93,31 +93,31 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
         "relevant_items",
         "train_interactions",
     ):
-        if any(count in result.counts for result in subject.results.values()):
-            rows.append((_COUNTS[count], _amount(subject, count)))
+        if any(count in result.counts for result in context.results.values()):
+            rows.append((_COUNTS[count], _amount(context, count)))
     cutoffs = sorted(
         {
             value.k
-            for line in subject.lines
+            for line in context.metric_rows
             for value in line.values
             if value is not None and value.k is not None
         }
     )
     if cutoffs:
         rows.append(("cut-offs" if len(cutoffs) > 1 else "cut-off", ", ".join(map(str, cutoffs))))
-    rows += _left_out(subject)
+    rows += _left_out(context)
     for name, words in (
         ("ranked", _offered),
         ("relevant", _relevance),
         ("ties", _ties),
         ("profile", _profile),
     ):
-        if told := _told(subject, words):
+        if told := _told(context, words):
             rows.append((name, told))
     return rows
 
 
-def _left_out(subject: Subject) -> Iterable[tuple[str, str]]:
+def _left_out(context: ReportContext) -> Iterable[tuple[str, str]]:
     """Whoever and whatever does not count, or not as the rest does; nothing that is not there."""
 
     def counted(
@@ -144,13 +144,13 @@ def _left_out(subject: Subject) -> Iterable[tuple[str, str]]:
     for count, fate in fates.items():
         concerned = {
             name: result
-            for name, result in subject.results.items()
+            for name, result in context.results.items()
             if result.counts.get(count, 0) > 0
         }
         if concerned:
-            said = _told(Subject(concerned), fate)
-            yield _COUNTS[count], _amount(subject, count) + (f", {said}" if said else "")
-    if seen := _told(subject, _seen):
+            said = _told(ReportContext(concerned), fate)
+            yield _COUNTS[count], _amount(context, count) + (f", {said}" if said else "")
+    if seen := _told(context, _seen):
         yield "seen items", seen
 
 
@@ -213,19 +213,19 @@ def _profile(result: Result) -> str | None:
     return result.settings.get("profile")
 
 
-def _amount(subject: Subject, count: str) -> str:
+def _amount(context: ReportContext, count: str) -> str:
     """A count, or its range over the models."""
-    numbers = sorted({result.counts.get(count, 0) for result in subject.results.values()})
+    numbers = sorted({result.counts.get(count, 0) for result in context.results.values()})
     return f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
-def _told(subject: Subject, words: Callable[[Result], str | None]) -> str:
+def _told(context: ReportContext, words: Callable[[Result], str | None]) -> str:
     """What is true of all models; or, where they differ, what is true of whom."""
     found: dict[str, list[str]] = {}
-    for name, result in subject.results.items():
+    for name, result in context.results.items():
         if said := words(result):
             found.setdefault(said, []).append(name)
-    if len(found) == 1 and len(*found.values()) == len(subject.results):
+    if len(found) == 1 and len(*found.values()) == len(context.results):
         return next(iter(found))
     return "; ".join(f"{said} ({', '.join(models)})" for said, models in found.items())
 
@@ -233,10 +233,10 @@ def _told(subject: Subject, words: Callable[[Result], str | None]) -> str:
 def counts_line(results: Sequence[Result]) -> str:
     """On how many users and items the models were evaluated, as a sentence."""
     # names do not matter here, and may be equal
-    subject = Subject(dict(enumerate(results)))  # type: ignore[arg-type]
+    context = ReportContext(dict(enumerate(results)))  # type: ignore[arg-type]
 
     def told(count: str, what: str) -> str:
-        amount = _amount(subject, count)
+        amount = _amount(context, count)
         return f"{amount} {what}{'' if amount == '1' else 's'}"
 
     parts = [
@@ -251,19 +251,19 @@ def counts_line(results: Sequence[Result]) -> str:
 # ------------------------------------------------------------------------------------------------ b
 
 
-def notes(subject: Subject) -> list[str]:
+def notes(context: ReportContext) -> list[str]:
     """What to know about the numbers: of the run, of all models, of each of them, and of their
     comparison.
     """
-    comparison = subject.comparison
+    comparison = context.comparison
     return [
-        *subject.warnings,
-        *notes_of(subject.results.items()),
+        *context.warnings,
+        *list_notes(context.results.items()),
         *(() if comparison is None else comparison.notes),
     ]
 
 
-def notes_of(named: Iterable[tuple[str, Result]]) -> list[str]:
+def list_notes(named: Iterable[tuple[str, Result]]) -> list[str]:
     """The notes of some results: first what is true of all, then of each."""
     named = list(named)
     results = [result for _, result in named]
@@ -282,16 +282,16 @@ def notes_of(named: Iterable[tuple[str, Result]]) -> list[str]:
     ]
 
 
-def counts(subject: Subject) -> list[tuple[str, list[str]]]:
+def counts(context: ReportContext) -> list[tuple[str, list[str]]]:
     """Every count with a readable name, and one value per model; "-" where a model does not have
     it.
     """
     names = list(
-        dict.fromkeys(name for result in subject.results.values() for name in result.counts)
+        dict.fromkeys(name for result in context.results.values() for name in result.counts)
     )
     found = []
     for name in names:
-        numbers = [result.counts.get(name) for result in subject.results.values()]
+        numbers = [result.counts.get(name) for result in context.results.values()]
         found.append(
             (_count_name(name), ["-" if number is None else f"{number:,}" for number in numbers])
         )
@@ -326,10 +326,10 @@ class Definition:
     reference: str = ""
 
 
-def definitions(subject: Subject) -> list[Definition]:
+def definitions(context: ReportContext) -> list[Definition]:
     """Each metric shown, once for all its cut-offs and labels."""
     names = dict.fromkeys(
-        value.metric for line in subject.lines for value in line.values if value is not None
+        value.metric for line in context.metric_rows for value in line.values if value is not None
     )
     return [_definition(name) for name in names]
 
@@ -368,7 +368,7 @@ _PACKAGES = {"weft": "Weft", "torch": "PyTorch", "numpy": "NumPy", "python": "Py
 _SHORT = 8  # of a fingerprint
 
 
-def provenance(subject: Subject) -> list[tuple[str, str]]:
+def provenance(context: ReportContext) -> list[tuple[str, str]]:
     """Versions, files, fingerprints, processes and settings, and how the models were compared."""
 
     def origin(*keys: str, length: int | None = None) -> Callable[[Result], str | None]:
@@ -386,27 +386,27 @@ def provenance(subject: Subject) -> list[tuple[str, str]]:
         )
 
     rows: list[tuple[str, str]] = []
-    every = [result.provenance for result in subject.results.values()]
+    every = [result.provenance for result in context.results.values()]
     for key in _keys(every):
         if key not in ("fingerprint", "files", "configuration"):
-            rows.append((_PACKAGES.get(key, key), _told(subject, origin(key))))
+            rows.append((_PACKAGES.get(key, key), _told(context, origin(key))))
     for key in _keys(one.get("files", {}) for one in every):
-        rows.append((f"file of {key}", _told(subject, origin("files", key))))
+        rows.append((f"file of {key}", _told(context, origin("files", key))))
     for key in _keys(one.get("fingerprint", {}) for one in every):
         if key == "source_kind":
-            rows.append(("kind of source", _told(subject, origin("fingerprint", key))))
+            rows.append(("kind of source", _told(context, origin("fingerprint", key))))
         else:
             rows.append(
-                (f"fingerprint of {key}", _told(subject, origin("fingerprint", key, length=_SHORT)))
+                (f"fingerprint of {key}", _told(context, origin("fingerprint", key, length=_SHORT)))
             )
-    for key in _keys(result.settings for result in subject.results.values()):
+    for key in _keys(result.settings for result in context.results.values()):
         if key != "metrics":  # the tables have them
-            rows.append((key.replace("_", " "), _told(subject, setting(key))))
-    if subject.comparison is not None:
+            rows.append((key.replace("_", " "), _told(context, setting(key))))
+    if context.comparison is not None:
         rows += [
             (
                 "comparison",
-                "; ".join(subject.comparison.caption(test) for test in subject.comparison.tests),
+                "; ".join(context.comparison.caption(test) for test in context.comparison.tests),
             )
         ]
     return [(name, told) for name, told in rows if told]

@@ -13,7 +13,7 @@ from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.metric_value import Interval, MetricValue
 from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import find_metric
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 from weft.report.number_format import number, percent, places, probability, with_places
 from weft.statistics import Comparison
 from weft.statistics.comparison import row_metric
@@ -57,23 +57,23 @@ class Verdict:
     significant: bool | None
 
 
-def verdicts(subject: Subject) -> list[Verdict]:
+def verdicts(context: ReportContext) -> list[Verdict]:
     """A verdict for each of the headlines."""
     found = []
-    for at, name in enumerate(subject.headlines):
-        found.append(_verdict(subject, name, hint=at == 0))
+    for at, name in enumerate(context.headlines):
+        found.append(_verdict(context, name, hint=at == 0))
     return found
 
 
-def verdict(subject: Subject, name: str) -> Verdict:
+def verdict(context: ReportContext, name: str) -> Verdict:
     """The verdict on one metric that some of the models have."""
-    return _verdict(subject, name, hint=True)
+    return _verdict(context, name, hint=True)
 
 
-def _verdict(subject: Subject, name: str, *, hint: bool) -> Verdict:
+def _verdict(context: ReportContext, name: str, *, hint: bool) -> Verdict:
     values = {
         model: result.entry(name) if name in result else None
-        for model, result in subject.results.items()
+        for model, result in context.results.items()
     }
     defined = {
         model: value
@@ -92,7 +92,7 @@ def _verdict(subject: Subject, name: str, *, hint: bool) -> Verdict:
         else ""
     )
     if not defined:
-        return Verdict(name, f"{head}: undefined for {_everybody(subject.models)}.", None, None)
+        return Verdict(name, f"{head}: undefined for {_everybody(context.models)}.", None, None)
     if len(defined) == 1:
         ((model, value),) = defined.items()
         who = f"only {model} has a value, " if len(values) > 1 else ""
@@ -112,26 +112,26 @@ def _verdict(subject: Subject, name: str, *, hint: bool) -> Verdict:
     ]
     if len(first) == len(ranked):
         said = f"{head}: {_everybody(ranked)} {'have' if len(ranked) > 2 else 'both have'} {_with_interval(defined[first[0]])}."
-        return Verdict(name, said + without, None, False if _is_compared(subject, name) else None)
+        return Verdict(name, said + without, None, False if _is_compared(context, name) else None)
     if len(first) > 1:
         second = ranked[len(first)]
         said = f"{head}: {_listed(first)} lead together with {_with_interval(defined[first[0]])}; {second} follows with "
         said += f"{number(defined[second].value, _half(defined[second].interval))}."
-        return Verdict(name, said + without, None, False if _is_compared(subject, name) else None)
-    lead = _Lead(subject, name, ranked[0], ranked[1], {model: defined[model] for model in ranked})
-    said, significant = lead.tested() if _is_compared(subject, name) else lead.untested(hint=hint)
+        return Verdict(name, said + without, None, False if _is_compared(context, name) else None)
+    lead = _Lead(context, name, ranked[0], ranked[1], {model: defined[model] for model in ranked})
+    said, significant = lead.tested() if _is_compared(context, name) else lead.untested(hint=hint)
     return Verdict(name, f"{head}: {said}{without}", ranked[0], significant)
 
 
-def _is_compared(subject: Subject, name: str) -> bool:
-    return subject.comparison is not None and name in subject.comparison.means
+def _is_compared(context: ReportContext, name: str) -> bool:
+    return context.comparison is not None and name in context.comparison.means
 
 
 @dataclass(frozen=True)
 class _Lead:
     """A model that leads, and the one that follows."""
 
-    subject: Subject
+    context: ReportContext
     name: str
     leader: str
     second: str
@@ -147,7 +147,7 @@ class _Lead:
         gap = _merit(first) - _merit(second)
         said = f"{self.opening}, {self._gap(gap, places(gap, _half(first.interval)), second.value)} with {_with_interval(second)}"
         overlap = _overlap(first.interval, second.interval)
-        comparison = self.subject.comparison
+        comparison = self.context.comparison
         if comparison is None:
             return (
                 f"{said}; not tested for significance{overlap}.{f' {HOW_TO_TEST}' if hint else ''}",
@@ -163,7 +163,7 @@ class _Lead:
         return f"{said}. {why}{overlap}.", None
 
     def tested(self) -> tuple[str, bool | None]:
-        comparison = self.subject.comparison
+        comparison = self.context.comparison
         assert comparison is not None
         rows = {
             _other(row, self.leader): row for row in _rows_of(comparison, self.name, self.leader)
@@ -257,7 +257,7 @@ class _Lead:
 
     def _asks_for_lead(self, row: Mapping[str, Any]) -> bool:
         """Whether a one-sided test asked for what the leader has."""
-        comparison = self.subject.comparison
+        comparison = self.context.comparison
         assert comparison is not None
         wants_more = (comparison.alternative == "greater") == bool(row["model_a"] == self.leader)
         return wants_more == (self.values[self.leader].higher_is_better is True)

@@ -16,7 +16,7 @@ from weft.errors import SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
 from weft.metrics.registry import canonical_name
 from weft.report.charts.theme import MUTED, config
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 
 if TYPE_CHECKING:
     import polars as pl
@@ -321,15 +321,15 @@ def _apart(places: Sequence[float], gap: float) -> list[float]:
 Values = dict[str, MetricValue]  # by model
 
 
-def values_by_name(subject: Subject) -> dict[str, Values]:
+def values_by_name(context: ReportContext) -> dict[str, Values]:
     """The defined values of every metric at its cut-off, by model; without those that are by label,
     such as of clusters.
     """
     found: dict[str, Values] = {}
-    for line in subject.lines:
+    for line in context.metric_rows:
         of = {
             model: value
-            for model, value in zip(subject.models, line.values)
+            for model, value in zip(context.models, line.values)
             if value is not None and math.isfinite(value.value)
         }
         if of and not next(iter(of.values())).cell:
@@ -368,9 +368,9 @@ def hover(*fields: tuple[str, str]) -> list[alt.Tooltip]:
     ]
 
 
-def models_in_words(subject: Subject) -> str:
+def models_in_words(context: ReportContext) -> str:
     """How many models there are."""
-    return "1 model" if len(subject.models) == 1 else f"{len(subject.models)} models"
+    return "1 model" if len(context.models) == 1 else f"{len(context.models)} models"
 
 
 def listed(names: Sequence[str]) -> str:

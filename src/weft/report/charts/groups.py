@@ -38,7 +38,7 @@ from weft.report.charts.theme import (
     SEQUENTIAL_DARK,
     named,
 )
-from weft.report.context import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, ReportContext
 
 _ROW = 24
 _ROWS = 40  # groups of all slices together
@@ -108,14 +108,14 @@ def _cells(
     return layers
 
 
-def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figure:
+def slices(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
     """A metric by slice: groups of users down, models across."""
     found: dict[
         str, dict[tuple[str, str], dict[str, Any]]
     ] = {}  # metric: slice and group: model: value
     values: dict[str, MetricValue] = {}
     users: dict[tuple[str, str], int] = {}
-    for model, result in subject.results.items():
+    for model, result in context.results.items():
         for row in () if result.slices is None else result.slices.iter_rows(named=True):
             value = MetricValue(
                 row["metric"],
@@ -137,7 +137,7 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         raise MissingInput(
             "slices needs metrics by group of users: evaluate with slices={name: {user: label}}."
         )
-    heads = [name for name in subject.headlines if name in found] or [*found][:_METRICS]
+    heads = [name for name in context.headlines if name in found] or [*found][:_METRICS]
     shown = heads[:_METRICS] if canvas.has_choices else heads[:1]
     if metric is not None:
         shown = [find("metric", metric, [*found])]
@@ -172,7 +172,7 @@ def slices(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
         )
     models = [
         model
-        for model in subject.models
+        for model in context.models
         if any(model in cells for of in found.values() for cells in of.values())
     ]
     data, table = [], []
@@ -304,12 +304,12 @@ def _slice_text(metric: str, groups: dict[tuple[str, str], dict[str, MetricValue
 
 
 def bias(
-    subject: Subject, canvas: Canvas, metric: str | None = None, model: str | None = None
+    context: ReportContext, canvas: Canvas, metric: str | None = None, model: str | None = None
 ) -> Figure:
     """Bias disparity: groups of users down, for each model; clusters of items across. Neutral is
     light.
     """
-    found = _disparities(subject)
+    found = _disparities(context)
     if not found:
         raise MissingInput(
             "bias needs BiasDisparityBD (or BR, BS): evaluate it with train=, user_groups= and "
@@ -329,11 +329,11 @@ def bias(
         shown = [find("metric", metric, [*found])]
     metrics = {name: f"{name}{better(_of(found[name]))}" for name in shown}
     choice = Choice("metric", "Metric", [*metrics.values()])
-    if model is not None and model not in subject.models:
-        model = check_choice("model", model, tuple(subject.models))
+    if model is not None and model not in context.models:
+        model = check_choice("model", model, tuple(context.models))
 
     of_models = (
-        [one for one in subject.models if any(one in of for of in found.values())]
+        [one for one in context.models if any(one in of for of in found.values())]
         if model is None
         else [model]
     )
@@ -466,10 +466,10 @@ def _models_of(found: dict[str, _Disparity]) -> list[str]:
     return [*dict.fromkeys(model for of in found.values() for model in of)]
 
 
-def _disparities(subject: Subject) -> dict[str, _Disparity]:
+def _disparities(context: ReportContext) -> dict[str, _Disparity]:
     """Every metric of bias disparity that is defined anywhere."""
     found: dict[str, _Disparity] = {}
-    for model, result in subject.results.items():
+    for model, result in context.results.items():
         for value in result.values:
             if (
                 value.metric.startswith(("BiasDisparityBD", "BiasDisparityBR", "BiasDisparityBS"))

@@ -26,7 +26,7 @@ from weft.report.charts.drawing import (
     spread,
 )
 from weft.report.charts.theme import INK, MUTED, colour_scale, coloured, named, shape_scale
-from weft.report.context import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, ReportContext
 
 _HEIGHT = 320
 _POINTS = 48  # of a curve; half of it for models without a colour of their own
@@ -34,12 +34,12 @@ _LINE = 17  # pixels between two lines of the key
 
 
 def _frames(
-    kind: str, subject: Subject, canvas: Canvas, k: int | None
+    kind: str, context: ReportContext, canvas: Canvas, k: int | None
 ) -> tuple[dict[str, pl.DataFrame], list[int]]:
     """The tables of the models that have one, and the cut-offs of the chart, the usual one first."""
     frames = {
         model: frame
-        for model, result in subject.results.items()
+        for model, result in context.results.items()
         if (frame := getattr(result, kind)) is not None and len(frame)
     }
     if not frames:
@@ -56,13 +56,13 @@ def _frames(
     return frames, [first, *(at for at in known if at != first)] if canvas.has_choices else [first]
 
 
-def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
+def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Figure:
     """Lorenz curves: which share of all recommendations the least recommended items get; the
     diagonal is equality.
     """
-    frames, ks = _frames("exposure", subject, canvas, k)
+    frames, ks = _frames("exposure", context, canvas, k)
     choice = Choice("cut", "Cut-off", [f"k = {at}" for at in ks])
-    own = coloured(subject)
+    own = coloured(context)
     rows, key, table = [], [], []
     texts: Texts = {}
     for at, label in zip(ks, choice.options):
@@ -73,8 +73,8 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
             if len(x) < 2 or not np.isfinite(y).all():
                 continue  # nothing was recommended
             gini = (
-                subject.results[model][f"Gini@{at}"]
-                if f"Gini@{at}" in subject.results[model]
+                context.results[model][f"Gini@{at}"]
+                if f"Gini@{at}" in context.results[model]
                 else float(1 - 2 * np.trapezoid(y, x))
             )
             ginis[model] = gini
@@ -134,7 +134,7 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
         ),
         alt.Y("got:Q", scale=domain, axis=alt.Axis(title=None, **axis)),
     )
-    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    colour = alt.Color("model:N", scale=colour_scale(context), legend=None)
     told_on_hover = [
         alt.Tooltip("model:N", title="model"),
         alt.Tooltip("cut:N", title="cut-off"),
@@ -153,7 +153,7 @@ def exposure(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
             x=alt.value(12),
             y=place,
             color=colour,
-            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            shape=alt.Shape("model:N", scale=shape_scale(context), legend=None),
         ),
         words.mark_text(align="left", limit=140).encode(
             x=alt.value(22),
@@ -200,14 +200,14 @@ def _thinned(x: Any, y: Any, points: int) -> tuple[Any, Any]:
     return x[kept].round(4), y[kept].round(4)
 
 
-def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure:
+def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> Figure:
     """What is recommended by popularity: the share of each bin of items, against its share of the
     items and of train data.
     """
-    frames, ks = _frames("popularity", subject, canvas, k)
+    frames, ks = _frames("popularity", context, canvas, k)
     choice = Choice("cut", "Cut-off", [f"k = {at}" for at in ks])
-    own = coloured(subject)
-    names = {model: named(model) for model in subject.models}
+    own = coloured(context)
+    names = {model: named(model) for model in context.models}
     catalogue, train = (_unlike(name, names.values()) for name in ("all items", "train data"))
     edges = sorted(
         {row for frame in frames.values() for row in frame.select("low", "high").iter_rows()}
@@ -259,7 +259,7 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
         texts[label,] = _popularity_text(at, _bin(*edges[-1]), drawn, catalogue, train)
     ticks = [_bin(*edge) for edge in edges]
     more = [(catalogue, MUTED), (train, INK)]
-    colour = alt.Color("model:N", scale=colour_scale(subject, more), legend=None)
+    colour = alt.Color("model:N", scale=colour_scale(context, more), legend=None)
     numbered = canvas.data([{"at": at, "bin": name} for at, name in enumerate(ticks)])
     base = canvas.source(lines, choice).transform_flatten(["at", "share"])
     base = base.transform_lookup("at", from_=alt.LookupData(numbered, key="at", fields=["bin"]))
@@ -298,7 +298,7 @@ def popularity(subject: Subject, canvas: Canvas, k: int | None = None) -> Figure
             color=colour,
             opacity=opacity,
             tooltip=told,
-            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            shape=alt.Shape("model:N", scale=shape_scale(context), legend=None),
         ),
         end_labels(canvas.source(ends, choice), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]

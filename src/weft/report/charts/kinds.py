@@ -13,7 +13,7 @@ from weft.report.charts.items import exposure, popularity
 from weft.report.charts.tradeoffs import tradeoff
 from weft.report.charts.users import differences, gains
 from weft.report.charts.values import cutoffs, values
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 
 # In the order of the report.
 KINDS: dict[str, Callable[..., Figure]] = {
@@ -30,23 +30,28 @@ KINDS: dict[str, Callable[..., Figure]] = {
 _WIDTH = 640  # pixels of a chart that stands alone
 
 
-def figures(subject: Subject) -> list[Figure]:
+def figures(context: ReportContext) -> list[Figure]:
     """All charts that the results have data for, in the order of the report: as wide as their
     place, with selects for choices.
     """
     found = []
     for kind, draw in KINDS.items():
-        if kind == "values" and len(subject.models) == 1:  # the table says as much
+        if kind == "values" and len(context.models) == 1:  # the table says as much
             continue
         try:
-            found.append(draw(subject, Canvas()))
+            found.append(draw(context, Canvas()))
         except MissingInput:  # what this chart is about was not evaluated
             continue
     return found
 
 
 def figure(
-    subject: Subject, kind: str, *, width: int = _WIDTH, height: int | None = None, **options: Any
+    context: ReportContext,
+    kind: str,
+    *,
+    width: int = _WIDTH,
+    height: int | None = None,
+    **options: Any,
 ) -> Figure:
     """One chart that stands alone, `width` pixels wide. What was not evaluated is refused, with
     what to evaluate.
@@ -63,4 +68,4 @@ def figure(
         check_int("width", width, least=100),
         None if height is None else check_int("height", height, least=50),
     )
-    return draw(subject, canvas, **options)
+    return draw(context, canvas, **options)

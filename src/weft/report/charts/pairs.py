@@ -18,7 +18,7 @@ from weft.errors import InputError, MissingInput, SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 from weft.statistics.pairing import AlignedUsers, Floats, align
 
 _FEW = 4  # models, of which every pair is offered
@@ -73,15 +73,19 @@ class Paired:
 
 
 def pairs(
-    kind: str, subject: Subject, canvas: Canvas, pair: Sequence[str] | None, metric: str | None
+    kind: str,
+    context: ReportContext,
+    canvas: Canvas,
+    pair: Sequence[str] | None,
+    metric: str | None,
 ) -> tuple[list[Paired], AlignedUsers, Choice, Choice]:
     """Every pair and metric of the chart, the first choice first."""
-    if len(subject.models) < 2:
+    if len(context.models) < 2:
         raise MissingInput(
             f"{kind} is about two models: compare results, weft.compare([a, b]).plot({kind!r})."
         )
     tables = {
-        model: result for model, result in subject.results.items() if result.per_user is not None
+        model: result for model, result in context.results.items() if result.per_user is not None
     }
     if len(tables) < 2:
         raise MissingInput(
@@ -101,7 +105,7 @@ def pairs(
         raise MissingInput(
             f"{kind} needs a metric that has a value for each user of every model, such as nDCG."
         )
-    heads = [name for name in subject.headlines if name in offered] or offered
+    heads = [name for name in context.headlines if name in offered] or offered
     metrics = heads[:_METRICS] if canvas.has_choices else heads[:1]
     if metric is not None:
         metrics = [find("metric", metric, offered)]
@@ -110,7 +114,7 @@ def pairs(
     for name in metrics:
         values = aligned.values(name)
         entry = next(iter(tables.values())).entry(name)
-        for a, b in _wanted(subject, [*tables], pair, canvas):
+        for a, b in _wanted(context, [*tables], pair, canvas):
             differences = values[places[a]] - values[places[b]]
             rows = np.flatnonzero(np.isfinite(differences))
             if len(rows):
@@ -127,7 +131,7 @@ def pairs(
 
 
 def _wanted(
-    subject: Subject, models: list[str], pair: Sequence[str] | None, canvas: Canvas
+    context: ReportContext, models: list[str], pair: Sequence[str] | None, canvas: Canvas
 ) -> list[tuple[str, str]]:
     """The pairs of the chart: the best model by the first headline metric against each other, and
     all pairs of few models.
@@ -147,7 +151,7 @@ def _wanted(
         return [(a, b)]
     best = [
         model
-        for model in (ranked(subject, subject.headlines[0]) if subject.headlines else models)
+        for model in (ranked(context, context.headlines[0]) if context.headlines else models)
         if model in models
     ]
     if not canvas.has_choices:

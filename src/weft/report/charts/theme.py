@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
 # Every text, axis and grid line has one of these colours, so that a page can recolour them for dark
@@ -49,49 +49,49 @@ def named(model: str) -> str:
     return model if model.strip() else repr(model)
 
 
-def coloured(subject: Subject) -> list[str]:
+def coloured(context: ReportContext) -> list[str]:
     """The models with a colour of their own, in order: all of up to eight, else the best eight by
     the first headline metric.
     """
-    models = subject.models
+    models = context.models
     if len(models) <= len(COLOURS):
         return models
     best = set(models[: len(COLOURS)])
-    if subject.headlines:
-        best = set(ranked(subject, subject.headlines[0])[: len(COLOURS)])
+    if context.headlines:
+        best = set(ranked(context, context.headlines[0])[: len(COLOURS)])
     return [model for model in models if model in best]
 
 
-def ranked(subject: Subject, metric: str) -> list[str]:
+def ranked(context: ReportContext, metric: str) -> list[str]:
     """The models from best to worst by a metric, in its own direction; those without a value last."""
 
     def merit(model: str) -> tuple[bool, float]:
-        result = subject.results[model]
+        result = context.results[model]
         value = result.entry(metric).merit if metric in result else None
         undefined = value is None or value != value
         return undefined, 0.0 if undefined or value is None else -value
 
-    return sorted(subject.models, key=merit)
+    return sorted(context.models, key=merit)
 
 
-def colours(subject: Subject) -> dict[str, str]:
+def colours(context: ReportContext) -> dict[str, str]:
     """The colour of each model, in all charts."""
-    own = dict(zip(coloured(subject), COLOURS))
-    return {model: own.get(model, OTHER) for model in subject.models}
+    own = dict(zip(coloured(context), COLOURS))
+    return {model: own.get(model, OTHER) for model in context.models}
 
 
-def colour_scale(subject: Subject, more: Sequence[tuple[str, str]] = ()) -> alt.Scale:
+def colour_scale(context: ReportContext, more: Sequence[tuple[str, str]] = ()) -> alt.Scale:
     """Names of models to their colours; `more` are further names with their colours."""
-    pairs = [(named(model), colour) for model, colour in colours(subject).items()] + [*more]
+    pairs = [(named(model), colour) for model, colour in colours(context).items()] + [*more]
     return alt.Scale(domain=[name for name, _ in pairs], range=[colour for _, colour in pairs])
 
 
-def shape_scale(subject: Subject) -> alt.Scale:
+def shape_scale(context: ReportContext) -> alt.Scale:
     """Names of models to the shapes of their points."""
-    own = dict(zip(coloured(subject), SHAPES))
+    own = dict(zip(coloured(context), SHAPES))
     return alt.Scale(
-        domain=[*map(named, subject.models)],
-        range=[own.get(model, "circle") for model in subject.models],
+        domain=[*map(named, context.models)],
+        range=[own.get(model, "circle") for model in context.models],
     )
 
 

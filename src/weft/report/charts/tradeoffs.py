@@ -30,7 +30,7 @@ from weft.report.charts.drawing import (
     values_by_name,
 )
 from weft.report.charts.theme import MUTED, PAPER, colour_scale, coloured, named, shape_scale
-from weft.report.context import Subject, family_of
+from weft.report.context import ReportContext, metric_family
 from weft.statistics.pareto import pareto_optimal
 
 _HEIGHT = 320
@@ -44,21 +44,21 @@ _NARROW = 230  # pixels that points have on a narrow screen, for labels that fit
 
 
 def tradeoff(
-    subject: Subject, canvas: Canvas, x: str | None = None, y: str | None = None
+    context: ReportContext, canvas: Canvas, x: str | None = None, y: str | None = None
 ) -> Figure:
     """An accuracy metric against another one: a point per model, and the Pareto front."""
-    if len(subject.models) < 2:
+    if len(context.models) < 2:
         raise MissingInput(
             "tradeoff needs two models or more: compare results, weft.compare([a, "
             "b]).plot('tradeoff')."
         )
     known = {
         name: of
-        for name, of in values_by_name(subject).items()
+        for name, of in values_by_name(context).items()
         if next(iter(of.values())).merit is not None
     }
-    upright = _accuracy(subject, known) if y is None else find("y", y, [*known])
-    beyond = _beyond(subject, known, upright)
+    upright = _accuracy(context, known) if y is None else find("y", y, [*known])
+    beyond = _beyond(context, known, upright)
     if x is None and not beyond:
         raise MissingInput(
             "tradeoff needs a metric beyond accuracy beside an accuracy metric: evaluate, say, "
@@ -77,7 +77,7 @@ def tradeoff(
     for name, label in labels.items():
         points = {
             model: (known[name][model], known[upright][model])
-            for model in subject.models
+            for model in context.models
             if model in known[name] and model in known[upright]
         }
         if not points:
@@ -87,7 +87,7 @@ def tradeoff(
         )
         fronts[name] = sorted(front, key=lambda model: points[model][0].value)
         placed = _labels(
-            subject, {model: (a.value, b.value) for model, (a, b) in points.items()}, height
+            context, {model: (a.value, b.value) for model, (a, b) in points.items()}, height
         )
         across = [pair[0] for pair in points.values()]
         rows.append(
@@ -130,7 +130,7 @@ def tradeoff(
     over, up_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
     axis = alt.Axis(title=None)
     at = {"x": alt.X("x:Q", scale=over, axis=axis), "y": alt.Y("y:Q", scale=up_scale, title=None)}
-    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    colour = alt.Color("model:N", scale=colour_scale(context), legend=None)
     upright_label = direction(next(iter(known[upright].values())))
     told = hover(
         ("model:N", "model"),
@@ -158,7 +158,7 @@ def tradeoff(
         base.mark_point(filled=True, size=85, opacity=1).encode(
             **at,
             color=colour,
-            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            shape=alt.Shape("model:N", scale=shape_scale(context), legend=None),
             tooltip=told,
         ),
     ]
@@ -199,7 +199,7 @@ def tradeoff(
             if row["metric across"] == name and not row["on the Pareto front"]
         ]
         texts[labels[name],] = (
-            f"{upright_label} against {labels[name]} for {models_in_words(subject)}. "
+            f"{upright_label} against {labels[name]} for {models_in_words(context)}. "
             "On the Pareto front, where no other model is as good in both and better in one: "
             f"{listed(leaders)}." + (f" Not on it: {listed(beaten)}." if beaten else "")
         )
@@ -210,34 +210,34 @@ def tradeoff(
     return Figure("tradeoff", title, text, chart, pl.DataFrame(table), by_choice(texts, choice))
 
 
-def _accuracy(subject: Subject, known: dict[str, Values]) -> str:
-    for name in [*subject.headlines, *known]:
-        if family_of(name) in _ACCURACY:
+def _accuracy(context: ReportContext, known: dict[str, Values]) -> str:
+    for name in [*context.headlines, *known]:
+        if metric_family(name) in _ACCURACY:
             return name
     raise MissingInput("tradeoff needs an accuracy metric: evaluate, say, nDCG; or give y=.")
 
 
-def _beyond(subject: Subject, known: dict[str, Values], upright: str) -> list[str]:
+def _beyond(context: ReportContext, known: dict[str, Values], upright: str) -> list[str]:
     """What accuracy may be traded for: at the same cut-off, or without one; the headline metrics
     first.
     """
     k = next(iter(known[upright].values())).k
-    families = {family_of(upright), *_ACCURACY[:2]}
+    families = {metric_family(upright), *_ACCURACY[:2]}
     found = [
         name
         for name, of in known.items()
         if next(iter(of.values())).k in (k, None)
-        and family_of(name) not in families
+        and metric_family(name) not in families
         and name != upright
     ]
     order = {"diversity": 0, "novelty": 1, "bias": 2, "coverage": 3}
     return sorted(
-        found, key=lambda name: (name not in subject.headlines, order.get(family_of(name), 9))
+        found, key=lambda name: (name not in context.headlines, order.get(metric_family(name), 9))
     )
 
 
 def _labels(
-    subject: Subject, points: dict[str, tuple[float, float]], height: int
+    context: ReportContext, points: dict[str, tuple[float, float]], height: int
 ) -> dict[str, tuple[float, str]]:
     """For the models with a colour, where the label stands: its height, and on which side; free of
     other labels and points.
@@ -254,7 +254,7 @@ def _labels(
     taken: list[_Box] = [(x - 6, x + 6, y) for x, y in at.values()]
     found: dict[str, tuple[float, str]] = {}
     for model in sorted(
-        (model for model in coloured(subject) if model in at), key=lambda model: at[model][1]
+        (model for model in coloured(context) if model in at), key=lambda model: at[model][1]
     ):
         x, y = at[model]
         wide = min(6.5 * len(named(model)), LABELS) + 12

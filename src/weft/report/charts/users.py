@@ -29,7 +29,7 @@ from weft.report.charts.drawing import (
 )
 from weft.report.charts.pairs import Paired, mean_interval, pairs
 from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER, colour_scale, named
-from weft.report.context import Subject
+from weft.report.context import ReportContext
 from weft.statistics.pairing import AlignedUsers, Floats
 
 _SIDE = 20  # bins on each side of 0
@@ -43,12 +43,15 @@ _NO_GROUPS = (
 
 
 def differences(
-    subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, metric: str | None = None
+    context: ReportContext,
+    canvas: Canvas,
+    pair: Sequence[str] | None = None,
+    metric: str | None = None,
 ) -> Figure:
     """By how much two models differ for each user: a histogram, with wins, ties and losses above it
     and the mean drawn.
     """
-    found, _, *choices = pairs("differences", subject, canvas, pair, metric)
+    found, _, *choices = pairs("differences", context, canvas, pair, metric)
     rows, table = [], []
     for one in found:
         edges, counts = _histogram(one.differences)
@@ -89,7 +92,7 @@ def differences(
         to="datum['from'] + datum.wide",
         who="datum['from'] < -datum.wide / 2 ? datum.left : datum.right",
     )
-    colour = alt.Color("who:N", scale=colour_scale(subject, [("", EQUAL)]), legend=None)
+    colour = alt.Color("who:N", scale=colour_scale(context, [("", EQUAL)]), legend=None)
     x = alt.X("from:Q", axis=alt.Axis(title=None, grid=False), scale=alt.Scale(nice=False))
     y_scale = alt.Scale(range=[alt.ExprRef("height"), _HEAD])
     y = alt.Y("users:Q", scale=y_scale, axis=alt.Axis(title=None, format=",d", tickMinStep=1))
@@ -224,13 +227,16 @@ class _Group:
 
 
 def gains(
-    subject: Subject, canvas: Canvas, pair: Sequence[str] | None = None, metric: str | None = None
+    context: ReportContext,
+    canvas: Canvas,
+    pair: Sequence[str] | None = None,
+    metric: str | None = None,
 ) -> Figure:
     """Who gains and who loses: the mean difference of two models in groups of users, with 95 %
     intervals.
     """
-    found, aligned, *choices = pairs("gains", subject, canvas, pair, metric)
-    groups, left_out = _groups(subject, aligned)
+    found, aligned, *choices = pairs("gains", context, canvas, pair, metric)
+    groups, left_out = _groups(context, aligned)
     if not groups:
         raise MissingInput(_NO_GROUPS)
     labels: list[dict[str, Any]] = []
@@ -363,12 +369,12 @@ def _users(count: int) -> str:
     return "1 user" if count == 1 else f"{count:,} users"
 
 
-def _groups(subject: Subject, aligned: AlignedUsers) -> tuple[list[_Group], dict[str, int]]:
+def _groups(context: ReportContext, aligned: AlignedUsers) -> tuple[list[_Group], dict[str, int]]:
     """The groups of users by activity, user group and slice; and of how many groups of a kind there
     is no room.
     """
     result = next(
-        (result for result in subject.results.values() if result.user_labels is not None), None
+        (result for result in context.results.values() if result.user_labels is not None), None
     )
     if result is None or result.user_labels is None:
         raise MissingInput(_NO_GROUPS)

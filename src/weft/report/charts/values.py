@@ -35,17 +35,17 @@ from weft.report.charts.drawing import (
     values_by_name,
 )
 from weft.report.charts.theme import INK, colour_scale, coloured, named, shape_scale
-from weft.report.context import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, ReportContext
 
 _HEIGHT = 300
 _ROW = 24  # pixels of a model's row
 _MANY = 60  # metrics at cut-offs to choose from; of more, only those at the usual cut-off
 
 
-def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figure:
+def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
     """A metric against its cut-off: one line per model, with bands of 95 % intervals."""
     by_metric: dict[str, dict[int, Values]] = {}
-    for values in values_by_name(subject).values():
+    for values in values_by_name(context).values():
         one = next(iter(values.values()))
         if one.k is not None:
             by_metric.setdefault(one.metric, {})[one.k] = values
@@ -58,10 +58,10 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     firsts = [
         name
         for name in dict.fromkeys(
-            subject.results[model].entry(line).metric
-            for line in subject.headlines
-            for model in subject.models
-            if line in subject.results[model]
+            context.results[model].entry(line).metric
+            for line in context.headlines
+            for model in context.models
+            if line in context.results[model]
         )
         if name in by_metric
     ]
@@ -78,8 +78,8 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     }
     choice = Choice("metric", "Metric", [*labels.values()])
 
-    own = coloured(subject)
-    order = sorted(subject.models, key=lambda model: model in own)  # coloured lines on top
+    own = coloured(context)
+    order = sorted(context.models, key=lambda model: model in own)  # coloured lines on top
     lines, labelled = [], []
     for name, label in labels.items():
         at = dict(sorted(by_metric[name].items()))
@@ -134,7 +134,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
         axis=alt.Axis(values=ks, grid=False, format="d", title="cut-off k", titleAnchor="start"),
     )
     scale = alt.Scale(zero=False)
-    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    colour = alt.Color("model:N", scale=colour_scale(context), legend=None)
     opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
     base = canvas.source(lines, choice).transform_flatten(["model", "own", "value", "low", "high"])
     base = base.transform_flatten(["k", "value", "low", "high"]).transform_filter(
@@ -160,7 +160,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
             y=y,
             color=colour,
             opacity=opacity,
-            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            shape=alt.Shape("model:N", scale=shape_scale(context), legend=None),
             tooltip=told,
         ),
         end_labels(
@@ -169,7 +169,7 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     ]
     first = next(iter(labels))
     texts: Texts = {
-        (label,): _cutoff_text(subject, name, by_metric[name]) for name, label in labels.items()
+        (label,): _cutoff_text(context, name, by_metric[name]) for name, label in labels.items()
     }
     text = texts[labels[first],]
     chart = finish(layers, canvas, choice, height=_HEIGHT, text=text, title=choice.shown)
@@ -183,9 +183,9 @@ def cutoffs(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figu
     return Figure("cutoffs", title, text, chart, table, by_choice(texts, choice))
 
 
-def _cutoff_text(subject: Subject, metric: str, at: dict[int, Values]) -> str:
+def _cutoff_text(context: ReportContext, metric: str, at: dict[int, Values]) -> str:
     k = USUAL_CUTOFF if USUAL_CUTOFF in at else max(at)
-    said = f"{metric} at k = {', '.join(map(str, sorted(at)))} for {models_in_words(subject)}"
+    said = f"{metric} at k = {', '.join(map(str, sorted(at)))} for {models_in_words(context)}"
     return f"{said}: at k = {k} {_standing(at[k])}."
 
 
@@ -216,13 +216,13 @@ def _best_first(values: Values) -> list[str]:
     return sorted(values, key=key)
 
 
-def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figure:
+def values(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
     """A metric of all models: a point each, with its 95 % interval, the best on top."""
-    known = values_by_name(subject)
+    known = values_by_name(context)
     if not known:
         raise MissingInput("values draws a metric of each model, but none has a defined value.")
-    default = next(iter([*subject.headlines, *known]))
-    offered = [*known] if len(known) <= _MANY else _at_usual(known, subject)
+    default = next(iter([*context.headlines, *known]))
+    offered = [*known] if len(known) <= _MANY else _at_usual(known, context)
     shown = in_chart(
         canvas, default if metric is None else find("metric", metric, [*known]), metric, offered
     )
@@ -256,7 +256,7 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     )
     scale = alt.Scale(zero=False, padding=12, range=room_right(64))
     x = alt.X("value:Q", scale=scale, title=None)
-    colour = alt.Color("model:N", scale=colour_scale(subject), legend=None)
+    colour = alt.Color("model:N", scale=colour_scale(context), legend=None)
     told = hover(
         ("model:N", "model"),
         ("metric:N", "metric"),
@@ -275,14 +275,14 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
             x=x,
             y=y,
             color=colour,
-            shape=alt.Shape("model:N", scale=shape_scale(subject), legend=None),
+            shape=alt.Shape("model:N", scale=shape_scale(context), legend=None),
             tooltip=told,
         ),
         base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),
     ]
     first = next(iter(labels))
     texts: Texts = {
-        (label,): f"{label} of {models_in_words(subject)}: {_standing(known[name])}."
+        (label,): f"{label} of {models_in_words(context)}: {_standing(known[name])}."
         for name, label in labels.items()
     }
     text = texts[labels[first],]
@@ -301,9 +301,9 @@ def values(subject: Subject, canvas: Canvas, metric: str | None = None) -> Figur
     return Figure("values", title, text, chart, table, by_choice(texts, choice))
 
 
-def _at_usual(known: dict[str, Values], subject: Subject) -> list[str]:
+def _at_usual(known: dict[str, Values], context: ReportContext) -> list[str]:
     """Of every metric one cut-off: that of the headline metrics, if there is one."""
-    usual = {next(iter(known[name].values())).k for name in subject.headlines if name in known}
+    usual = {next(iter(known[name].values())).k for name in context.headlines if name in known}
     found: dict[str, str] = {}
     for name, of in known.items():
         one = next(iter(of.values()))

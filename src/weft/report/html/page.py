@@ -31,7 +31,7 @@ from weft.evaluation.atomic_files import write_files
 from weft.report import text as words
 from weft.report.charts import Figure, colours, figures
 from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
-from weft.report.context import USUAL_CUTOFF, Subject
+from weft.report.context import USUAL_CUTOFF, ReportContext
 from weft.report.html.value_table import FEW, label_values, legend, value_tables
 
 _MANY_VALUES = 100  # with more, one cut-off is shown first
@@ -42,36 +42,36 @@ _UNFILTERED = (
 )
 
 
-def render(subject: Subject, *, title: str | None = None) -> str:
+def render(context: ReportContext, *, title: str | None = None) -> str:
     """The text of the page."""
-    drawn = figures(subject)
+    drawn = figures(context)
     datasets: dict[str, Any] = {}
     charts = [_chart(number, figure, datasets) for number, figure in enumerate(drawn)]
-    tables, labelled = value_tables(subject), label_values(subject)
+    tables, labelled = value_tables(context), label_values(context)
     cutoffs = sorted(
         {metric.cutoff for table in tables for metric in table.metrics if metric.cutoff is not None}
     )
     is_long = sum(len(row.cells) for table in tables for row in table.rows) > _MANY_VALUES
-    style = _asset("page.css") + _colours(subject) + "".join(table.style for table in tables)
+    style = _asset("page.css") + _colours(context) + "".join(table.style for table in tables)
     library, script = _library(), _asset("page.js")
     document: str = _template().render(
-        title=title if title is not None else _title(subject),
+        title=title if title is not None else _title(context),
         policy=_policy([library, script], [style, _UNFILTERED]),
         unfiltered=Markup(_UNFILTERED),
         style=Markup(style),
         library=Markup(library),
         script=Markup(script),
-        models=subject.models,
+        models=context.models,
         coloured={
             number
-            for number, colour in enumerate(colours(subject).values())
-            if colour != OTHER and len(subject.models) > 1
+            for number, colour in enumerate(colours(context).values())
+            if colour != OTHER and len(context.models) > 1
         },
-        facts=words.facts(subject),
-        verdicts=words.verdicts(subject),
+        facts=words.facts(context),
+        verdicts=words.verdicts(context),
         tables=tables,
-        are_metrics_down=len(subject.models) <= FEW,
-        legend=legend(subject, tables),
+        are_metrics_down=len(context.models) <= FEW,
+        legend=legend(context, tables),
         cutoffs=cutoffs,
         first_cutoff=(USUAL_CUTOFF if USUAL_CUTOFF in cutoffs else cutoffs[0])
         if is_long and len(cutoffs) > 1
@@ -80,11 +80,11 @@ def render(subject: Subject, *, title: str | None = None) -> str:
         num_labelled=len(labelled["metric"]),
         charts=charts,
         datasets={name: _as_json(rows) for name, rows in datasets.items()},
-        notes=words.notes(subject),
-        counts=words.counts(subject),
-        definitions=words.definitions(subject),
-        provenance=words.provenance(subject),
-        rerun=words.rerun(subject),
+        notes=words.notes(context),
+        counts=words.counts(context),
+        definitions=words.definitions(context),
+        provenance=words.provenance(context),
+        rerun=words.rerun(context),
     )
     return (
         re.sub(r"[\ud800-\udfff]", "\ufffd", document) + "\n"
@@ -98,8 +98,8 @@ def write(text: str, path: str | Path) -> Path:
     return path
 
 
-def _title(subject: Subject) -> str:
-    models = [model or _UNNAMED for model in subject.models]
+def _title(context: ReportContext) -> str:
+    models = [model or _UNNAMED for model in context.models]
     if len(models) == 1:
         return f"Evaluation of {models[0]}"
     return (
@@ -147,12 +147,12 @@ def _template() -> Any:
     return environment.from_string(_asset("page.html.jinja"))
 
 
-def _colours(subject: Subject) -> str:
+def _colours(context: ReportContext) -> str:
     """The colours of the models in tables and, with more contrast, of words in charts; a dark page
     has its own inks in charts.
     """
     own = {
-        number: colour for number, colour in enumerate(colours(subject).values()) if colour != OTHER
+        number: colour for number, colour in enumerate(colours(context).values()) if colour != OTHER
     }
     inks = {INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--page"}
     dots = [f".model-{number} {{ --of-model: {colour}; }}" for number, colour in own.items()]

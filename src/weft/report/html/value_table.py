@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.evaluation.metric_value import MetricValue
-from weft.report.context import Subject, family_of
+from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
-from weft.report.tables import Line
+from weft.report.result_formats import MetricRow
 from weft.statistics.comparison import MeanCell
 
 FEW = 5  # models that stand beside each other; more of them run down
@@ -80,26 +80,26 @@ class ValueTable:
         return f"#table-{self.number} {{ --margin: {margin}; --mark: {mark}; }}\n"
 
 
-def value_tables(subject: Subject) -> list[ValueTable]:
+def value_tables(context: ReportContext) -> list[ValueTable]:
     """Every value that is not about a label. If there are many models: a table for each family and
     cut-off, fit for paper.
     """
-    lines = [line for line in subject.lines if not _some(line).cell]
+    lines = [line for line in context.metric_rows if not _some(line).cell]
     metrics = [_metric(line) for line in lines]
     grid = (
-        subject.comparison.grid(subject.test)
-        if subject.comparison is not None and subject.test is not None
+        context.comparison.grid(context.test)
+        if context.comparison is not None and context.test is not None
         else {}
     )
-    cells = {line.name: _cells(subject.models, line, grid.get(line.name, {})) for line in lines}
+    cells = {line.name: _cells(context.models, line, grid.get(line.name, {})) for line in lines}
     families = list(dict.fromkeys(metric.family for metric in metrics))
-    if len(subject.models) <= FEW:
+    if len(context.models) <= FEW:
         groups = [
             (family, [Row(one, cells[one.name]) for one in metrics if one.family == family])
             for family in families
         ]
         return (
-            [ValueTable(0, "Values of all metrics", subject.models, groups, metrics)]
+            [ValueTable(0, "Values of all metrics", context.models, groups, metrics)]
             if groups
             else []
         )
@@ -113,7 +113,7 @@ def value_tables(subject: Subject) -> list[ValueTable]:
                 some = beside[start : start + _ACROSS]
                 rows = [
                     Row(model, [cells[metric.name][at] for metric in some])
-                    for at, model in enumerate(subject.models)
+                    for at, model in enumerate(context.models)
                 ]
                 part = (
                     f", {start // _ACROSS + 1} of {math.ceil(len(beside) / _ACROSS)}"
@@ -126,23 +126,23 @@ def value_tables(subject: Subject) -> list[ValueTable]:
     return tables
 
 
-def label_values(subject: Subject) -> dict[str, list[Any]]:
+def label_values(context: ReportContext) -> dict[str, list[Any]]:
     """The values about labels, such as `BiasDisparityBD@10[F, Drama]`, by column: the metric and
     each model.
     """
-    lines = [line for line in subject.lines if _some(line).cell]
+    lines = [line for line in context.metric_rows if _some(line).cell]
     values = [[None if value is None else value.value for value in line.values] for line in lines]
     return {"metric": [line.name for line in lines]} | {
-        model: [row[at] for row in values] for at, model in enumerate(subject.models)
+        model: [row[at] for row in values] for at, model in enumerate(context.models)
     }
 
 
-def legend(subject: Subject, tables: Sequence[ValueTable]) -> list[str]:
+def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
     """What to know to read the tables."""
     cells = [cell for table in tables for row in table.rows for cell in row.cells]
     kinds = {
         value.interval.kind
-        for result in subject.results.values()
+        for result in context.results.values()
         for value in result.values
         if not value.cell
     }
@@ -159,22 +159,22 @@ def legend(subject: Subject, tables: Sequence[ValueTable]) -> list[str]:
         said.append(
             "; ".join(shown)
             + " over users"
-            + ("; the line below shows where it lies" if len(subject.models) > 1 else "")
+            + ("; the line below shows where it lies" if len(context.models) > 1 else "")
         )
-    if subject.comparison is not None and subject.test is not None:
-        remarks = [remark[:1].upper() + remark[1:] for remark in subject.comparison.remarks()]
-        said.append("; ".join([*remarks, subject.comparison.caption(subject.test)]))
+    if context.comparison is not None and context.test is not None:
+        remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.remarks()]
+        said.append("; ".join([*remarks, context.comparison.caption(context.test)]))
     return said
 
 
-def _some(line: Line) -> MetricValue:
+def _some(line: MetricRow) -> MetricValue:
     """The value of any model."""
     return next(value for value in line.values if value is not None)
 
 
-def _metric(line: Line) -> Metric:
+def _metric(line: MetricRow) -> Metric:
     value = _some(line)
-    family = family_of(line.name).capitalize()
+    family = metric_family(line.name).capitalize()
     if value.higher_is_better is not None:
         higher = value.higher_is_better
         return Metric(
@@ -195,7 +195,9 @@ def _metric(line: Line) -> Metric:
     return Metric(line.name, value.k, family, "", "")
 
 
-def _cells(models: Sequence[str], line: Line, compared: Mapping[str, MeanCell]) -> list[ValueCell]:
+def _cells(
+    models: Sequence[str], line: MetricRow, compared: Mapping[str, MeanCell]
+) -> list[ValueCell]:
     digits = common_places(value.value for value in line.values if value is not None)
     found = []
     for model, value in zip(models, line.values):
