@@ -1,6 +1,4 @@
-"""Runs the examples (docstrings of the package, Python blocks of the README and the docs), and
-everything in several processes.
-"""
+"""Set-up of all tests: examples in docstrings and documents, parallel processes, the fast tier."""
 
 import os
 from pathlib import Path
@@ -14,60 +12,69 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 from sybil.python import import_path
 
-# What starts an engine, which wants the whole machine: one of them at a time, in one process.
-ENGINES = ("tests/test_ray.py", "tests/test_spark.py", "docs/scale.md")
-PROCESSES = 4  # at most: each loads torch, and 1 GB will do for it
+# Files whose tests start Ray or Spark, which use the whole machine: they run in one process, one
+# after another, and belong to the slow tier.
+ENGINE_FILES = ("tests/test_ray.py", "tests/test_spark.py", "docs/scale.md")
+MAX_PROCESSES = 4  # each needs about 1 GB for torch
 
-# How long an example takes to draw depends on what else the machine does.
-hypothesis.settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("untimed")
+# There is no time limit per example: these machines are shared. The fast tier draws fewer examples.
+_UNTIMED = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("full", **_UNTIMED)
+hypothesis.settings.register_profile("fast", **_UNTIMED, max_examples=15)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread of torch per process
+
+
+def pytest_configure(config):
+    """Choose the number of hypothesis examples: fewer with `pytest -m "not slow"`."""
+    tier = "fast" if "not slow" in (config.option.markexpr or "") else "full"
+    hypothesis.settings.load_profile(tier)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """`pytest` alone runs in as many processes as there are cores; what is named, in this one."""
+    """Use one process per core for the whole suite, and none for files named by the caller."""
     if config.args_source is not config.ArgsSource.TESTPATHS:
         return 0
-    return min(
-        PROCESSES,
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-    )
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return min(MAX_PROCESSES, cores)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """A file's tests run in one process, so that what a module sets up is set up once."""
+    """Run the tests of a file in one process, so that module fixtures are set up once."""
     from xdist.scheduler import LoadFileScheduling
 
-    class Files(LoadFileScheduling):
+    class FileScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            return "engines" if file in ENGINES else file
+            return "engines" if file in ENGINE_FILES else file
 
     config.option.loadscopereorder = False
-    return Files(config, log)
+    return FileScheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Files with slow tests come first, so that no process works on one of them at the end while
-    all others wait.
+    """Mark tests of engines as slow, and start with the files that have most slow tests.
+
+    Otherwise one process would still work on such a file when all others are done.
     """
-    if not hasattr(config, "workerinput"):
-        return
-    slow = {}
+    num_slow = {}
     for item in items:
-        slow[item.path] = slow.get(item.path, 0) + (item.get_closest_marker("slow") is not None)
-    items.sort(key=lambda item: -slow[item.path])
+        if item.nodeid.split("::")[0] in ENGINE_FILES:
+            item.add_marker(pytest.mark.slow)
+        is_slow = item.get_closest_marker("slow") is not None
+        num_slow[item.path] = num_slow.get(item.path, 0) + is_slow
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: -num_slow[item.path])
 
 
 @pytest.fixture(scope="module")
 def in_an_empty_folder(tmp_path_factory, request):
-    """Examples may write files; nobody should have to clean up after them."""
+    """Change to an empty folder, because examples may write files."""
     patch = pytest.MonkeyPatch()
     patch.chdir(tmp_path_factory.mktemp("docs"))
     yield

@@ -209,6 +209,7 @@ settings_of_runs = st.fixed_dictionaries(
 cutoff_lists = st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @quick(20)
 @given(problem=problems(), cutoffs=cutoff_lists, how=settings_of_runs)
@@ -259,6 +260,7 @@ def test_f1_of_one_metric_twice_is_that_metric_at_every_cutoff(metric):
     )
 
 
+@pytest.mark.slow
 @quick(15)
 @given(
     problem=problems(),

@@ -116,6 +116,7 @@ def loaded_after(statement: str) -> set[str]:
     return set(out.stdout.split())
 
 
+@pytest.mark.slow
 def test_importing_is_light():
     assert not loaded_after("import weft, weft.cli") & {"torch", "polars", "pandas", "scipy"}
     loaded = loaded_after("import weft; weft.Evaluator; weft.metrics.nDCG(k=1)")

@@ -386,12 +386,14 @@ cutoff_lists = st.lists(
 )
 
 
+@pytest.mark.slow
 @quick(24)
 @given(problem=problems(), cutoffs=cutoff_lists, batch_size=st.sampled_from([1, 3, None]))
 def test_all_metrics_in_one_run_equal_the_oracles(problem, cutoffs, batch_size):
     check(problem, SPECS + COMPANY, cutoffs, batch_size=batch_size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @quick(5)
 @given(problem=problems(), cutoffs=cutoff_lists, batch_size=st.sampled_from([1, 3, None]))
@@ -470,6 +472,7 @@ def test_awkward_data(name):
     check(AWKWARD[name], SPECS + COMPANY, [2, 20], batch_size=2)
 
 
+@pytest.mark.slow
 @quick(6)
 @given(problem=problems(), cutoffs=cutoff_lists, data=st.data())
 def test_neither_user_order_nor_batches_matter(problem, cutoffs, data):

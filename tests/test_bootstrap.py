@@ -209,6 +209,7 @@ def test_authors_metrics_are_resampled():
 # -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_batches_order_and_shards_play_no_part():
     metrics = [*BUILT_IN, *VARIANTS]
     whole = passed(evaluator(metrics), batch=USERS).compute()
@@ -383,6 +384,7 @@ def test_acceleration_of_means_leaves_out_one_user_at_a_time():
         assert found[name][1] == pytest.approx(group_acceleration(left_out), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_acceleration_of_formulas_leaves_out_users_or_groups():
     made = passed(evaluator(["Gini@3", "AUC"]))
     one_by_one = {name: bend for name, (_, bend) in resamples_of(made).items()}
@@ -435,6 +437,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert all(52 <= count <= 60 for count in held.values()), held
 
 
+@pytest.mark.slow
 def test_intervals_of_means_hold_their_value():
     """Resample users, not what they have (pitfall 15)."""
     result = passed(evaluator([*BUILT_IN, *VARIANTS], bootstrap=300)).compute()
@@ -546,7 +549,10 @@ def test_resamples_without_a_value_are_left_out_and_counted():
 def test_undefined_values_have_no_interval():
     target = torch.zeros(6, 4).int()
     result = weft.evaluate(
-        torch.rand(6, 4, generator=torch.Generator().manual_seed(0)), target, metrics=["nDCG@2", "AUC", "Gini@2"], bootstrap=10
+        torch.rand(6, 4, generator=torch.Generator().manual_seed(0)),
+        target,
+        metrics=["nDCG@2", "AUC", "Gini@2"],
+        bootstrap=10,
     )
     assert math.isnan(result.entry("nDCG@2").boot_low) and math.isnan(result.entry("AUC").boot_low)
     assert result.entry("Gini@2").boot_low > 0

@@ -122,6 +122,7 @@ class Scorer:
         return torch.stack([self.world.scores[row, column] for row, column in zip(rows, columns)])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     worlds(),
@@ -248,6 +249,7 @@ def test_listed_candidates_are_all_that_was_offered(world, ties, masked, batch_s
     same_counts(found, expected, but=())
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     worlds(),

@@ -253,6 +253,7 @@ def test_there_is_a_shape_for_each_colour():
     assert len(set(SHAPES)) == len(SHAPES) == len(set(COLOURS)) == len(COLOURS) == 8
 
 
+@pytest.mark.slow
 def test_colours_stay_with_a_model_in_all_charts(report):
     wanted = colours(THREE)
     assert list(wanted.values()) == list(COLOURS[:3])
@@ -400,6 +401,7 @@ def test_a_chart_has_its_size_and_its_text():
     assert figure(THREE, "values").chart.to_dict()["height"] == 72
 
 
+@pytest.mark.slow
 def test_one_chart_has_no_select_and_a_report_has(report):
     for kind in ("cutoffs", "differences", "bias"):
         assert "params" not in figure(THREE, kind).chart.to_dict()
@@ -415,6 +417,7 @@ def test_one_chart_has_no_select_and_a_report_has(report):
     assert bound["exposure"] == [["k = 10", "k = 1", "k = 5", "k = 20"]]
 
 
+@pytest.mark.slow
 def test_thirty_models_and_forty_metrics_stay_small():
     metrics = ("nDCG", "Recall", *(f"Metric{at:02d}(parameter=value)" for at in range(36)))
     subject = subject_of(*(f"a model with number {seed}" for seed in range(30)), metrics=metrics)
@@ -481,6 +484,7 @@ def test_some_charts_need_two_models(kind):
         result("als", 0).plot(kind)
 
 
+@pytest.mark.slow
 def test_gains_needs_groups():
     results = {name: replace(one, user_labels=None) for name, one in THREE.results.items()}
     with pytest.raises(MissingInput, match="user_groups="):
@@ -599,6 +603,7 @@ def shuffled(one: Result, kept: int) -> Result:
     return replace(one, per_user=one.per_user.sample(fraction=1, shuffle=True, seed=3).head(kept))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [USERS, 41])
 def test_differences_are_those_of_the_comparison(kept):
     comparison = weft.compare([THREE.results["als"], shuffled(THREE.results["pop"], kept)])

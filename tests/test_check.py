@@ -862,6 +862,7 @@ ROUGH = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     ROUGH,
@@ -1031,6 +1032,7 @@ def test_json_holds_everything(folder):
     assert finding["effects"][0]["value"] is None and finding["effects"][0]["change"] is None
 
 
+@pytest.mark.slow
 def test_a_new_process_has_the_exit_codes(folder):
     def start(*arguments):
         return subprocess.run(

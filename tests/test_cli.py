@@ -80,6 +80,7 @@ def demo(tmp_path_factory):
     return folder, start("demo", cwd=folder)
 
 
+@pytest.mark.slow
 def test_demo_prints_a_table_and_writes_results(demo):
     folder, done = demo
     for word in (
@@ -1296,6 +1297,7 @@ def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
     assert is_tidy(wide, 140) and not is_tidy(wide) and "┊" in wide  # differences around zero
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_only_ascii(folder):
     pl.DataFrame({"user": ["ann"], "item": ["tea"], "score": [1.0]}).write_csv(folder / "née.csv")
     done = subprocess.run(
@@ -1609,6 +1611,7 @@ def test_whatever_happens_is_one_line(folder, call, monkeypatch, error, code, me
     assert "Traceback" in call(*BRIEF, "--debug", cwd=folder, code=code).stderr
 
 
+@pytest.mark.slow
 def test_a_process_has_the_same_streams_and_exit_codes(folder):
     done = start(*BRIEF, "-f", "csv", "--gate", "nDCG@2 > 2", cwd=folder, check=False)
     assert (
@@ -1625,6 +1628,7 @@ def test_a_process_has_the_same_streams_and_exit_codes(folder):
     )
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_silent(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "weft", "metrics"],
@@ -1638,6 +1642,7 @@ def test_a_closed_pipe_is_silent(tmp_path):
     assert process.wait() == 141
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals are another thing there"
 )
@@ -1685,11 +1690,13 @@ def watched(arguments, cwd):
     return shown, process.wait()
 
 
+@pytest.mark.slow
 def test_progress_shows_where_somebody_watches(folder):
     shown, code = watched([sys.executable, "-m", "weft", *BRIEF], folder)
     assert code == 0 and b"loading torch" in shown
 
 
+@pytest.mark.slow
 def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_second(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time, torch, weft\n"

@@ -135,6 +135,7 @@ def hit_rate_at_10(scores: np.ndarray, train: csr_matrix, test: csr_matrix) -> f
     return float(np.take_along_axis(test.toarray(), best, axis=1).any(axis=1).mean())
 
 
+@pytest.mark.slow
 def test_personal_recommenders_beat_popularity(data: dataset.DemoData, train: csr_matrix) -> None:
     test = to_matrix(data.test)
     users, items = recommenders.factor_model(train)

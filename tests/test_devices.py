@@ -55,6 +55,7 @@ def on_fakegpu():
     return dict(map(json.loads, done.stdout.splitlines()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_an_update_on_another_device_does_not_wait(case, on_fakegpu):
     assert on_fakegpu[case] is None

@@ -782,6 +782,7 @@ def with_plugin(tmp_path_factory):
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_an_installed_package_brings_metrics(with_plugin):
     assert with_plugin[0] == "FromAfar@2 True"
 

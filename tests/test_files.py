@@ -222,6 +222,7 @@ def is_text_of_integers(frame):
     )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -551,6 +551,7 @@ def wide():
     return scores, truth, train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ties", "kind"),
     [

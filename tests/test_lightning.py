@@ -128,6 +128,7 @@ def test_training_logs_monitors_and_saves(tmp_path):
         )  # also names with commas and brackets
 
 
+@pytest.mark.slow
 def test_the_evaluator_stays_as_it_was_and_every_epoch_begins_anew(tmp_path):
     evaluator = everything()
     evaluator.update(*data()[:2], torch.arange(USERS))

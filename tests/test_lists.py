@@ -120,6 +120,7 @@ def worlds(draw):
     return World(lists, truth, {user: sorted(row) for user, row in train.items()}, items)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     worlds(),
@@ -255,6 +256,7 @@ def test_what_is_offered_is_the_catalogue_less_what_is_masked(world, masked, k):
     assert result[f"REO@{k}"] == pytest.approx(spread(rates), nan_ok=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.sampled_from(TIE_RULES), st.integers(0, 3))
 def test_the_order_of_rows_and_the_form_do_not_matter(world, ties, seed):
@@ -274,6 +276,7 @@ def test_the_order_of_rows_and_the_form_do_not_matter(world, ties, seed):
         assert again.provenance["fingerprint"] == first.provenance["fingerprint"]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(worlds(), st.booleans(), st.randoms(use_true_random=False))
 def test_ranks_and_plain_lists_come_in_their_order(world, masked, rng):

@@ -58,6 +58,7 @@ def test_lists_in_order(lists, has_merit, distinct, is_sorted):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
@@ -92,6 +93,7 @@ def test_keys_of_lists_that_do_not_ascend_are_not_all_looked_for(keys):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(worlds(), st.booleans(), st.sampled_from(["score", "rank", "none"]))
 def test_lists_that_are_in_order_give_what_they_give_without_native_loops(world, masked, order):

@@ -262,6 +262,7 @@ def test_filter_by_cutoff(show):
         assert len(column(page, 0)) == 8
 
 
+@pytest.mark.slow
 def test_many_models_run_down_in_one_order(show):
     with show(subject(*"abcdefg")) as page:
         assert page.locator("#tables table").count() > 1
@@ -374,6 +375,7 @@ def test_csv_of_many_models_is_one_table(show):
         ) == pytest.approx(0.1804)
 
 
+@pytest.mark.slow
 def test_letters_are_copied(show, compared):
     with show(ReportContext.from_result(compared), **CLIPBOARD) as page:
         assert texts(page, "#table-0 tbody tr[data-k]:nth-child(2) sup")[:3] == ["b", "b", "a"]
@@ -565,6 +567,7 @@ def everything():
 MARKS = ".role-mark :is(path, text, line)"
 
 
+@pytest.mark.slow
 def test_the_whole_report(show, everything):
     with show(everything) as page:
         assert [one.get_attribute("data-kind") for one in page.locator(".figure").all()] == list(
@@ -606,6 +609,7 @@ def test_a_chart_that_fails_says_so(browser, tmp_path, own_charts):
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_names_are_only_names(show):
     about = ReportContext(
         {name: result(name, 0.02 * at, [f"{name} is odd"]) for at, name in enumerate(ODD)}
@@ -673,6 +677,7 @@ def test_print_shows_charts_and_definitions(show, own_charts):
         )
 
 
+@pytest.mark.slow
 def test_many_models_metrics_and_cutoffs(show):
     metrics = [metric for metric in all_metrics() if needs_cutoff(metric)]
     metrics = [*metrics, *metrics][:40]

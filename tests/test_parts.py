@@ -54,6 +54,7 @@ def both(source, truth, parts=3, **settings):
     )
 
 
+@pytest.mark.slow
 def test_more_parts_than_users():
     both(
         LISTS,

@@ -875,7 +875,9 @@ def test_papers_put_the_target_first_among_equal_scores(ties):
 def test_papers_index_order_is_said_aloud():
     result = evaluate(torch.zeros(3, 20), {0: [0], 1: [0], 2: [0]}, "HitRate", 5)
     assert result["HitRate@5"] == 1  # the stated rule, and what it did:
-    assert note(result, "3 users have equal scores at positions 5 and 6", "the tie rule 'index' decides")
+    assert note(
+        result, "3 users have equal scores at positions 5 and 6", "the tie rule 'index' decides"
+    )
 
 
 # ------------------------------------------------------------------------------------- examples in

@@ -266,7 +266,9 @@ def test_a_table_that_was_moved_away_is_noted(tmp_path, result):
     path = result.save(tmp_path / "a.json")
     next(tmp_path.glob("*.parquet")).unlink()
     loaded = weft.load_result(path)
-    assert loaded.per_user is None and any("not in the folder of a.json" in note for note in loaded.notes)
+    assert loaded.per_user is None and any(
+        "not in the folder of a.json" in note for note in loaded.notes
+    )
 
 
 def leftovers(folder):

@@ -53,6 +53,7 @@ def sampler_of(size, number, seed=0, weights=None, pool=None, keys=None):
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 30),
@@ -125,6 +126,7 @@ def chi_square_is_small(counts, chances, total):
     return statistic < free + 6 * math.sqrt(2 * free)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, [8.0, 4.0, 1.0, 1.0, 0.5], [1.0, 1e-3, 1.0, 2.0, 1e-3]])
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("taken", [(), (0,)])

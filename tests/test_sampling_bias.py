@@ -458,6 +458,7 @@ def test_corrections_are_chosen():
     assert RankEstimator.from_settings("bias_variance", 1) == RankEstimator("bias_variance", 1.0)
 
 
+@pytest.mark.slow
 def test_corrected_means_are_nearer_to_the_full_value():
     """Two hundred users with one to three relevant items, thirty draws of 50 of 1,000 negatives."""
     rng, E, m, k = np.random.default_rng(0), 1000, 50, 20
@@ -772,6 +773,7 @@ def test_equal_models():
     assert is_identified({"A": [1, 1], "B": [1, 1]}, **about)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["Recall@10", "Recall@200", "MRR@1000", "AUC"])
 def test_the_bounds_from_places_hold_the_full_value(metric):
     rng = np.random.default_rng(3)

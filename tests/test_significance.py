@@ -468,6 +468,7 @@ def test_unpaired_tests_are_marked(pair):
 METHODS = {"bonferroni": "bonferroni", "holm": "holm", "fdr": "fdr_bh"}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0, math.nan])),

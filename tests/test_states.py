@@ -204,6 +204,7 @@ def test_copies_share_what_nobody_changes():
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_state_dict_restores_everything(tmp_path):
     made = fed([EVERYONE[:9], EVERYONE[9:14]], **KEPT)
     torch.save(made.state_dict(), tmp_path / "state.pt")

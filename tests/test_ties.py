@@ -58,6 +58,7 @@ def test_rules_that_sort_equal_the_oracle(ties, problem, k):
     check(problem, SPECS, [k], ties=ties, batch_size=7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @quick(15)
 @given(problem=tied_problems(), k=cutoffs)
@@ -67,6 +68,7 @@ def test_expected_equals_brute_force_over_all_orders(metric, problem, k):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wanted", [{6: 1.0}, {0: 2.0, 3: 1.0, 4: 5.0}, dict.fromkeys(range(6), 1.0)], ids=len
 )
@@ -214,6 +216,7 @@ def test_random_approaches_expected():
 # -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @quick(6)
 @given(problem=problems(tied=True), k=cutoffs)
 def test_every_rule_lies_between_the_bounds(problem, k):

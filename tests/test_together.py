@@ -49,6 +49,7 @@ DRAWN = draw(TRUTH, train=TRAIN, items=ITEMS, num_negatives=12, seed=3)
 COLD = [item for item in range(ITEMS) if not any(item in row for row in TRAIN.values())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "cells"),
     [

@@ -176,6 +176,7 @@ def test_a_type_that_is_asked_for_by_name_is_given():
     )
 
 
+@pytest.mark.slow
 @every_metric
 def test_plots(name):
     metric = feed(fresh(name))
@@ -664,6 +665,7 @@ def expected_of(metric):
     return float(feed(metric).compute())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["multinomial", "poisson"])
 def test_bootstrapper_resamples_users(strategy):
     """Rows are users, so that its spread is that of the Evaluator's own intervals, up to the noise
