@@ -161,7 +161,7 @@ def _families() -> tuple[str, ...]:
 
 def roles() -> tuple[str, ...]:
     """What a column can be."""
-    from weft.data.readers.files import ROLES
+    from weft.data.readers.role_assignment import ROLES
 
     return ROLES
 

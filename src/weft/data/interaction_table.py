@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.data.interactions import Interactions
 from weft.data.readers.files import FileTable, is_file, read_table
-from weft.data.readers.roles import NEEDED, find_column
+from weft.data.readers.roles import ID_ROLES, find_column
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError
 
@@ -274,7 +274,7 @@ def read_ids(
 ) -> tuple[pl.Series, pl.Series]:
     """The user and the item of each row of a frame."""
     users, items = (
-        id_series(column(str(find_column(columns, role, where))), role, where) for role in NEEDED
+        id_series(column(str(find_column(columns, role, where))), role, where) for role in ID_ROLES
     )
     return users, items
 

@@ -1,4 +1,4 @@
-"""Which files a path means, and their bytes: folders of parts, patterns, compression."""
+"""Resolve a path to files (folders of part files, glob patterns) and unpack compressed ones."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from typing import Any
 
 from weft.errors import InputError
 
-# What a file starts with tells how it is packed; names may lie.
-_PACKED: dict[bytes, tuple[str, Callable[..., Any] | None]] = {
+HEAD_BYTES = 1 << 16  # read to detect the layout of a file
+# Compression by the first bytes of a file; suffixes are not reliable.
+_COMPRESSIONS: dict[bytes, tuple[str, Callable[..., Any] | None]] = {
     b"\x1f\x8b": ("gzip", gzip.open),
     b"BZh": ("bzip2", bz2.open),
     b"\xfd7zXZ\x00": ("xz", lzma.open),
     b"\x28\xb5\x2f\xfd": ("Zstandard", None),
 }
-_NOT_READ = {
+_UNSUPPORTED = {
     b"PK\x03\x04": "a ZIP archive, or a spreadsheet",
     b"7z\xbc\xaf": "a 7z archive",
     b"\x04\x22\x4d\x18": "LZ4",
@@ -35,23 +36,22 @@ _NOT_READ = {
     b"\x89HDF": "an HDF5 file",
     b"\x93NUMPY": "a NumPy array",
 }
-_ENOUGH = 1 << 16  # bytes from which a layout is recognised
 
 
 @dataclass(frozen=True)
 class PartFile:
-    """One file: its own path, and where its bytes can be read as they were before they were packed."""
+    """One file of a data set: its own path, and the path of its uncompressed content."""
 
     path: Path
     plain: Path
 
     def head(self) -> bytes:
-        """The first bytes."""
+        """Return the first 64 KiB of the content."""
         with self.plain.open("rb") as stream:
-            return stream.read(_ENOUGH)
+            return stream.read(HEAD_BYTES)
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Each line with its number, from 1. A line that is not UTF-8 is an error."""
+        """Yield (line number from 1, line); raise `InputError` for a line that is not UTF-8."""
         with self.plain.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 try:
@@ -63,130 +63,138 @@ class PartFile:
                         "file, for example from Latin-1: iconv -f latin1 -t utf8."
                     ) from None
 
+    def check_encoding(self) -> None:
+        """Raise `InputError` with the number of the first line that is not UTF-8."""
+        for _ in self.lines():
+            pass
+
 
 @contextmanager
 def open_parts(path: Path, where: str) -> Iterator[list[PartFile]]:
-    """The files that a path means, unpacked into a temporary folder if they are packed. `where`
-    says whose they are.
+    """Provide the files of a path; compressed ones are unpacked into a temporary folder.
+
+    They are unpacked once because a file is read up to three times (each column of strings, then
+    all columns), and because its layout and row errors need plain bytes. `where` names the data in
+    messages.
     """
     with tempfile.TemporaryDirectory(prefix="weft-") as folder:
         yield [
-            _unpacked(part, Path(folder) / str(number), where)
+            _open_part(part, Path(folder) / str(number), where)
             for number, part in enumerate(find_files(path, where))
         ]
 
 
 def find_files(path: Path, where: str) -> list[Path]:
-    """The files that a path means, in order: a file, those of a folder, those that a pattern fits."""
+    """Return the file, the files of a folder, or the files that match a pattern, sorted."""
     try:
         if path.is_dir():
-            return _inside(path, where)
+            return _files_of_folder(path, where)
         if path.exists():
             return [path]
-        found = sorted(map(Path, glob.glob(str(path)))) if glob.has_magic(str(path)) else []
+        matches = sorted(map(Path, glob.glob(str(path)))) if glob.has_magic(str(path)) else []
     except OSError as error:
-        raise _refused(path, where, error) from None
-    found = [one for one in found if one.is_file()]
-    if found:
-        return found
-    raise InputError(f"{_of(where, path)}: there is no such file.{_near(path)}")
+        raise _cannot_read(path, where, error) from None
+    matches = [match for match in matches if match.is_file()]
+    if matches:
+        return matches
+    raise InputError(f"{_label(where, path)}: there is no such file.{_similar_path(path)}")
 
 
-def _inside(folder: Path, where: str) -> list[Path]:
-    inside = sorted(folder.iterdir())
-    parts = [one for one in inside if one.is_file() and not one.name.startswith((".", "_"))]
-    if parts:
-        return parts
-    deeper = [one.name for one in inside if one.is_dir()]
-    what = (
-        f"only folders ({', '.join(deeper[:3])}); give a pattern: {folder}/*/*"
-        if deeper
-        else "no file"
-    )
+def _files_of_folder(folder: Path, where: str) -> list[Path]:
+    entries = sorted(folder.iterdir())
+    files = [entry for entry in entries if entry.is_file() and entry.name[0] not in "._"]
+    if files:
+        return files
+    folders = [entry.name for entry in entries if entry.is_dir()]
+    content = "no file"
+    if folders:
+        content = f"only folders ({', '.join(folders[:3])}); give a pattern: {folder}/*/*"
     raise InputError(
-        f"{_of(where, folder)}: this is a folder with {what} to read (names that start with . or _ "
-        "do not count)."
+        f"{_label(where, folder)}: this is a folder with {content} to read (names that start with "
+        ". or _ do not count)."
     )
 
 
-def _near(path: Path) -> str:
-    """What else there is of a similar name."""
+def _similar_path(path: Path) -> str:
+    """Return a hint at an existing path with a similar name, or an empty string."""
     try:
-        names = [one.name for one in path.parent.iterdir()]
+        names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return f" There is no folder {path.parent} either." if not path.parent.exists() else ""
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
     return f" Did you mean {str(path.parent / close[0])!r}?" if close else ""
 
 
-def _of(where: str, path: Path) -> str:
-    """What is read, with the path of the part if that is not said yet."""
+def _label(where: str, path: Path) -> str:
+    """Return the name of the data in messages, with the path unless it contains it."""
     return where if str(path) in where else f"{where}: {path}"
 
 
-def _refused(path: Path, where: str, error: OSError) -> InputError:
-    why = (
-        "you have no permission to read it"
-        if isinstance(error, PermissionError)
-        else error.strerror or str(error)
-    )
-    return InputError(f"{_of(where, path)} cannot be read: {why}.")
+def _cannot_read(path: Path, where: str, error: OSError) -> InputError:
+    reason = error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        reason = "you have no permission to read it"
+    return InputError(f"{_label(where, path)} cannot be read: {reason}.")
 
 
-def _unpacked(path: Path, target: Path, where: str) -> PartFile:
+def _open_part(path: Path, target: Path, where: str) -> PartFile:
     try:
         with path.open("rb") as stream:
             start = stream.read(16)
     except OSError as error:
-        raise _refused(path, where, error) from None
+        raise _cannot_read(path, where, error) from None
     if not start:
-        raise InputError(f"{_of(where, path)} is empty.")
-    if what := next((what for magic, what in _NOT_READ.items() if start.startswith(magic)), None):
-        raise InputError(
-            f"{_of(where, path)} is {what}, which is not read here; expected UTF-8 text or "
-            "Parquet, as it is or packed by gzip, "
-            "bzip2, xz or zstd."
-        )
-    packed = next(
-        ((name, opener) for magic, (name, opener) in _PACKED.items() if start.startswith(magic)),
-        None,
-    )
-    if packed is None:
-        return PartFile(path, path)
-    name, opener = packed
-    target = target.with_suffix(path.with_suffix("").suffix)
+        raise InputError(f"{_label(where, path)} is empty.")
+    for magic, kind in _UNSUPPORTED.items():
+        if start.startswith(magic):
+            raise InputError(
+                f"{_label(where, path)} is {kind}, which is not read here; expected UTF-8 text or "
+                "Parquet, as it is or packed by gzip, bzip2, xz or zstd."
+            )
+    for magic, (name, opener) in _COMPRESSIONS.items():
+        if start.startswith(magic):
+            target = target.with_suffix(path.with_suffix("").suffix)
+            _unpack(path, target, _label(where, path), name=name, opener=opener)
+            return PartFile(path, target)
+    return PartFile(path, path)
+
+
+def _unpack(
+    path: Path, target: Path, label: str, *, name: str, opener: Callable[..., Any] | None
+) -> None:
+    """Write the uncompressed content of a file to `target`."""
     try:
         if opener is None:
             _unpack_zstd(path, target)
         else:
-            with opener(path, "rb") as source, target.open("wb") as sink:
-                shutil.copyfileobj(source, sink, 1 << 20)
+            _copy_stream(opener, path, target)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, InputError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the disk's, not the data's
-            raise InputError(f"{_of(where, path)} cannot be unpacked: {error.strerror}.") from None
+        if isinstance(error, OSError) and error.errno is not None:  # an error of the disk
+            raise InputError(f"{label} cannot be unpacked: {error.strerror}.") from None
         raise InputError(
-            f"{_of(where, path)} is packed by {name}, but it ends too early or is damaged "
-            f"({error}); make or fetch it again."
+            f"{label} is packed by {name}, but it ends too early or is damaged ({error}); make or "
+            "fetch it again."
         ) from None
     if target.stat().st_size == 0:
-        raise InputError(f"{_of(where, path)} is empty.")
-    return PartFile(path, target)
+        raise InputError(f"{label} is empty.")
 
 
-def _unpack_zstd(path: Path, target: Path) -> None:
-    """By Python where it can (from 3.14 on), else line by line by polars, which can read packed
-    text.
-    """
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        _unpack_text_by_polars(path, target)
-        return
-    with zstd.open(path, "rb") as source, target.open("wb") as sink:
+def _copy_stream(opener: Callable[..., Any], path: Path, target: Path) -> None:
+    with opener(path, "rb") as source, target.open("wb") as sink:
         shutil.copyfileobj(source, sink, 1 << 20)
 
 
-def _unpack_text_by_polars(path: Path, target: Path) -> None:
+def _unpack_zstd(path: Path, target: Path) -> None:
+    """Unpack with the standard library (Python 3.14 and later), else as lines with polars."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        _unpack_lines_with_polars(path, target)
+    else:
+        _copy_stream(zstd.open, path, target)
+
+
+def _unpack_lines_with_polars(path: Path, target: Path) -> None:
     import polars as pl
 
     try:

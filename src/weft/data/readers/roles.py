@@ -1,4 +1,4 @@
-"""What the columns of a table are called, and which plays which role."""
+"""Column names that Weft knows, and the role (user, item, score, ...) that each name stands for."""
 
 from __future__ import annotations
 
@@ -6,70 +6,28 @@ import re
 
 from weft.errors import InputError, did_you_mean
 
-# Names that are understood, first the one that messages recommend. Case, `_`, `-`, spaces and dots
-# make no difference.
-COLUMNS = {
-    "user": (
-        "user",
-        "user_id",
-        "uid",
-        "query",
-        "query_id",
-        "qid",
-        "session",
-        "session_id",
-        "visitor",
-        "visitor_id",
-        "customer",
-        "customer_id",
-    ),
-    "item": (
-        "item",
-        "item_id",
-        "iid",
-        "doc",
-        "doc_id",
-        "docno",
-        "document",
-        "document_id",
-        "product",
-        "product_id",
-        "movie",
-        "movie_id",
-        "article",
-        "article_id",
-        "track",
-        "track_id",
-        "book",
-        "book_id",
-        "artist",
-        "artist_id",
-        "sku",
-        "asin",
-    ),
-    "rating": ("rating", "relevance", "rel", "value", "weight", "score"),
-    "score": (
-        "score",
-        "prediction",
-        "predicted_rating",
-        "pred",
-        "rating",
-        "relevance",
-        "value",
-        "weight",
-    ),
-    "rank": ("rank", "ranking", "position"),
-    "timestamp": ("timestamp", "time", "date", "datetime", "ts"),
-    "label": ("label", "group", "cluster", "feature", "user_group", "item_cluster", "item_feature"),
+# Known names by role, first the one that messages recommend. Upper and lower case, `_`, `-`, spaces
+# and dots make no difference.
+_NAMES = {
+    "user": "user user_id uid query query_id qid session session_id visitor visitor_id customer "
+    "customer_id",
+    "item": "item item_id iid doc doc_id docno document document_id product product_id movie "
+    "movie_id article article_id track track_id book book_id artist artist_id sku asin",
+    "rating": "rating relevance rel value weight score",
+    "score": "score prediction predicted_rating pred rating relevance value weight",
+    "rank": "rank ranking position",
+    "timestamp": "timestamp time date datetime ts",
+    "label": "label group cluster feature user_group item_cluster item_feature",
 }
-NEEDED = ("user", "item")
-_TYPED = re.compile(r":(token|token_seq|float|float_seq)$")  # as RecBole writes its headers
-_NO_DIFFERENCE = re.compile(r"[\s_.\-]+")
+COLUMNS = {role: tuple(names.split()) for role, names in _NAMES.items()}
+ID_ROLES = ("user", "item")
+_RECBOLE_TYPE = re.compile(r":(token|token_seq|float|float_seq)$")  # suffix of RecBole's headers
+_IGNORED = re.compile(r"[\s_.\-]+")
 
 
 def fold(name: str) -> str:
-    """A column's name without what makes no difference."""
-    return _NO_DIFFERENCE.sub("", _TYPED.sub("", name.strip())).casefold()
+    """Return a column's name in lower case, without characters and suffixes that do not matter."""
+    return _IGNORED.sub("", _RECBOLE_TYPE.sub("", name.strip())).casefold()
 
 
 _FOLDED = {role: tuple(dict.fromkeys(map(fold, names))) for role, names in COLUMNS.items()}
@@ -77,37 +35,40 @@ KNOWN = frozenset(name for names in _FOLDED.values() for name in names)
 
 
 def find_column_name(columns: list[str], role: str, where: str) -> str | None:
-    """The column that plays a role, under any of its names."""
-    by_name: dict[str, list[str]] = {}
+    """Return the column with one of the names of a role; None if there is none."""
+    by_folded: dict[str, list[str]] = {}
     for name in columns:
-        by_name.setdefault(fold(name), []).append(name)
-    for name in _FOLDED[role]:
-        found = by_name.get(name, [])
-        if len(found) > 1:
+        by_folded.setdefault(fold(name), []).append(name)
+    for folded in _FOLDED[role]:
+        matches = by_folded.get(folded, [])
+        if len(matches) > 1:
             raise InputError(
-                f"{where} has the columns {found[0]!r} and {found[1]!r}, both for the {role}; "
+                f"{where} has the columns {matches[0]!r} and {matches[1]!r}, both for the {role}; "
                 "rename or drop one."
             )
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
     return None
 
 
-def find_column(
-    columns: list[str],
-    role: str,
-    where: str,
-    *,
-    hint: str = "Rename the column that holds the {role} ids.",
-) -> str | None:
-    """The same; None where a table can do without it, else an error. `hint` says what to do about
-    it.
+def find_column(columns: list[str], role: str, where: str, *, hint: str = "") -> str | None:
+    """Return the column of a role; None for an optional role, `InputError` for a missing id.
+
+    `hint` replaces the advice at the end of the message.
     """
-    found = find_column_name(columns, role, where)
-    if found is not None or role not in NEEDED:
-        return found
-    near = next((near for name in columns if (near := did_you_mean(name, COLUMNS[role]))), "")
+    name = find_column_name(columns, role, where)
+    if name is not None or role not in ID_ROLES:
+        return name
+    hint = hint or f"Rename the column that holds the {role} ids."
+    similar = next(filter(None, (did_you_mean(column, COLUMNS[role]) for column in columns)), "")
     raise InputError(
         f"{where} has the columns {columns}; expected one named {COLUMNS[role][0]!r}"
-        f" (or {', '.join(map(repr, COLUMNS[role][1:]))}).{near} {hint.format(role=role)}"
+        f" (or {', '.join(map(repr, COLUMNS[role][1:]))}).{similar} {hint}"
     )
+
+
+def check_unique_columns(names: list[str], where: object) -> None:
+    """Raise `InputError` if two columns have the same name."""
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise InputError(f"{where} has the column {duplicate!r} twice; rename or drop one.")

@@ -1,6 +1,4 @@
-"""What is wrong with a file, and where: found row by row, slowly, once it is known that something
-is.
-"""
+"""Errors in the rows of a file and their lines, found row by row after a fast reader failed."""
 
 from __future__ import annotations
 
@@ -8,187 +6,171 @@ from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, NoReturn
 
-from weft.data.readers.layouts import FileLayout, json_rows, split_lines
+from weft.data.readers.layouts import FileLayout, is_number, json_rows, split_lines
 from weft.data.readers.paths import PartFile
-from weft.errors import InputError
+from weft.data.readers.role_assignment import UNTYPED_ROLES
+from weft.data.readers.roles import ID_ROLES
+from weft.errors import InputError, setting_ref
 
-IDS = ("user", "item")
 
-
-def _text_rows(part: PartFile, layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a part with the lines on which they start, without header and empty lines."""
+def _text_rows(layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line on which the row starts, fields), without header and empty lines."""
     last = 0
-    for line, row in split_lines((text for _, text in part.lines()), layout.separator):
+    for line, row in split_lines((text for _, text in layout.part.lines()), layout.separator):
         start, last = last + 1, line
-        if row and start > layout.first:
+        if row and start > layout.num_skipped:
             yield start, row
 
 
-def places(
-    parts: list[PartFile], layouts: list[FileLayout], roles: Mapping[str, str]
+def iter_locations(
+    layouts: list[FileLayout], roles: Mapping[str, str]
 ) -> Iterator[tuple[PartFile, str]]:
-    """Where each row of a table stands, in the order of the table."""
+    """Yield the part file and the location ("line 17" or "row 3") of each row of a table."""
     import polars as pl
 
-    for part, layout in zip(parts, layouts):
+    for layout in layouts:
+        part = layout.part
         if layout.format == "text":
-            named = [layout.names.index(name) for role, name in roles.items() if role in IDS]
-            for line, row in _text_rows(part, layout):
-                if any(len(row) > place and row[place] for place in named):
+            positions = [
+                layout.names.index(name) for role, name in roles.items() if role in ID_ROLES
+            ]
+            for line, row in _text_rows(layout):
+                if any(len(row) > position and row[position] for position in positions):
                     yield part, f"line {line}"
         elif layout.format == "jsonl":
             for line, _ in json_rows(part):
                 yield part, f"line {line}"
         elif layout.format == "parquet":
-            for number in range(
-                pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()
-            ):
+            count = pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()
+            for number in range(count):
                 yield part, f"row {number}"
 
 
-def has_quoted(part: PartFile, layout: FileLayout) -> bool:
-    """Whether a field of a part stands in quotes."""
-    mark = f'{layout.separator}"'
-    return any(line.startswith('"') or mark in line for _, line in part.lines())
+def has_quoted_field(layout: FileLayout) -> bool:
+    """True if a field of the file starts with a quote."""
+    opening = f'{layout.separator}"'
+    return any(line.startswith('"') or opening in line for _, line in layout.part.lines())
 
 
-def refuse_odd_quotes(parts: list[PartFile]) -> None:
-    """Say on which line quotes do not come in pairs."""
-    for part in parts:
-        for number, line in part.lines():
+def check_quotes(layouts: list[FileLayout]) -> None:
+    """Raise `InputError` with the first line on which a quote is not closed."""
+    for layout in layouts:
+        for number, line in layout.part.lines():
             if line.count('"') % 2:
                 raise InputError(
-                    f"{part.path}, line {number}: a quote is left open. Inside a field in quotes, "
-                    "a quote is doubled."
+                    f"{layout.part.path}, line {number}: a quote is left open. Inside a field in "
+                    "quotes, a quote is doubled."
                 )
 
 
-def explain(
-    parts: list[PartFile], layouts: list[FileLayout], roles: dict[str, str], ids: str
-) -> None:
-    """Look for what is wrong row by row, and say it with its line. Nothing is said where nothing is
-    found.
-    """
-    for part, layout in zip(parts, layouts):
+def check_rows(layouts: list[FileLayout], roles: Mapping[str, str], ids: str) -> None:
+    """Raise `InputError` with the line of the first invalid row; return if all rows are valid."""
+    for layout in layouts:
         if layout.format == "text":
-            _explain_text(part, layout, roles, ids)
+            _check_text(layout, roles, ids)
         elif layout.format == "jsonl":
-            _explain_json(part, layout, roles)
+            _check_json_lines(layout, roles)
         elif layout.format == "parquet":
-            _explain_parquet(part, roles, ids)
+            _check_parquet(layout.part, roles, ids)
 
 
-def _explain_text(part: PartFile, layout: FileLayout, roles: dict[str, str], ids: str) -> None:
-    width = len(layout.names)
-    places = {role: layout.names.index(name) for role, name in roles.items()}
-    for line, row in _text_rows(part, layout):
-        at = f"{part.path}, line {line}:"
-        if len(row) != width and (
-            len(row) > width or any(len(row) <= place for place in places.values())
-        ):
-            shown = ", ".join(map(repr, row[:6])) + (", ..." if len(row) > 6 else "")
+def _check_text(layout: FileLayout, roles: Mapping[str, str], ids: str) -> None:
+    positions = {role: layout.names.index(name) for role, name in roles.items()}
+    last_position = max(positions.values())
+    for line, row in _text_rows(layout):
+        location = f"{layout.part.path}, line {line}:"
+        if len(row) > len(layout.names) or len(row) <= last_position:
+            raise _wrong_number_of_fields(layout, row, location)
+        if any(row[positions[role]] for role in positions if role in ID_ROLES):
+            for role, position in positions.items():
+                _check_field(row[position], role, roles[role], ids=ids, location=location)
+
+
+def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -> InputError:
+    shown = ", ".join(map(repr, row[:6])) + (", ..." if len(row) > 6 else "")
+    return InputError(
+        f"{location} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the "
+        f"{'header' if layout.has_header else 'first'} has {len(layout.names)}. Repair the line; a "
+        f"value that holds the separator {layout.separator!r} must stand in quotes."
+    )
+
+
+def _check_field(value: str, role: str, name: str, *, ids: str, location: str) -> None:
+    if role in ID_ROLES:
+        if value == "":
+            raise InputError(f"{location} there is no {role} id; every row needs one.")
+        if ids == "integer" and not _is_int64(value):
             raise InputError(
-                f"{at} {len(row)} field{'s' * (len(row) != 1)} ({shown}) where the "
-                f"{'header' if layout.header else 'first'} has "
-                f"{width}. Repair the line; a value that holds the separator {layout.separator!r} "
-                "must stand in quotes."
+                f"{location} the {role} id is {value!r}, which is no integer, but "
+                f"{setting_ref('ids', 'integer')}."
             )
-        if not any(row[place] for role, place in places.items() if role in IDS):
-            continue
-        for role, place in places.items():
-            value = row[place]
-            if role in ("label", "timestamp"):
-                continue
-            if value == "" and role in IDS:
-                raise InputError(f"{at} there is no {role} id; every row needs one.")
-            if value != "" and role not in IDS and not _is_real(value):
-                hint = (
-                    " Decimals are written with a point."
-                    if _is_real(value.replace(",", "."))
-                    else ""
-                )
-                raise InputError(
-                    f"{at} the {role} (column {roles[role]!r}) is {value!r}; expected a "
-                    f"number.{hint}"
-                )
-            if role in IDS and ids == "integer" and not _is_whole(value):
-                raise InputError(
-                    f"{at} the {role} id is {value!r}, which is no integer, but ids='integer'."
-                )
+    elif role not in UNTYPED_ROLES and value != "" and not is_number(value):
+        has_comma = is_number(value.replace(",", "."))
+        hint = " Decimals are written with a point." if has_comma else ""
+        raise InputError(
+            f"{location} the {role} (column {name!r}) is {value!r}; expected a number.{hint}"
+        )
 
 
-def _is_whole(text: str) -> bool:
+def _is_int64(text: str) -> bool:
     try:
         return -(2**63) <= int(text) < 2**63
     except ValueError:
         return False
 
 
-def _is_real(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _explain_json(part: PartFile, layout: FileLayout, roles: dict[str, str]) -> None:
-    for line, row in json_rows(part):
-        at = f"{part.path}, line {line}:"
+def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
+    for line, row in json_rows(layout.part):
+        location = f"{layout.part.path}, line {line}:"
         for role, name in roles.items():
             value = row.get(name)
-            if role in ("label", "timestamp"):
-                continue
-            if role in IDS:
-                if value is None:
-                    raise InputError(f"{at} there is no {role} id ({name!r}); every row needs one.")
-                kinds = layout.types[name]
-                if type(value) not in (int, str) or type(value) not in kinds:
-                    expected = "an integer" if kinds == {int} else "a string"
-                    raise InputError(
-                        f"{at} the {role} id is {value!r}; expected {expected}, as in the lines "
-                        "before."
-                    )
-            elif not isinstance(value, (int, float, NoneType)):
-                raise InputError(f"{at} the {role} ({name!r}) is {value!r}; expected a number.")
+            if role in ID_ROLES:
+                _check_json_id(value, role, name, types=layout.types[name], location=location)
+            elif role not in UNTYPED_ROLES and not isinstance(value, (int, float, NoneType)):
+                raise InputError(
+                    f"{location} the {role} ({name!r}) is {value!r}; expected a number."
+                )
 
 
-def explain_number(part: PartFile, role: str, name: str, dtype: Any) -> NoReturn:
-    """Say which value of a column is no number."""
+def _check_json_id(value: Any, role: str, name: str, *, types: set[type], location: str) -> None:
+    if value is None:
+        raise InputError(f"{location} there is no {role} id ({name!r}); every row needs one.")
+    if type(value) not in (int, str) or type(value) not in types:
+        expected = "an integer" if types == {int} else "a string"
+        raise InputError(
+            f"{location} the {role} id is {value!r}; expected {expected}, as in the lines before."
+        )
+
+
+def raise_not_numeric(part: PartFile, role: str, name: str, dtype: Any) -> NoReturn:
+    """Raise `InputError` with the first value of a column that is not a number."""
     import polars as pl
 
     if part.head()[:1] == b"{":
         for line, row in json_rows(part):
-            if isinstance(row.get(name), str) or not isinstance(
-                row.get(name), (int, float, NoneType)
-            ):
+            if not isinstance(row.get(name), (int, float, NoneType)):
                 raise InputError(
                     f"{part.path}, line {line}: the {role} ({name!r}) is {row.get(name)!r}; "
                     "expected a number."
                 )
-    shown = (
-        pl.scan_parquet(part.plain, glob=False).select(name).head(1).collect().to_series()
-        if dtype == pl.String
-        else None
-    )
-    example = f" (row 0: {shown[0]!r})" if shown is not None and len(shown) else ""
+    example = ""
+    if dtype == pl.String:
+        values = pl.scan_parquet(part.plain, glob=False).select(name).head(1).collect().to_series()
+        example = f" (row 0: {values[0]!r})" if len(values) else ""
     raise InputError(
         f"{part.path}: the column {name!r} holds {dtype}{example}; a {role} must be a number."
     )
 
 
-def _explain_parquet(part: PartFile, roles: dict[str, str], ids: str) -> None:
+def _check_parquet(part: PartFile, roles: Mapping[str, str], ids: str) -> None:
     import polars as pl
 
+    scan = pl.scan_parquet(part.plain, glob=False)
     for role, name in roles.items():
-        if role not in IDS:
+        if role not in ID_ROLES:
             continue
-        missing = (
-            pl.scan_parquet(part.plain, glob=False)
-            .select(pl.col(name).is_null().arg_true().head(1))
-            .collect()
-            .to_series()
-        )
+        is_missing = pl.col(name).is_null()
+        missing = scan.select(is_missing.arg_true().head(1)).collect().to_series()
         if len(missing):
             raise InputError(
                 f"{part.path}, row {missing[0]}: there is no {role} id (column {name!r}); every "
@@ -196,14 +178,10 @@ def _explain_parquet(part: PartFile, roles: dict[str, str], ids: str) -> None:
             )
         if ids == "integer":
             text = pl.col(name).cast(pl.String)
-            wrong = (
-                pl.scan_parquet(part.plain, glob=False)
-                .select(text)
-                .filter(text.cast(pl.Int64, strict=False).is_null())
-                .head(1)
-            )
-            found = wrong.collect().to_series()
-            if len(found):
+            invalid = scan.select(text).filter(text.cast(pl.Int64, strict=False).is_null()).head(1)
+            values = invalid.collect().to_series()
+            if len(values):
                 raise InputError(
-                    f"{part.path}: the {role} id {found[0]!r} is no integer, but ids='integer'."
+                    f"{part.path}: the {role} id {values[0]!r} is no integer, but "
+                    f"{setting_ref('ids', 'integer')}."
                 )

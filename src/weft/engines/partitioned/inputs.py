@@ -9,7 +9,8 @@ import numpy as np
 
 from weft.data import Vocabulary, read_interactions, read_labels
 from weft.data.interaction_table import read_pairs
-from weft.data.readers.files import find_roles, is_file, read_table
+from weft.data.readers.files import is_file, read_table
+from weft.data.readers.role_assignment import assign_frame_roles
 from weft.data.recommendations import read_lists
 from weft.data.vocabulary import id_series
 from weft.engines.partitioned.partitions import Origin
@@ -27,7 +28,7 @@ def roles(
 
     `argument`: as what it is given; `named`: what the caller says of its columns, as
     `weft.File.columns`."""
-    return find_roles(list(columns), _use(argument), where, named or {})
+    return assign_frame_roles(list(columns), named or {}, _use(argument), where)
 
 
 def _use(argument: str) -> str:

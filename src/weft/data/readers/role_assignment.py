@@ -1,0 +1,209 @@
+"""Assignment of roles (user, item, score, ...) to the columns of a file or a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from weft.data.readers.layouts import FileLayout
+from weft.data.readers.paths import PartFile
+from weft.data.readers.roles import (
+    COLUMNS,
+    ID_ROLES,
+    check_unique_columns,
+    find_column,
+    find_column_name,
+)
+from weft.errors import InputError, SettingError, did_you_mean, setting_ref
+
+# The roles of each kind of data, in the order of columns without names. More columns may follow.
+ROLES_OF_USE = {
+    "lists": ("user", "item", "score"),
+    "truth": ("user", "item", "rating"),
+    "train": ("user", "item", "rating"),
+    "candidates": ("user", "item"),
+    "timed": ("user", "item", "rating", "timestamp"),  # truth and train with their order in time
+    "items": ("item",),
+    "users": ("user",),
+    "user_groups": ("user", "label"),
+    "item_clusters": ("item", "label"),
+    "item_features": ("item", "label"),
+}
+ID_LISTS = ("items", "users")
+UNTYPED_ROLES = ("label", "timestamp")  # columns of any type
+REQUIRED_ROLES = (*ID_ROLES, "label")
+MAIN_ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label")
+_SYNONYMS = {
+    "score": "rating",
+    "rating": "score",
+    "group": "label",
+    "cluster": "label",
+    "feature": "label",
+}
+ROLES = tuple(dict.fromkeys((*MAIN_ROLES, *_SYNONYMS)))
+_TREC_USES = {"run": ("lists", "candidates"), "qrels": ("truth", "train", "candidates")}
+
+Assignment = tuple[dict[str, str], tuple[str, ...]]
+
+
+def assign_roles(
+    layout: FileLayout, declared: Mapping[str, str | int], use: str, where: str
+) -> Assignment:
+    """Return {role: column name} for a use, and the names of columns without a role.
+
+    `declared` maps roles to names or positions of columns (`File.columns`).
+    """
+    names, wanted = list(layout.names), ROLES_OF_USE[use]
+    if layout.trec and use not in _TREC_USES[layout.trec]:
+        actual, expected = ("a TREC run", "qrels")
+        if layout.trec == "qrels":
+            actual, expected = ("TREC qrels", "a run")
+        raise InputError(
+            f"{where} is {actual}; expected {expected} here, or another table. Were the two files "
+            "swapped?"
+        )
+    roles = _assign_declared(layout, declared, use, where)
+    if layout.has_header or layout.trec:
+        _assign_by_name(roles, layout, use, where)
+    elif not roles:
+        roles = _assign_by_position(layout, wanted, where)
+    missing = next((role for role in wanted if role in REQUIRED_ROLES and role not in roles), None)
+    if missing is not None:
+        raise InputError(
+            f"{where}: {setting_ref('columns')} does not name the {missing}; expected "
+            f"{', '.join(map(repr, wanted))} in a file without header."
+        )
+    known = set(roles.values())
+    if use != "lists":
+        known |= {name for role in COLUMNS if (name := find_column_name(names, role, where))}
+    return roles, tuple(name for name in names if name not in known)
+
+
+def assign_frame_roles(
+    columns: list[str], declared: Mapping[str, str | int], use: str, where: str
+) -> Assignment:
+    """Return the roles and the unused columns of a table that is not a file."""
+    check_unique_columns(columns, where)
+    part = PartFile(Path("table"), Path("table"))
+    return assign_roles(FileLayout(part, "parquet", tuple(columns)), declared, use, where)
+
+
+def _assign_declared(
+    layout: FileLayout, declared: Mapping[str, str | int], use: str, where: str
+) -> dict[str, str]:
+    """Return the columns of the roles that the caller declares."""
+    wanted = ROLES_OF_USE[use]
+    usable = (*wanted, "rank") if use == "lists" else wanted
+    roles = {}
+    for given, column in declared.items():
+        role = given if given in (*wanted, "rank") else _SYNONYMS.get(given, given)
+        if role in usable:
+            roles[role] = _resolve_column(layout, column, given, where)
+        elif role not in ("timestamp", "rank", "score", "rating"):
+            raise SettingError(
+                f"{where}: {setting_ref('columns')} names the role {given!r}; expected "
+                f"{', '.join(map(repr, wanted))} here."
+            )
+    return roles
+
+
+def _resolve_column(layout: FileLayout, column: str | int, role: str, where: str) -> str:
+    """Return the name of a column that is declared by name or by position."""
+    names = list(layout.names)
+    if isinstance(column, int):
+        if column >= len(names):
+            raise InputError(
+                f"{where} has {len(names)} columns, numbered from 0; {setting_ref('columns')} "
+                f"wants number {column} for the {role}."
+            )
+        return names[column]
+    if column in names:
+        return column
+    if not layout.has_header:
+        raise InputError(
+            f"{where} has no header, so that no column is named {column!r}; give positions: "
+            f"{setting_ref('columns', {role: 0})}."
+        )
+    raise InputError(
+        f"{where} has no column {column!r} for the {role}; it has "
+        f"{names}.{did_you_mean(column, names)}"
+    )
+
+
+def _assign_by_position(layout: FileLayout, wanted: tuple[str, ...], where: str) -> dict[str, str]:
+    """Return the roles of columns without names, in the usual order."""
+    width = len(layout.names)
+    if width < len([role for role in wanted if role in REQUIRED_ROLES]):
+        raise InputError(
+            f"{where} has {width} column{'s' * (width > 1)} and no header; expected "
+            f"{', '.join(wanted)}."
+        )
+    if wanted == ROLES_OF_USE["lists"]:
+        _check_no_ranks(layout, where)
+    return dict(zip(wanted, layout.names))
+
+
+def _check_no_ranks(layout: FileLayout, where: str) -> None:
+    """Raise if the third column, which would be read as scores, counts 0, 1, ... or 1, 2, ..."""
+    lists: dict[str, list[str]] = {}
+    for row in layout.sample:
+        if len(row) >= 3:
+            lists.setdefault(row[0], []).append(row[2])
+    counted = [
+        [str(rank) for rank in range(start, start + len(values))]
+        for values in lists.values()
+        for start in (0, 1)
+    ]
+    has_several = any(len(values) > 1 for values in lists.values())
+    if has_several and all(values in counted for values in lists.values()):
+        raise InputError(
+            f"{where} has no header, and its third column counts 1, 2, 3, ... in each list, like "
+            f"ranks. Say what it is: {setting_ref('columns', {'user': 0, 'item': 1, 'rank': 2})}, "
+            "or 'score' in the place of 'rank'."
+        )
+
+
+def _assign_by_name(roles: dict[str, str], layout: FileLayout, use: str, where: str) -> None:
+    """Add the roles of columns with known names to `roles`."""
+    names, wanted = list(layout.names), ROLES_OF_USE[use]
+    others = [name for name in names if name not in roles.values()]
+    for role in wanted:
+        if role in roles or role == "label":
+            continue
+        if role in ID_ROLES and len(names) == 1:
+            roles[role] = _only_column(layout, role, use, where)
+            continue
+        hint = (
+            f"Say which column holds the {role} ids, with the setting "
+            f"{setting_ref('columns', {role: 'NAME'})} of the file."
+        )
+        if (name := find_column(others, role, where, hint=hint)) is not None:
+            roles[role] = name
+    may_have_rank = use == "lists" and "rank" not in roles and not layout.trec
+    if may_have_rank and (name := find_column_name(others, "rank", where)):
+        roles["rank"] = name
+    if "label" in wanted and "label" not in roles:
+        roles["label"] = _label_column(names, roles, roles[wanted[0]], where)
+
+
+def _only_column(layout: FileLayout, role: str, use: str, where: str) -> str:
+    """Return the only column of a list of ids, whatever its name."""
+    name = layout.names[0]
+    if layout.format == "text" and use not in ID_LISTS:
+        raise InputError(
+            f"{where} has one column, {name!r}; expected {', '.join(ROLES_OF_USE[use])}. If the "
+            "columns are separated by something unusual, say by what: "
+            f"{setting_ref('separator')}."
+        )
+    return name
+
+
+def _label_column(names: list[str], roles: dict[str, str], id_column: str, where: str) -> str:
+    others = [name for name in names if name not in roles.values()]
+    label = others[0] if len(others) == 1 else find_column_name(others, "label", where)
+    if label is None:
+        raise InputError(
+            f"{where} has the columns {names}; expected {id_column!r} and one with the labels. Say "
+            f"which: {setting_ref('columns', {'label': 'NAME'})}."
+        )
+    return label
