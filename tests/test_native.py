@@ -72,7 +72,7 @@ def test_cells_are_found_in_lists(lists, data):
     keys = torch.tensor(sorted(keys) if in_order else keys, dtype=torch.int64)
     items = torch.tensor([item for row in lists for item in row], dtype=torch.int64)
     rows = BatchLists(torch.from_numpy(offsets_of(lists)), items, None, ITEMS, is_order_given=True)
-    cells, found = rows.find(keys)
+    cells, found = rows.locate(keys)
     places = {
         row * ITEMS + item: (row, place)
         for row, held in enumerate(lists)

@@ -141,7 +141,7 @@ class Portion(FileTable):
     def path(self) -> str | None:
         return self.origin.path
 
-    def places(self, rows: Sequence[int]) -> list[str]:
+    def locate_rows(self, rows: Sequence[int]) -> list[str]:
         return ["a row"] * len(rows)  # where it stands in which file, nobody knows any more
 
 
