@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 import weft
-import weft.data.columns
+import weft.data.devices
 from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
 from weft.data import Train
@@ -58,9 +58,9 @@ def copied_before(*_):
 def guarded(update):
     """Run an update once to let inputs come to the device, and once under the guard."""
     with mode:
-        weft.data.columns.to_device = lambda values, device, dtype=None: there(values)
+        weft.data.devices.to_device = lambda values, device, dtype=None: there(values)
         update()
-        weft.data.columns.to_device = copied_before
+        weft.data.devices.to_device = copied_before
         with NoWaiting(DEVICE):
             update()
 
@@ -155,7 +155,7 @@ def caught(waiting):
 
 def copied_again():
     columns = iter([weft.data.DeviceColumn(torch.ones(3)) for _ in range(2)])
-    guarded(lambda: next(columns).at(numbers(2)))
+    guarded(lambda: next(columns).lookup(numbers(2)))
 
 
 CASES = {name: partial(metric_alone, name) for name in (*BUILT_IN, *VARIANTS)}

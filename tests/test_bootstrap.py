@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import weft
 from everything import BUILT_IN, about
+from weft.batch.batch import BatchInputs
+from weft.data.targets import read_target
 from weft.errors import InputError, SettingError
 from weft.evaluation import resample_weights
 from weft.evaluation.bootstrap import bootstrap_interval, group_acceleration
@@ -144,15 +146,17 @@ def _compare(found, metrics, scores, train, **settings):
             **labels,
             **{"seed": 7, **settings},
         )
-        again.add(
+        truth = read_target(TARGET[rows], len(rows), num_items=ITEMS, device=torch.device("cpu"))
+        inputs = BatchInputs(
             scores[rows].clone(),
-            weft.data.rows.read_target(TARGET[rows], len(rows), ITEMS, torch.device("cpu")),
+            truth,
             users=copies,
             user_keys=rows,  # where lists are drawn among ties, copies draw as the originals
             seen=again._seen(again.inputs["train"], copies, scores.device)
             if again.masks_seen
             else None,
         )
+        again.add(inputs)
         literal = again.compute()
         assert set(literal) == set(found)
         for name in literal:

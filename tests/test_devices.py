@@ -25,8 +25,8 @@ from on_fakegpu import CASES, FAILING
 from weft.data import DeviceColumn, Train
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, to_device, treat_cpu_as_device
 from weft.data.labels import read_positional_features, read_positional_labels
-from weft.data.rows import read_target
-from weft.errors import InputError
+from weft.data.targets import read_target
+from weft.errors import InputError, render
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, needs_cutoff
 from weft.ranking import TIE_RULES
@@ -359,29 +359,31 @@ def test_rows_with_cells_that_do_not_count_equal_rows_without(given_cells):
     for row in range(rows):
         liked = dense[row].nonzero().flatten()
         ids[row, width : width + len(liked)] = liked.flip(0)
-    compact = read_target([row[row >= 0].tolist() for row in ids], rows, items, torch.device("cpu"))
+    compact = read_target(
+        [row[row >= 0].tolist() for row in ids], rows, num_items=items, device=torch.device("cpu")
+    )
     with elsewhere():
         fixed = read_target(
             ids if width else torch.cat([ids, torch.full((rows, 1), -1)], 1),
             rows,
-            items,
-            torch.device("cpu"),
+            num_items=items,
+            device=torch.device("cpu"),
         )
     everything = torch.arange(items).expand(rows, -1)
     keys = torch.arange(rows * items)
     for kept in (None, 2):
         if kept is not None:
-            compact = compact.keep(compact.items % kept == 0)
+            compact = compact.filter(compact.items % kept == 0)
             with elsewhere():
-                fixed = fixed.keep(fixed.items % kept == 0)
+                fixed = fixed.filter(fixed.items % kept == 0)
         assert fixed.lengths.tolist() == compact.lengths.tolist()
-        assert torch.equal(fixed.sum(fixed.items + 1), compact.sum(compact.items + 1))
-        assert torch.equal(fixed.dense(fixed.values), compact.dense(compact.values))
+        assert torch.equal(fixed.sum_rows(fixed.items + 1), compact.sum_rows(compact.items + 1))
+        assert torch.equal(fixed.to_dense(fixed.values), compact.to_dense(compact.values))
         assert torch.equal(fixed.contains(keys), compact.contains(keys))
         (places, found), (_, also_found) = fixed.find(everything), compact.find(everything)
         assert torch.equal(found, also_found)
         assert torch.equal(fixed.items[places][found], everything[found])
-        assert float(fixed.ones.sum()) == len(compact.items)
+        assert float(fixed.valid_ones.sum()) == len(compact.items)
 
 
 def test_what_is_on_the_host_is_sent_without_waiting():
@@ -394,7 +396,7 @@ def test_what_is_on_the_host_is_sent_without_waiting():
     evaluator = weft.Evaluator("Recall", 2, train=train)
     with NoWaiting("meta", may_send=True):
         for target in (lists, as_ids(dense), dense, forms(dense)["csr"], csr_matrix(dense.numpy())):
-            rows = read_target(target, 3, ITEMS, nowhere)
+            rows = read_target(target, 3, num_items=ITEMS, device=nowhere)
             assert {
                 part.device
                 for part in (rows.offsets, rows.items, rows.values, rows.rows, rows.keys)
@@ -518,7 +520,7 @@ def test_what_is_wrong_is_refused_at_once_or_when_it_comes_out(name):
         evaluator.update(*arguments)
     with pytest.raises(InputError) as refused:
         evaluator.compute()
-    assert str(refused.value) == DEFERRED_ERRORS[fault]
+    assert str(refused.value) == render(DEFERRED_ERRORS[fault])
     evaluator.reset()
     with elsewhere():
         evaluator.update(
@@ -551,7 +553,7 @@ def test_a_metric_alone_refuses_it_too(name):
             metric.update(*arguments)
         with pytest.raises(InputError) as refused:
             metric.compute()
-        assert str(refused.value) == DEFERRED_ERRORS[fault]
+        assert str(refused.value) == render(DEFERRED_ERRORS[fault])
         metric.reset()
         with elsewhere():
             metric.update(
@@ -676,7 +678,7 @@ def test_a_device_without_float64_sums_in_float32(monkeypatch):
         if name.startswith("weft") and hasattr(module, "float_type")
     ]:
         monkeypatch.setattr(module, "float_type", lambda device: torch.float32)
-    monkeypatch.setattr(DeviceColumn, "on", lambda column, device: narrowed(column.values))
+    monkeypatch.setattr(DeviceColumn, "to", lambda column, device: narrowed(column.values))
     narrow.to("cpu")
     assert {narrow.sums.dtype, narrow.counts.dtype} == {torch.float32}
     with treat_cpu_as_device():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from weft._native import is_built
-from weft.data.rows import SparseRows
+from weft.data.tensors import SparseRows
 from weft.ranking import top_k
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import get_kernel, using
@@ -96,13 +96,13 @@ def sizes_around_block_borders():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_ways_equal_a_stable_sort(monkeypatch, dtype, kind, short_row):
     monkeypatch.setattr(
-        cpu, "_SHORT_ROW", short_row
+        cpu, "_SHORT_ROW_SCORES", short_row
     )  # 0: every row is looked into by blocks, as long ones are
     for items, k in sizes_around_block_borders():
         scores = draw(kind, (ROWS, items), dtype)
         wanted = stable_sort(scores, k)
         for kernel in KERNELS:
-            assert torch.equal(kernel.best(scores, k)[1], wanted), (
+            assert torch.equal(kernel.top_k(scores, k)[1], wanted), (
                 f"{kernel.__name__}, {items} items, k = {k}"
             )
 
@@ -113,15 +113,15 @@ def test_all_ways_equal_a_stable_sort_in_a_large_catalogue(dtype, kind):
     scores = draw(kind, (ROWS, 70_001), dtype)
     wanted = stable_sort(scores, 101)
     for kernel in KERNELS:
-        assert torch.equal(kernel.best(scores, 101)[1], wanted), kernel.__name__
+        assert torch.equal(kernel.top_k(scores, 101)[1], wanted), kernel.__name__
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_top_k_joins_tiles_and_gives_values(monkeypatch, dtype, kind, kernel):
-    monkeypatch.setattr(kernel, "_TILE", 2 * 333)
-    monkeypatch.setattr(cpu, "_FEWEST_ROWS", 1)
+    monkeypatch.setattr(kernel, "_TILE_SCORES", 2 * 333)
+    monkeypatch.setattr(cpu, "_MIN_TILE_ROWS", 1)
     scores = draw(kind, (ROWS, 333), dtype)
     for k in (1, 7, 332, 333, 1000):
         with using(kernel):
@@ -142,7 +142,7 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
     for bad in (torch.nan, -torch.tensor(torch.nan), torch.inf):
         scores = draw("random", (ROWS, items), dtype)
         scores[4, items // 2] = bad
-        first = kernel.best(scores, k)[0][:, 0]
+        first = kernel.top_k(scores, k)[0][:, 0]
         assert (first < torch.inf).tolist() == [row != 4 for row in range(ROWS)]
 
 
@@ -193,13 +193,13 @@ def test_cells_are_hidden_and_shown_again(dtype, kind, kernel):
         torch.tensor([0, 7, 49, 3, 5, 5, 6, 49]),
     )  # one comes twice
     cells = cells_of(rows, items, 50)
-    hidden = kernel.hide(scores, cells)
+    hidden = kernel.mask(scores, cells)
     expected = before.clone()
     expected[rows, items] = -torch.inf
     assert torch.equal(scores, expected)
     once = [place for place in range(len(rows)) if place != 5]
     assert torch.equal(hidden[once], before[rows, items][once])
-    kernel.show(scores, cells, hidden)
+    kernel.unmask(scores, cells, hidden)
     assert torch.equal(scores, before)
 
 
@@ -209,9 +209,9 @@ def test_cells_are_hidden_and_shown_again(dtype, kind, kernel):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
-    monkeypatch.setattr(kernel, "_TILE", tile)
-    monkeypatch.setattr(cpu, "_SPAN", span)
-    monkeypatch.setattr(cpu, "_AT_ONCE", 2 if span == 7 else 32)
+    monkeypatch.setattr(kernel, "_TILE_SCORES", tile)
+    monkeypatch.setattr(cpu, "_SPAN_SCORES", span)
+    monkeypatch.setattr(cpu, "_SPAN_VALUES", 2 if span == 7 else 32)
     scores = draw(kind, (ROWS, 101), dtype)
     cells = cells_of(
         torch.tensor([0, 0, 0, 2, 3, 3, 5, 8]), torch.tensor([0, 1, 100, 7, 7, 8, 50, 99]), 101
@@ -295,9 +295,9 @@ def test_counts_of_no_values(kernel):
 @pytest.mark.parametrize("depth", [1, 5, 100, 150])
 @pytest.mark.parametrize("kind", KINDS)
 def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel, table):
-    monkeypatch.setattr(cpu, "_SPAN", 3 * depth)
-    monkeypatch.setattr(anywhere, "_TABLE", table)
-    monkeypatch.setattr(anywhere, "_TILE", 4 * 120)  # some rows, and fewer in the end
+    monkeypatch.setattr(cpu, "_SPAN_SCORES", 3 * depth)
+    monkeypatch.setattr(anywhere, "_TABLE_SCORES", table)
+    monkeypatch.setattr(anywhere, "_TILE_SCORES", 4 * 120)  # some rows, and fewer in the end
     scores = draw(kind, (ROWS, 120), torch.float32)
     rng = np.random.default_rng(depth)
     rows, items = map(torch.from_numpy, np.nonzero(rng.random((ROWS, 120)) < 0.1))
@@ -312,19 +312,19 @@ def test_hits_are_found_in_the_lists(monkeypatch, kind, depth, kernel, table):
         lists[row].index(item) if item in lists[row] else depth
         for row, item in zip(rows.tolist(), items.tolist())
     ]
-    assert kernel.find_in_lists(ranked, values, cells, own).tolist() == naive
+    assert kernel.find_positions(ranked, values, cells, own).tolist() == naive
     if kernel is anywhere:  # which may be given cells that do not count
         counted = torch.from_numpy(rng.random(len(items)) < 0.5)
         some = [position if counts else depth for position, counts in zip(naive, counted.tolist())]
         assert (
-            kernel.find_in_lists(ranked, values, replace(cells, counted=counted), own).tolist()
+            kernel.find_positions(ranked, values, replace(cells, is_valid=counted), own).tolist()
             == some
         )
 
 
 @pytest.mark.parametrize("table", [0, 1 << 23])
 def test_no_hits_in_nothing(monkeypatch, table):
-    monkeypatch.setattr(anywhere, "_TABLE", table)
+    monkeypatch.setattr(anywhere, "_TABLE_SCORES", table)
     none = torch.empty(0, dtype=torch.int64)
     for items in (torch.full((ROWS, 4), -1), torch.empty((ROWS, 0), dtype=torch.int64)):
         for cells in (
@@ -333,7 +333,7 @@ def test_no_hits_in_nothing(monkeypatch, table):
         ):
             scores = torch.zeros(len(cells.items))
             found = [
-                kernel.find_in_lists(items, items.float(), cells, scores).tolist()
+                kernel.find_positions(items, items.float(), cells, scores).tolist()
                 for kernel in KERNELS
             ]
             assert found == [[items.shape[1]] * len(cells.items)] * len(KERNELS)

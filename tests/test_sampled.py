@@ -395,9 +395,9 @@ def test_a_batch_knows_how_many_there_were_to_draw_from(monkeypatch):
     scores, truth, train = world()
     met, add = [], weft.Evaluator.add
 
-    def recording(self, *args, drawn=None, **settings):
-        met.append(drawn)
-        add(self, *args, drawn=drawn, **settings)
+    def recording(self, inputs):
+        met.append(inputs.sample_sizes)
+        add(self, inputs)
 
     monkeypatch.setattr(weft.Evaluator, "add", recording)
     left = [60 - len({*truth[user], *train[user]}) for user in range(40)]
@@ -410,8 +410,8 @@ def test_a_batch_knows_how_many_there_were_to_draw_from(monkeypatch):
         num_negatives=55,
         batch_size=15,
     )
-    assert torch.cat([part.eligible for part in met]).tolist() == left
-    assert torch.cat([part.negatives for part in met]).tolist() == [
+    assert torch.cat([part.num_eligible for part in met]).tolist() == left
+    assert torch.cat([part.num_negatives for part in met]).tolist() == [
         min(55, number) for number in left
     ]
     for strategy in ("full", "sampled"):

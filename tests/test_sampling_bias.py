@@ -16,11 +16,12 @@ from scipy.stats import hypergeom
 
 import weft
 from test_accuracy import quick
+from weft.batch.batch import BatchInputs
 from weft.data import BatchLists
-from weft.data.rows import SparseRows
+from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError
 from weft.ranking import SampleSizes, estimate_ranks, estimate_weights
-from weft.ranking.positions import RankEstimator
+from weft.ranking.rank_estimator import RankEstimator
 from weft.sampling import deviation, exact, expected, is_identified
 
 # --------------------------------------------------------------------------------------------------
@@ -123,9 +124,8 @@ def evaluate(users, correction, metrics, cutoffs, num_items, **settings):
         ranked, rated, drawn, eligible = zip(*users[start : start + 3])
         pools = SampleSizes(torch.tensor(drawn), torch.tensor(eligible))
         numbers = torch.arange(start, start + len(ranked))
-        evaluator.add(
-            lists_of(ranked, num_items), rows_of(rated, num_items), users=numbers, drawn=pools
-        )
+        lists, truth = lists_of(ranked, num_items), rows_of(rated, num_items)
+        evaluator.add(BatchInputs(lists, truth, numbers, sample_sizes=pools))
     return evaluator.compute()
 
 
@@ -208,7 +208,9 @@ def test_where_everything_is_drawn_the_estimate_is_the_value(users, data):
 @pytest.mark.parametrize("depth", [1, 9, 130])
 def test_the_closed_form_solves_the_least_squares(E, m, gamma, depth):
     x = torch.arange(m + 1)
-    got = estimate_weights(x, torch.full_like(x, m), torch.full_like(x, E), gamma, depth).numpy()
+    got = estimate_weights(
+        x, torch.full_like(x, m), torch.full_like(x, E), gamma=gamma, depth=depth
+    ).numpy()
     wanted = np.zeros((m + 1, max(depth, E + 1)))
     wanted[:, : E + 1] = dense_weights(E, m, gamma)
     np.testing.assert_allclose(got, wanted[:, :depth], atol=1e-9)
@@ -220,10 +222,12 @@ def test_many_pools_at_once_equal_each_alone():
     E = torch.from_numpy(rng.integers(20, 60, 200))
     m = torch.minimum(E, torch.from_numpy(rng.choice([5, 20, 30], 200)))
     x = torch.from_numpy(rng.integers(0, m.numpy() + 1))
-    together = estimate_weights(x, m, E, 0.2, 12)
+    together = estimate_weights(x, m, E, gamma=0.2, depth=12)
     for row in range(0, 200, 7):
         one = slice(row, row + 1)
-        torch.testing.assert_close(together[one], estimate_weights(x[one], m[one], E[one], 0.2, 12))
+        torch.testing.assert_close(
+            together[one], estimate_weights(x[one], m[one], E[one], gamma=0.2, depth=12)
+        )
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.4])
@@ -232,7 +236,10 @@ def test_no_other_estimator_has_less_bias_and_variance(gamma):
     f = np.array([1 / math.log2(a + 2) if a < k else 0.0 for a in range(E + 1)])
     x = torch.arange(m + 1)
     best = (
-        estimate_weights(x, torch.full_like(x, m), torch.full_like(x, E), gamma, k).numpy() @ f[:k]
+        estimate_weights(
+            x, torch.full_like(x, m), torch.full_like(x, E), gamma=gamma, depth=k
+        ).numpy()
+        @ f[:k]
     )
 
     def cost(estimate):
@@ -289,7 +296,7 @@ def test_nothing_is_said_of_what_was_not_offered_or_has_no_sample():
 
 def test_users_without_candidates_count_as_before():
     evaluator = weft.Evaluator("nDCG@2", num_items=5, correction=CORRECTIONS[1])
-    evaluator.add(None, rows_of([{0: 1}, {}], 5), users=torch.arange(2))
+    evaluator.add(BatchInputs(None, rows_of([{0: 1}, {}], 5), torch.arange(2)))
     assert evaluator.compute()["nDCG@2"] == 0
 
 
@@ -368,12 +375,8 @@ def test_ties_are_drawn_and_said():
         ["nDCG", "LAUC"], 2, num_items=20, ties="expected", correction=CORRECTIONS[0]
     )
     drawn = SampleSizes(torch.tensor([2]), torch.tensor([9]))
-    evaluator.add(
-        lists_of([[0, 10, 11]], 20, scores),
-        rows_of([{0: 1}], 20),
-        users=torch.arange(1),
-        drawn=drawn,
-    )
+    lists, truth = lists_of([[0, 10, 11]], 20, scores), rows_of([{0: 1}], 20)
+    evaluator.add(BatchInputs(lists, truth, torch.arange(1), sample_sizes=drawn))
     assert any(
         note.startswith("the tie rule 'expected' has no closed form for nDCG:")
         for note in evaluator.compute().notes
@@ -486,7 +489,8 @@ def test_corrected_means_are_nearer_to_the_full_value():
                 users.append([item for _, item in order])
             truth = rows_of([dict.fromkeys(range(len(above)), 1) for above in full], E + 3)
             pools = SampleSizes(torch.full((len(full),), m), torch.full((len(full),), E))
-            evaluator.add(lists_of(users, E + 3), truth, users=torch.arange(len(full)), drawn=pools)
+            lists, numbers = lists_of(users, E + 3), torch.arange(len(full))
+            evaluator.add(BatchInputs(lists, truth, numbers, sample_sizes=pools))
         means[correction] = evaluator.compute()[f"nDCG@{k}"]
     off = {how: abs(value - true[f"nDCG@{k}"]) for how, value in means.items()}
     assert off[CORRECTIONS[1]] < 0.25 * off[None] and off[CORRECTIONS[0]] < 0.6 * off[None]

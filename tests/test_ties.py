@@ -15,7 +15,7 @@ from sklearn.metrics import ndcg_score
 import weft
 from oracles import tied_groups
 from test_accuracy import METRICS, SPECS, Problem, check, close, problems, quick, tables, text
-from weft.data.rows import read_target
+from weft.data.targets import read_target
 from weft.ranking import TIE_RULES, TieRule
 
 # A further hit lowers none of these, as it may the mean precision over the hits.
@@ -178,10 +178,12 @@ def test_random_orders_are_equally_likely(over, depth, num_items):
     possible = math.perm(num_items, lists)
     repetitions = 40 * possible
     keys = torch.arange(repetitions if over == "users" else 1)
-    none = read_target([[]] * len(keys), len(keys), num_items, torch.device("cpu"))
+    none = read_target([[]] * len(keys), len(keys), num_items=num_items, device=torch.device("cpu"))
     seeds = range(1 if over == "users" else repetitions)
     drawn = [
-        TieRule("random", seed).rank(torch.zeros(len(keys), num_items), depth, keys, none).items
+        TieRule("random", seed)
+        .rank(torch.zeros(len(keys), num_items), depth, user_keys=keys, relevant=none)
+        .items
         for seed in seeds
     ]
     counts = Counter(tuple(row) for row in torch.cat(drawn)[:, :lists].tolist())

@@ -7,8 +7,8 @@ import torch
 
 import weft
 from everything import BUILT_IN, about
-from weft.batch.batch import open_batch
-from weft.data.rows import read_target
+from weft.batch.batch import BatchInputs, RankingOptions, open_batch
+from weft.data.targets import read_target
 from weft.metrics import accumulators as totals
 from weft.metrics.accumulators import (
     Accumulator,
@@ -147,18 +147,20 @@ def test_offered_items_user_by_user_are_those_counted_together(evaluated):
     scores[1, 3:] = -torch.inf
     scores[2, :3] = -torch.inf
     made = evaluator(["RSP@3"])
-    rows = read_target(TARGET, USERS, ITEMS, scores.device)
+    rows = read_target(TARGET, USERS, num_items=ITEMS, device=scores.device)
     seen = made._seen(made.inputs["train"], EVERYONE, scores.device)
-    with open_batch(
-        scores, rows, threshold=None, users=EVERYONE, rule=TieRule(), depth=3, seen=seen
-    ) as batch:
-        everything, cells = batch.offered_by_user(evaluated=evaluated)
-        offered = everything[:, None] + cells.dense(cells.values)
+    inputs = BatchInputs(scores, rows, EVERYONE, seen=seen)
+    with open_batch(inputs, RankingOptions(TieRule(), 3)) as batch:
+        everything, cells = batch.offered.by_user(only_evaluated=evaluated)
+        offered = everything[:, None] + cells.to_dense(cells.values)
         expected = (batch.scores > -torch.inf) & (
             (TARGET > 0).any(1, keepdim=True) | (not evaluated)
         )
         assert offered.tolist() == expected.double().tolist()
-        assert offered.sum(0).tolist() == batch.offered_by_item(evaluated=evaluated).tolist()
+        assert (
+            offered.sum(0).tolist()
+            == batch.offered.count_by_item(only_evaluated=evaluated).tolist()
+        )
         assert (cells.lengths * 2 <= ITEMS).all()
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import weft.metrics as metrics
     import weft.sampling as sampling
     import weft.testing as testing
-    from weft.batch.batch import MetricBlock
+    from weft.batch.blocks import MetricBlock
     from weft.data.readers.files import File
     from weft.data.sources import Factors
     from weft.diagnostics import check
@@ -36,7 +36,7 @@ _HOMES = {
     "File": "weft.data.readers.files",
     "HR": "weft.metrics.single_target",
     "MRR": "weft.metrics.single_target",
-    "MetricBlock": "weft.batch.batch",
+    "MetricBlock": "weft.batch.blocks",
     "NDCG": "weft.metrics.single_target",
     "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.evaluation.result",

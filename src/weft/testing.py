@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from weft.batch.batch import MetricBlock
+from weft.batch.blocks import MetricBlock, compute_block
 from weft.errors import InputError
 from weft.evaluation.evaluator import Evaluator
 from weft.metrics.base.metric import BaseMetric
@@ -307,14 +307,15 @@ def _uses_what_it_declares(subject: _Subject) -> None:
     for which in declared:
         metric, whole = subject.build(), _alone(subject, subject.build())
         with metric.open(subject.scores, subject.target) as batch:
-            batch.once(which, lambda which=which: _garbled(batch, which))  # type: ignore[misc]
+            garbled = _garbled(batch, which)
+            batch.cached(which, lambda garbled=garbled: garbled)  # type: ignore[misc]
             metric.accumulate(batch)
         changed = float(type(metric).compute(metric)) != float(whole.compute())
         assert changed, f"{subject.spec} declares {which.name}, but its value does not depend on it"
 
 
 def _garbled(batch: Any, which: MetricBlock) -> Tensor:
-    right: Tensor = getattr(batch, f"_{which.value}")()
+    right: Tensor = compute_block(batch, which)
     if right.is_floating_point():
         by_row = torch.linspace(1.5, 2.5, len(right), dtype=right.dtype).reshape(
             -1, *[1] * (right.ndim - 1)

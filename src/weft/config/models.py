@@ -130,7 +130,7 @@ def _negative_sampling() -> tuple[str, ...]:
 
 
 def _corrections_of_samples() -> tuple[str, ...]:
-    from weft.ranking.positions import ESTIMATORS
+    from weft.ranking.rank_estimator import ESTIMATORS
 
     return ESTIMATORS
 

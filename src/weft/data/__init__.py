@@ -2,7 +2,7 @@
 popularity.
 """
 
-from weft.data.columns import DeviceColumn
+from weft.data.devices import DeviceColumn
 from weft.data.interaction_table import InteractionTable, read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import (

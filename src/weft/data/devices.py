@@ -1,6 +1,4 @@
-"""What differs between devices: whether the host can look at values, how tensors get there, and
-what is refused when.
-"""
+"""Differences between devices: reading values, copying tensors, and deferred errors."""
 
 from __future__ import annotations
 
@@ -11,90 +9,117 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-from weft.errors import InputError
+from weft.errors import InputError, setting_ref
 
-# What `update` refuses at once where the host can look. Elsewhere it would have to wait to know: it
-# counts, and `compute` refuses.
+# Invalid inputs that `update` refuses at once where the host can read them. Elsewhere that would
+# force a synchronization: `update` counts them on the device, and `compute` raises.
 DEFERRED_ERRORS = {
     "bad_scores": "the scores hold NaN or +inf; scores must be finite, or -inf for items that are "
     "not offered.",
     "bad_targets": (
         "target holds items that are no columns of preds, or the same (row, item) twice; items go "
-        "from 0 up, -1 fills up short "
-        "rows, and each item may occur once per row."
+        "from 0 up, -1 fills up short rows, and each item may occur once per row."
     ),
     "bad_ratings": (
         "the truth has ratings that are not finite numbers, or negative ones without "
-        "relevance_threshold=; remove or repair them, "
-        "or say from which rating on an item is relevant."
+        f"{setting_ref('relevance_threshold')}; remove or repair them, or say from which rating on "
+        "an item is relevant."
     ),
     "bad_candidates": (
         "items holds numbers that are no items, or the same item twice in a row, or a rating in "
-        "target where it is -1; item "
-        "numbers go from 0 up, -1 fills up short rows, and each candidate may occur once."
+        "target where it is -1; item numbers go from 0 up, -1 fills up short rows, and each "
+        "candidate may occur once."
     ),
     "bad_users": "user_indices holds numbers that are no rows of train, user_groups or slices; "
     "give each row's user, from 0 up.",
 }
 
-_elsewhere: ContextVar[bool] = ContextVar("elsewhere", default=False)
+_is_cpu_treated_as_device: ContextVar[bool] = ContextVar("cpu_as_device", default=False)
 
 
 def is_host_readable(device: torch.device) -> bool:
-    """Whether the host sees values without waiting for them: on the CPU. There, shapes may depend
-    on the data.
-    """
-    return device.type == "cpu" and not _elsewhere.get()
+    """Return True if reading values does not force a device synchronization: on the CPU.
+
+    Only there may shapes depend on the data."""
+    return device.type == "cpu" and not _is_cpu_treated_as_device.get()
 
 
 @contextmanager
 def treat_cpu_as_device() -> Iterator[None]:
-    """Treat the CPU like a device for which the host would have to wait: to test and to measure
-    that way.
-    """
-    token = _elsewhere.set(True)
+    """Treat the CPU as a device that the host cannot read, for tests and measurements."""
+    token = _is_cpu_treated_as_device.set(True)
     try:
         yield
     finally:
-        _elsewhere.reset(token)
+        _is_cpu_treated_as_device.reset(token)
 
 
 def float_type(device: torch.device) -> torch.dtype:
-    """The type in which sums are kept: float64, or float32 where the device has no better."""
+    """Return the dtype of sums: float64, or float32 if the device has no float64."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def to_device(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor on a device. What comes from the host is on its way when this returns; nobody waits
-    for it.
-    """
-    from_host = values.device.type == "cpu" and device.type not in (
-        "cpu",
-        "mps",
-    )  # there, memory must outlive the copy
-    if from_host and device.type == "cuda":
-        # Only from pinned memory the copy does not wait; and from a copy of our own, because the
-        # caller may go on to write to his.
+    """Return a tensor on a device. Copies from the host do not block."""
+    # On MPS, the host's memory must outlive an asynchronous copy.
+    is_asynchronous = values.device.type == "cpu" and device.type not in ("cpu", "mps")
+    if is_asynchronous and device.type == "cuda":
+        # Only copies from pinned memory do not block. The caller may write to its own memory
+        # meanwhile, so that it is copied first.
         values = (values.clone() if values.is_pinned() else values).pin_memory()
-    return values.to(device, dtype or values.dtype, non_blocking=from_host)
+    return values.to(device, dtype or values.dtype, non_blocking=is_asynchronous)
 
 
 def dtype_preserving(move: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """A function that moves tensors, such that types stay, whatever the precision of a model
-    around; but for missing float64.
-    """
+    """Wrap a function that moves tensors so that dtypes stay, whatever the precision of a model.
 
-    def moved(values: Tensor) -> Tensor:
+    The exception is float64 on devices without it."""
+
+    def move_preserving(values: Tensor) -> Tensor:
         device = move(torch.empty(0, device=values.device)).device
-        kept = values.to(float_type(device)) if values.dtype == torch.float64 else values
-        found = move(kept)
-        return found if found.dtype == kept.dtype else kept.to(device)
+        values = values.to(float_type(device)) if values.dtype == torch.float64 else values
+        moved = move(values)
+        return moved if moved.dtype == values.dtype else values.to(device)
 
-    return moved
+    return move_preserving
 
 
-def raise_deferred_errors(faults: Mapping[str, float]) -> None:
-    """Refuse what was counted, if anything was."""
+def raise_deferred_errors(counts: Mapping[str, float]) -> None:
+    """Raise `InputError` for the first kind of invalid input that was counted."""
     for name, message in DEFERRED_ERRORS.items():
-        if faults[name]:
+        if counts[name]:
             raise InputError(message)
+
+
+class DeviceColumn:
+    """A value for each item or user by code, `[n]`. Each device gets its copy once."""
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+        self._copies: dict[torch.device, Tensor] = {values.device: values}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def to(self, device: torch.device) -> Tensor:
+        """Return the values on a device."""
+        if device not in self._copies:
+            dtype = float_type(device) if self.values.dtype == torch.float64 else None
+            self._copies[device] = to_device(self.values, device, dtype)
+        return self._copies[device]
+
+    def lookup(self, codes: Tensor, fill: float = 0) -> Tensor:
+        """Return the value of each code, of the shape of `codes`; `fill` for the code -1.
+
+        Where the host cannot read the codes, unknown codes get `fill` too."""
+        values = self.to(codes.device)
+        if len(values) == 0:
+            return torch.full_like(codes, fill, dtype=values.dtype)
+        flat = codes.reshape(-1)
+        if not is_host_readable(codes.device):
+            known = flat.clamp(0, len(values) - 1)
+            return torch.where(known == flat, values.index_select(0, known), fill).view(codes.shape)
+        if len(flat) == 0 or int(flat.min()) >= 0:
+            return values.index_select(0, flat).view(codes.shape)
+        selected = values.index_select(0, flat.clamp(min=0)).view(codes.shape)
+        return selected.masked_fill_(codes < 0, fill)

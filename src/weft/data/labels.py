@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.data.columns import DeviceColumn
-from weft.data.devices import is_host_readable
+from weft.data.devices import DeviceColumn, is_host_readable
 from weft.data.interaction_table import SHOWN, read_interactions
 from weft.data.interactions import Interactions, digest
 from weft.data.readers.files import is_file, read_table
@@ -111,7 +110,7 @@ class Features:
 
         Where the host does not see how many these are, each item has as many as the one that has
         most, -1 behind its last."""
-        offsets, codes = self.offsets.on(items.device), self.codes.on(items.device)
+        offsets, codes = self.offsets.to(items.device), self.codes.to(items.device)
         known = items.clamp(min=0)
         first = offsets.index_select(0, known)
         counts = torch.where(items < 0, 0, offsets.index_select(0, known + 1) - first)

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.columns import DeviceColumn
+from weft.data.devices import DeviceColumn
 from weft.data.interaction_table import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels
-from weft.data.rows import PaddedRows
+from weft.data.tensors import PaddedRows
 from weft.data.vocabulary import Vocabulary
 from weft.errors import SettingError, check_float
 

@@ -28,8 +28,8 @@ from weft.data.interaction_table import (
 from weft.data.interactions import Interactions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import COLUMNS, find_column, find_column_name
-from weft.data.rows import RaggedRows
 from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
+from weft.data.tensors import RaggedRows
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
 
@@ -274,8 +274,8 @@ class BatchLists(RaggedRows):
     is_order_given: bool
     is_missing: bool = False
     is_complete: bool = False
-    counted: Tensor | None = None
-    faults: Mapping[str, Tensor] = field(default_factory=dict)
+    is_valid: Tensor | None = None
+    error_counts: Mapping[str, Tensor] = field(default_factory=dict)
     item_index: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -317,7 +317,7 @@ class BatchLists(RaggedRows):
 
     @classmethod
     def from_masked_candidates(
-        cls, scores: Tensor, items: Tensor, num_items: int, faults: Mapping[str, Tensor]
+        cls, scores: Tensor, items: Tensor, num_items: int, error_counts: Mapping[str, Tensor]
     ) -> BatchLists:
         """The same where the host does not see how many are offered; `num_items` = none. What is
         not offered does not count.
@@ -341,8 +341,8 @@ class BatchLists(RaggedRows):
                 (rows[:-1, None] * num_items + items).reshape(-1),
                 (rows[:-1, None] * number + standing).reshape(-1),
             ),
-            counted=(best.values > -torch.inf).reshape(-1),
-            faults=faults,
+            is_valid=(best.values > -torch.inf).reshape(-1),
+            error_counts=error_counts,
         )
 
     @classmethod
@@ -396,7 +396,7 @@ class BatchLists(RaggedRows):
             found = torch.searchsorted(places, keys)
         found = found.clamp_(max=len(places) - 1)
         cells, is_there = cells.index_select(0, found), places.index_select(0, found) == keys
-        return cells, is_there if self.counted is None else is_there & self.counted.index_select(
+        return cells, is_there if self.is_valid is None else is_there & self.is_valid.index_select(
             0, cells
         )
 
@@ -496,25 +496,25 @@ class BatchLists(RaggedRows):
             device=self.items.device,
         )
         keys = self.rows * self.num_items + self.items
-        if self.counted is None:
+        if self.is_valid is None:
             out[keys] = self.scores
         else:  # a cell that does not count may have the place of one that does
-            out.scatter_reduce_(0, keys, self.only(self.scores, -torch.inf), "amax")
+            out.scatter_reduce_(0, keys, self.fill_invalid(self.scores, -torch.inf), "amax")
         return out.view(self.num_rows, self.num_items)
 
     def filter(self, cells: Tensor) -> BatchLists:
         """Only the cells where the mask `[cells]` is true; each list closes up."""
         if not is_host_readable(cells.device):
-            counted = self.only(cells, False)
-            order = (self.rows * 2 + (~counted).long()).argsort(
+            is_valid = self.fill_invalid(cells, False)
+            order = (self.rows * 2 + (~is_valid).long()).argsort(
                 stable=True
             )  # what does not count comes last in its list
             scores = (
                 None
                 if self.given_scores is None
-                else torch.where(counted, self.given_scores, -torch.inf)
+                else torch.where(is_valid, self.given_scores, -torch.inf)
             )
-            return replace(self, given_scores=scores, counted=counted).reorder(order)
+            return replace(self, given_scores=scores, is_valid=is_valid).reorder(order)
         before = torch.nn.functional.pad(cells.long().cumsum(0), (1, 0))
         found = None
         if self.item_index is not None:
@@ -540,7 +540,7 @@ class BatchLists(RaggedRows):
             item_index=None
             if self.item_index is None
             else (self.item_index[0], places[self.item_index[1]]),
-            counted=None if self.counted is None else self.counted[cells],
+            is_valid=None if self.is_valid is None else self.is_valid[cells],
         )
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from weft.data.columns import DeviceColumn
+from weft.data.devices import DeviceColumn
 from weft.data.labels import Labels, read_labels
-from weft.data.ordered import SortedArray, SortedValues
 from weft.data.readers.files import is_file, read_table
+from weft.data.sorted_values import SortedArray, SortedValues
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, did_you_mean
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.batch.batch import check_scores
+from weft.batch.input_validation import check_readable_scores
 from weft.data import BatchLists, Interactions, Train, Vocabulary, read_interactions
 from weft.data.dataset import EvaluationData, ListOrder, build_dataset
 from weft.data.devices import float_type
@@ -450,7 +450,7 @@ def score(
         )
         found = found if device is None else found.to(device)
         found = found.to(float_type(found.device))
-        check_scores(found, torch.as_tensor(asked + start), torch.as_tensor(wanted))
+        check_readable_scores(found, torch.as_tensor(asked + start), torch.as_tensor(wanted))
         scores = (
             found
             if len(asked) == users

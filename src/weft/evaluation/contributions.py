@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.batch.batch import Batch
-from weft.data.ordered import SortedArray, SortedValues
+from weft.data.sorted_values import SortedArray, SortedValues
 from weft.evaluation.resample_weights import Floats, UserWeights, jackknife_hashes, rows_per_block
 from weft.metrics.accumulators import Contribution, StateLayout
 

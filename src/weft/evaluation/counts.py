@@ -9,8 +9,8 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data import Labels
-from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors
-from weft.data.rows import SparseRows
+from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors
+from weft.data.tensors import SparseRows
 
 
 class BatchCounter:
@@ -45,7 +45,7 @@ class BatchCounter:
         """Return the counts of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
         counts = dict(self._count_users(batch, by_user)) | _count_items(batch, by_user)
         # Errors are of the whole batch: any is one too many.
-        for name, count in zip(DEFERRED_ERRORS, batch.faults.unbind()):
+        for name, count in zip(DEFERRED_ERRORS, batch.error_counts.unbind()):
             counts[name] = count.expand(batch.size) if by_user else count
         return torch.stack([counts[name].to(batch.dtype) for name in self.names], dim=-1)
 
@@ -59,20 +59,20 @@ class BatchCounter:
         users, zero = count(torch.ones_like(is_evaluated)), count(torch.zeros_like(is_evaluated))
         yield "users", users
         yield "evaluated_users", count(is_evaluated)
-        yield "users_without_relevant", count(batch.judged & ~is_evaluated)
-        yield "users_without_truth", count(~batch.judged)
+        yield "users_without_relevant", count(batch.has_truth & ~is_evaluated)
+        yield "users_without_truth", count(~batch.has_truth)
         yield "missing_users", users if batch.is_missing else zero
         yield "relevant_items", count(batch.relevant.lengths)
         for k in self._cutoffs:
             scores = batch.ranking.values
             yield f"short_lists@{k}", count(batch.lengths < k)
-            if batch.is_certain or k >= scores.shape[1]:
+            if batch.is_tie_free or k >= scores.shape[1]:
                 yield f"ties@{k}", zero
             else:
                 is_tied = (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
                 yield f"ties@{k}", count(is_tied)
         for name, labels in self._labels.items():
-            yield name, count(labels.codes.at(batch.users, -1) < 0)
+            yield name, count(labels.codes.lookup(batch.users, -1) < 0)
 
     def read(self, totals: Tensor) -> dict[str, int]:
         """Return the counts of all batches by name. Raises the errors that were deferred."""
@@ -85,9 +85,9 @@ def _count_items(batch: Batch, by_user: bool) -> dict[str, Tensor]:
     """Count relevant items that are masked or not offered, and ratings without a score."""
 
     def count(mask: Tensor, rows: SparseRows) -> Tensor:
-        return rows.sum(mask.to(batch.dtype)) if by_user else rows.only(mask, False).sum()
+        return rows.sum_rows(mask.to(batch.dtype)) if by_user else rows.fill_invalid(mask, False).sum()
 
-    not_offered = count(~batch.relevant_offered, batch.relevant)
+    not_offered = count(~batch.offered.is_relevant_offered, batch.relevant)
     if batch.seen is None:
         seen = torch.zeros_like(not_offered)
     else:
@@ -102,7 +102,7 @@ def _count_items(batch: Batch, by_user: bool) -> dict[str, Tensor]:
 def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:
     """Return a mask of the relevant interactions that are masked because they are in train."""
     keys = batch.relevant.keys
-    if not is_host_readable(batch.device):
+    if not batch.is_host_readable:
         return seen.contains(keys)
     is_hidden = batch.relevant_scores == -torch.inf  # only these, few or none, need a look-up
     is_seen = torch.zeros_like(is_hidden)

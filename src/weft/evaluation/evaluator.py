@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.batch.batch import Batch, lists_from_candidates, open_batch
+from weft.batch.batch import Batch, BatchInputs, RankingOptions, open_batch
+from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import dtype_preserving, float_type, is_host_readable, to_device
 from weft.data.labels import read_positional_features, read_positional_labels
-from weft.data.rows import SparseRows, read_target
+from weft.data.targets import read_target
+from weft.data.tensors import SparseRows
 from weft.errors import (
     InputError,
     MissingInput,
@@ -60,8 +62,8 @@ from weft.metrics.base.metric import (
 )
 from weft.metrics.profiles import apply_profile, find_profile, resolve_defaults
 from weft.metrics.registry import as_metric_list
-from weft.ranking import SampleSizes, TieRule
-from weft.ranking.positions import RankEstimator
+from weft.ranking import TieRule
+from weft.ranking.rank_estimator import RankEstimator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -366,18 +368,26 @@ class Evaluator(nn.Module):
             )
         else:
             num_items = self.num_items
-            offered = lists_from_candidates(scores, candidates, users, num_items)
+            offered = validation_for(scores.device).read_candidates(
+                scores, candidates, users=users, num_items=num_items
+            )
         if "user_groups" in self.inputs:
             check_users(users, self.inputs["user_groups"].size, "user_groups")
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
-        truth = read_target(target, len(scores), num_items, scores.device, candidates)
+        truth = read_target(
+            target,
+            len(scores),
+            num_items=num_items,
+            device=scores.device,
+            candidates=candidates,
+        )
         seen = (
             self._seen(self.inputs["train"], user_indices, scores.device)
             if self.masks_seen
             else None
         )
-        self.add(offered, truth, users=users, seen=seen)
+        self.add(BatchInputs(offered, truth, users, seen=seen))
         self._rows_met += len(scores)
         self._items_met = num_items
         if user_indices is None:
@@ -401,62 +411,37 @@ class Evaluator(nn.Module):
         numbers = torch.as_tensor(users).long()
         if (
             not is_host_readable(numbers.device)
-            and train.on_device.longest * _MOST_PADDING <= train.num_items
+            and train.on_device.max_length * _MOST_PADDING <= train.num_items
         ):
             return train.on_device.select(to_device(numbers, device))
         numbers = numbers.cpu()
         check_users(numbers, train.interactions.num_users, "train")
-        return SparseRows.of(train.interactions.select_users(numbers.numpy()), device)
-
-    def add(
-        self,
-        scores: Tensor | BatchLists | None,
-        truth: SparseRows,
-        *,
-        users: Tensor,
-        user_keys: Tensor | None = None,
-        seen: SparseRows | None = None,
-        relevant: SparseRows | None = None,
-        judged: Tensor | None = None,
-        raw_scores: Tensor | None = None,
-        columns: Tensor | None = None,
-        candidates: SparseRows | None = None,
-        drawn: SampleSizes | None = None,
-    ) -> None:
-        """Add a batch that is prepared already: scores, lists, or None for users for whom the
-        source has nothing.
-
-        What can be recommended, where it is not everything: see `open_batch`.
-        """
-        known = scores is None or (
-            isinstance(scores, BatchLists) and (drawn is not None or scores.is_missing)
+        return SparseRows.from_interactions(
+            train.interactions.select_users(numbers.numpy()), device
         )
-        if self.correction is not None and not known:
+
+    def add(self, inputs: BatchInputs) -> None:
+        """Add a batch whose inputs are encoded already."""
+        predictions = inputs.predictions
+        lists = predictions if isinstance(predictions, BatchLists) else None
+        has_sizes = lists is not None and (inputs.sample_sizes is not None or lists.is_missing)
+        if self.correction is not None and predictions is not None and not has_sizes:
             raise SettingError(
                 f"correction={self.correction.method!r} needs candidates with uniformly drawn "
                 "negatives, and how many there were "
                 "to draw from; give strategy='sampled', or leave correction out."
             )
-        is_complete = isinstance(scores, BatchLists) and scores.is_complete
-        self._has_lists = isinstance(scores, BatchLists) and not is_complete
-        self._has_candidates |= is_complete or columns is not None or candidates is not None
-        with open_batch(
-            scores,
-            truth,
-            threshold=self.relevance_threshold,
-            users=users,
-            user_keys=user_keys,
-            rule=self.rule,
-            depth=self.depth,
-            seen=seen,
-            relevant=relevant,
-            judged=judged,
-            raw_scores=raw_scores,
-            columns=columns,
-            candidates=candidates,
-            drawn=drawn,
-            correction=self.correction,
-        ) as batch:
+        is_complete = lists is not None and lists.is_complete
+        self._has_lists = lists is not None and not is_complete
+        is_restricted = inputs.item_mask is not None or inputs.candidates is not None
+        self._has_candidates |= is_complete or is_restricted
+        options = RankingOptions(
+            self.rule,
+            self.depth,
+            relevance_threshold=self.relevance_threshold,
+            estimator=self.correction,
+        )
+        with open_batch(inputs, options) as batch:
             self._accumulate(batch)
 
     def _accumulate(self, batch: Batch) -> None:
@@ -496,7 +481,7 @@ class Evaluator(nn.Module):
         sizes = [labels.size for labels in (*about, *self.slices.values())]
         sizes += [self.inputs["train"].interactions.num_users] if self.masks_seen else []
         if sizes:
-            batch.note("bad_users", count_users_outside(batch.users, min(sizes)))
+            batch.validation.add("bad_users", count_users_outside(batch.users, min(sizes)))
 
     # ----------------------------------------------------------------------------------------------
 

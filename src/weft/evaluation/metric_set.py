@@ -129,7 +129,7 @@ class MetricSet:
         for group in self._user_means:
             assert isinstance(group.metric, UserMeanMetric)
             cutoffs = self.layout.cutoffs[group.metric.accumulators()[0]]
-            values = group.metric.averaged_values(batch.at(cutoffs))
+            values = group.metric.averaged_values(batch.at_cutoffs(cutoffs))
             columns += [values[:, cutoffs.index(k), None] for k in group.cutoffs or (1,)]
         table = torch.cat(columns, dim=1)
         return (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1), table

@@ -17,7 +17,7 @@ from weft.evaluation.metric_set import MetricSet
 from weft.evaluation.metric_value import MetricValue
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import format_labels
-from weft.ranking.positions import RankEstimator
+from weft.ranking.rank_estimator import RankEstimator
 
 # `BaseMetric.sampling_behaviour` of metrics to which rank estimators apply.
 _ESTIMATED = ("corrected", "combined")

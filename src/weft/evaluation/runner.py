@@ -18,13 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from weft.batch.batch import BatchInputs
 from weft.data import BatchLists
 from weft.data.dataset import EvaluationData, GlobalStats, ListOrder, build_dataset
 from weft.data.interactions import Interactions, digest, digest_by_id
 from weft.data.recommendations import are_lists
-from weft.data.rows import SparseRows
 from weft.data.slices import parse_slices
 from weft.data.sources import ListSource, Source, open_source
+from weft.data.tensors import SparseRows
 from weft.errors import (
     InputError,
     MissingInput,
@@ -42,8 +43,8 @@ from weft.evaluation.state_io import pack_document, read_document
 from weft.metrics.names import MetricSpec
 from weft.metrics.profiles import apply_profile, find_profile, resolve_defaults
 from weft.metrics.registry import as_metric_list, expand_metrics, prototype
-from weft.ranking import TIE_RULES, TieRule, within
-from weft.ranking.positions import RankEstimator
+from weft.ranking import TIE_RULES, TieRule, restrict_lists
+from weft.ranking.rank_estimator import RankEstimator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -174,25 +175,26 @@ class EvaluationRun:
         scores, where, about = _of_users(dataset, offers, start, stop, self.device)
         if self.evaluator.sums.device != where:
             self.evaluator.to(where)
-        truth = SparseRows.of(dataset.truth.slice_users(start, stop), where)
+        truth = SparseRows.from_interactions(dataset.truth.slice_users(start, stop), where)
         seen = (
             dataset.train.interactions.slice_users(start, stop)
             if self.masks and dataset.train is not None
             else None
         )
-        self.evaluator.add(
+        inputs = BatchInputs(
             scores,
             truth,
             users=torch.arange(start, stop, device=where),
             user_keys=None if self.user_keys is None else self.user_keys[start:stop].to(where),
-            seen=None if seen is None else SparseRows.of(seen, where),
+            seen=None if seen is None else SparseRows.from_interactions(seen, where),
             relevant=truth
             if self.relevant is dataset.truth
-            else SparseRows.of(self.relevant.slice_users(start, stop), where),
-            judged=torch.as_tensor(dataset.judged[start:stop]).to(where),
-            columns=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
+            else SparseRows.from_interactions(self.relevant.slice_users(start, stop), where),
+            has_truth=torch.as_tensor(dataset.judged[start:stop]).to(where),
+            item_mask=None if offers.columns is None else torch.as_tensor(offers.columns).to(where),
             **about,
         )
+        self.evaluator.add(inputs)
 
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the data and of what was offered, in the names of a result."""
@@ -530,7 +532,7 @@ def _of_users(
     """
     source, where = dataset.source, device or torch.device("cpu")
     offer = offers.take(start, stop) if offers.has_rows(start) else None
-    about: dict[str, Any] = {} if offer is None else {"drawn": offer.counted(where)}
+    about: dict[str, Any] = {} if offer is None else {"sample_sizes": offer.counted(where)}
     if isinstance(source, ListSource):
         lists = source.lists(start, stop, where)
         if offers.choice.pool == "listed":
@@ -538,10 +540,12 @@ def _of_users(
         if offer is None:
             return lists, where, about
         about["raw_scores"] = lists.scores_at(
-            SparseRows.of(dataset.truth.slice_users(start, stop), where).keys
+            SparseRows.from_interactions(dataset.truth.slice_users(start, stop), where).keys
         )
-        about["candidates"] = SparseRows.of(offer.rows(stop - start, dataset.items.size), where)
-        listed = within(lists, about["candidates"])
+        about["candidates"] = SparseRows.from_interactions(
+            offer.rows(stop - start, dataset.items.size), where
+        )
+        listed = restrict_lists(lists, about["candidates"])
         offers.counts["candidates_not_listed"] += len(offer.cells) - len(listed.items)
         return listed, where, about
     if start >= dataset.num_rows:
@@ -549,7 +553,7 @@ def _of_users(
     if offer is not None:
         lists, about["raw_scores"] = score(source, dataset, offer, start, stop, device)
         where = lists.items.device
-        return lists, where, about | {"drawn": offer.counted(where)}
+        return lists, where, about | {"sample_sizes": offer.counted(where)}
     scores = source.scores(start, stop, dataset.users.ids[start:stop], dataset.items.ids)
     scores = scores if device is None else scores.to(device)
     return scores, scores.device, about

@@ -23,7 +23,7 @@ from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
 from weft.evaluation.state import EvaluationState, check_compatible, combine_states
 from weft.metrics.profiles import find_profile
-from weft.ranking.positions import RankEstimator
+from weft.ranking.rank_estimator import RankEstimator
 
 FORMAT, VERSION = "weft-state", 2
 _EXPECTED = "expected a state written by weft.save_state"

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Batch, TopK
+from weft.batch.batch import Batch
+from weft.batch.topk import TopK
 from weft.data import DeviceColumn, Labels
 from weft.data.devices import float_type
 from weft.metrics.group_rates import by_group
@@ -146,7 +147,7 @@ class StateLayout:
         `user_values` gives."""
 
         def of(total: Accumulator) -> tuple[slice, Contribution]:
-            topk = batch.at(self.cutoffs[total])
+            topk = batch.at_cutoffs(self.cutoffs[total])
             place = self._places[total]
             # Where nobody asks whose terms are, they are added up at once if that makes them fewer.
             return place, total.contributions(topk) if by_user else total.batch_total(topk).reduce(
@@ -210,7 +211,7 @@ class StateLayout:
             yield self._sliced[name], Contribution(of_groups.reshape(1, -1))
 
     def _values(self, total: UserMeanSums, batch: Batch) -> Tensor:
-        return total.metric.averaged_values(batch.at(self.cutoffs[total]))
+        return total.metric.averaged_values(batch.at_cutoffs(self.cutoffs[total]))
 
     def columns(self, total: Accumulator) -> slice:
         """Where a mean over users lies in the table: a column for each cut-off."""
@@ -320,7 +321,7 @@ class StateReader:
         """
 
         def compute() -> Tensor:
-            codes = groups.on(self._sums.device)
+            codes = groups.to(self._sums.device)
             if total.is_of_few and total.num_items > _SMALL:
                 values, codes = self.at(total, total), codes.index_select(0, self.items(total))
             else:
@@ -402,7 +403,7 @@ class GroupSums(Accumulator):
 
     def contributions(self, topk: TopK) -> Contribution:
         values = self.values(topk)
-        group = self.groups.codes.at(topk.batch.users, -1)[:, None]
+        group = self.groups.codes.lookup(topk.batch.users, -1)[:, None]
         counted = ~torch.isnan(values) & (group >= 0)
         both = torch.stack([torch.where(counted, values, 0), counted.to(values.dtype)], dim=1)
         width = len(topk.cutoffs)
@@ -436,7 +437,7 @@ def mean_sums_by_group(
     """The sums of `user_sums` for each group of users, `[groups, 6, n]`; users without a label are
     left out.
     """
-    group = groups.codes.at(users, -1)
+    group = groups.codes.lookup(users, -1)
     group = torch.where(group >= 0, group, len(groups.names))  # one more group, which is cut off
     defined = ~torch.isnan(values)
     x, users_defined = torch.where(defined, values, 0), defined.to(values.dtype)
@@ -509,8 +510,8 @@ class PairWins(Accumulator):
 
     def contributions(self, topk: TopK) -> Contribution:
         batch = topk.batch
-        wins, judged = batch.wins, batch.has_pairs
-        cells = torch.where(judged, batch.relevant_counts, 0)
+        wins, judged = batch.offered.pairwise_wins, batch.offered.has_pairs
+        cells = torch.where(judged, batch.num_relevant, 0)
         return Contribution(
             torch.stack([torch.where(judged, wins, 0), cells, judged.to(wins.dtype)], dim=1)
         )
@@ -554,8 +555,8 @@ class ItemExposure(ListedItemAccumulator):
     def contributions(self, topk: TopK) -> Contribution:
         counted = topk.batch.items[:, : topk.cutoffs[-1]] >= 0
         if self.users == "evaluated":
-            counted = counted & (topk.relevant > 0)
-        return Contribution(counted, topk.slots)
+            counted = counted & (topk.num_relevant > 0)
+        return Contribution(counted, topk.item_slots)
 
 
 @dataclass(frozen=True)
@@ -567,7 +568,7 @@ class HitAccumulator(ListedItemAccumulator):
         raise NotImplementedError
 
     def contributions(self, topk: TopK) -> Contribution:
-        slots, hit = topk.cell_slots
+        slots, hit = topk.hit_slots
         return Contribution(hit * self.weights(topk), slots, topk.batch.relevant.rows)
 
 
@@ -576,7 +577,7 @@ class ItemHits(HitAccumulator):
     """In how many lists each item stands as a relevant one."""
 
     def weights(self, topk: TopK) -> Tensor:
-        return topk.cell_slots[1]
+        return topk.hit_slots[1]
 
 
 @dataclass(frozen=True)
@@ -588,7 +589,11 @@ class ItemGains(HitAccumulator):
 
     def weights(self, topk: TopK) -> Tensor:
         gains = topk.batch.gains(self.gain)
-        return gains * topk.batch.listed.at_cells(topk.discounts) if self.discount else gains
+        return (
+            gains * topk.batch.observed_positions.weights_of_items(topk.discounts)
+            if self.discount
+            else gains
+        )
 
 
 @dataclass(frozen=True)
@@ -612,7 +617,7 @@ class ItemRelevance(ItemAccumulator):
 
     def contributions(self, topk: TopK) -> Contribution:
         cells = topk.batch.relevant
-        return Contribution(cells.ones, cells.items, cells.rows)
+        return Contribution(cells.valid_ones, cells.items, cells.rows)
 
 
 @dataclass(frozen=True)
@@ -634,7 +639,7 @@ class ItemCandidacy(ItemAccumulator):
         return False
 
     def contributions(self, topk: TopK) -> Contribution:
-        whole, cells = topk.batch.offered_by_user(evaluated=self.users == "evaluated")
+        whole, cells = topk.batch.offered.by_user(only_evaluated=self.users == "evaluated")
         users = torch.arange(topk.batch.size, device=whole.device)
         return Contribution(
             torch.cat([whole.to(cells.values.dtype), cells.values]),
@@ -643,7 +648,7 @@ class ItemCandidacy(ItemAccumulator):
         )
 
     def batch_total(self, topk: TopK) -> Contribution:
-        found = topk.batch.masked_alone(evaluated=self.users == "evaluated")
+        found = topk.batch.offered.find_masked_items(only_evaluated=self.users == "evaluated")
         if found is not None and len(found[1]) < self.num_items:  # the shorter way to say it
             users, items = found
             places = torch.nn.functional.pad(items, (1, 0), value=self.num_items)
@@ -652,7 +657,7 @@ class ItemCandidacy(ItemAccumulator):
             return Contribution(values, places)
         # Counted item by item: the cells of users to whom much is not offered would be many, and
         # their number waited for.
-        counts = topk.batch.offered_by_item(evaluated=self.users == "evaluated")
+        counts = topk.batch.offered.count_by_item(only_evaluated=self.users == "evaluated")
         return Contribution(torch.nn.functional.pad(counts, (0, 1))[None])
 
     def read(self, sums: Tensor) -> Tensor:
@@ -690,13 +695,13 @@ class GroupExposure(Accumulator):
     def _parts(self, topk: TopK) -> Iterator[Contribution]:
         """The terms of some users at a time."""
         last = topk.cutoffs[-1]
-        groups = torch.split(self.groups.codes.at(topk.batch.users, -1)[:, None], _USERS)
+        groups = torch.split(self.groups.codes.lookup(topk.batch.users, -1)[:, None], _USERS)
         for group, items in zip(groups, torch.split(topk.batch.items[:, :last], _USERS)):
-            cluster = self.clusters.codes.at(items, -1)
+            cluster = self.clusters.codes.lookup(items, -1)
             counted = (group >= 0) & (cluster >= 0)
             row = torch.where(counted, cluster.add_(group * len(self.clusters.names)), 0)
             yield Contribution(
-                counted, row.mul_(len(topk.cutoffs)).add_(topk.segments[:last]).int()
+                counted, row.mul_(len(topk.cutoffs)).add_(topk.cutoff_index[:last]).int()
             )
 
     def read(self, sums: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat
 
-from weft.batch.batch import GAINS, Batch, TopK
+from weft.batch.batch import GAINS, Batch
+from weft.batch.topk import TopK
 from weft.data.devices import float_type
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Accumulator, PairWins, StateView
@@ -68,7 +69,7 @@ class Precision(_Accuracy):
             self.sampling_behaviour = "candidates"
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.hits / (topk.k if self.denominator == "k" else topk.length.clamp(min=1))
+        return topk.hits / (topk.k if self.denominator == "k" else topk.list_length.clamp(min=1))
 
 
 @register
@@ -96,7 +97,7 @@ class Recall(_Accuracy):
         self.normalizer = check_choice("normalizer", normalizer, ("relevant", "capped"))
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.hits / (topk.relevant if self.normalizer == "relevant" else topk.reachable)
+        return topk.hits / (topk.num_relevant if self.normalizer == "relevant" else topk.max_hits)
 
 
 @register
@@ -117,7 +118,7 @@ class HitRate(_Accuracy):
     reference = "Deshpande and Karypis (2004), Item-based top-N recommendation algorithms, doi 10.1145/963770.963776"
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.order.first_hits(topk.cutoffs)
+        return topk.first_hit()
 
 
 @register
@@ -138,7 +139,7 @@ class MRR(_Accuracy):
     reference = "Voorhees (1999), The TREC-8 question answering track report, doi 10.6028/NIST.SP.500-246.qa-overview"
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.order.first_hits(topk.cutoffs, 1 / topk.positions)
+        return topk.first_hit(1 / topk.positions)
 
 
 @register
@@ -171,10 +172,10 @@ class MAP(_Accuracy):
 
     def user_values(self, topk: TopK) -> Tensor:
         if self.normalizer == "hits":
-            return torch.stack([topk.order.precision_per_hit(k) for k in topk.cutoffs], dim=1)
-        precision_at_hits = topk.order.pairs(topk.cutoffs, 1 / topk.positions)
+            return topk.precision_per_hit()
+        precision_at_hits = topk.cumulative_hits(1 / topk.positions)
         return precision_at_hits / (
-            topk.reachable if self.normalizer == "capped" else topk.relevant
+            topk.max_hits if self.normalizer == "capped" else topk.num_relevant
         )
 
 
@@ -200,7 +201,7 @@ class MAR(_Accuracy):
     reference = "The recall counterpart of average precision: Buckley and Voorhees (2000), doi 10.1145/345508.345543"
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.hit_pairs / topk.relevant / topk.reachable
+        return topk.cumulative_hits() / topk.num_relevant / topk.max_hits
 
 
 @register
@@ -262,11 +263,11 @@ class nDCGRendle2020(_Accuracy):  # noqa: N801 - the name under which other tool
 
 def normalized_gain(topk: TopK, gain: str, ideal: str) -> Tensor:
     """Discounted gain of the lists over that of the ideal ones, `[batch, cut-offs]`."""
-    reached = topk.discounted_gain(gain)
+    reached = topk.dcg(gain)
     if ideal == "full":
-        return reached / topk.full_ideal(gain)
+        return reached / topk.full_ideal_dcg(gain)
     missing = 0.0 if ideal == "cut" else 3.0 if gain == "exponential_shifted" else 1.0
-    return reached / topk.ideal_gain(gain, beyond=missing)
+    return reached / topk.ideal_dcg(gain, missing_gain=missing)
 
 
 @register
@@ -305,22 +306,24 @@ class LAUC(_Accuracy):
         self.completion = check_choice("completion", completion, ("line", "none"))
 
     def user_values(self, topk: TopK) -> Tensor:
-        negatives, pairs = topk.negatives, topk.hit_pairs
+        negatives, pairs = topk.num_negatives, topk.cumulative_hits()
         if self.completion == "none":
             # Before the hit at p stand p - hits_p misses.
-            beaten = negatives * topk.hits - topk.hit_positions + pairs
-            return _defined(beaten / negatives / topk.reachable, negatives)
+            beaten = negatives * topk.hits - topk.hit_position_sum + pairs
+            return _defined(beaten / negatives / topk.max_hits, negatives)
         # A miss adds a column as high as the hits so far: each hit counts once at its own and every
         # later position, hits left out.
-        area = topk.hits * (topk.length + 1) - topk.hit_positions - pairs
+        area = topk.hits * (topk.list_length + 1) - topk.hit_position_sum - pairs
         hits_squared = (
             2 * pairs - topk.hits
         )  # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation
         passed = (
-            topk.hits - topk.length + negatives
+            topk.hits - topk.list_length + negatives
         )  # negatives not in the list, as far as hits are certain
-        line = (passed * topk.relevant + (negatives - topk.length) * topk.hits + hits_squared) / 2
-        return _defined((area + line) / (topk.relevant * negatives), negatives)
+        line = (
+            passed * topk.num_relevant + (negatives - topk.list_length) * topk.hits + hits_squared
+        ) / 2
+        return _defined((area + line) / (topk.num_relevant * negatives), negatives)
 
 
 @register
@@ -359,13 +362,15 @@ class GAUC(UserMeanMetric):
         self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
 
     def user_values(self, topk: TopK) -> Tensor:
-        return _defined(topk.batch.wins[:, None] / topk.relevant, topk.negatives)
+        return _defined(
+            topk.batch.offered.pairwise_wins[:, None] / topk.num_relevant, topk.num_negatives
+        )
 
     def user_weights(self, batch: Batch) -> Tensor | None:
         if self.weight == "uniform":
             return None
         return (
-            batch.relevant_counts
+            batch.num_relevant
             if self.weight == "positives"
             else batch.truth.lengths.to(batch.dtype)
         )
@@ -439,13 +444,13 @@ class AUC(SummedMetric):
         if self.is_summed:
             super().accumulate(batch)
             return
-        judged = batch.has_pairs
-        cells = batch.relevant.only(judged[batch.relevant.rows], False)
+        judged = batch.offered.has_pairs
+        cells = batch.relevant.fill_invalid(judged[batch.relevant.rows], False)
         offered = batch.relevant_scores > -torch.inf
-        positives, of_positives = batch.relevant.chosen(
+        positives, of_positives = batch.relevant.select_values(
             batch.relevant_scores, cells & offered, -torch.inf
         )
-        negatives, of_negatives = batch.negative_scores(judged)
+        negatives, of_negatives = batch.offered.negative_scores(judged)
         counted = torch.where(judged, batch.relevant.lengths, 0)
         self.positive_scores.append(positives.to(batch.dtype))
         self.negative_scores.append(negatives)

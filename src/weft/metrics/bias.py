@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import TopK
+from weft.batch.topk import TopK
 from weft.data import Train
 from weft.data.popularity import check_pop_ratio, check_unseen
 from weft.errors import check_choice
@@ -76,7 +76,7 @@ class ACLT(_OfLists):
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.total_of_items(self._train.long_tail(self.pop_ratio))
+        return topk.sum_column(self._train.long_tail(self.pop_ratio))
 
 
 @register
@@ -114,7 +114,7 @@ class APLT(ACLT):
 
     def user_values(self, topk: TopK) -> Tensor:
         return super().user_values(topk) / (
-            topk.k if self.denominator == "k" else topk.length.clamp(min=1)
+            topk.k if self.denominator == "k" else topk.list_length.clamp(min=1)
         )
 
 
@@ -150,8 +150,8 @@ class ARP(_OfLists):
         self.unseen = check_unseen(unseen)
 
     def user_values(self, topk: TopK) -> Tensor:
-        met = topk.total_of_items(self._train.popularity_with_default(self.unseen))
-        return met / torch.where(topk.length > 0, topk.length, torch.nan)
+        met = topk.sum_column(self._train.popularity_with_default(self.unseen))
+        return met / torch.where(topk.list_length > 0, topk.list_length, torch.nan)
 
 
 class _HeadAndTail(TopKMetric, SummedMetric):

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.batch.batch import TopK
+from weft.batch.topk import TopK
 from weft.errors import check_bool, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, ItemExposure, StateView
 from weft.metrics.base.formulas import (
@@ -132,7 +132,7 @@ class UserCoverage(_CoveredUsers):
     """
 
     def user_values(self, topk: TopK) -> Tensor:
-        return (topk.length >= 1).to(topk.k.dtype)
+        return (topk.list_length >= 1).to(topk.k.dtype)
 
 
 @register
@@ -159,7 +159,7 @@ class UserCoverageAtN(_CoveredUsers):
         self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
     def user_values(self, topk: TopK) -> Tensor:
-        return (topk.length >= (topk.k if self.n is None else self.n)).to(topk.k.dtype)
+        return (topk.list_length >= (topk.k if self.n is None else self.n)).to(topk.k.dtype)
 
 
 @register
@@ -178,4 +178,4 @@ class NumRetrieved(_OfUsers):
     """
 
     def user_values(self, topk: TopK) -> Tensor:
-        return topk.length
+        return topk.list_length

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import TopK
+from weft.batch.topk import TopK
 from weft.data.labels import read_positional_features
 from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, ItemExposure, StateView
@@ -210,7 +210,7 @@ class SRecall(UserAverageTopKMetric):
         relevant = self._found(
             topk,
             batch.relevant.rows,
-            batch.relevant.only(batch.relevant.items, -1),
+            batch.relevant.fill_invalid(batch.relevant.items, -1),
             batch.hit_positions,
         )
         found = relevant
@@ -245,7 +245,7 @@ class SRecall(UserAverageTopKMetric):
         fresh = torch.ones_like(pair, dtype=torch.bool)
         fresh[1:] = pair[1:] != pair[:-1]
         row = pair.div_(max(1, len(self._features.names)), rounding_mode="floor")
-        slot = topk.segments.index_select(0, key.remainder_(places)).add_(row, alpha=width)
+        slot = topk.cutoff_index.index_select(0, key.remainder_(places)).add_(row, alpha=width)
         found = torch.zeros((size + 1) * width, dtype=topk.k.dtype, device=slot.device)
         return found.index_add_(0, slot, fresh.to(found.dtype)).view(-1, width)[:-1]
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import GAINS, TopK
+from weft.batch.batch import GAINS
+from weft.batch.topk import TopK
 from weft.data import Label, Train
 from weft.data.labels import read_positional_labels
 from weft.errors import InputError, check_bool, check_choice
@@ -369,7 +370,9 @@ class _ItemMAD(_OfClusters):
         codes, number = self._clusters.codes, len(self._clusters.names)
         quantity, count = sums.at_items(earned), sums.at_items(counted, like=earned)
         means = by_group(
-            torch.where(count > 0, quantity / count, 0), codes.at(sums.items(earned), -1), number
+            torch.where(count > 0, quantity / count, 0),
+            codes.lookup(sums.items(earned), -1),
+            number,
         )
         return mean_difference(rates(means, sums.items_by_group(counted, codes, number)))
 
@@ -567,8 +570,8 @@ class UserMADRating(_UserMAD):
         return (GroupSums(self.spec.with_cutoff(None), self._groups, self._mean_scores),)
 
     def _mean_scores(self, topk: TopK) -> Tensor:
-        total = topk.total_of(
+        total = topk.sum_items(
             lambda items, scores: torch.where(items >= 0, scores.to(topk.k.dtype), 0)
         )
-        counted = (topk.length > 0) & ((topk.relevant > 0) | (self.users == "lists"))
-        return total / torch.where(counted, topk.length, torch.nan)
+        counted = (topk.list_length > 0) & ((topk.num_relevant > 0) | (self.users == "lists"))
+        return total / torch.where(counted, topk.list_length, torch.nan)

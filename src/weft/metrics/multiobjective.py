@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import TopK
+from weft.batch.topk import TopK
 from weft.errors import SettingError, check_choice, check_float
 from weft.metrics.accumulators import Accumulator, StateView
 from weft.metrics.base.composites import ComponentMetric, combined_sampling_behaviour

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import GAINS, TopK
+from weft.batch.batch import GAINS
+from weft.batch.topk import TopK
 from weft.data import Train
 from weft.data.popularity import check_unseen
 from weft.errors import check_choice
@@ -60,22 +61,24 @@ class _Novelty(UserAverageTopKMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
-            return torch.full_like(topk.length, torch.nan)
-        most = topk.total(topk.discounts[None])
+            return torch.full_like(topk.list_length, torch.nan)
+        most = topk.sum_positions(topk.discounts[None])
         if self.relevance == "none":
             popularity = self._train.popularity
             return (
-                topk.total_of(
+                topk.sum_items(
                     lambda items, _: (
-                        (items >= 0) * self.novelty(popularity.at(items)) * topk.discounts
+                        (items >= 0) * self.novelty(popularity.lookup(items)) * topk.discounts
                     )
                 )
                 / most
             )
         batch = topk.batch
-        novelty = self.novelty(self._train.popularity.at(batch.relevant.items))
+        novelty = self.novelty(self._train.popularity.lookup(batch.relevant.items))
         weights = batch.gains("binary" if self.relevance == "binary" else self.gain)
-        return batch.listed.gains(topk.cutoffs, weights * novelty, topk.discounts) / most
+        return (
+            batch.observed_positions.gains(topk.cutoffs, weights * novelty, topk.discounts) / most
+        )
 
 
 @register

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import check_scores
+from weft.batch.input_validation import check_readable_scores
 from weft.data.devices import float_type, is_host_readable
-from weft.data.rows import SparseRows
+from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError, check_int
 from weft.metrics.base.metric import check_batch
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
@@ -177,10 +177,10 @@ def get_topk_ranks(
     if num_items == 0:
         return _cut_at(torch.full_like(wanted, topk + 1), topk)
     depth = min(topk, num_items)
-    ranking = rule.rank(scores, depth, users, _one_each(wanted, num_items))
+    ranking = rule.rank(scores, depth, user_keys=users, relevant=_one_each(wanted, num_items))
     is_bad = ~(ranking.values[:, :1] < torch.inf)
     if is_host_readable(scores.device) and is_bad.any():
-        check_scores(scores, users)
+        check_readable_scores(scores, users)
     hit = (ranking.items == wanted) & (ranking.items >= 0)
     places = torch.arange(1, depth + 1, device=scores.device)
     ranks = torch.where(hit, places, topk + 1).amin(1, keepdim=True)

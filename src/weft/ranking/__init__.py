@@ -1,28 +1,30 @@
-"""Which items each user is offered, in which order: masking, ties, the exact top k, and ranks by
-counting.
-"""
+"""Ranking of items: masking, ties, the exact top k, and ranks by counting."""
 
 from weft.ranking.estimates import estimate_ranks, estimate_weights
+from weft.ranking.exact_topk import top_k
 from weft.ranking.kernels import get_kernel
-from weft.ranking.list_ranking import break_ties, count_equal_scores, within, without
-from weft.ranking.masking import hidden
+from weft.ranking.list_ranking import (
+    break_ties,
+    count_equal_scores,
+    remove_seen,
+    restrict_lists,
+)
+from weft.ranking.masking import masked_scores
 from weft.ranking.negative_sampling import SampleSizes
-from weft.ranking.ties import TIE_RULES, Ranking, TieRule, count_above
-from weft.ranking.topk import top_k
+from weft.ranking.ties import TIE_RULES, Ranking, TieRule
 
 __all__ = [
     "TIE_RULES",
-    "SampleSizes",
     "Ranking",
+    "SampleSizes",
     "TieRule",
-    "count_above",
+    "break_ties",
     "count_equal_scores",
     "estimate_ranks",
     "estimate_weights",
-    "hidden",
     "get_kernel",
-    "break_ties",
+    "masked_scores",
+    "remove_seen",
+    "restrict_lists",
     "top_k",
-    "within",
-    "without",
 ]

@@ -30,7 +30,7 @@ def estimate_ranks(above: Tensor, negatives: Tensor, eligible: Tensor) -> Tensor
 
 
 def estimate_weights(
-    above: Tensor, negatives: Tensor, eligible: Tensor, gamma: float, depth: int
+    above: Tensor, negatives: Tensor, eligible: Tensor, *, gamma: float, depth: int
 ) -> Tensor:
     """For each of `[n]` observations, weights `[n, depth]`: w[a] estimates whether `a` negatives
     rank above, 1 or 0.

@@ -1,4 +1,4 @@
-"""Hiding what may not be recommended."""
+"""Masking of scores in place, for the duration of a batch."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from weft.data.rows import SparseRows
+from weft.data.tensors import SparseRows
 from weft.ranking.kernels import get_kernel
 
 
 @contextmanager
-def hidden(scores: Tensor, cells: SparseRows | None) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """The scores with `-inf` at the cells, which get their values back at the end; and these
-    values.
+def masked_scores(
+    scores: Tensor, interactions: SparseRows | None
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Set scores to `-inf` at some interactions until the context ends.
 
-    In place, because a copy would double the memory of a batch. Only scores that cannot be written
-    to are copied: rows that share memory, and inference tensors outside inference mode."""
+    Yield the masked scores and the masked values `[n]` (None if there are none). The scores are
+    changed in place, since a copy would double the memory of a batch, and restored on every exit.
+    Only scores that cannot be written to are copied: rows that share memory, and inference tensors
+    outside inference mode."""
     scores = scores.contiguous()
-    if cells is None or len(cells.items) == 0:
+    if interactions is None or len(interactions.items) == 0:
         yield scores, None
         return
     if scores.is_inference() and not torch.is_inference_mode_enabled():
         scores = scores.clone()
-    # `.data`: the values come back, so autograd need not know that they were away.
+    # `.data`: autograd need not record a change that is undone.
     data, kernel = scores.data, get_kernel(scores.device)
-    kept = kernel.hide(data, cells)
+    hidden = kernel.mask(data, interactions)
     try:
-        yield scores, kept
+        yield scores, hidden
     finally:
-        kernel.show(data, cells, kept)
+        kernel.unmask(data, interactions, hidden)

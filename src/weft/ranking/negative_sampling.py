@@ -25,12 +25,10 @@ _STEP = -7046029254386353131  # of splitmix64
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """How many negatives stand among the candidates of each user, and how many there were to draw
-    from, `[batch]` both.
-    """
+    """The numbers of negatives among each user's candidates, and of eligible items, `[batch]`."""
 
-    negatives: Tensor
-    eligible: Tensor
+    num_negatives: Tensor
+    num_eligible: Tensor
 
 
 class NegativeSampler:

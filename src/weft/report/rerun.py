@@ -155,7 +155,9 @@ def _evaluator(group: Mapping[str, Result], result: Result) -> str:
         arguments = [
             argument for argument in arguments if not argument.startswith(("correction=", "gamma="))
         ]
-        arguments.append(f"correction=weft.ranking.positions.RankEstimator({method!r}, {gamma!r})")
+        arguments.append(
+            f"correction=weft.ranking.rank_estimator.RankEstimator({method!r}, {gamma!r})"
+        )
     if result.per_user is not None:
         arguments.append("per_user=True")
     lines = ["import weft", ""]

@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from weft.batch.batch import Batch
-from weft.data.rows import SparseRows
+from weft.batch.batch import Batch, BatchInputs, RankingOptions
+from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError, check_float, check_int
 from weft.evaluation.candidates import draw
 from weft.evaluation.evaluator import as_cutoffs
@@ -31,7 +31,8 @@ from weft.metrics.base.formulas import UserMeanMetric
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import as_metric_list, build_metric, expand_metrics
 from weft.ranking import SampleSizes, TieRule
-from weft.ranking.positions import ObservedPositions, Positions, RankEstimator, estimate_positions
+from weft.ranking.positions import ObservedPositions, Positions
+from weft.ranking.rank_estimator import RankEstimator, estimate_positions
 
 if TYPE_CHECKING:
     import polars as pl
@@ -465,18 +466,17 @@ def _values(
     )
     numbers = torch.arange(len(counts))
     depth = max([1, *(spec.k for spec in formulas if spec.k is not None)])
-    about: dict[str, Any] = {
-        "raw_scores": relevant.values,
-        "users": numbers,
-        "user_keys": numbers,
-        "depth": depth,
-    }
-    batch = Batch(None, relevant, relevant=relevant, rule=TieRule(), **about)
-    # There are no lists behind these blocks: they are told.
-    batch.once("order", lambda: order(relevant, depth))
-    batch.once("wins", lambda: wins)
-    batch.once("negatives", lambda: negatives)
-    values = [formula.values(batch.at((spec.k or 1,)))[:, 0] for spec, formula in formulas.items()]
+    inputs = BatchInputs(
+        None, relevant, users=numbers, relevant=relevant, raw_scores=relevant.values
+    )
+    batch = Batch(inputs, RankingOptions(TieRule(), depth))
+    # Without lists, the quantities that depend on them are given.
+    batch.positions = order(relevant, depth)
+    batch.offered.pairwise_wins = wins
+    batch.offered.num_negatives = negatives
+    values = [
+        formula.values(batch.at_cutoffs((spec.k or 1,)))[:, 0] for spec, formula in formulas.items()
+    ]
     batch.close()
     return torch.stack(values, dim=1).numpy()
 
@@ -677,11 +677,11 @@ def _contributions(formulas: Formulas, count: int, m: int, eligible: int, draw: 
             return estimate_positions(
                 draw.correction,
                 positions,
-                offered,
-                every,
-                pools,
-                relevant,
-                depth,
+                is_offered=offered,
+                hit_ranks=every,
+                sample_sizes=pools,
+                relevant=relevant,
+                depth=depth,
                 dtype=torch.float64,
             )
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from weft.data import Interactions, Labels, Vocabulary, read_features, read_labels
 from weft.data.dataset import GlobalStats, Groups
 from weft.data.interactions import digest_sums, hash_sums_by_id
-from weft.data.ordered import SortedValues
 from weft.data.popularity import TrainTotals
 from weft.data.slices import UserSlice, parse_slices
+from weft.data.sorted_values import SortedValues
 from weft.data.sources import Model
 from weft.engines.partitioned.global_stats import (
     OF_ITEMS,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.ordered import SortedArray
+from weft.data.sorted_values import SortedArray
 from weft.engines.partitioned.partitions import Parts
 
 Numbers = NDArray[np.int64]

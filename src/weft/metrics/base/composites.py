@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.batch.batch import TopK
+from weft.batch.topk import TopK
 from weft.errors import MissingInput, SettingError
 from weft.metrics.accumulators import Accumulator, StateView
 from weft.metrics.base.formulas import SummedMetric, UserMeanMetric
@@ -116,4 +116,6 @@ class ComponentMetric:
         if self.metric.supports_all_cutoffs:
             fused: Tensor = self.metric.values(topk)
             return fused
-        return torch.cat([self.at(k).values(topk.batch.at((k,))) for k in topk.cutoffs], dim=1)
+        return torch.cat(
+            [self.at(k).values(topk.batch.at_cutoffs((k,))) for k in topk.cutoffs], dim=1
+        )

@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from weft.batch.batch import Batch, MetricBlock, TopK
+from weft.batch.batch import Batch
+from weft.batch.blocks import MetricBlock, block_arguments, metric_block
+from weft.batch.topk import TopK
 from weft.data import Label, Labels
 from weft.errors import InputError, SettingError, check_choice
 from weft.metrics.accumulators import (
@@ -106,7 +108,7 @@ class SummedMetric(BaseMetric):
         groups: Labels | None = self.own_inputs().get("user_groups")
         if groups is not None:
             check_users(batch.users, groups.size, "user_groups")
-            batch.note("bad_users", count_users_outside(batch.users, groups.size))
+            batch.validation.add("bad_users", count_users_outside(batch.users, groups.size))
 
     def known_item_counts(self) -> set[int]:
         return super().known_item_counts() | {
@@ -151,7 +153,7 @@ class UserMeanMetric(SummedMetric):
         key = self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec
         cutoffs = topk.cutoffs if self.k is not None else ()
         topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
-        return topk.batch.once(
+        return topk.batch.cached(
             ("values", key, cutoffs), lambda: self.user_values(topk).to(topk.batch.dtype)
         )
 
@@ -172,7 +174,7 @@ class UserMeanMetric(SummedMetric):
         values = self.values(topk)
         if self.users == "lists":
             return values
-        without, judged = topk.batch.without_relevant, topk.batch.judged[:, None]
+        without, judged = topk.batch.has_no_relevant, topk.batch.has_truth[:, None]
         if self.empty_users == "zero":
             values, without = torch.where(without & judged, 0, values), without & ~judged
         return torch.where(without, torch.nan, values)
@@ -225,10 +227,10 @@ class UserAverageTopKMetric(TopKMetric, UserMeanMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         batch = topk.batch
-        blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
+        blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
         # Dense relevance is made for a metric that declared it, or declared nothing.
         target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
-        relevance = batch.metric_block(MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
+        relevance = metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
         values = self.compute_scores(batch.preds, target, relevance, **blocks)  # type: ignore[arg-type]
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
@@ -285,7 +287,9 @@ class RatingMetric(UserMeanMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         errors, scored = self.cell_errors(topk.batch)
-        mean = topk.batch.truth.sum(errors) / topk.batch.truth.sum(scored.to(errors.dtype))
+        mean = topk.batch.truth.sum_rows(errors) / topk.batch.truth.sum_rows(
+            scored.to(errors.dtype)
+        )
         return self.of_mean(mean)[:, None]
 
     def accumulators(self) -> tuple[Accumulator, ...]:

@@ -21,11 +21,13 @@ import torch
 from torch import Tensor
 
 from weft._choices import EmptyUsers, choices
-from weft.batch.batch import Batch, MetricBlock, lists_from_candidates, open_batch
+from weft.batch.batch import Batch, BatchInputs, RankingOptions, open_batch
+from weft.batch.blocks import MetricBlock, block_arguments
+from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, raise_deferred_errors, to_device
-from weft.data.rows import read_target
 from weft.data.sources.base import as_tensor
+from weft.data.targets import read_target
 from weft.errors import (
     InputError,
     SettingError,
@@ -289,7 +291,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         with self.open(preds, target, user_indices, **candidates) as batch:
             self.accumulate(batch)
             if not is_host_readable(batch.device):
-                self.faults_on_device = self.faults_on_device + batch.faults
+                self.faults_on_device = self.faults_on_device + batch.error_counts
         self._rows_met += len(preds)
         setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
 
@@ -317,14 +319,15 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         num_items = scores.shape[1]
         if candidates is not None:
             num_items = self._count_items(target, candidates)
-            offered = lists_from_candidates(scores, candidates, users, num_items)
+            offered = validation_for(scores.device).read_candidates(
+                scores, candidates, users=users, num_items=num_items
+            )
+        truth = read_target(
+            target, len(preds), num_items=num_items, device=preds.device, candidates=candidates
+        )
         return open_batch(
-            offered,
-            read_target(target, len(preds), num_items, preds.device, candidates),
-            threshold=self.relevance_threshold,
-            users=users,
-            rule=self._rule,
-            depth=self.k or 0,
+            BatchInputs(offered, truth, users),
+            RankingOptions(self._rule, self.k or 0, relevance_threshold=self.relevance_threshold),
         )
 
     def known_item_counts(self) -> set[int]:
@@ -366,7 +369,7 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
                 f"{type(self).__name__} must define update(self, preds, **kwargs), or "
                 "accumulate(self, batch)."
             )
-        blocks = batch.keywords(self._REQUIRED_COMPONENTS, self.k)
+        blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
         type(self)._update_from_blocks(self, batch.preds, **blocks)  # type: ignore[misc]
 
     def add_states(self) -> None:

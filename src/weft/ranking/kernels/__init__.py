@@ -1,8 +1,8 @@
-"""What reads the scores, and how on which device: the one place to add a faster way for a device.
+"""Kernels: the operations that read all scores, in one module per kind of device.
 
-`anywhere` is torch alone, with fixed shapes, for any device; `cpu` is NumPy on the CPU's memory,
-several times faster there; `native` is compiled, faster still, and there if a compiler was when
-Weft was installed. All give the same answers to the bit."""
+`any_device` is torch alone, with fixed shapes. `numpy_cpu` is several times faster on the CPU.
+`native_cpu` is compiled, faster still, and available if a C++ compiler was present at installation.
+All give bit-equal answers."""
 
 from __future__ import annotations
 
@@ -16,71 +16,70 @@ from torch import Tensor
 
 from weft._native import is_built
 from weft.data.devices import is_host_readable
-from weft.data.rows import SparseRows
-from weft.ranking.kernels import any_device as anywhere
-from weft.ranking.kernels import native_cpu as native
-from weft.ranking.kernels import numpy_cpu as cpu
+from weft.data.tensors import SparseRows
+from weft.ranking.kernels import any_device, native_cpu, numpy_cpu
 
 
 class Kernel(Protocol):
-    """The operations that read scores `[rows, items]`."""
+    """The operations that read scores `[batch, items]`."""
 
-    def hide(self, scores: Tensor, cells: SparseRows) -> Tensor:
-        """Write `-inf` over some cells of contiguous scores, in place. What stood there, `[cells]`."""
+    def mask(self, scores: Tensor, interactions: SparseRows) -> Tensor:
+        """Set contiguous scores to `-inf` in place; return the previous values, `[n]`."""
         ...
 
-    def show(self, scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
-        """Put back what was hidden."""
+    def unmask(self, scores: Tensor, interactions: SparseRows, hidden: Tensor) -> None:
+        """Restore the values that `mask` returned."""
         ...
 
-    def best(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k best of each row by (score descending, item ascending): scores and items, `[rows,
-        k]`; k from 1 to all items.
+    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the k best of each row by (score descending, item ascending), k from 1 to items.
 
-        A row with NaN begins with one, so that whoever looks at the first value sees it.
-        """
+        Scores and items, `[batch, k]`. A row with NaN begins with one, so that the first value
+        reveals it."""
         ...
 
     def double_ranks(
-        self, scores: Tensor, cells: SparseRows, values: Tensor
+        self, scores: Tensor, rows: SparseRows, values: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """For a value given per cell, how many scores of its row are above it, plus how many are at
-        least as high: row sums.
+        """Return row sums of doubled ranks, and the number of offered items, `[batch]` both.
 
-        Values of -inf are left out. And what `count_offered` gives, which costs little while a row
-        is at hand."""
+        The doubled rank of a value `[n]` counts the scores of its row above it plus those at least
+        as high. Values of `-inf` are left out. Counting the offered items as `count_offered` does
+        costs little along with it."""
         ...
 
     def count_offered(self, scores: Tensor) -> Tensor:
-        """The number of scores above -inf in each row, `[rows]`."""
+        """Return the number of scores above `-inf` in each row, `[batch]`."""
         ...
 
-    def find_in_lists(
-        self, items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor
+    def find_positions(
+        self, items: Tensor, values: Tensor, rows: SparseRows, scores: Tensor
     ) -> Tensor:
-        """The position of each cell in its row's list `[rows, depth]`, `depth` where it is not
-        there.
+        """Return the position of each interaction in the list of its row, `depth` if not there.
 
-        Lists are by falling `values`, -1 behind their end; `scores` are those of the cells.
-        """
+        Lists are `items [batch, depth]`, -1 after their end, by falling `values`; `scores [n]` are
+        those of the interactions."""
         ...
 
 
-_everywhere: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
+_selected: ContextVar[Kernel | None] = ContextVar("kernel", default=None)
 
 
 def get_kernel(device: torch.device) -> Kernel:
-    """The fastest way on a device."""
-    return _everywhere.get() or (
-        anywhere if not is_host_readable(device) else native if is_built() else cpu
-    )
+    """Return the fastest kernel for a device."""
+    selected = _selected.get()
+    if selected is not None:
+        return selected
+    if not is_host_readable(device):
+        return any_device
+    return native_cpu if is_built() else numpy_cpu
 
 
 @contextmanager
 def using(kernel: Kernel) -> Iterator[None]:
-    """One way for all devices, to test and to measure it."""
-    token = _everywhere.set(kernel)
+    """Use one kernel for all devices, for tests and measurements."""
+    token = _selected.set(kernel)
     try:
         yield
     finally:
-        _everywhere.reset(token)
+        _selected.reset(token)

@@ -1,6 +1,6 @@
-"""The kernel for any device: torch alone, with shapes that do not depend on the data, so that
-nothing waits for the device.
-"""
+"""The kernel for any device: torch alone, with shapes that do not depend on the data.
+
+Nothing forces a device synchronization."""
 
 from __future__ import annotations
 
@@ -9,160 +9,139 @@ import math
 import torch
 from torch import Tensor
 
-from weft.data.rows import SparseRows
+from weft.data.tensors import SparseRows
 
-# Scores that a comparison may hold at once, and rows: of short rows more are no faster, and take
-# memory.
-_TILE, _MOST_ROWS = 1 << 20, 128
-# Up to so many cells of a batch `[rows, items]`, lists are looked up in tables.
-_TABLE = 1 << 23
+# Scores and rows of a tile: more rows of few items are no faster, and take memory.
+_TILE_SCORES, _TILE_ROWS = 1 << 20, 128
+# The largest batch `[batch, items]` in which positions are looked up in tables.
+_TABLE_SCORES = 1 << 23
 _INDEX_BITS = 32
-_VECTORS = 32  # scores that the CPU reduces at once
+_VECTOR_SCORES = 32  # scores that the CPU reduces at once
 
 
-def hide(scores: Tensor, cells: SparseRows) -> Tensor:
-    """Write `-inf` over some cells. What stood there."""
+def mask(scores: Tensor, interactions: SparseRows) -> Tensor:
+    """Set scores to `-inf` in place; return the previous values."""
     flat = scores.view(-1)
-    hidden = flat.index_select(0, cells.keys)
-    if cells.counted is None:
-        flat.scatter_(
-            0, cells.keys, torch.full_like(hidden, -torch.inf)
-        )  # a tensor is written several times faster than a number
-    else:  # a cell that does not count may have the place of one that does
-        flat.scatter_reduce_(
-            0,
-            cells.keys,
-            torch.where(cells.counted, -torch.inf, torch.inf).to(hidden.dtype),
-            "amin",
-        )
+    hidden = flat.index_select(0, interactions.keys)
+    if interactions.is_valid is None:
+        # Writing a tensor is several times faster than writing a number.
+        flat.scatter_(0, interactions.keys, torch.full_like(hidden, -torch.inf))
+    else:  # padding may have the index of a valid interaction
+        masks = torch.where(interactions.is_valid, -torch.inf, torch.inf).to(hidden.dtype)
+        flat.scatter_reduce_(0, interactions.keys, masks, "amin")
     return hidden
 
 
-def show(scores: Tensor, cells: SparseRows, hidden: Tensor) -> None:
-    """Put back what was hidden."""
-    scores.view(-1).scatter_(0, cells.keys, hidden)
+def unmask(scores: Tensor, interactions: SparseRows, hidden: Tensor) -> None:
+    """Restore masked values."""
+    scores.view(-1).scatter_(0, interactions.keys, hidden)
 
 
-def best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of each row."""
-    rows = _rows_at_once(scores.shape[1])
-    items = torch.cat(
-        [_best_of_tile(scores[start : start + rows], k) for start in range(0, len(scores), rows)]
-    )
+def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k best of each row."""
+    step = _rows_of_tile(scores.shape[1])
+    tiles = [
+        _top_k_of_tile(scores[start : start + step], k) for start in range(0, len(scores), step)
+    ]
+    items = torch.cat(tiles)
     return scores.gather(1, items), items
 
 
-def _rows_at_once(num_items: int) -> int:
-    return min(max(1, _TILE // max(1, num_items)), _MOST_ROWS)
+def _rows_of_tile(num_items: int) -> int:
+    return min(max(1, _TILE_SCORES // max(1, num_items)), _TILE_ROWS)
 
 
-def _best_of_tile(scores: Tensor, k: int) -> Tensor:
+def _top_k_of_tile(scores: Tensor, k: int) -> Tensor:
     num_rows, num_items = scores.shape
-    # Reading maxima costs items / size, looking into k blocks k * size: least near the root. Whole
-    # vectors are read faster.
+    # Reading maxima costs items / size, reading k blocks k * size: the sum is least near the root.
+    # Whole vectors are read faster.
     size = max(1, math.isqrt(num_items // k))
-    size = size if size < _VECTORS // 2 else -(-size // _VECTORS) * _VECTORS
+    size = size if size < _VECTOR_SCORES // 2 else -(-size // _VECTOR_SCORES) * _VECTOR_SCORES
     blocks = num_items // size
     if size < 2 or blocks <= k:
-        return _ordered(scores, k)
-    # Contiguous blocks: of two equal maxima the lower block also holds the lower item, so that the
-    # k best blocks by (maximum, block) are sure to hold the k best items by (score, item). What is
-    # left over at the end always takes part.
-    best = _ordered(
-        scores[:, : blocks * size].view(num_rows, blocks, size).amax(2), k, in_order=False
-    )
-    if (
-        scores.dtype == torch.float64
-    ):  # whose ties are decided by the place, as ascending items have it
+        return _select_best(scores, k)
+    # Blocks are contiguous: of two equal maxima the lower block also holds the lower item, so that
+    # the k best blocks by (maximum, block) hold the k best items by (score, item). Items after the
+    # last block always take part.
+    maxima = scores[:, : blocks * size].view(num_rows, blocks, size).amax(2)
+    best = _select_best(maxima, k, is_sorted=False)
+    if scores.dtype == torch.float64:  # here ties go by index: items must ascend
         best = best.sort(1).values
     inside = torch.arange(size, device=scores.device)
     items = (best[:, :, None] * size + inside).flatten(1)
     rest = torch.arange(blocks * size, num_items, device=scores.device).expand(num_rows, -1)
     items = torch.cat([items, rest], dim=1)
-    return items.gather(1, _ordered(scores.gather(1, items), k, items))
+    return items.gather(1, _select_best(scores.gather(1, items), k, items))
 
 
-def _ordered(
-    scores: Tensor, k: int, items: Tensor | None = None, *, in_order: bool = True
+def _select_best(
+    scores: Tensor, k: int, items: Tensor | None = None, *, is_sorted: bool = True
 ) -> Tensor:
-    """The k best places of each row by (score descending, item ascending), NaN and +inf first; or
-    the same in any order.
+    """Return the indices `[rows, k]` of the k best scores by (score descending, item ascending).
 
-    Without `items [rows, scores]`, and in float64, the place decides in the item's stead.
-    """
+    NaN and +inf come first. Without `items`, of the shape of the scores, and in float64, ties go by
+    index. `is_sorted=False` allows any order."""
     if scores.dtype == torch.float64:
         return torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :k]
-    # NaN, which may have a sign, counts as +inf, and -0.0 as 0.0. In place: new memory costs more
-    # than the arithmetic.
-    bits = (
-        scores.float()
-        .nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        .add_(0.0)
-        .view(torch.int32)
-    )
-    bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)  # now ordered as the scores are
+    # NaN, which may have a sign, counts as +inf, and -0.0 as 0.0. In place: allocating memory costs
+    # more than the arithmetic.
+    finite = scores.float().nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    bits = finite.add_(0.0).view(torch.int32)
+    bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)  # integers in the order of the scores
     keys = bits.long()
     keys <<= _INDEX_BITS
     keys -= torch.arange(scores.shape[1], device=scores.device) if items is None else items
-    return keys.topk(k, dim=1, sorted=in_order).indices
+    return keys.topk(k, dim=1, sorted=is_sorted).indices
 
 
-def double_ranks(scores: Tensor, cells: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Ranks by counting, ties between above and below, times two and summed over a row; and how
-    many are offered.
-    """
-    ranks = torch.empty_like(cells.rows)
-    step = _rows_at_once(scores.shape[1])
+def double_ranks(scores: Tensor, rows: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return row sums of doubled ranks, and the number of offered items."""
+    ranks = torch.empty_like(rows.rows)
+    step = _rows_of_tile(scores.shape[1])
     for start in range(0, len(ranks), step):
-        part = slice(start, start + step)
-        compared, value = scores[cells.rows[part]], values[part, None]
-        ranks[part] = (compared > value).sum(1) + (compared >= value).sum(1)
-    return cells.sum(torch.where(values > -torch.inf, ranks, 0)), count_offered(scores)
+        tile = slice(start, start + step)
+        compared, value = scores[rows.rows[tile]], values[tile, None]
+        ranks[tile] = (compared > value).sum(1) + (compared >= value).sum(1)
+    return rows.sum_rows(torch.where(values > -torch.inf, ranks, 0)), count_offered(scores)
 
 
 def count_offered(scores: Tensor) -> Tensor:
-    """The number of scores above -inf in each row."""
-    offered = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
-    step = _rows_at_once(scores.shape[1])
+    """Return the number of scores above -inf in each row."""
+    counts = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
+    step = _rows_of_tile(scores.shape[1])
     for start in range(0, len(scores), step):
-        offered[start : start + step] = (scores[start : start + step] > -torch.inf).sum(1)
-    return offered
+        counts[start : start + step] = (scores[start : start + step] > -torch.inf).sum(1)
+    return counts
 
 
-def find_in_lists(items: Tensor, values: Tensor, cells: SparseRows, scores: Tensor) -> Tensor:
-    """The position of each cell in its row's list."""
+def find_positions(items: Tensor, values: Tensor, rows: SparseRows, scores: Tensor) -> Tensor:
+    """Return the position of each interaction in the list of its row."""
     depth = items.shape[1]
-    places = torch.arange(depth, device=items.device).expand_as(items)
-    if items.shape[0] * cells.num_items <= _TABLE:
-        return _find_by_table(items, places, cells)
-    number, found = cells.find(items)
-    # What hits nothing is written to one more cell, which is cut off.
-    positions = torch.full((len(cells.items) + 1,), depth, device=items.device)
-    return positions.scatter_(
-        0, torch.where(found, number, len(cells.items)).reshape(-1), places.reshape(-1)
-    )[:-1]
+    positions = torch.arange(depth, device=items.device).expand_as(items)
+    if items.shape[0] * rows.num_items <= _TABLE_SCORES:
+        return _find_by_table(items, positions, rows)
+    index, is_hit = rows.find(items)
+    # Items without an interaction are written to one more element, which is dropped.
+    out = torch.full((len(rows.items) + 1,), depth, device=items.device)
+    index = torch.where(is_hit, index, len(rows.items))
+    return out.scatter_(0, index.reshape(-1), positions.reshape(-1))[:-1]
 
 
-def _find_by_table(items: Tensor, places: Tensor, cells: SparseRows) -> Tensor:
-    """The same by a table of all cells of some rows: faster than searching, where there are few
-    items.
-    """
-    (num_rows, depth), num_items = items.shape, cells.num_items
-    step = _rows_at_once(num_items)
-    nowhere = (
-        step * num_items
-    )  # where what is no item is written, and cells of other rows are looked up
-    table = torch.full((nowhere + 1,), depth, dtype=torch.int32, device=items.device)
-    positions = torch.full_like(cells.items, depth)
-    rows = torch.arange(step, device=items.device)[:, None] * num_items
+def _find_by_table(items: Tensor, positions: Tensor, rows: SparseRows) -> Tensor:
+    """Find positions by a table of all items of some rows: faster than searching for few items."""
+    (num_rows, depth), num_items = items.shape, rows.num_items
+    step = _rows_of_tile(num_items)
+    unused = step * num_items  # one more element, for missing items and for other rows
+    table = torch.full((unused + 1,), depth, dtype=torch.int32, device=items.device)
+    out = torch.full_like(rows.items, depth)
+    first = torch.arange(step, device=items.device)[:, None] * num_items
     for start in range(0, num_rows, step):
-        listed = items[start : start + step]
-        keys = torch.where(listed >= 0, rows[: len(listed)] + listed, nowhere).reshape(-1)
-        table.scatter_(0, keys, places[: len(listed)].reshape(-1).int())
-        wanted = cells.keys - start * num_items
-        is_here = (wanted >= 0) & (wanted < nowhere)
-        positions = torch.where(
-            is_here, table.gather(0, torch.where(is_here, wanted, nowhere)).long(), positions
-        )
+        tile = items[start : start + step]
+        keys = torch.where(tile >= 0, first[: len(tile)] + tile, unused).reshape(-1)
+        table.scatter_(0, keys, positions[: len(tile)].reshape(-1).int())
+        index = rows.keys - start * num_items
+        is_in_tile = (index >= 0) & (index < unused)
+        looked_up = table.gather(0, torch.where(is_in_tile, index, unused)).long()
+        out = torch.where(is_in_tile, looked_up, out)
         table.scatter_(0, keys, depth)
-    return cells.only(positions, depth)
+    return rows.fill_invalid(out, depth)

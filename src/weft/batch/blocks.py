@@ -1,0 +1,83 @@
+"""The seven public metric blocks: plain tensors of a batch for metrics of users."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Set
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from weft.errors import SettingError
+
+if TYPE_CHECKING:
+    from weft.batch.batch import Batch
+
+
+class MetricBlock(enum.Enum):
+    """A shared quantity that a metric can declare; the value is the name of its keyword."""
+
+    BINARY_RELEVANCE = "binary_relevance"
+    DISCOUNTED_RELEVANCE = "discounted_relevance"
+    VALID_USERS = "valid_users"
+    TOP_K_INDICES = "top_k_indices"
+    TOP_K_VALUES = "top_k_values"
+    TOP_K_BINARY_RELEVANCE = "top_k_binary_relevance"
+    TOP_K_DISCOUNTED_RELEVANCE = "top_k_discounted_relevance"
+
+    @property
+    def has_cutoff(self) -> bool:
+        """True if the block is cut at k."""
+        return self.value.startswith("top_k_")
+
+    def keyword(self, k: int | None) -> str:
+        """Return the keyword under which a metric receives the block: `top_10_values` for k = 10."""
+        return self.value.replace("top_k_", f"top_{k}_") if self.has_cutoff else self.value
+
+
+_COMPUTE: dict[MetricBlock, Callable[[Batch], Tensor]] = {
+    MetricBlock.BINARY_RELEVANCE: lambda batch: batch.relevant.to_dense(
+        batch.relevant.valid_ones.float()
+    ),
+    MetricBlock.DISCOUNTED_RELEVANCE: lambda batch: batch.relevant.to_dense(
+        batch.gains("exponential")
+    ),
+    MetricBlock.VALID_USERS: lambda batch: (batch.relevant.lengths > 0).float(),
+    MetricBlock.TOP_K_INDICES: lambda batch: batch.items,
+    MetricBlock.TOP_K_VALUES: lambda batch: batch.values,
+    MetricBlock.TOP_K_BINARY_RELEVANCE: lambda batch: batch.observed_positions.per_position(
+        torch.ones_like(batch.relevant.values)
+    ).float(),
+    MetricBlock.TOP_K_DISCOUNTED_RELEVANCE: lambda batch: batch.observed_positions.per_position(
+        batch.gains("exponential")
+    ),
+}
+
+
+def compute_block(batch: Batch, block: MetricBlock) -> Tensor:
+    """Compute a block at the largest cut-off: `[batch]`, `[batch, items]` or `[batch, depth]`."""
+    return _COMPUTE[block](batch)
+
+
+def metric_block(batch: Batch, block: MetricBlock, k: int | None) -> Tensor:
+    """Return a block, computed once per batch and cut at k if it has a cut-off."""
+    values = batch.cached(block, lambda: compute_block(batch, block))
+    return values[:, :k] if block.has_cutoff else values
+
+
+def block_arguments(
+    batch: Batch, required: Set[MetricBlock] | None, k: int | None
+) -> dict[str, Tensor]:
+    """Return the declared blocks (all of them without a declaration) by keyword, and
+    `user_indices`.
+    """
+    if required is None:
+        required = {block for block in MetricBlock if k is not None or not block.has_cutoff}
+    if k is None and any(block.has_cutoff for block in required):
+        names = ", ".join(block.name for block in required if block.has_cutoff)
+        raise SettingError(
+            f"{names} need a cut-off; derive the metric from TopKMetric, which has one."
+        )
+    arguments = {block.keyword(k): metric_block(batch, block, k) for block in required}
+    return {**arguments, "user_indices": batch.users}

@@ -1,0 +1,189 @@
+"""The top k of a batch: hits, gains and sums over the first k positions at several cut-offs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from weft.data import DeviceColumn
+from weft.ranking.positions import ObservedPositions, Positions, cutoff_by_position
+
+if TYPE_CHECKING:
+    from weft.batch.batch import Batch
+
+# Users processed at once where a quantity is computed for every position, to save memory.
+_TILE_USERS = 128
+
+
+class TopK:
+    """A batch at some cut-offs. Quantities per user are `[batch, cut-offs]` or `[batch, 1]`.
+
+    `k [cut-offs]`; `positions [depth]`: 1, 2, ...; `discounts [depth]`: 1 / log2(position + 1).
+    `is_estimated`: hits are those among all items, estimated from sampled negatives."""
+
+    def __init__(
+        self, batch: Batch, cutoffs: tuple[int, ...], *, is_estimated: bool = False
+    ) -> None:
+        self.batch, self.cutoffs, self.is_estimated = batch, cutoffs, is_estimated
+        dtype, device = batch.dtype, batch.device
+        self.k = torch.cat([torch.full((1,), k, dtype=dtype, device=device) for k in cutoffs])
+        self.positions = torch.arange(1, batch.depth + 1, dtype=dtype, device=device)
+        self.discounts = 1 / torch.log2(self.positions + 1)
+
+    @property
+    def estimated(self) -> TopK:
+        """The top k with estimated positions; itself if the run has no estimator."""
+        if self.is_estimated or self.batch.estimator is None:
+            return self
+        return self.batch.cached(
+            ("estimated", self.cutoffs), lambda: TopK(self.batch, self.cutoffs, is_estimated=True)
+        )
+
+    @cached_property
+    def relevant_positions(self) -> Positions:
+        """The positions of relevant items."""
+        return self.batch.estimated_positions if self.is_estimated else self.batch.positions
+
+    # --------------------------------------------------------------------------------------- counts
+
+    @property
+    def num_relevant(self) -> Tensor:
+        """The number of relevant items, `[batch, 1]`."""
+        return self.batch.num_relevant[:, None]
+
+    @property
+    def num_negatives(self) -> Tensor:
+        """The number of offered items that are not relevant, `[batch, 1]`."""
+        return self.batch.offered.num_negatives[:, None]
+
+    @property
+    def max_hits(self) -> Tensor:
+        """The most hits that a list of k can have: min(relevant items, k)."""
+        return torch.minimum(self.num_relevant, self.k)
+
+    @property
+    def list_length(self) -> Tensor:
+        """The length of each list cut at k."""
+        return torch.minimum(self.batch.lengths[:, None].to(self.k.dtype), self.k)
+
+    # ----------------------------------------------------------------------------- hits and gains
+
+    @cached_property
+    def hits(self) -> Tensor:
+        """The number of relevant items in the top k."""
+        return self.relevant_positions.hits(self.cutoffs)
+
+    @cached_property
+    def hit_position_sum(self) -> Tensor:
+        """The sum of the positions, from 1, of the hits in the top k."""
+        return self.relevant_positions.hits(self.cutoffs, self.positions)
+
+    def first_hit(self, weights: Tensor | None = None) -> Tensor:
+        """Return the weight of the position of the first hit, 0 without a hit.
+
+        `weights [depth]` by position; 1 by default."""
+        return self.relevant_positions.first_hit(self.cutoffs, weights)
+
+    def cumulative_hits(self, weights: Tensor | None = None) -> Tensor:
+        """Return the sum over the hits of the number of hits up to and including each.
+
+        `weights [depth]`, by position, multiply each summand; without them: 1 + 2 + ... + hits."""
+        if weights is not None:
+            return self.relevant_positions.cumulative_hits(self.cutoffs, weights)
+        return self.batch.cached(
+            ("cumulative_hits", self.cutoffs, self.is_estimated),
+            lambda: self.relevant_positions.cumulative_hits(self.cutoffs),
+        )
+
+    def precision_per_hit(self) -> Tensor:
+        """Return the mean over the hits of the precision at each, 0 without a hit."""
+        positions = self.relevant_positions
+        return torch.stack([positions.precision_per_hit(k) for k in self.cutoffs], dim=1)
+
+    def dcg(self, gain: str) -> Tensor:
+        """Return the discounted cumulative gain of the lists."""
+        gains = self.batch.gains(gain)
+        return self.relevant_positions.gains(self.cutoffs, gains, self.discounts)
+
+    def ideal_dcg(self, gain: str, *, missing_gain: float = 0.0) -> Tensor:
+        """Return the discounted cumulative gain of the best list of k.
+
+        `missing_gain` is the gain of each position for which there is no relevant item."""
+
+        def compute() -> Tensor:
+            batch = self.batch
+            gains, positions = batch.ideal_gains(gain)
+            ideal = ObservedPositions(
+                positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
+            ).gains(self.cutoffs, gains, self.discounts)
+            if missing_gain == 0:
+                return ideal
+            cumulative = torch.nn.functional.pad(self.discounts.cumsum(0), (1, 0))
+            missing = cumulative[self.k.long()] - cumulative[self.max_hits.long()]
+            return ideal + missing_gain * missing
+
+        return self.batch.cached(("ideal_dcg", gain, missing_gain, self.cutoffs), compute)
+
+    def full_ideal_dcg(self, gain: str) -> Tensor:
+        """Return the discounted gain of the best list of all relevant items, `[batch, 1]`."""
+        gains, positions = self.batch.ideal_gains(gain)
+        discounted = gains / torch.log2(positions.to(gains.dtype) + 2)
+        # Not `sum_rows`, which would clear padding: the gains have moved within their rows, and
+        # those of padding are 0.
+        sums = gains.new_zeros(self.batch.size)
+        return sums.index_add_(0, self.batch.relevant.rows, discounted)[:, None]
+
+    # ------------------------------------------------------------------------ sums over positions
+
+    def sum_positions(self, values: Tensor) -> Tensor:
+        """Return the sums of values by position `[batch, depth]` over the top k."""
+        # Summed span by span: a cumulative sum would take as much memory as the values.
+        spans = zip((0, *self.cutoffs), self.cutoffs)
+        sums = [values[:, start:stop].sum(1) for start, stop in spans]
+        return torch.stack(sums, dim=1).cumsum(1)
+
+    def sum_items(self, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Return the sums over the top k of `compute(items, scores)`, all `[users, depth]`.
+
+        It is called for a few users at a time."""
+        tiles = zip(*(torch.split(x, _TILE_USERS) for x in (self.batch.items, self.batch.values)))
+        return torch.cat([self.sum_positions(compute(*tile)) for tile in tiles])
+
+    def sum_column(self, column: DeviceColumn) -> Tensor:
+        """Return the sums over the top k of a value per item."""
+        return self.batch.cached(
+            ("sum_column", column, self.cutoffs),
+            lambda: self.sum_items(lambda items, _: column.lookup(items)),
+        )
+
+    @cached_property
+    def cutoff_index(self) -> Tensor:
+        """The number of the first cut-off that includes each position, `[depth + 1]`."""
+        return cutoff_by_position(self.cutoffs, self.batch.depth, self.batch.device)
+
+    @cached_property
+    def item_slots(self) -> Tensor:
+        """The index of each position in a flattened `[items, cut-offs]`, `[batch, largest k]`.
+
+        0 after the end of a list."""
+        last, width = self.cutoffs[-1], len(self.cutoffs)
+        items = self.batch.items[:, :last]
+        is_small = self.batch.truth.num_items * width < 1 << 31
+        slots = torch.empty_like(items, dtype=torch.int32 if is_small else torch.int64)
+        for tile, out in zip(torch.split(items, _TILE_USERS), torch.split(slots, _TILE_USERS)):
+            out.copy_((tile * width).add_(self.cutoff_index[:last]).clamp_(min=0))
+        return slots
+
+    @cached_property
+    def hit_slots(self) -> tuple[Tensor, Tensor]:
+        """The index of each relevant item in a flattened `[items, cut-offs]`, and whether it is hit.
+
+        0 and 0.0 if it is not in the list; `[n]` both."""
+        index = self.cutoff_index.index_select(0, self.batch.hit_positions)
+        is_hit = index < len(self.cutoffs)
+        slots = torch.where(is_hit, self.batch.relevant.items * len(self.cutoffs) + index, 0)
+        return slots, is_hit.to(self.batch.dtype)

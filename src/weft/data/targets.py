@@ -1,0 +1,219 @@
+"""The `target` argument of `update`: the truth of a batch, read as sparse rows."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.data.devices import float_type, is_host_readable, to_device
+from weft.data.interaction_table import read_interactions
+from weft.data.interactions import Interactions
+from weft.data.tensors import SparseRows
+from weft.errors import InputError
+
+_REPEATED = "target holds the same (row, item) twice; each item may occur once per row."
+
+
+def read_target(
+    target: Any,
+    batch: int,
+    *,
+    num_items: int,
+    device: torch.device,
+    candidates: Tensor | None = None,
+) -> SparseRows:
+    """Return the truth of a batch as sparse rows on a device.
+
+    `target` is a dense `[batch, items]` tensor, a sparse matrix (torch or scipy), or the items of
+    each row: a list of lists, or an integer tensor `[batch, n]` (n not the number of items) padded
+    with -1. With `candidates [batch, n]`, a dense matrix of that shape holds their ratings.
+
+    A target on the host is read there and sent to the device. On another device, the number of
+    nonzero values of a dense matrix forces a synchronization; the other forms do not."""
+    if isinstance(target, SparseRows):
+        return target
+    if candidates is not None and _has_shape(target, candidates.shape):
+        dense = torch.as_tensor(target)
+        if _is_dense(dense):
+            return _read_candidate_ratings(
+                to_device(dense.detach(), device), candidates, num_items=num_items
+            )
+    if isinstance(target, Tensor) and _is_dense(target):
+        is_integer = not target.is_floating_point() and target.dtype != torch.bool
+        if is_integer and target.ndim == 1:
+            return _read_items(target[:, None], batch, num_items=num_items).to(device)
+        if is_integer and target.ndim == 2 and target.shape[1] != num_items:
+            return _read_items(target, batch, num_items=num_items).to(device)
+        return _read_dense(target.detach(), batch, num_items=num_items).to(device)
+    if isinstance(target, (list, tuple)):
+        return _read_items(_pad_lists(target), batch, num_items=num_items).to(device)
+    if isinstance(target, Mapping):
+        _refuse_form("names users and items by ids", batch, num_items)
+    if target is None:
+        _refuse_form(f"is a {type(target).__name__}", batch, num_items)
+    if isinstance(target, Tensor) and not is_host_readable(target.device):
+        rows = _read_sparse_on_device(target, batch, num_items=num_items)
+        if rows is not None:
+            return rows.to(device)
+    return _read_sparse(target, batch, num_items=num_items, device=device)
+
+
+def _has_shape(target: Any, shape: Sequence[int]) -> bool:
+    return isinstance(target, (Tensor, np.ndarray)) and tuple(target.shape) == tuple(shape)
+
+
+def _is_dense(target: Tensor) -> bool:
+    return target.layout == torch.strided and not target.is_complex()
+
+
+def _refuse_form(got: str, batch: int, num_items: int) -> NoReturn:
+    raise InputError(
+        f"target {got}, but preds has {batch} rows and {num_items} items; expected a [{batch}, "
+        f"{num_items}] matrix, dense or sparse, or the relevant items of each row: a list of "
+        "lists, or an integer tensor padded with -1."
+    )
+
+
+def _refuse_item(item: int, num_items: int) -> NoReturn:
+    raise InputError(
+        f"target holds the item {item}; items are the columns of preds, 0 to {num_items - 1}."
+    )
+
+
+def _read_dense(target: Tensor, batch: int, *, num_items: int) -> SparseRows:
+    if target.ndim != 2 or tuple(target.shape) != (batch, num_items):
+        _refuse_form(f"has shape {list(target.shape)}", batch, num_items)
+    rows, items = target.nonzero(as_tuple=True)  # forces a synchronization on other devices
+    offsets = torch.searchsorted(rows, torch.arange(batch + 1, device=rows.device))
+    return SparseRows(offsets, items, target[rows, items], num_items)
+
+
+def _read_candidate_ratings(target: Tensor, items: Tensor, *, num_items: int) -> SparseRows:
+    """Read a rating for each candidate, `[batch, n]`; 0 is no interaction."""
+    num_without_item = ((target != 0) & (items < 0)).sum()
+    if not is_host_readable(items.device):
+        ids = torch.where((target != 0) & (items >= 0) & (items < num_items), items, num_items)
+        ids, order = ids.sort(dim=1)
+        rows = _rows_of_equal_length(ids, target.gather(1, order), num_items)
+        return replace(rows, error_counts={"bad_candidates": num_without_item})
+    if bool(num_without_item):
+        raise InputError(
+            "target has a rating where items is -1, which is no item; expected 0 there."
+        )
+    row_numbers, columns = target.nonzero(as_tuple=True)
+    rated = items[row_numbers, columns]
+    order = (row_numbers * num_items + rated).argsort()
+    ratings = target[row_numbers, columns][order].to(float_type(target.device))
+    offsets = torch.searchsorted(
+        row_numbers, torch.arange(len(items) + 1, device=row_numbers.device)
+    )
+    return SparseRows(offsets, rated[order], ratings, num_items)
+
+
+def _read_sparse(target: Any, batch: int, *, num_items: int, device: torch.device) -> SparseRows:
+    """Read a sparse matrix on the host."""
+    table = read_interactions(target, "target")
+    if table.shape is None:
+        _refuse_form("names users and items by ids", batch, num_items)
+    if table.shape != (batch, num_items):
+        _refuse_form(f"has shape {list(table.shape)}", batch, num_items)
+    items = table.items.to_numpy()
+    # Neither torch nor scipy checks the indices of a sparse matrix.
+    if len(unknown := items[(items < 0) | (items >= num_items)]):
+        _refuse_item(int(unknown[0]), num_items)
+    rows = Interactions.from_codes(table.users.to_numpy(), items, table.values, batch, num_items)
+    if rows.find_duplicates().any():
+        raise InputError(_REPEATED)
+    return SparseRows.from_interactions(rows, device)
+
+
+def _read_sparse_on_device(target: Tensor, batch: int, *, num_items: int) -> SparseRows | None:
+    """Read a sparse matrix that the host cannot read; None for other layouts."""
+    if target.ndim != 2 or target.is_complex():
+        return None
+    if target.layout == torch.sparse_coo and target.dense_dim() == 0:
+        (rows, items), values = target._indices(), target._values()
+    elif target.layout == torch.sparse_csr:
+        items, values = target.col_indices(), target.values()
+        rows = SparseRows(target.crow_indices(), items, values, num_items).rows
+    else:
+        return None
+    if tuple(target.shape) != (batch, num_items):
+        _refuse_form(f"has shape {list(target.shape)}", batch, num_items)
+    is_unknown = (items < 0) | (items >= num_items)
+    keys, order = (rows.long() * num_items + items.clamp(0, max(0, num_items - 1))).sort()
+    offsets = torch.searchsorted(keys, torch.arange(batch + 1, device=keys.device) * num_items)
+    is_repeated = torch.zeros_like(keys, dtype=torch.bool)
+    is_repeated[1:] = keys[1:] == keys[:-1]
+    error_counts = {"bad_targets": is_repeated.sum() + is_unknown.sum()}
+    return SparseRows(
+        offsets, keys % max(1, num_items), values[order], num_items, ~is_repeated, error_counts
+    )
+
+
+def _rows_of_equal_length(items: Tensor, values: Tensor, num_items: int) -> SparseRows:
+    """Return rows of one length from items `[batch, n]`, ascending, `num_items` as padding."""
+    width = items.shape[1] if num_items else 0
+    offsets = torch.arange(len(items) + 1, device=items.device) * width
+    items = items[:, :width].reshape(-1)
+    values = values[:, :width].reshape(-1).to(float_type(items.device))
+    return SparseRows(offsets, items.clamp(max=num_items - 1), values, num_items, items < num_items)
+
+
+def _pad_lists(lists: Sequence[Any]) -> Tensor:
+    """Return lists of items as a tensor `[batch, n]`, short ones padded with -1."""
+    rows = []
+    for number, items in enumerate(lists):
+        is_array = isinstance(items, (Tensor, np.ndarray))
+        row = torch.as_tensor(items) if is_array else _as_integers(items)
+        is_invalid = row is None or row.ndim > 1 or row.is_complex()
+        if row is None or is_invalid or (row.is_floating_point() and row.numel()):
+            raise InputError(
+                f"target has {items!r} for row {number}; expected a list of item numbers."
+            )
+        rows.append(row.reshape(-1).long())
+    if not rows:
+        return torch.empty((0, 0), dtype=torch.int64)
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+
+
+def _as_integers(items: Any) -> Tensor | None:
+    items = [items] if isinstance(items, int) else items
+    if isinstance(items, Mapping):  # its ratings would be lost
+        return None
+    try:
+        return torch.tensor([operator.index(item) for item in items], dtype=torch.int64)
+    except TypeError:
+        return None
+
+
+def _read_items(items: Tensor, batch: int, *, num_items: int) -> SparseRows:
+    """Read the items of each row, `[batch, n]` padded with -1; every rating is 1."""
+    if len(items) != batch:
+        _refuse_form(f"has {len(items)} rows", batch, num_items)
+    items = items.long()
+    if not is_host_readable(items.device):
+        return _read_items_on_device(items, num_items)
+    if items.numel() and (int(items.max()) >= num_items or int(items.min()) < -1):
+        _refuse_item(int(items[(items >= num_items) | (items < -1)][0]), num_items)
+    items = items.sort(dim=1).values
+    if ((items[:, 1:] == items[:, :-1]) & (items[:, 1:] >= 0)).any():
+        raise InputError(_REPEATED)
+    is_item = items >= 0
+    offsets = torch.nn.functional.pad(is_item.sum(1).cumsum(0), (1, 0))
+    items = items[is_item]
+    return SparseRows(offsets, items, torch.ones_like(items, dtype=torch.float64), num_items)
+
+
+def _read_items_on_device(items: Tensor, num_items: int) -> SparseRows:
+    num_unknown = ((items >= num_items) | (items < -1)).sum()
+    items = torch.where(items < 0, num_items, items).clamp(max=num_items).sort(dim=1).values
+    num_repeated = ((items[:, 1:] == items[:, :-1]) & (items[:, 1:] < num_items)).sum()
+    rows = _rows_of_equal_length(items, torch.ones_like(items), num_items)
+    return replace(rows, error_counts={"bad_targets": num_unknown + num_repeated})

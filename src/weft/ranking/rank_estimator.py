@@ -1,0 +1,172 @@
+"""Estimated positions among all items, from positions among sampled negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from weft._choices import EstimatorName, choices
+from weft.data.tensors import SparseRows
+from weft.errors import SettingError, check_choice, check_float, setting_ref
+from weft.ranking.estimates import estimate_ranks, estimate_weights
+from weft.ranking.negative_sampling import SampleSizes
+from weft.ranking.positions import Cutoffs, ObservedPositions, Positions
+
+ESTIMATORS = choices(EstimatorName)
+
+
+@dataclass(frozen=True)
+class RankEstimator:
+    """A method that turns ranks among sampled negatives into estimates of ranks among all items.
+
+    `gamma`: the weight of variance against bias (`bias_variance` only)."""
+
+    method: str
+    gamma: float = 0.1
+
+    @classmethod
+    def from_settings(
+        cls,
+        method: str | None,
+        gamma: float | None = None,
+        *,
+        strategy: str = "sampled",
+        negative_sampling: str | None = "uniform",
+        pool: str = "all",
+    ) -> RankEstimator | None:
+        """Return the estimator of a run's settings, None without one.
+
+        `pool`: the items that negatives are drawn from, "given" if the caller gives the candidates.
+        Raises `SettingError` for settings without an estimate."""
+        if method is None:
+            if gamma is not None:
+                raise SettingError(
+                    f"{setting_ref('gamma', gamma)} belongs to "
+                    f"{setting_ref('correction', 'bias_variance')}; give that too, or leave gamma "
+                    "out."
+                )
+            return None
+        method = check_choice("correction", method, ESTIMATORS)
+        reference = setting_ref("correction", method)
+        if strategy != "sampled":
+            raise SettingError(
+                f"{reference} estimates from sampled negatives what all items would give, but "
+                f"{setting_ref('strategy', strategy)} samples none; give "
+                f"{setting_ref('strategy', 'sampled')}, or leave correction out."
+            )
+        if pool == "given":
+            raise SettingError(
+                f"{reference} holds for negatives that Weft draws uniformly; how the candidates "
+                "that were given came about is not known. Leave candidates out, or correction."
+            )
+        if negative_sampling not in (None, "uniform"):
+            raise SettingError(
+                f"{reference} holds for negatives that are drawn uniformly; with "
+                f"{setting_ref('negative_sampling', negative_sampling)} there is no estimate. Give "
+                f"{setting_ref('negative_sampling', 'uniform')}, or leave correction out."
+            )
+        if gamma is None:
+            return cls(method)
+        if method != "bias_variance":
+            raise SettingError(
+                f"{setting_ref('gamma', gamma)} belongs to "
+                f"{setting_ref('correction', 'bias_variance')}; {reference} has no such parameter."
+            )
+        weight = float(check_float("gamma", gamma, more=" above 0, at most 1"))
+        if not 0 < weight <= 1:
+            raise SettingError(
+                f"{setting_ref('gamma', gamma)}; it must be a number above 0, at most 1: the "
+                "weight of variance against bias."
+            )
+        return cls(method, weight)
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings as a result records them."""
+        gamma = {"gamma": self.gamma} if self.method == "bias_variance" else {}
+        return {"correction": self.method, **gamma}
+
+
+class EstimatedPositions:
+    """Some relevant items with a weight at each position, `[m, depth]`; others are in no list.
+
+    Weights are estimates and may be negative. `index [m]`: the number of each item among the
+    relevant ones; `hit_ranks [m]`: its rank, from 1, among those of its row."""
+
+    def __init__(
+        self, weights: Tensor, index: Tensor, hit_ranks: Tensor, relevant: SparseRows
+    ) -> None:
+        self._weights, self._index, self._relevant = weights, index, relevant
+        self._hit_ranks = hit_ranks.to(weights.dtype)
+
+    def _sum(self, cutoffs: Cutoffs, values: Tensor | None, weights: Tensor | None) -> Tensor:
+        positions = torch.arange(self._weights.shape[1], device=self._weights.device)
+        columns = torch.stack([positions < k for k in cutoffs], dim=1).to(self._weights.dtype)
+        by_item = self._weights @ (columns if weights is None else columns * weights[:, None])
+        if values is not None:
+            by_item = by_item * values[:, None]
+        sums = by_item.new_zeros((self._relevant.num_rows, len(cutoffs)))
+        return sums.index_add_(0, self._relevant.rows.index_select(0, self._index), by_item)
+
+    def hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, None, weights)
+
+    def gains(self, cutoffs: Cutoffs, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, values.index_select(0, self._index), weights)
+
+    def cumulative_hits(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, self._hit_ranks, weights)
+
+    def first_hit(self, cutoffs: Cutoffs, weights: Tensor | None = None) -> Tensor:
+        return self._sum(cutoffs, (self._hit_ranks == 1).to(self._hit_ranks.dtype), weights)
+
+    def precision_per_hit(self, k: int) -> Tensor:
+        raise SettingError(
+            "the mean precision over the hits is no sum over relevant items; it has no estimate "
+            "from sampled negatives."
+        )
+
+
+def estimate_positions(
+    estimator: RankEstimator | None,
+    positions: Tensor,
+    *,
+    is_offered: Tensor,
+    hit_ranks: Tensor,
+    sample_sizes: SampleSizes,
+    relevant: SparseRows,
+    depth: int,
+    dtype: torch.dtype,
+) -> Positions:
+    """Estimate positions among all items from `positions [n]` (from 0, not cut) among negatives.
+
+    `hit_ranks [n]`: the rank, from 1, of each relevant item among those of its row. Items that are
+    not offered are in no list, nor are those of a user with eligible negatives of which none was
+    drawn. Without an estimator: the positions as observed.
+
+    The tables of `bias_variance` are computed on the CPU, which waits for the positions."""
+    if estimator is None:
+        cut = torch.where(is_offered, positions, depth).clamp(max=depth)
+        return ObservedPositions(cut, relevant, depth, dtype=dtype, hit_ranks=hit_ranks)
+    num_above = positions - (hit_ranks - 1)
+    num_negatives, num_eligible = (
+        sizes.index_select(0, relevant.rows)
+        for sizes in (sample_sizes.num_negatives, sample_sizes.num_eligible)
+    )
+    is_known = is_offered & ((num_negatives > 0) | (num_eligible == 0))
+    if estimator.method == "rank_estimate":
+        positions = estimate_ranks(num_above, num_negatives, num_eligible) + hit_ranks - 1
+        cut = torch.where(is_known, positions, depth).clamp(max=depth)
+        return ObservedPositions(cut, relevant, depth, dtype=dtype, hit_ranks=hit_ranks)
+    index = is_known.nonzero().flatten()
+    above, drawn, pool = (
+        values.index_select(0, index).cpu() for values in (num_above, num_negatives, num_eligible)
+    )
+    weights = estimate_weights(above, drawn, pool, gamma=estimator.gamma, depth=depth)
+    weights = weights.to(positions.device, dtype)
+    hit_ranks = hit_ranks.index_select(0, index)
+    # With `a` negatives above, the item of hit rank j is at position a + j - 1, from 0.
+    column = torch.arange(depth, device=positions.device) - (hit_ranks - 1)[:, None]
+    weights = torch.where(column >= 0, weights.gather(1, column.clamp(min=0)), 0)
+    return EstimatedPositions(weights, index, hit_ranks, relevant)
