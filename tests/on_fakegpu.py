@@ -15,6 +15,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 import weft
 import weft.data.devices
+import weft.evaluation.evaluator  # imports `to_device` before it is replaced
 from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
 from weft.data import Train
@@ -69,7 +70,7 @@ def inputs():
     labels, train = about(USERS, ITEMS), torch.zeros(USERS, ITEMS)
     train[:, 3:8] = 1
     read, features = Train.read(train), read_positional_features(labels["item_features"], ITEMS)
-    assert (read.on_device.longest, features.max_per_item) == (
+    assert (read.on_device.max_length, features.max_per_item) == (
         5,
         2,
     )  # known to the host; made here, where tensors are real

@@ -365,7 +365,7 @@ def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
     users = [([10, 0, 11], {0: 1}, 2, 9)]
     result = evaluate(users, CORRECTIONS[1], [OwnPrecision(k=2)], [2], 30)
     assert result["OwnPrecision@2"] == 0.5 and any(
-        "no estimate for OwnPrecision" in note for note in result.notes
+        "does not apply to OwnPrecision" in note for note in result.notes
     )
 
 

@@ -85,7 +85,9 @@ def _count_items(batch: Batch, by_user: bool) -> dict[str, Tensor]:
     """Count relevant items that are masked or not offered, and ratings without a score."""
 
     def count(mask: Tensor, rows: SparseRows) -> Tensor:
-        return rows.sum_rows(mask.to(batch.dtype)) if by_user else rows.fill_invalid(mask, False).sum()
+        return (
+            rows.sum_rows(mask.to(batch.dtype)) if by_user else rows.fill_invalid(mask, False).sum()
+        )
 
     not_offered = count(~batch.offered.is_relevant_offered, batch.relevant)
     if batch.seen is None:
