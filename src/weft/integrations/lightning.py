@@ -246,7 +246,9 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 "processes would count twice; add it, or make the Evaluator with "
                 "repeated_users='count'."
             )
-        evaluator.update(*(values.get(name) for name in _UPDATE_ARGUMENTS))
+        evaluator.update(
+            values["preds"], values["target"], values.get("user_indices"), values.get("items")
+        )
 
     def _call_inputs(
         self, stage: str, trainer: Trainer, module: LightningModule, batch: Any

@@ -69,9 +69,9 @@ class MetricSpec:
 def parse_name(text: str) -> MetricSpec:
     """Parse a name; raises `SettingError` with the position of the first mistake.
 
-    >>> parse("F1(metric_name_1=nDCG, beta=0.5)@10")
-    Spec(name='F1', params=(('metric_name_1', 'nDCG'), ('beta', 0.5)), k=10)
-    >>> str(parse(" ndcg( gain = linear ) @ 5 "))
+    >>> parse_name("F1(metric_name_1=nDCG, beta=0.5)@10")
+    MetricSpec(name='F1', params=(('metric_name_1', 'nDCG'), ('beta', 0.5)), k=10)
+    >>> str(parse_name(" ndcg( gain = linear ) @ 5 "))
     'ndcg(gain=linear)@5'
     """
     return _Parser(text).parse()
