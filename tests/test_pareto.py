@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import weft
-from weft.statistics.pareto import covered, front
+from weft.statistics.pareto import compute_front, hypervolume
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
@@ -24,11 +24,11 @@ def test_the_volume_of_a_union_of_boxes(dimensions):
             for size in range(1, count + 1)
             for chosen in itertools.combinations(points, size)
         )
-        assert covered([tuple(point) for point in points]) == pytest.approx(expected)
+        assert hypervolume([tuple(point) for point in points]) == pytest.approx(expected)
 
 
 def test_who_is_on_the_front():
-    found = front(
+    found = compute_front(
         {
             "a": (3, 1),
             "b": (1, 3),
@@ -40,8 +40,8 @@ def test_who_is_on_the_front():
     )
     assert found.models == ("a", "b", "d", "lost")  # equal points do not beat each other
     assert found.hypervolume == 3 + 3 - 1  # a point beyond the nadir spans no box
-    assert front({"a": (-1, 2)}).hypervolume == 0 and math.isnan(
-        front({"a": (math.nan, 2)}).hypervolume
+    assert compute_front({"a": (-1, 2)}).hypervolume == 0 and math.isnan(
+        compute_front({"a": (math.nan, 2)}).hypervolume
     )
 
 
@@ -62,7 +62,7 @@ def test_compare_gives_the_front_of_the_models():
         assert result[f"{volume}@3"] == pytest.approx(math.prod(points[name]))
     (name, found), *others = weft.compare(results).fronts.items()
     assert name == f"{volume}@3" and not others and "neither" not in found.models
-    assert found.hypervolume == pytest.approx(covered([points[name] for name in found.models]))
+    assert found.hypervolume == pytest.approx(hypervolume([points[name] for name in found.models]))
     assert found.hypervolume >= max(result[name] for result in results.values())
 
 

@@ -826,7 +826,7 @@ def _tell_comparison(console: Console, comparison: Comparison) -> None:
     """What stands around the tables."""
     from weft.report.terminal import paragraph
 
-    for line in comparison.front_lines():
+    for line in comparison.describe_fronts():
         console.print(paragraph(line, console.width))
     for note in comparison.notes:
         console.print(paragraph(note, console.width, "dim"))

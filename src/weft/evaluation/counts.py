@@ -12,6 +12,20 @@ from weft.data import Labels
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors
 from weft.data.tensors import SparseRows
 
+# Counts that every evaluation has.
+COUNT_NAMES = (
+    "users",
+    "evaluated_users",
+    "users_without_relevant",
+    "users_without_truth",
+    "missing_users",
+    "relevant_items",
+    "relevant_seen",
+    "relevant_not_offered",
+    "ratings_without_score",
+    *DEFERRED_ERRORS,
+)
+
 
 class BatchCounter:
     """Counts users and items of batches, by the names of `Result.counts`.
@@ -27,16 +41,7 @@ class BatchCounter:
         self._labels = {} if groups is None else {"users_without_group": groups}
         self._labels |= {f"users_outside_{name}": labels for name, labels in slices.items()}
         self.names = (
-            "users",
-            "evaluated_users",
-            "users_without_relevant",
-            "users_without_truth",
-            "missing_users",
-            "relevant_items",
-            "relevant_seen",
-            "relevant_not_offered",
-            "ratings_without_score",
-            *DEFERRED_ERRORS,
+            *COUNT_NAMES,
             *(f"{count}@{k}" for count in ("short_lists", "ties") for k in cutoffs),
             *self._labels,
         )

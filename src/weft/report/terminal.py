@@ -23,7 +23,7 @@ from weft.report.number_format import common_places, probability, with_places
 from weft.report.result_formats import MetricRow, metric_rows
 from weft.report.text import Verdict, counts_line, list_notes, verdicts
 from weft.statistics import Comparison
-from weft.statistics.comparison import row_metric
+from weft.statistics.comparison_text import row_metric
 
 __all__ = [
     "BarSymbols",
@@ -490,7 +490,7 @@ def comparison_tables(
     shown: list[tuple[str, list[_Trimmed]]] = []
     for test in comparison.tests:
         if len(comparison.results) > 2:
-            said = "; ".join([comparison.caption(test), "* best", *comparison.remarks()])
+            said = "; ".join([comparison.caption(test), "* best", *comparison.legend()])
             rows, models = _grid_rows(comparison, test), list(comparison.results)
             table = _metrics_down(models, rows, width, None, signs)
             tables = (

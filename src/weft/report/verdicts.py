@@ -16,7 +16,7 @@ from weft.metrics.registry import find_metric
 from weft.report.context import ReportContext
 from weft.report.number_format import number, percent, places, probability, with_places
 from weft.statistics import Comparison
-from weft.statistics.comparison import row_metric
+from weft.statistics.comparison_text import row_metric
 from weft.statistics.significance_tests import UNPAIRED
 
 TESTS = {

@@ -1,4 +1,4 @@
-"""Results side by side, user by user."""
+"""Comparison of models by significance tests over their shared users."""
 
 from __future__ import annotations
 
@@ -7,26 +7,36 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from weft.errors import InputError, SettingError, check_choice, check_int
+from weft.errors import InputError, SettingError, check_choice, check_int, setting_ref
 from weft.evaluation.result import Result, describe_differences
 from weft.metrics.names import parse_name, split_labels
 from weft.metrics.registry import canonical_name
-from weft.statistics import significance_tests as known
-from weft.statistics.comparison import Comparison, row_metric
+from weft.statistics.comparison import Comparison
+from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
-from weft.statistics.effect_sizes import effects
-from weft.statistics.pair_statistics import Pairs, PairStatistics, measure, stack
-from weft.statistics.pairing import AlignedUsers, Floats, align
-from weft.statistics.pareto import fronts
-from weft.statistics.randomization import randomization
-from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNDIRECTED, UNPAIRED
+from weft.statistics.effect_sizes import effect_sizes
+from weft.statistics.pair_statistics import Pairs, PairStatistics
+from weft.statistics.pairing import AlignedUsers, align_users
+from weft.statistics.pareto import find_fronts
+from weft.statistics.randomization import RandomizationTest
+from weft.statistics.significance_tests import (
+    ALTERNATIVES,
+    SUMMARY_TESTS,
+    TESTS,
+    UNDIRECTED,
+    UNPAIRED,
+    VALUE_TESTS,
+    TestResult,
+    run_value_test,
+)
 
 _WORKERS = 4  # metrics at a time; each takes a few copies of its values
-_NAMED = 5  # in a note
+_NAMES_IN_NOTE = 5
 
 
 def compare(
@@ -43,96 +53,85 @@ def compare(
 ) -> Comparison:
     """Compare models over the users that they share.
 
-    The results must have kept their values per user (`per_user=True`). `tests`: `"paired_t"`,
-    `"wilcoxon"`, `"randomization"` and `"sign"` pair the values of each user; `"kruskal"` and
-    `"mann_whitney"` ignore the pairing. `alternative`: `"two-sided"`, or that the first of two
-    models has `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomisation
-    test.
+    The results must have values per user (`per_user=True`). `tests`: `"paired_t"`, `"wilcoxon"`,
+    `"randomization"` and `"sign"` pair the values of each user; `"kruskal"` and `"mann_whitney"`
+    ignore the pairing. `alternative`: `"two-sided"`, or that the first of two models has
+    `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomization test.
 
     p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each
     `family`: `"test"`, all pairs of models and metrics under one test; `"metric"`, all pairs on one
-    metric under one test; `"pair"`, all metrics of one pair under one test; or `"all"` tests.
-    `significant` says whether the adjusted one is at most `alpha`. What has no p-value, such as a
-    metric on which two models agree for every user, counts in no family.
+    metric under one test; `"pair"`, all metrics of one pair under one test; or `"all"` tests. A
+    difference is `significant` if the adjusted p-value is at most `alpha`. Tests without a p-value,
+    such as on a metric on which two models agree for every user, belong to no family.
 
-    Where all results have a Hypervolume of the model's values, `fronts` tells who lies on the
-    Pareto front of its parts, and the hypervolume of the front.
+    If all results have a Hypervolume of the values of the model, `fronts` has the Pareto front of
+    its parts and the hypervolume of the front.
 
     >>> import torch, weft
     >>> truth = torch.eye(4)
-    >>> good, bad = (weft.evaluate(s, truth, metrics="MRR@4", per_user=True) for s in (torch.eye(4), 1 - torch.eye(4)))
+    >>> settings = {"metrics": "MRR@4", "per_user": True}
+    >>> good = weft.evaluate(torch.eye(4), truth, **settings)
+    >>> bad = weft.evaluate(1 - torch.eye(4), truth, **settings)
     >>> weft.compare({"good": good, "bad": bad}).to_frame()["difference"].to_list()
     [0.75]
     """
-    named = _named(results)
-    wanted = list(
-        dict.fromkeys(check_choice("tests", test, TESTS) for test in _listed("tests", tests))
-    )
+    named = _name_results(results)
     correction = check_choice("correction", correction, CORRECTIONS)
     family = check_choice("family", family, FAMILIES)
     alternative = check_choice("alternative", alternative, ALTERNATIVES)
     resamples, seed = check_int("resamples", resamples), check_int("seed", seed, least=0)
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
-        raise SettingError(f"alpha={alpha!r}; it must lie between 0 and 1.")
-    for test in wanted:
-        if test in UNDIRECTED and alternative != "two-sided":
-            raise SettingError(
-                f"tests={test!r} knows no direction, but alternative={alternative!r} asks for one; "
-                "leave it out, or test two-sided."
-            )
-    columns, notes = _shared_columns(
-        named, None if metrics is None else _listed("metrics", metrics)
-    )
-    aligned = align(named)
+        raise SettingError(f"{setting_ref('alpha', alpha)}; it must be between 0 and 1.")
+    chosen_tests = _check_tests(tests, alternative)
+    requested = None if metrics is None else _as_list("metrics", metrics)
+    columns, notes = _shared_columns(named, requested)
+    aligned = align_users(named)
     pairs = list(itertools.combinations(range(len(named)), 2))
-    measures, direct, means = _measure_all(aligned, columns, pairs, wanted, alternative)
-    outcomes = {test: direct[test] for test in wanted if test == "wilcoxon"}
-    if "randomization" in wanted:
-        outcomes["randomization"] = randomization(
-            aligned, columns, pairs, alternative, resamples, seed
-        )
-    for test in wanted:
-        if test not in outcomes:
-            outcomes[test] = getattr(known, test)(measures, alternative)
-    if "mann_whitney" in wanted:  # a few users without ties have an exact distribution
-        exact = ~np.isnan(direct["mann_whitney"][1])
-        for found, better in zip(outcomes["mann_whitney"], direct["mann_whitney"]):
-            found[exact] = better[exact]
-    rows = _rows(
-        list(named), aligned, columns, pairs, wanted, outcomes, measures, effects(measures, alpha)
-    )
-    notes += _notes(rows, wanted)
-    (first, result), *others = named.items()
-    notes += [
-        said
-        for name, other in others
-        for said in describe_differences(other, repr(name), result, repr(first))
-    ]
-    comparison = Comparison(
-        tuple(rows),
-        named,
-        correction,
-        alpha,
-        tuple(wanted),
-        family,
-        alternative,
-        {column: dict(zip(named, of_one)) for column, of_one in zip(columns, means)},
-        tuple(notes),
-        fronts(named),
-        resamples,
-        seed,
-    )
-    return comparison.adjusted(correction)
+    randomization = RandomizationTest(alternative, resamples, seed)
+    outcome = _run_tests(aligned, columns, pairs, chosen_tests, randomization)
+    rows = _build_rows(list(named), aligned, columns, pairs, outcome, alpha)
+    notes += _notes(rows, chosen_tests)
+    (first, reference), *others = named.items()
+    for name, result in others:
+        notes += describe_differences(result, repr(name), reference, repr(first))
+    return Comparison(
+        rows=tuple(rows),
+        results=named,
+        correction=correction,
+        alpha=alpha,
+        tests=tuple(chosen_tests),
+        family=family,
+        alternative=alternative,
+        means={column: dict(zip(named, means)) for column, means in zip(columns, outcome.means)},
+        notes=tuple(notes),
+        fronts=find_fronts(named),
+        resamples=resamples,
+        seed=seed,
+    ).adjusted(correction)
 
 
-def _listed(name: str, given: str | Sequence[str]) -> list[str]:
-    listed = [given] if isinstance(given, str) else list(given)
+def _as_list(name: str, names: str | Sequence[str]) -> list[str]:
+    listed = [names] if isinstance(names, str) else list(names)
     if not listed:
-        raise SettingError(f"{name} is empty; name at least one, or leave it out.")
+        raise SettingError(f"{name} is empty; name at least one, or leave it out.", setting=name)
     return listed
 
 
-def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
+def _check_tests(tests: str | Sequence[str], alternative: str) -> list[str]:
+    """Return the tests without repetitions; refuse those without the alternative."""
+    chosen = [check_choice("tests", test, TESTS) for test in _as_list("tests", tests)]
+    for test in chosen:
+        if test in UNDIRECTED and alternative != "two-sided":
+            raise SettingError(
+                f"{setting_ref('tests', test)} has no direction, but "
+                f"{setting_ref('alternative', alternative)} asks for one; leave it out, or test "
+                "two-sided."
+            )
+    return list(dict.fromkeys(chosen))
+
+
+def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result]:
+    """Return the results by unique names. Raises if one has no values per user."""
     if isinstance(results, Mapping):
         named = {str(name): result for name, result in results.items()}
     else:
@@ -148,44 +147,44 @@ def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result
         if result.per_user is None:
             raise InputError(
                 f"the result {name!r} has no values per user, which a comparison pairs; evaluate "
-                "it with per_user=True."
+                f"it with {setting_ref('per_user', True)}."
             )
     return named
 
 
 def _shared_columns(
-    named: dict[str, Result], metrics: Sequence[str] | None
+    results: Mapping[str, Result], metrics: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """The metrics that every result has per user, and what to say about the others."""
-    tables = [
-        set(result.per_user.columns) - {"user"}
-        for result in named.values()
-        if result.per_user is not None
-    ]
-    shared = set.intersection(*tables)
-    first = next(iter(named.values()))
+    """Return the metrics to compare, and notes on metrics that not every result has per user."""
+    shared = set.intersection(
+        *(
+            set(result.per_user.columns)
+            for result in results.values()
+            if result.per_user is not None
+        )
+    ) - {"user"}
+    first = next(iter(results.values()))
+    notes = []
     if metrics is None:
-        everything = list(dict.fromkeys(name for result in named.values() for name in result))
-        lost = list(
-            dict.fromkeys(split_labels(name)[0] for name in everything if name not in shared)
-        )
-        notes = (
-            [f"not compared, because not every model has a value per user: {', '.join(lost)}"]
-            if lost
-            else []
-        )
         columns = [name for name in first if name in shared]
+        names = dict.fromkeys(name for result in results.values() for name in result)
+        if lost := dict.fromkeys(split_labels(name)[0] for name in names if name not in shared):
+            notes = [
+                f"not compared, because not every model has a value per user: {', '.join(lost)}"
+            ]
     else:
-        columns, notes = (
-            [first.entry(name).name if name in first else canonical_name(name) for name in metrics],
-            [],
+        columns = list(
+            dict.fromkeys(
+                first.entry(name).name if name in first else canonical_name(name)
+                for name in metrics
+            )
         )
-        columns = list(dict.fromkeys(columns))
         for name in columns:
             if name not in shared:
                 raise SettingError(
                     f"{name!r} cannot be compared: not every result has it per user. All have: "
-                    f"{', '.join(sorted(shared))}."
+                    f"{', '.join(sorted(shared))}.",
+                    setting="metrics",
                 )
     if not columns:
         raise InputError(
@@ -195,108 +194,129 @@ def _shared_columns(
     return columns, notes
 
 
-def _measure_all(
+@dataclass(frozen=True)
+class _TestOutcome:
+    """Statistics of all pairs and metrics, test results `[pairs, metrics]`, means by metric."""
+
+    statistics: PairStatistics
+    tests: dict[str, TestResult]
+    means: list[list[float]]  # [metrics][models], over the users that all models have
+
+
+def _run_tests(
     aligned: AlignedUsers,
     columns: Sequence[str],
     pairs: Pairs,
-    wanted: Sequence[str],
-    alternative: str,
-) -> tuple[PairStatistics, dict[str, tuple[Floats, Floats]], list[list[float]]]:
-    """The measures of all pairs and metrics, what tests on the values themselves say, and each
-    metric's means by model.
-    """
-    direct = [test for test in wanted if test in ("wilcoxon", "mann_whitney")]
+    tests: Sequence[str],
+    randomization: RandomizationTest,
+) -> _TestOutcome:
+    """Run all tests on all pairs and metrics, several metrics at a time."""
+    alternative = randomization.alternative
+    value_tests = [test for test in tests if test in VALUE_TESTS]
 
-    def one(column: str) -> tuple[PairStatistics, list[tuple[Floats, Floats]], list[float]]:
+    def run(column: str) -> tuple[PairStatistics, list[TestResult], list[float]]:
         values = aligned.values(column)
-        found = measure(values, pairs)
+        statistics = PairStatistics.compute(values, pairs)
         outcomes = [
-            known.over_pairs(test, values, pairs, found.users, alternative) for test in direct
+            run_value_test(test, values, pairs, users=statistics.users, alternative=alternative)
+            for test in value_tests
         ]
-        everybody = ~np.isnan(values).any(axis=0)
-        means = (
-            values[:, everybody].mean(axis=1) if everybody.any() else np.full(len(values), np.nan)
-        )
-        return found, outcomes, means.tolist()
+        has_all = ~np.isnan(values).any(axis=0)
+        means = np.full(len(values), np.nan)
+        if has_all.any():
+            means = values[:, has_all].mean(axis=1)
+        return statistics, outcomes, means.tolist()
 
-    with ThreadPoolExecutor(
-        min(_WORKERS, os.cpu_count() or 1)
-    ) as pool:  # NumPy lets other threads run
-        found = list(pool.map(one, columns))
-    outcomes = {
-        test: (
-            np.stack([done[1][at][0] for done in found], axis=1),
-            np.stack([done[1][at][1] for done in found], axis=1),
-        )
-        for at, test in enumerate(direct)
-    }
-    return stack([done[0] for done in found]), outcomes, [done[2] for done in found]
+    with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:  # NumPy frees the GIL
+        by_column = list(pool.map(run, columns))
+    statistics = PairStatistics.stack([done[0] for done in by_column])
+    by_value: dict[str, TestResult] = {}
+    for index, test in enumerate(value_tests):
+        outcomes = [done[1][index] for done in by_column]
+        statistic, p_value = (np.stack(part, axis=1) for part in zip(*outcomes))
+        by_value[test] = statistic, p_value
+    results: dict[str, TestResult] = {}
+    for test in tests:
+        if test == "randomization":
+            results[test] = randomization.run(aligned, columns, pairs)
+        elif test in SUMMARY_TESTS:
+            results[test] = SUMMARY_TESTS[test](statistics, alternative)
+        else:
+            results[test] = by_value[test]
+    if "mann_whitney" in by_value:  # exact for a few users without ties
+        is_exact = ~np.isnan(by_value["mann_whitney"][1])
+        for approximate, exact in zip(results["mann_whitney"], by_value["mann_whitney"]):
+            approximate[is_exact] = exact[is_exact]
+    return _TestOutcome(statistics, results, [done[2] for done in by_column])
 
 
-def _rows(
-    models: list[str],
+def _build_rows(
+    models: Sequence[str],
     aligned: AlignedUsers,
     columns: Sequence[str],
     pairs: Pairs,
-    wanted: Sequence[str],
-    outcomes: Mapping[str, tuple[Floats, Floats]],
-    measures: PairStatistics,
-    beside: Mapping[str, Floats],
+    outcome: _TestOutcome,
+    alpha: float,
 ) -> list[dict[str, Any]]:
-    """A row per test, pair and metric; p-values are adjusted later."""
+    """Return a row per test, pair and metric, with p-values that are not yet adjusted."""
     specs = [parse_name(column) for column in columns]
     names = [(str(spec.with_cutoff(None)), spec.k) for spec in specs]
-    either = [int(np.count_nonzero(aligned.known[a] | aligned.known[b])) for a, b in pairs]
-    plain = {name: values.tolist() for name, values in beside.items()}
-    users = measures.users.astype(int).tolist()
+    present = aligned.is_present
+    either = [int(np.count_nonzero(present[a] | present[b])) for a, b in pairs]
+    effects = {
+        name: values.tolist() for name, values in effect_sizes(outcome.statistics, alpha).items()
+    }
+    users = outcome.statistics.users.astype(int).tolist()
     rows = []
-    for test in wanted:
-        statistics, p_values = (values.tolist() for values in outcomes[test])
-        for pair, (a, b) in enumerate(pairs):
-            for at, (metric, k) in enumerate(names):
-                rows.append(
-                    {
-                        "model_a": models[a],
-                        "model_b": models[b],
-                        "metric": metric,
-                        "k": k,
-                        "test": test,
-                        "statistic": statistics[pair][at],
-                        "p_value": p_values[pair][at],
-                        "p_adjusted": p_values[pair][at],
-                        "significant": None,
-                        **{name: values[pair][at] for name, values in plain.items()},
-                        "users": users[pair][at],
-                        "left_out": either[pair] - users[pair][at],
-                        "paired": test not in UNPAIRED,
-                    }
-                )
+    for test, results in outcome.tests.items():
+        statistics, p_values = (values.tolist() for values in results)
+        for (pair, (a, b)), (column, (metric, k)) in itertools.product(
+            enumerate(pairs), enumerate(names)
+        ):
+            rows.append(
+                {
+                    "model_a": models[a],
+                    "model_b": models[b],
+                    "metric": metric,
+                    "k": k,
+                    "test": test,
+                    "statistic": statistics[pair][column],
+                    "p_value": p_values[pair][column],
+                    "p_adjusted": p_values[pair][column],
+                    "significant": None,
+                    **{name: values[pair][column] for name, values in effects.items()},
+                    "users": users[pair][column],
+                    "left_out": either[pair] - users[pair][column],
+                    "paired": test not in UNPAIRED,
+                }
+            )
     return rows
 
 
-def _notes(rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[str]:
-    """What to know about the numbers."""
+def _notes(rows: Sequence[Mapping[str, Any]], tests: Sequence[str]) -> list[str]:
+    """Return notes on unpaired tests, missing p-values and users that are left out."""
     notes = []
-    if unpaired := [test for test in wanted if test in UNPAIRED]:
+    if unpaired := [test for test in tests if test in UNPAIRED]:
         notes.append(
             f"{' and '.join(unpaired)} {'take' if len(unpaired) > 1 else 'takes'} the users of two "
-            "models for independent samples, "
-            "although they are the same users; the other tests pair them"
+            "models for independent samples, although they are the same users; the other tests "
+            "pair them"
         )
-    undefined: dict[str, None] = {}
-    for row in rows:
-        if math.isnan(row["p_value"]):
-            undefined[f"{row['model_a']} and {row['model_b']} on {row_metric(row)}"] = None
+    undefined = list(
+        dict.fromkeys(
+            f"{row['model_a']} and {row['model_b']} on {row_metric(row)}"
+            for row in rows
+            if math.isnan(row["p_value"])
+        )
+    )
     if undefined:
-        shown = ", ".join(list(undefined)[:_NAMED]) + (
-            f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else ""
-        )
+        more = len(undefined) - _NAMES_IN_NOTE
+        shown = ", ".join(undefined[:_NAMES_IN_NOTE]) + (f" and {more} more" if more > 0 else "")
         notes.append(
             "no p-value, and so in no family of tests, where nothing differs or fewer than two "
             f"users have both values: {shown}"
         )
-    left_out = max((row["left_out"] for row in rows), default=0)
-    if left_out:
+    if left_out := max((row["left_out"] for row in rows), default=0):
         notes.append(
             "users that are undefined, or missing, for one of two models are left out: up to "
             f"{left_out:,} (column left_out)"

@@ -1,4 +1,4 @@
-"""How large a difference is, how sure that is, and what could have been seen at all."""
+"""Effect sizes, confidence intervals of mean differences, and detectable differences."""
 
 from __future__ import annotations
 
@@ -10,67 +10,69 @@ import numpy as np
 from weft.statistics.pair_statistics import PairStatistics
 from weft.statistics.pairing import Floats
 
-POWER = 0.8
-_FEW = 100  # users; up to so many the exact distribution is worth its time
+_POWER = 0.8
+_EXACT_USERS = 100  # up to which the exact distribution of the deviation is used
 
 
-def effects(measures: PairStatistics, alpha: float) -> dict[str, Floats]:
-    """What stands beside a p-value, by name; each of the shape of the measures."""
+def effect_sizes(statistics: PairStatistics, alpha: float) -> dict[str, Floats]:
+    """Return the columns of a comparison that describe the size of differences, by name.
+
+    Each has the shape of the statistics; see `Comparison.to_frame`.
+    """
     from scipy import special
 
-    n, spread = measures.users, measures.deviation
-    margin = special.stdtrit(np.maximum(n - 1, 1), 0.975) * spread / np.sqrt(np.maximum(n, 1))
-    seen = detectable_effects(n, alpha)
+    n, deviation = statistics.users, statistics.deviation
+    margin = special.stdtrit(np.maximum(n - 1, 1), 0.975) * deviation / np.sqrt(np.maximum(n, 1))
+    detectable = detectable_effects(n, alpha)
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
-            "mean_a": measures.mean_a,
-            "mean_b": measures.mean_b,
-            "difference": measures.difference,
-            "ci_low": measures.difference - margin,
-            "ci_high": measures.difference + margin,
-            "effect_size": np.where(spread > 0, measures.difference / spread, np.nan),
-            "cliffs_delta": 2 * measures.above / n**2 - 1,
-            "wins": measures.wins / n,
-            "ties": (n - measures.wins - measures.losses) / n,
-            "losses": measures.losses / n,
-            "detectable": np.where(spread > 0, seen * spread, np.nan),
+            "mean_a": statistics.mean_a,
+            "mean_b": statistics.mean_b,
+            "difference": statistics.difference,
+            "ci_low": statistics.difference - margin,
+            "ci_high": statistics.difference + margin,
+            "effect_size": np.where(deviation > 0, statistics.difference / deviation, np.nan),
+            "cliffs_delta": 2 * statistics.u_statistic / n**2 - 1,
+            "wins": statistics.wins / n,
+            "ties": (n - statistics.wins - statistics.losses) / n,
+            "losses": statistics.losses / n,
+            "detectable": np.where(deviation > 0, detectable * deviation, np.nan),
         }
 
 
 def detectable_effects(users: Floats, alpha: float) -> Floats:
-    """The mean differences, in standard deviations, that a two-sided paired t-test of so many users
-    finds with a power of 0.8.
+    """Return the mean differences that a two-sided paired t-test detects with a power of 0.8.
+
+    They are in standard deviations of the differences, for each number of users.
     """
     from scipy import special
 
-    few = users <= _FEW
-    found = np.vectorize(lambda n: _of_few(float(n), alpha), otypes=[float])(
-        np.where(few, users, 0.0)
+    is_small = users <= _EXACT_USERS
+    exact = np.vectorize(lambda n: _exact_detectable_effect(float(n), alpha), otypes=[float])(
+        np.where(is_small, users, 0.0)
     )
-    n = np.where(few, _FEW, users)
+    n = np.where(is_small, _EXACT_USERS, users)
     df = n - 1
     limit = special.stdtrit(df, 1 - alpha / 2)
-    # The standard deviation of the users is nearly normal: so is limit · deviation, around limit ·
-    # (1 - 1 / 4df).
-    middle, scale = limit * (1 - 1 / (4 * df)), np.sqrt(1 + limit**2 / (2 * df))
-    low, high = np.zeros_like(n), middle + special.ndtri(POWER) * scale
-    for _ in range(60):  # halves; the far tail matters for large alphas only
+    # The sample deviation is nearly normal, and so is limit · deviation, with this mean and scale.
+    mean, scale = limit * (1 - 1 / (4 * df)), np.sqrt(1 + limit**2 / (2 * df))
+    low, high = np.zeros_like(n), mean + special.ndtri(_POWER) * scale
+    for _ in range(60):  # bisection; the far tail matters for large alphas only
         shift = (low + high) / 2
-        enough = (
-            special.ndtr((shift - middle) / scale) + special.ndtr((-shift - middle) / scale)
-            >= POWER
-        )
-        low, high = np.where(enough, low, shift), np.where(enough, shift, high)
-    effects_of_many: Floats = high / np.sqrt(n)
-    return np.where(few, found, effects_of_many)
+        power = special.ndtr((shift - mean) / scale) + special.ndtr((-shift - mean) / scale)
+        is_enough = power >= _POWER
+        low, high = np.where(is_enough, low, shift), np.where(is_enough, shift, high)
+    approximate: Floats = high / np.sqrt(n)
+    return np.where(is_small, exact, approximate)
 
 
 @lru_cache(maxsize=4096)
-def _of_few(users: float, alpha: float) -> float:
-    """The same without an approximation: the power is the mean of a normal one over the
-    distribution of the deviation.
+def _exact_detectable_effect(users: float, alpha: float) -> float:
+    """Return the detectable effect without an approximation; NaN for fewer than two users.
 
-    >>> round(_of_few(100, 0.05), 4)
+    The power is the mean of a normal power over the distribution of the sample deviation.
+
+    >>> round(_exact_detectable_effect(100, 0.05), 4)
     0.2829
     """
     from scipy import optimize, special
@@ -80,21 +82,18 @@ def _of_few(users: float, alpha: float) -> float:
     df = users - 1
     limit = special.stdtrit(df, 1 - alpha / 2)
     points, step = np.linspace(-8.5, 8.5, 4001, retstep=True)  # quantiles of a normal distribution
-    low, high = (
-        special.gammaincinv(df / 2, special.ndtr(points)),
-        special.gammainccinv(df / 2, special.ndtr(-points)),
-    )
+    low = special.gammaincinv(df / 2, special.ndtr(points))
+    high = special.gammainccinv(df / 2, special.ndtr(-points))
     limits = limit * np.sqrt(2 / df * np.where(points < 0, low, high))
     weights = step * np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
 
-    def lacking(shift: float) -> float:
-        return (
-            float(weights @ (special.ndtr(shift - limits) + special.ndtr(-shift - limits))) - POWER
-        )
+    def excess_power(shift: float) -> float:
+        power = special.ndtr(shift - limits) + special.ndtr(-shift - limits)
+        return float(weights @ power) - _POWER
 
-    if lacking(0.0) >= 0:  # with such an alpha even nothing is found often enough
+    if excess_power(0.0) >= 0:  # with such an alpha no difference is needed
         return 0.0
-    most = 1.0
-    while lacking(most) < 0:
-        most *= 2
-    return float(optimize.brentq(lacking, 0.0, most, xtol=1e-12)) / math.sqrt(users)
+    upper = 1.0
+    while excess_power(upper) < 0:
+        upper *= 2
+    return float(optimize.brentq(excess_power, 0.0, upper, xtol=1e-12)) / math.sqrt(users)

@@ -1,4 +1,4 @@
-"""Compact letters: models that share one do not differ significantly."""
+"""Compact letter display: models that share a letter do not differ significantly."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from collections.abc import Iterable, Sequence
 _ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def compact_letters(models: Sequence[str], differ: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The letters of each model, given which pairs differ; the first models of the sequence get the
-    first letters.
+def compact_letters(
+    models: Sequence[str], different_pairs: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Return the letters of each model; the first models get the first letters.
 
-    Insert and absorb (Piepho 2004): all models begin in one group; each difference splits every
-    group that holds both, and a group inside another goes.
+    Insert and absorb (Piepho 2004): all models start in one group; each difference splits every
+    group that holds both models, and groups inside another group are removed.
 
     >>> compact_letters(["x", "y", "z"], [("x", "z")])
     {'x': 'a', 'y': 'ab', 'z': 'b'}
     """
     groups = [frozenset(models)]
-    for a, b in differ:
+    for a, b in different_pairs:
         split: set[frozenset[str]] = set()
         for group in groups:
             split |= {group - {a}, group - {b}} if a in group and b in group else {group}
         groups = [group for group in split if not any(group < other for other in split)]
-    place = {model: at for at, model in enumerate(models)}
-    groups.sort(key=lambda group: sorted(place[model] for model in group))
+    position = {model: index for index, model in enumerate(models)}
+    groups.sort(key=lambda group: sorted(position[model] for model in group))
     return {
-        model: "".join(_letter(at) for at, group in enumerate(groups) if model in group)
+        model: "".join(_letter(index) for index, group in enumerate(groups) if model in group)
         for model in models
     }
 
 
-def _letter(at: int) -> str:
-    number, place = divmod(at, len(_ALPHABET))
-    return _ALPHABET[place] + (str(number + 1) if number else "")
+def _letter(index: int) -> str:
+    round_number, position = divmod(index, len(_ALPHABET))
+    return _ALPHABET[position] + (str(round_number + 1) if round_number else "")

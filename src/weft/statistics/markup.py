@@ -1,16 +1,10 @@
-"""Tables as text: Markdown with pipes, LaTeX for the package booktabs."""
+"""Text tables: Markdown pipe tables, and LaTeX tables for the package booktabs."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
-
-
-def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in one cell of a pipe table."""
-    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", _one_line(text))
-
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -26,26 +20,27 @@ _LATEX = {
 }
 
 
+def escape_markdown(text: str) -> str:
+    """Escape text for one cell of a Markdown table."""
+    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", _to_one_line(text))
+
+
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is, in one cell of a table; a number's minus sign becomes a real
-    one.
-    """
-    plain = _one_line(text)
+    """Escape text for one cell of a LaTeX table; the hyphen of a number becomes a minus sign."""
+    plain = _to_one_line(text)
     if re.fullmatch(r"-\d\S*", plain):
         return "$-$" + plain[1:]
     return "".join(_LATEX.get(sign, sign) for sign in plain)
 
 
-def _one_line(text: str) -> str:
-    return re.sub(
-        r"\s+",
-        " ",
-        "".join(" " if unicodedata.category(sign).startswith("C") else sign for sign in text),
-    ).strip()
+def _to_one_line(text: str) -> str:
+    """Replace control characters and runs of white space by single spaces."""
+    printable = (" " if unicodedata.category(sign).startswith("C") else sign for sign in text)
+    return re.sub(r"\s+", " ", "".join(printable)).strip()
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """A pipe table; the first `words` columns hold words, the others numbers."""
+    """Return a pipe table of escaped cells; all but the first `words` columns are numbers."""
     widths = [max(3, *(len(row[column]) for row in (head, *rows))) for column in range(len(head))]
     rule = [
         "-" * width if column < words else "-" * (width - 1) + ":"
@@ -64,19 +59,19 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], words: in
 def latex_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = (), words: int = 1
 ) -> str:
-    """A LaTeX table with remarks above it; the first `words` columns hold words, the others
-    numbers.
+    """Return a `tabular` of escaped cells, with the notes as comments above it.
+
+    All but the first `words` columns are numbers.
     """
-    body = [" & ".join(row) + r" \\" for row in rows]
-    text = [
-        *(f"% {_one_line(note)}" for note in notes),
+    lines = [
+        *(f"% {_to_one_line(note)}" for note in notes),
         r"% \usepackage{booktabs}",
         rf"\begin{{tabular}}{{{'l' * words}{'r' * (len(head) - words)}}}",
         r"\toprule",
         " & ".join(head) + r" \\",
         r"\midrule",
-        *body,
+        *(" & ".join(row) + r" \\" for row in rows),
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    return "\n".join(text) + "\n"
+    return "\n".join(lines) + "\n"

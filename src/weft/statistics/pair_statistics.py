@@ -1,8 +1,8 @@
-"""What is known about every two models on one metric, from their values per user: all that the
-tests and effect sizes need.
+"""Summary statistics of every pair of models on one metric, from per-user values.
 
-One metric at a time, all pairs of models together, so that the memory taken is a few copies of one
-metric's values."""
+Tests and effect sizes are computed from them. Each metric is processed alone, for all pairs of
+models, so that memory is bounded by a few copies of the values of one metric.
+"""
 
 from __future__ import annotations
 
@@ -14,147 +14,131 @@ from numpy.typing import NDArray
 
 from weft.statistics.pairing import Floats
 
-Pairs = Sequence[tuple[int, int]]  # numbers of models
-_TILE = (
-    1 << 12
-    # distinct values that are counted at a time; for larger products threads would wait for each
-    # other
-)
+Pairs = Sequence[tuple[int, int]]  # indices of models
+_TILE_VALUES = 1 << 12  # distinct values per matrix product; threads would wait in larger ones
 
 
 @dataclass(frozen=True, eq=False)
 class PairStatistics:
-    """Of each pair (a, b) over the users where both have a value, `[pairs]`, or `[pairs, metrics]`."""
+    """Statistics of each pair (a, b) over the users with both values.
+
+    Arrays are `[pairs]`, or `[pairs, metrics]` after `stack`.
+    """
 
     users: Floats
     mean_a: Floats
     mean_b: Floats
     difference: Floats  # mean of a - b
-    # standard deviation of a - b; NaN for fewer than two users, exactly 0 if all differ alike
+    # Standard deviation of a - b; NaN for fewer than two users, exactly 0 if all differ alike.
     deviation: Floats
     wins: Floats  # users with a > b
     losses: Floats  # users with a < b
-    # of all users of a against all of b, how many pairs have a > b, ties counted half: Mann and
-    # Whitney's U
-    above: Floats
-    tied: Floats  # sum of t³ - t over the values that occur t times in a and b together
+    u_statistic: Floats  # Mann-Whitney U of a: pairs of values with a > b, ties counted half
+    tie_term: Floats  # sum of t³ - t over values that occur t times in a and b
+
+    @classmethod
+    def stack(cls, metrics: Sequence[PairStatistics]) -> PairStatistics:
+        """Stack the statistics of several metrics, `[pairs, metrics]`."""
+        return cls(*(np.stack(columns, axis=1) for columns in _columns(metrics)))
+
+    @classmethod
+    def compute(cls, values: Floats, pairs: Pairs) -> PairStatistics:
+        """Return the statistics of all pairs from values `[models, users]`, NaN if undefined."""
+        is_defined = ~np.isnan(values)
+        if (is_defined == is_defined[0]).all():
+            if not is_defined[0].all():
+                values = np.ascontiguousarray(values[:, is_defined[0]])
+            return _compute_complete(values, pairs)
+        parts = []
+        for a, b in pairs:  # each pair over its own users
+            both = is_defined[a] & is_defined[b]
+            parts.append(_compute_complete(values[[a, b]][:, both], [(0, 1)]))
+        return cls(*map(np.concatenate, _columns(parts)))
 
 
-def stack(measures: Sequence[PairStatistics]) -> PairStatistics:
-    """Those of several metrics as one, `[pairs, metrics]`."""
-    return PairStatistics(
-        *(
-            np.stack([getattr(one, field.name) for one in measures], axis=1)
-            for field in fields(PairStatistics)
-        )
-    )
+def _columns(parts: Sequence[PairStatistics]) -> list[list[Floats]]:
+    """Return for each field its arrays of all parts."""
+    return [[getattr(part, field.name) for part in parts] for field in fields(PairStatistics)]
 
 
-def measure(values: Floats, pairs: Pairs) -> PairStatistics:
-    """All pairs of models, from their values `[models, users]`, NaN where undefined."""
-    defined = ~np.isnan(values)
-    if (defined == defined[0]).all():
-        return _measure(
-            values if defined[0].all() else np.ascontiguousarray(values[:, defined[0]]), pairs
-        )
-    found = []
-    for a, b in pairs:  # each pair over its own users
-        both = defined[a] & defined[b]
-        found.append(_measure(values[[a, b]][:, both], [(0, 1)]))
-    return PairStatistics(
-        *(
-            np.concatenate([getattr(one, field.name) for one in found])
-            for field in fields(PairStatistics)
-        )
-    )
-
-
-def _measure(values: Floats, pairs: Pairs) -> PairStatistics:
-    """The same for models whose users are all defined."""
+def _compute_complete(values: Floats, pairs: Pairs) -> PairStatistics:
+    """Return the statistics of all pairs from values without NaN."""
     n = values.shape[1]
-    of_a, of_b = np.array(pairs).T
+    a_models, b_models = np.array(pairs).T
     if n == 0:
-        undefined, none = np.full(len(pairs), np.nan), np.zeros(len(pairs))
-        return PairStatistics(
-            none, undefined, undefined, undefined, undefined, none, none, none, none
-        )
+        nan, zero = np.full(len(pairs), np.nan), np.zeros(len(pairs))
+        return PairStatistics(zero, nan, nan, nan, nan, zero, zero, zero, zero)
     means = values.mean(axis=1)
     difference, deviation, wins, losses = (np.empty(len(pairs)) for _ in range(4))
-    for at, (a, b) in enumerate(pairs):
+    for pair, (a, b) in enumerate(pairs):
         gaps = values[a] - values[b]
-        wins[at], losses[at] = np.count_nonzero(gaps > 0), np.count_nonzero(gaps < 0)
+        wins[pair], losses[pair] = np.count_nonzero(gaps > 0), np.count_nonzero(gaps < 0)
         first = gaps[0]
         gaps -= first  # so that equal gaps have a deviation of exactly 0
         mean = gaps.sum() / n
         gaps -= mean
-        difference[at] = first + mean
-        deviation[at] = np.sqrt(gaps @ gaps / (n - 1)) if n > 1 else np.nan
-    above, tied = overlaps(values)
+        difference[pair] = first + mean
+        deviation[pair] = np.sqrt(gaps @ gaps / (n - 1)) if n > 1 else np.nan
+    u_statistics, tie_terms = rank_statistics(values)
     return PairStatistics(
         np.full(len(pairs), float(n)),
-        means[of_a],
-        means[of_b],
+        means[a_models],
+        means[b_models],
         difference,
         deviation,
         wins,
         losses,
-        above[of_a, of_b],
-        tied[of_a, of_b],
+        u_statistics[a_models, b_models],
+        tie_terms[a_models, b_models],
     )
 
 
-def overlaps(values: Floats) -> tuple[Floats, Floats]:
-    """For every two models, over all pairs of one's value and the other's: how many are above, and
-    the ties among all of them.
+def rank_statistics(values: Floats) -> tuple[Floats, Floats]:
+    """Return U statistics and tie terms of every two models, `[models, models]` both.
 
-    How often each model has each distinct value, and a smaller one, gives every pair by a product
-    of matrices.
+    Cumulative counts of the distinct values of each model give all pairs by matrix products.
 
-    >>> above, tied = overlaps(np.array([[1.0, 2.0], [0.0, 2.0]]))
-    >>> above[0, 1], tied[0, 1]
+    >>> u, ties = rank_statistics(np.array([[1.0, 2.0], [0.0, 2.0]]))
+    >>> u[0, 1], ties[0, 1]
     (np.float64(2.5), np.float64(6.0))
     """
     models, n = values.shape
-    until = _counts_until(values)
-    distinct = until.shape[1]
-    above, both, square = (np.zeros((models, models)) for _ in range(3))
+    cumulative = _cumulative_counts(values)
+    distinct = cumulative.shape[1]
+    at_most, equal, square = (np.zeros((models, models)) for _ in range(3))
     cubes = np.zeros(models)
     before = np.zeros((models, 1))
-    for start in range(0, distinct, _TILE):
-        counted = np.concatenate([before, until[:, start : start + _TILE]], axis=1)
-        before = counted[:, -1:]
-        times = counted[:, 1:] - counted[:, :-1]
-        above += times @ counted[:, 1:].T
+    for start in range(0, distinct, _TILE_VALUES):
+        tile = np.concatenate([before, cumulative[:, start : start + _TILE_VALUES]], axis=1)
+        before = tile[:, -1:]
+        counts = tile[:, 1:] - tile[:, :-1]
+        at_most += counts @ tile[:, 1:].T
         if distinct < models * n:
-            squares = times * times
-            both += times @ times.T
-            square += squares @ times.T
-            cubes += (squares * times).sum(axis=1)
-    if distinct == models * n:  # no ties but with oneself
-        both, square, cubes = n * np.eye(models), n * np.eye(models), np.full(models, float(n))
-    # A value is not above its equals, of which half count; and Σ (t_a + t_b)³ over the values, less
-    # the number of values.
-    return above - both / 2, cubes[:, None] + 3 * (square + square.T) + cubes[None, :] - 2 * n
+            squares = counts * counts
+            equal += counts @ counts.T
+            square += squares @ counts.T
+            cubes += (squares * counts).sum(axis=1)
+    if distinct == models * n:  # a model is tied with itself only
+        equal, square, cubes = n * np.eye(models), n * np.eye(models), np.full(models, float(n))
+    # Σ (t_a + t_b)³ over the distinct values, less the number of values.
+    tie_terms = cubes[:, None] + 3 * (square + square.T) + cubes[None, :] - 2 * n
+    return at_most - equal / 2, tie_terms
 
 
-def _counts_until(values: Floats) -> NDArray[np.int64] | NDArray[np.int32]:
-    """How many values of each model are at most each distinct value, ascending, `[models, distinct
-    values]`.
-    """
+def _cumulative_counts(values: Floats) -> NDArray[np.int64] | NDArray[np.int32]:
+    """Count the values of each model up to each distinct value, `[models, distinct values]`."""
     models, n = values.shape
     ordered = np.sort(values, axis=1)
     own = [row[np.append(True, row[1:] != row[:-1])] for row in ordered]
-    if sum(map(len, own)) < n // 4:  # few values: look each up
+    if sum(map(len, own)) < n // 4:  # few distinct values: look each up
         distinct = np.unique(np.concatenate(own))
         return np.stack([np.searchsorted(row, distinct, side="right") for row in ordered])
-    order = np.argsort(ordered, axis=None, kind="stable")  # which merges what is sorted already
+    order = np.argsort(ordered, axis=None, kind="stable")  # merges the sorted rows
     merged = ordered.reshape(-1)[order]
-    ends = np.append(
-        np.flatnonzero(merged[1:] != merged[:-1]), models * n - 1
-    )  # of the runs of equal values
+    run_ends = np.append(np.flatnonzero(merged[1:] != merged[:-1]), models * n - 1)
     owners = np.repeat(np.arange(models, dtype=np.int16), n)[order]
-    found = np.empty((models, len(ends)), dtype=np.int32)
+    cumulative = np.empty((models, len(run_ends)), dtype=np.int32)
     for model in range(models):
         counts = (owners == model).astype(np.int32)
-        found[model] = np.cumsum(counts, out=counts)[ends]
-    return found
+        cumulative[model] = np.cumsum(counts, out=counts)[run_ends]
+    return cumulative

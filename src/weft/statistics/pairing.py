@@ -1,4 +1,4 @@
-"""The users of all compared models, one row each."""
+"""Pairing of users: the per-user values of all compared models, aligned by user id."""
 
 from __future__ import annotations
 
@@ -17,104 +17,99 @@ if TYPE_CHECKING:
     import polars as pl
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class AlignedUsers:
-    """The tables of all models, and the row of each of their users among the users of any model.
+    """Per-user tables of all models, and the row of each of their users among all `users`.
 
-    A model whose users are all of them, in order, has None for its rows: nothing has to be moved.
+    `rows` is None for a model that has all users in order, so that no values have to be moved.
     """
 
     tables: tuple[pl.DataFrame, ...]
     users: pl.Series
-    rows: tuple[Places | None, ...]
+    rows: tuple[Integers | None, ...]
 
     def values(self, column: str) -> Floats:
-        """The values of every model, `[models, users]`; NaN where a model lacks the user or its
-        value is undefined.
-        """
-        found = np.full((len(self.tables), len(self.users)), np.nan)
-        for into, table, rows in zip(found, self.tables, self.rows):
-            values = table[column].to_numpy()
-            if rows is None:
-                into[:] = values
-            else:
-                into[rows] = values
-        return found
+        """Return the values of every model, `[models, users]`; NaN if missing or undefined."""
+        aligned = np.full((len(self.tables), len(self.users)), np.nan)
+        for target, table, rows in zip(aligned, self.tables, self.rows):
+            target[slice(None) if rows is None else rows] = table[column].to_numpy()
+        return aligned
 
     @cached_property
-    def known(self) -> NDArray[np.bool_]:
-        """Which models have which users, `[models, users]`."""
-        found = np.zeros((len(self.tables), len(self.users)), dtype=bool)
-        for into, rows in zip(found, self.rows):
-            into[slice(None) if rows is None else rows] = True
-        return found
+    def is_present(self) -> NDArray[np.bool_]:
+        """True for the users of each model, `[models, users]`."""
+        mask = np.zeros((len(self.tables), len(self.users)), dtype=bool)
+        for target, rows in zip(mask, self.rows):
+            target[slice(None) if rows is None else rows] = True
+        return mask
 
     @cached_property
-    def order(self) -> Places:
-        """The rows in the order of the users' ids, so that what is random does not depend on the
-        order of a table.
-        """
+    def order(self) -> Integers:
+        """The users in order of their ids, so that random draws do not depend on tables."""
         return self.users.arg_sort().to_numpy().astype(np.int64)
 
 
-def align(named: Mapping[str, Result]) -> AlignedUsers:
-    """Pair the users of the models by their ids; each pair of models must share some."""
+def align_users(results: Mapping[str, Result]) -> AlignedUsers:
+    """Pair the users of the models by their ids.
+
+    Raises `InputError` if a model has a user twice, or two models share no user.
+    """
     import polars as pl
 
-    tables = [result.per_user for result in named.values() if result.per_user is not None]
-    ids = _of_one_kind(dict(zip(named, (table["user"] for table in tables))))
-    for name, of_one in zip(named, ids):
-        if of_one.n_unique() < len(of_one):
-            twice = of_one.filter(of_one.is_duplicated())[0]
+    tables = tuple(result.per_user for result in results.values() if result.per_user is not None)
+    ids = _unify_types(dict(zip(results, (table["user"] for table in tables))))
+    for name, model_ids in zip(results, ids):
+        if model_ids.n_unique() < len(model_ids):
+            repeated = model_ids.filter(model_ids.is_duplicated())[0]
             raise InputError(
-                f"{name!r} has the user {twice!r} more than once; a comparison pairs users, so "
-                "each must stand once."
+                f"{name!r} has the user {repeated!r} more than once; a comparison pairs users, so "
+                "each may occur once."
             )
-    if all(other.equals(ids[0]) for other in ids[1:]):
-        aligned = AlignedUsers(tuple(tables), ids[0], (None,) * len(ids))
+    if all(model_ids.equals(ids[0]) for model_ids in ids[1:]):
+        aligned = AlignedUsers(tables, ids[0], (None,) * len(ids))
     else:
         users = pl.concat(ids).unique(maintain_order=True)
-        numbered = pl.DataFrame({"user": users}).with_row_index("row")
+        index = pl.DataFrame({"user": users}).with_row_index("row")
         joined = (
-            pl.DataFrame({"user": of_one}).join(
-                numbered, on="user", how="left", maintain_order="left"
+            pl.DataFrame({"user": model_ids}).join(
+                index, on="user", how="left", maintain_order="left"
             )
-            for of_one in ids
+            for model_ids in ids
         )
-        aligned = AlignedUsers(
-            tuple(tables),
-            users,
-            tuple(frame["row"].to_numpy().astype(np.int64) for frame in joined),
-        )
-    shared = aligned.known.astype(np.float32) @ aligned.known.T.astype(np.float32)
-    for a, b in np.argwhere(np.triu(shared == 0, 1)).tolist()[:1]:
-        names = list(named)
+        rows = tuple(frame["row"].to_numpy().astype(np.int64) for frame in joined)
+        aligned = AlignedUsers(tables, users, rows)
+    _check_overlap(list(results), aligned)
+    return aligned
+
+
+def _check_overlap(names: list[str], aligned: AlignedUsers) -> None:
+    """Raise `InputError` if there are no users, or two models share none."""
+    present = aligned.is_present.astype(np.float32)
+    for a, b in np.argwhere(np.triu(present @ present.T == 0, 1)).tolist()[:1]:
         raise InputError(
             f"{names[a]!r} and {names[b]!r} share no user; were they evaluated on the same truth?"
         )
     if len(aligned.users) == 0:
         raise InputError(
-            f"{' and '.join(map(repr, named))} have no users; there is nothing to compare."
+            f"{' and '.join(map(repr, names))} have no users; there is nothing to compare."
         )
-    return aligned
 
 
-def _of_one_kind(ids: Mapping[str, pl.Series]) -> list[pl.Series]:
-    """The ids of all models as one type; numbers are never taken for texts."""
+def _unify_types(ids: Mapping[str, pl.Series]) -> list[pl.Series]:
+    """Return the ids of all models as one type. Raises `InputError` for numbers and strings."""
     import polars as pl
 
     (first, sample), *others = ids.items()
-    for name, of_one in others:
-        if of_one.dtype != sample.dtype and not (
-            of_one.dtype.is_integer() and sample.dtype.is_integer()
-        ):
+    for name, model_ids in others:
+        both_integers = model_ids.dtype.is_integer() and sample.dtype.is_integer()
+        if model_ids.dtype != sample.dtype and not both_integers:
             raise InputError(
-                f"{first!r} has users of type {sample.dtype}, {name!r} of type {of_one.dtype}; "
+                f"{first!r} has users of type {sample.dtype}, {name!r} of type {model_ids.dtype}; "
                 "1 and '1' are different users. Evaluate both with the same kind of ids."
             )
-    if len({of_one.dtype for of_one in ids.values()}) > 1:  # integers of several widths
-        return [of_one.cast(pl.Int128) for of_one in ids.values()]
+    if len({model_ids.dtype for model_ids in ids.values()}) > 1:  # integers of several widths
+        return [model_ids.cast(pl.Int128) for model_ids in ids.values()]
     return list(ids.values())

@@ -19,7 +19,7 @@ from weft.evaluation.metric_value import MetricValue
 from weft.report.charts.drawing import Canvas, Choice, find
 from weft.report.charts.theme import named, ranked
 from weft.report.context import ReportContext
-from weft.statistics.pairing import AlignedUsers, Floats, align
+from weft.statistics.pairing import AlignedUsers, Floats, align_users
 
 _FEW = 4  # models, of which every pair is offered
 _METRICS = 4  # offered
@@ -92,7 +92,7 @@ def pairs(
             f"{kind} needs the values of each user of two models: evaluate them with per_user=True."
         )
     try:
-        aligned = align(tables)
+        aligned = align_users(tables)
     except InputError as error:
         raise MissingInput(f"{kind} pairs users: {error}") from error
     shared = set.intersection(*(set(table.columns) for table in aligned.tables)) - {"user"}

@@ -162,7 +162,7 @@ def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
             + ("; the line below shows where it lies" if len(context.models) > 1 else "")
         )
     if context.comparison is not None and context.test is not None:
-        remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.remarks()]
+        remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
         said.append("; ".join([*remarks, context.comparison.caption(context.test)]))
     return said
 
