@@ -539,8 +539,8 @@ def test_ids_too_many_to_pack(monkeypatch):
         def bit_length(self):
             return 70
 
-    packing = sorting.sorted_keys
-    monkeypatch.setattr(sorting, "sorted_keys", lambda keys, limit: packing(keys, Wide(limit)))
+    packing = sorting.sort_keys
+    monkeypatch.setattr(sorting, "sort_keys", lambda keys, limit: packing(keys, Wide(limit)))
     same(weft.evaluate(FRAME.reverse(), TRUTH, metrics=["MRR", "Gini"], top_k=3), expected)
 
 

@@ -456,9 +456,9 @@ def identity(part):
 def test_numbers_in_parts_are_found_in_order(numbers):
     found, expected = scattered.ScatteredNumbers(parts_of(numbers), identity), np.sort(numbers)
     assert found.size == len(numbers)
-    assert np.array_equal(found.at(np.arange(len(numbers))), expected)
-    assert np.array_equal(found.below(numbers), np.searchsorted(expected, numbers, "left"))
-    assert np.array_equal(found.up_to(numbers), np.searchsorted(expected, numbers, "right"))
+    assert np.array_equal(found.select(np.arange(len(numbers))), expected)
+    assert np.array_equal(found.count_below(numbers), np.searchsorted(expected, numbers, "left"))
+    assert np.array_equal(found.count_up_to(numbers), np.searchsorted(expected, numbers, "right"))
 
 
 @pytest.mark.usefixtures("few")
@@ -467,7 +467,7 @@ def test_whole_numbers_in_parts_are_found_in_order():
     numbers[:4] = -(2**63), 2**63 - 1, 0, 0
     found = scattered.Scattered(parts_of(numbers, 7), identity)
     places = np.array([0, 1, 250, 499, 499, 7])
-    assert np.array_equal(found.at(places), np.sort(numbers)[places])
+    assert np.array_equal(found.select(places), np.sort(numbers)[places])
 
 
 @pytest.mark.usefixtures("few")

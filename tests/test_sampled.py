@@ -151,15 +151,13 @@ def test_sets_come_as_often_as_they_should(weights, number, taken):
 
 @pytest.mark.parametrize("draws", ["few", "none"])
 def test_filling_up_goes_on_where_drawing_stopped(draws, monkeypatch):
-    """Sets come as often when most of them, or all, are the work of the exponential times."""
-    first = NegativeSampler._first
-    monkeypatch.setattr(
-        NegativeSampler,
-        "_first",
-        lambda self, rows, keys, taken, many: first(
-            self, rows, keys, taken, 2 if draws == "few" else 1
-        ),
-    )
+    """Sets are as frequent when most of them, or all, are drawn by exponential times."""
+    draw = NegativeSampler._draw_distinct
+
+    def draw_few(self, rows, keys, excluded, **_):
+        return draw(self, rows, keys, excluded, draws=2 if draws == "few" else 1)
+
+    monkeypatch.setattr(NegativeSampler, "_draw_distinct", draw_few)
     weights = [8.0, 4.0, 1.0, 1.0, 0.5]
     rows, _ = drawn(sampler_of(5, 3, 3, np.array(weights)), range(20_000))
     counts = {}

@@ -1,8 +1,7 @@
-"""Compiled loops, where a C++ compiler was at hand when Weft was installed: what NumPy has no
-operation for.
+"""Compiled loops for operations that NumPy lacks, called through ctypes.
 
-Plain functions over arrays, called through ctypes. Whoever uses one has another way to the same
-answer."""
+The library exists if a C++ compiler was present at installation. Every caller has a fallback with
+the same answer."""
 
 from __future__ import annotations
 
@@ -18,32 +17,28 @@ _PATH = Path(__file__).with_name("_native.so")
 
 @cache
 def is_built() -> bool:
-    """Whether there is a compiled library."""
+    """Return True if the compiled library exists."""
     return _PATH.exists()
 
 
 @cache
-def _function(name: str) -> Any:
+def _load_function(name: str) -> Any:
     function = getattr(ctypes.CDLL(str(_PATH)), name)
     function.restype = ctypes.c_int64
     return function
 
 
-def call(name: str, *arguments: NDArray[Any] | int | None) -> int:
-    """Call a function with arrays (contiguous, of the types that it expects), whole numbers, or
-    None for no array.
+def _convert(argument: NDArray[Any] | int | None) -> Any:
+    if argument is None:
+        return None
+    if isinstance(argument, int):
+        return ctypes.c_int64(argument)
+    assert argument.flags.c_contiguous
+    return ctypes.c_void_p(argument.ctypes.data)
 
-    What it returns, if anything.
-    """
-    assert all(
-        one.flags.c_contiguous for one in arguments if one is not None and not isinstance(one, int)
-    )
-    values = [
-        ctypes.c_int64(one)
-        if isinstance(one, int)
-        else None
-        if one is None
-        else ctypes.c_void_p(one.ctypes.data)
-        for one in arguments
-    ]
-    return int(_function(name)(*values))
+
+def call(name: str, *arguments: NDArray[Any] | int | None) -> int:
+    """Call a function with contiguous arrays of the types it expects, integers, or None.
+
+    Return its result, which has no meaning for functions without one."""
+    return int(_load_function(name)(*map(_convert, arguments)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.sorting import sorted_keys
+from weft.data.sorting import sort_keys
 
 if TYPE_CHECKING:
     from weft.data.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ class Interactions:
         keys += items
         if np.any(keys[1:] < keys[:-1]):
             if np.any(users[1:] < users[:-1]):
-                order = sorted_keys(keys, num_users * num_items)[1]
+                order = sort_keys(keys, num_users * num_items)[1]
             # user by user, as most data come: a sort that goes by what is in order already is
             # faster
             else:

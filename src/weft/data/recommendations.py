@@ -28,7 +28,14 @@ from weft.data.interaction_table import (
 from weft.data.interactions import Interactions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import COLUMNS, find_column, find_column_name
-from weft.data.sorting import Numbers, by_item, portions, sort_lists, sorted_keys, together
+from weft.data.sorting import (
+    Numbers,
+    order_by_owner,
+    sort_by_item,
+    sort_keys,
+    sort_lists,
+    tile_lists,
+)
 from weft.data.tensors import RaggedRows
 from weft.data.vocabulary import Vocabulary, id_series
 from weft.errors import InputError, did_you_mean
@@ -106,18 +113,25 @@ class ListTable:
             )
         is_own = rows is not None  # whether scores may be changed
         twice: dict[str, list[Numbers]] = {"item": [], "rank": []}
-        for first, last in portions(offsets):
+        for first, last in tile_lists(offsets):
             start, stop = offsets[first], offsets[last]
             part, own = slice(start, stop), offsets[first : last + 1] - start
             portion = sort_lists(
-                listed[part], None if merit is None else merit[part], own, items.size
+                listed[part],
+                None if merit is None else merit[part],
+                offsets=own,
+                num_items=items.size,
             )
             twice["item"].append(
-                (portion.worse() if keep_best and len(portion.repeated()) else portion.repeated())
+                (
+                    portion.find_worse()
+                    if keep_best and len(portion.find_repeated())
+                    else portion.find_repeated()
+                )
                 + start
             )
             if self.order == "rank" and merit is not None:
-                twice["rank"].append(portion.tied(merit[part], own) + start)
+                twice["rank"].append(portion.find_tied(merit[part], own) + start)
             if portion.order is not None:
                 if not is_own:
                     scores, is_own = scores.copy(), True
@@ -167,15 +181,15 @@ class ListTable:
         if self.runs is None:
             codes = users.encode(self.entries.users, self.entries.where)
             offsets[1:] = np.cumsum(np.bincount(codes, minlength=users.size))
-            return offsets, sorted_keys(codes, users.size)[1]
+            return offsets, sort_keys(codes, users.size)[1]
         owners, starts = self.runs
         codes, lengths = (
             users.encode(owners, self.entries.where),
             np.diff(starts, append=len(self.entries.values)),
         )
         offsets[1:] = np.cumsum(np.bincount(codes, lengths, minlength=users.size))
-        return offsets, None if (codes[1:] > codes[:-1]).all() else together(
-            codes, starts, lengths, users.size
+        return offsets, None if (codes[1:] > codes[:-1]).all() else order_by_owner(
+            codes, starts, lengths=lengths, limit=users.size
         )
 
     def _merit(self) -> NDArray[np.float64] | None:
@@ -233,7 +247,7 @@ class EncodedLists:
         )
         if is_host_readable(device):
             return lists
-        keys, cells = by_item(items, offsets, self.num_items)
+        keys, cells = sort_by_item(items, offsets, num_items=self.num_items)
         return replace(lists, item_index=(moved(keys), moved(cells)))
 
     def count_listed(self, cells: Interactions) -> int:
@@ -241,7 +255,7 @@ class EncodedLists:
         here = torch.device("cpu")
         some = (
             (self.to_batch(*part, here), torch.as_tensor(cells.slice_users(*part).flat_keys))
-            for part in portions(self.offsets)
+            for part in tile_lists(self.offsets)
         )
         return sum(int(lists.contains(keys).sum()) for lists, keys in some)
 
@@ -418,7 +432,9 @@ class BatchLists(RaggedRows):
         """
         if self.item_index is not None:
             return self.item_index
-        keys, cells = by_item(self.items.numpy(), self.offsets.numpy(), self.num_items)
+        keys, cells = sort_by_item(
+            self.items.numpy(), self.offsets.numpy(), num_items=self.num_items
+        )
         return torch.from_numpy(keys), torch.from_numpy(cells)
 
     def contains(self, keys: Tensor) -> Tensor:

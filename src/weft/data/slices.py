@@ -77,12 +77,12 @@ class Cut:
         if ordered.size == 0:
             return []
         places = np.arange(1, int(self.numbers[0])) * ordered.size / int(self.numbers[0])
-        tied = ordered.at(np.minimum(places.astype(np.int64), ordered.size - 1))
+        tied = ordered.select(np.minimum(places.astype(np.int64), ordered.size - 1))
         # Equal numbers go where they leave the groups most alike.
-        ends = np.stack([ordered.below(tied), ordered.up_to(tied)])
+        ends = np.stack([ordered.count_below(tied), ordered.count_up_to(tied)])
         away = np.where((ends > 0) & (ends < ordered.size), np.abs(ends - places), np.inf)
         cuts = ends[away.argmin(0), np.arange(len(places))][np.isfinite(away.min(0))]
-        return sorted({float(number) for number in ordered.at(np.unique(cuts))})
+        return sorted({float(number) for number in ordered.select(np.unique(cuts))})
 
 
 @dataclass(frozen=True)

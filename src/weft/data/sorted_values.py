@@ -1,4 +1,4 @@
-"""Numbers in order: which stands at a place, and how many stand below one."""
+"""Sorted values: order statistics and counts, also of values on other machines."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 
 class SortedValues(Protocol[Number]):
-    """Some numbers in order, wherever they are. `size`: how many."""
+    """`size` values in ascending order, wherever they are stored."""
 
     size: int
 
-    def at(self, places: NDArray[np.int64]) -> NDArray[Number]:
-        """The numbers at these places, from 0 on."""
+    def select(self, ranks: NDArray[np.int64]) -> NDArray[Number]:
+        """Return the values at ranks from 0."""
         ...
 
-    def below(self, numbers: NDArray[Number]) -> NDArray[np.int64]:
-        """How many are smaller than each of these."""
+    def count_below(self, values: NDArray[Number]) -> NDArray[np.int64]:
+        """Return how many are smaller than each value."""
         ...
 
-    def up_to(self, numbers: NDArray[Number]) -> NDArray[np.int64]:
-        """How many are not larger than each of these."""
+    def count_up_to(self, values: NDArray[Number]) -> NDArray[np.int64]:
+        """Return how many are not larger than each value."""
         ...
 
 
 class SortedArray(Generic[Number]):
-    """Numbers that are here."""
+    """Sorted values in memory."""
 
-    def __init__(self, numbers: NDArray[Number]) -> None:
-        self._numbers: NDArray[Number] = np.sort(numbers)
-        self.size = len(numbers)
+    def __init__(self, values: NDArray[Number]) -> None:
+        self._values: NDArray[Number] = np.sort(values)
+        self.size = len(values)
 
-    def at(self, places: NDArray[np.int64]) -> NDArray[Number]:
-        found: NDArray[Number] = self._numbers[places]
-        return found
+    def select(self, ranks: NDArray[np.int64]) -> NDArray[Number]:
+        selected: NDArray[Number] = self._values[ranks]
+        return selected
 
-    def below(self, numbers: NDArray[Number]) -> NDArray[np.int64]:
-        return np.searchsorted(self._numbers, numbers, "left")
+    def count_below(self, values: NDArray[Number]) -> NDArray[np.int64]:
+        return np.searchsorted(self._values, values, "left")
 
-    def up_to(self, numbers: NDArray[Number]) -> NDArray[np.int64]:
-        return np.searchsorted(self._numbers, numbers, "right")
+    def count_up_to(self, values: NDArray[Number]) -> NDArray[np.int64]:
+        return np.searchsorted(self._values, values, "right")

@@ -140,7 +140,7 @@ class Resampler:
         users = self._store.users
         groups = min(users, _JACKKNIFE_GROUPS)
         starts = -(-np.arange(1, groups, dtype=np.int64) * users // groups)
-        edges = self._store.hashes().at(starts)
+        edges = self._store.hashes().select(starts)
         _, left_out = self._compute(LeaveGroupOut(edges, 0, groups))
         return np.array([group_acceleration(column) for column in left_out.T])
 

@@ -31,7 +31,7 @@ from weft.errors import (
     check_threshold,
     did_you_mean,
 )
-from weft.ranking.negative_sampling import NegativeSampler, SampleSizes, is_in_sorted, merged
+from weft.ranking.negative_sampling import NegativeSampler, SampleSizes, is_in_sorted, sorted_union
 
 if TYPE_CHECKING:
     import polars as pl
@@ -296,12 +296,12 @@ class CandidateProvider:
         )
         drawn = None
         if self._sampler is not None:
-            cells, eligible = self._sampler.draw(self._keys[start:stop], merged(seen, truth))
+            cells, eligible = self._sampler.draw(self._keys[start:stop], sorted_union(seen, truth))
             drawn = np.bincount(cells // max(1, dataset.items.size), minlength=users), eligible
             self.counts["users_with_few_negatives"] += int(
                 (eligible < (self.choice.num_negatives or 0)).sum()
             )
-            cells = merged(
+            cells = sorted_union(
                 cells, self._without_masked(relevant, seen)
             )  # negatives are never masked
         else:
@@ -309,7 +309,7 @@ class CandidateProvider:
             rows = dataset.candidates.slice_users(start, stop)
             self.counts["users_without_candidates"] += int((np.diff(rows.offsets) == 0).sum())
             cells = (
-                merged(rows.flat_keys, relevant)
+                sorted_union(rows.flat_keys, relevant)
                 if self.choice.strategy == "sampled"
                 else rows.flat_keys
             )
@@ -426,7 +426,9 @@ def score(
     """
     num_items, users = dataset.items.size, stop - start
     truth = dataset.truth.slice_users(start, stop).flat_keys
-    cells = offer.cells if is_in_sorted(truth, offer.cells).all() else merged(offer.cells, truth)
+    cells = (
+        offer.cells if is_in_sorted(truth, offer.cells).all() else sorted_union(offer.cells, truth)
+    )
     rows = cells // max(1, num_items)
     lengths = np.bincount(rows, minlength=users)
     offsets = np.cumsum(lengths) - lengths

@@ -33,12 +33,12 @@ class Scattered:
         """All of them, if they are few."""
         return SortedArray(self._between([(_LOWEST, _HIGHEST)])) if self.size <= _FEW else None
 
-    def at(self, places: Numbers) -> Numbers:
+    def select(self, places: Numbers) -> Numbers:
         """The numbers at these places: each is closed in by counting, until those that are left are
         few enough to be looked at.
         """
         if self._here is not None:
-            return self._here.at(places)
+            return self._here.select(places)
         # For each place: the range that its number lies in, ends included, and how many lie below
         # and within it.
         found = [(_LOWEST, _HIGHEST, 0, self.size)] * len(places)
@@ -55,7 +55,7 @@ class Scattered:
                 }
                 - {_LOWEST}
             )
-            counts = self.below(np.array(edges, dtype=np.int64)).tolist()
+            counts = self.count_below(np.array(edges, dtype=np.int64)).tolist()
             found = [_closer(int(place), one, edges, counts) for place, one in zip(places, found)]
         numbers = np.sort(self._between(sorted({(low, high) for low, high, _, _ in found})))
         chosen = [
@@ -64,16 +64,16 @@ class Scattered:
         ]
         return numbers[np.array(chosen, dtype=np.int64)]
 
-    def below(self, numbers: Numbers) -> Numbers:
+    def count_below(self, numbers: Numbers) -> Numbers:
         if self._here is not None:
-            return self._here.below(numbers)
+            return self._here.count_below(numbers)
         return self._parts.merged(
             partial(_counted, numbers=self._numbers, wanted=numbers, side="left"), _sum
         )
 
-    def up_to(self, numbers: Numbers) -> Numbers:
+    def count_up_to(self, numbers: Numbers) -> Numbers:
         if self._here is not None:
-            return self._here.up_to(numbers)
+            return self._here.count_up_to(numbers)
         return self._parts.merged(
             partial(_counted, numbers=self._numbers, wanted=numbers, side="right"), _sum
         )
@@ -91,14 +91,14 @@ class ScatteredNumbers:
         self._keys = Scattered(parts, partial(_as_keys, numbers=numbers))
         self.size = self._keys.size
 
-    def at(self, places: Numbers) -> NDArray[np.float64]:
-        return from_keys(self._keys.at(places))
+    def select(self, places: Numbers) -> NDArray[np.float64]:
+        return from_keys(self._keys.select(places))
 
-    def below(self, numbers: NDArray[np.float64]) -> Numbers:
-        return self._keys.below(to_keys(numbers))
+    def count_below(self, numbers: NDArray[np.float64]) -> Numbers:
+        return self._keys.count_below(to_keys(numbers))
 
-    def up_to(self, numbers: NDArray[np.float64]) -> Numbers:
-        return self._keys.up_to(to_keys(numbers))
+    def count_up_to(self, numbers: NDArray[np.float64]) -> Numbers:
+        return self._keys.count_up_to(to_keys(numbers))
 
 
 def to_keys(numbers: NDArray[np.float64]) -> Numbers:
