@@ -27,17 +27,17 @@ import weft
 import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
-from weft.cli import commands as cli
-from weft.cli import options
-from weft.cli.flags import in_flags, named_files
+from weft import cli
+from weft.cli import compare_command, completion, error_handling, evaluate_command
+from weft.cli.flags import command_line_style, split_models
 from weft.config import load
 from weft.config import run as plan
-from weft.errors import InputError
+from weft.config.document import configuration_style
+from weft.errors import InputError, render, setting_ref
 from weft.evaluation.result import Result
-from weft.metrics import profiles, registry
+from weft.metrics import registry
 from weft.metrics.names import format_labels, split_labels
 from weft.metrics.registry import all_metrics
-from weft.ranking import TIE_RULES
 from weft.statistics.significance_tests import TESTS
 
 
@@ -285,7 +285,7 @@ def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
         ),
         (
             ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "-f", "html"],
-            "--format='html' is not known",
+            "--format html is not known",
         ),
         (
             ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--out", "c.html"],
@@ -297,7 +297,7 @@ def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
         ),
         (
             ["compare", "weft-demo/factors.json", "weft-demo/item_knn.json", "--resamples", "0"],
-            "resamples=0; it must be",
+            "--resamples 0; it must be",
         ),
         (
             ["demo", "--out", "weft-demo/factors.json"],
@@ -504,8 +504,8 @@ def test_names_of_models_come_from_their_files(folder, call):
     ],
 )
 def test_a_model_is_named_or_takes_the_name_of_its_file(given, name, path):
-    assert named_files([given]) == {name: Path(path)}
-    assert len(named_files(["."])) == 1 and "" not in named_files(["."])
+    assert split_models([given]) == {name: Path(path)}
+    assert len(split_models(["."])) == 1 and "" not in split_models(["."])
 
 
 def test_metrics_are_split_outside_of_brackets(folder, call):
@@ -802,7 +802,7 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         (NO_METRICS, "--metrics"),
         (NO_CUTOFF, "--top-k"),
         ([*NO_CUTOFF, "-k", "0"], "--top-k"),
-        ([*NO_CUTOFF, "-k", "5,x"], "--top-k 5,x: 'x' is not a whole number"),
+        ([*NO_CUTOFF, "-k", "5,x"], "--top-k holds 'x'; cut-offs are whole numbers"),
         ([*BRIEF, "-m", "nDGC"], "Did you mean 'nDCG'?"),
         ([*BRIEF, "-m", "nDCG(gian=linear)"], "has no parameter 'gian'"),
         ([*BRIEF, "-m", "EPC"], "--train"),
@@ -824,18 +824,17 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         ([*BRIEF, "--column", "items.user=1"], "Choose one of item."),
         ([*BRIEF, "--column", "user"], "expected ROLE=NAME"),
         ([*BRIEF, "--column", "user=a", "--column", "truth.user=b"], "given twice"),
-        ([*BRIEF, "--per-user"], "say where with --out DIR"),
+        ([*BRIEF, "--per-user"], "give the folder with --out DIR"),
         ([*BRIEF, "--out", "good.csv"], "good.csv is a file; give a folder"),
         ([*BRIEF, "--out", "good.csv/deep"], "good.csv is a file; give a folder"),
-        ([*BRIEF, "--format", "yaml"], "--format='yaml' is not known"),
+        ([*BRIEF, "--format", "yaml"], "--format yaml is not known"),
         (
             [*BRIEF, "--engine", "sparc"],
-            "--engine='sparc' is not known. Choose one of 'ray', 'spark', 'none'. Did you mean "
-            "'spark'?",
+            "--engine sparc is not known. Choose one of 'ray', 'spark'. Did you mean 'spark'?",
         ),
         (
             [*BRIEF, "--engine", "ray", "--parts", "0"],
-            "--parts=0; it must be a whole number from 1 up",
+            "--parts 0; it must be a whole number from 1 up",
         ),
         (
             [*BRIEF, "--address", "ray://head:10001"],
@@ -868,41 +867,40 @@ def test_usage_errors_exit_with_2(folder, call):
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("reference", "on_the_command_line", "in_yaml"),
     [
-        ("data.csv: cannot be read", "data.csv: cannot be read"),
-        ("train.csv: row 3", "train.csv: row 3"),
-        ("evaluation.top_k[0]: got 0", "--top-k: got 0"),
-        ("data.truth.path: there is no file", "--truth: there is no file"),
-        ("models.als.path: there is no file", "--recs als: there is no file"),
-        ("write 'nDCG@10', or add evaluation.top_k.", "write 'nDCG@10', or add --top-k."),
-        ("needs train; add data.train: FILE.", "needs train; add --train FILE."),
-        ("data.items.csv has no rows", "data.items.csv has no rows"),
-        ("models.v1.2 (a.csv) holds", "--recs v1.2 (a.csv) holds"),
-        ("separated by ';': separator=';'.", "separated by ';': --separator ';'."),
+        (("top_k", [10, 20]), "--top-k 10,20", "top_k: [10, 20]"),
+        (("top_k",), "--top-k", "top_k"),
+        (("ties", "random"), "--ties random", "ties: random"),
+        (("mask_seen", True), "--mask-seen", "mask_seen: true"),
+        (("mask_seen", False), "--keep-seen", "mask_seen: false"),
+        (("per_user", True), "--per-user", "per_user: true"),
+        (("truth",), "--truth FILE", "data.truth"),
+        (("candidates", "listed"), "--candidates listed", "candidates: listed"),
+        (("models.v1.2",), "--recs v1.2", "models.v1.2"),
+        (("separator", ";"), "--separator ';'", "separator: ';'"),
+        (("header", False), "--no-header", "header: false"),
+        (("ids", "string"), "--ids string", "ids: string"),
         (
-            "Say which: header=True with columns=; or header=False.",
-            "Say which: --header with --column; or --no-header.",
+            ("columns", {"user": "visitor", "item": 0}),
+            "--column user=visitor --column item=0",
+            "columns: {user: visitor, item: 0}",
         ),
-        (
-            "such as columns={'user': 'visitor', 'item': 0}.",
-            "such as --column user=visitor --column item=0.",
-        ),
-        (
-            "Read both as strings: weft.File(path, ids='string').",
-            "Read both as strings: --ids string.",
-        ),
-        ("labels: weft.File(path, columns={'label': ...}).", "labels: --column label=NAME."),
-        ("parts/train=1/a.csv: row 3", "parts/train=1/a.csv: row 3"),
-        ("left out (missing_lists='skip')", "left out (--missing-lists skip)"),
-        ("kept; mask_seen=True removes them", "kept; --mask-seen removes them"),
-        ("give relevance_threshold= to say", "give --relevance-threshold to say"),
-        ("give item ids as items=[...].", "give item ids as --items FILE."),
+        (("users",), "users=", "users"),
     ],
 )
-def test_messages_in_the_words_of_the_command_line(message, expected):
-    assert in_flags(message) == expected
-    assert in_flags(message, {"device"}) == message  # of a file, whose own keys it names
+def test_settings_are_spelled_as_the_interface_does(reference, on_the_command_line, in_yaml):
+    message = f"give {setting_ref(*reference)}, not train=1/a.csv"
+    assert render(message, command_line_style) == f"give {on_the_command_line}, not train=1/a.csv"
+    assert render(message, configuration_style) == f"give {in_yaml}, not train=1/a.csv"
+
+
+def test_a_file_name_is_quoted_as_it_is(folder, call):
+    (folder / "seed=3.csv").write_text("user,item,score\n")
+    done = call(
+        "evaluate", "--recs", "x=seed=3.csv", *FLAGS[-2:], "-m", "MRR@1", cwd=folder, code=2
+    )
+    assert done.stderr == "error: --recs x (seed=3.csv) has no rows below its header.\n"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1026,7 +1024,7 @@ def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
     assert engines == []
     (folder / "run.yaml").write_text(f"{start}engine: sparc\n")
     assert (
-        "run.yaml:4:9: engine: got 'sparc', expected one of ray, spark."
+        "run.yaml:4:9: engine: sparc is not known. Choose one of 'ray', 'spark'."
         in call("evaluate", "run.yaml", cwd=folder, code=2).stderr
     )
     (folder / "run.yaml").write_text(f"{start}engine: Spark\n")
@@ -1038,8 +1036,8 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     call(*BRIEF, "--engine", "none", "--out", "here", "--per-user", cwd=folder)
     done = call(*BRIEF, "--engine", "spark", "--out", "there", "--per-user", cwd=folder)
     assert (
-        "Written: there/good.json, there/poor.json, there/summary.csv (and values per user beside "
-        "them)" in done.stdout
+        "Written: there/good.json, there/poor.json, there/summary.csv (with values per "
+        "user)" in done.stdout
     )
     assert (folder / "there" / "good.per_user.parquet" / "_SUCCESS").exists()
     names = [
@@ -1066,7 +1064,7 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     again = [*BRIEF, "--engine", "spark", "--out", "there", "--per-user"]
     refused = call(*again, cwd=folder, code=2)
     assert (
-        "there/good.per_user.parquet is there already; --overwrite replaces it" in refused.stderr
+        "there/good.per_user.parquet exists already; --overwrite replaces it" in refused.stderr
         and engines == []
     )
     call(*again, "--overwrite", "-m", "Precision@2", cwd=folder)
@@ -1105,10 +1103,10 @@ def test_tests_bring_the_values_of_spark_here(folder, call, engines):
 
 
 def test_an_engine_and_torchrun_are_one_too_many(folder, call, engines, monkeypatch):
-    monkeypatch.setenv(cli.TORCHRUN, "x")
-    monkeypatch.setattr(cli, "_processes", nullcontext)
+    monkeypatch.setenv(error_handling.TORCHRUN, "x")
+    monkeypatch.setattr(evaluate_command, "_process_group", nullcontext)
     done = call(*BRIEF, "--engine", "ray", cwd=folder, code=2)
-    assert "--engine ray: torchrun shares the users out already" in done.stderr and engines == []
+    assert "--engine ray: torchrun distributes the users already" in done.stderr and engines == []
 
 
 # --------------------------------------------------------------------------------------------------
@@ -1517,18 +1515,15 @@ def test_the_demo_without_the_extra_says_how_to_get_its_report(demo, call, monke
 
 
 def test_what_completion_offers_is_what_there_is():
-    assert (
-        tuple(profiles.PROFILES) == options.PROFILES
-        and set(options.TIES) == set(TIE_RULES)
-        and options.TESTS == TESTS
-    )
+    assert compare_command.TESTS == TESTS
     built_in = {
         metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")
     }
-    assert set(options.metric_names()) == built_in
-    assert options.offer_metrics("ndc") == ["nDCG", "nDCGRendle2020"] and options.offer_metrics(
-        "MAP,mr"
-    ) == ["MAP,MRR"]
+    assert set(completion.metric_names()) == built_in
+    assert completion.complete_metrics("ndc") == [
+        "nDCG",
+        "nDCGRendle2020",
+    ] and completion.complete_metrics("MAP,mr") == ["MAP,MRR"]
 
 
 @pytest.mark.parametrize(

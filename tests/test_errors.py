@@ -337,13 +337,13 @@ TRUTH_ERRORS = [
         "unknown item",
         two({"ann": ["x", "q"]}, **NAMES),
         InputError,
-        ["not in the catalogue of 3", "user 'ann', item 'q'", r"items=\["],
+        ["not in the catalogue of 3", "user 'ann', item 'q'", r"items="],
     ),
     (
         "column out of range",
         two({0: [3]}),
         InputError,
-        ["column numbers 0 to 2", "user 0, item 3", r"items=\["],
+        ["column numbers 0 to 2", "user 0, item 3", r"items="],
     ),
     ("negative column", two({0: [-1]}), InputError, ["column numbers 0 to 2", "item -1"]),
     (
@@ -362,7 +362,7 @@ TRUTH_ERRORS = [
         "strings for columns",
         two({0: ["x"]}),
         InputError,
-        ["strings", "'x'", "column numbers", r"items=\["],
+        ["strings", "'x'", "column numbers", r"items="],
     ),
     (
         "integers for strings",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import weft
-from weft.config.gates import judge, parse, ready
+from weft.config.gates import judge_gates, parse_gate, prepare_gates
 from weft.errors import SettingError, UnknownMetric
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
@@ -25,13 +25,13 @@ def result(name="als", profile=None, fingerprint="a", **values):
 
 
 def outcomes(text, *results, models=None, folder=Path(), profile=None):
-    gates = ready(
-        [parse(text)],
+    gates = prepare_gates(
+        [parse_gate(text)],
         models=models or [one.name for one in results],
         profile=profile,
         folder=folder,
     )
-    return judge(gates, results)
+    return judge_gates(gates, results)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def outcomes(text, *results, models=None, folder=Path(), profile=None):
     ],
 )
 def test_gates_are_read(text, model, metric, sign, number, file, tolerance):
-    gate = parse(text)
+    gate = parse_gate(text)
     assert (gate.model, gate.metric, gate.sign, gate.number, gate.tolerance) == (
         model,
         metric,
@@ -118,7 +118,7 @@ def test_gates_are_read(text, model, metric, sign, number, file, tolerance):
 )
 def test_what_is_no_gate_is_refused(text, message):
     with pytest.raises(SettingError, match=message):
-        parse(text)
+        parse_gate(text)
 
 
 @pytest.mark.parametrize(
@@ -181,20 +181,20 @@ def test_a_file_stands_for_its_value_of_the_same_metric(tmp_path, bound, number)
 
 
 def test_files_are_checked_before_anything_is_evaluated(tmp_path):
-    gate = parse("nDCG@10 >= base.json")
+    gate = parse_gate("nDCG@10 >= base.json")
     with pytest.raises(
         SettingError, match=r"the gate 'nDCG@10 >= base.json': .*there is no such file"
     ):
-        ready([gate], models=["als"], folder=tmp_path)
+        prepare_gates([gate], models=["als"], folder=tmp_path)
     (tmp_path / "base.json").write_text("{}")
     with pytest.raises(SettingError, match="not a Weft result"):
-        ready([gate], models=["als"], folder=tmp_path)
+        prepare_gates([gate], models=["als"], folder=tmp_path)
     result(Recall=0.5).save(tmp_path / "base.json")
     with pytest.raises(
         SettingError,
         match=r"compares nDCG@10, which .*base.json does not have. It has: Recall@10\.$",
     ):
-        ready([gate], models=["als"], folder=tmp_path)
+        prepare_gates([gate], models=["als"], folder=tmp_path)
 
 
 def test_another_definition_is_not_the_same_metric(tmp_path):
@@ -204,11 +204,16 @@ def test_another_definition_is_not_the_same_metric(tmp_path):
         SettingError,
         match=r"compares nDCG\(gain=linear\)@10, .* Other parameters make another metric",
     ):
-        ready([parse("nDCG@10 > base.json")], models=["als"], profile="trec_eval", folder=tmp_path)
+        prepare_gates(
+            [parse_gate("nDCG@10 > base.json")],
+            models=["als"],
+            profile="trec_eval",
+            folder=tmp_path,
+        )
     theirs = Result((MetricValue("nDCG(gain=linear)", 10, 0.5),), settings={"profile": "trec_eval"})
     theirs.save(tmp_path / "trec.json")
     with pytest.raises(SettingError, match=r"compares nDCG@10, which"):
-        ready([parse("nDCG@10 > trec.json")], models=["als"], folder=tmp_path)
+        prepare_gates([parse_gate("nDCG@10 > trec.json")], models=["als"], folder=tmp_path)
     (found,), _ = outcomes(
         "ndcg@10 >= trec.json",
         replace(theirs, name="als"),
@@ -271,11 +276,11 @@ def test_names_that_cannot_be_meant():
         UnknownMetric,
         match=r"the gate 'nDGC@10 > 0': there is no metric named 'nDGC'. Did you mean 'nDCG'",
     ):
-        ready([parse("nDGC@10 > 0")], models=["als"])
+        prepare_gates([parse_gate("nDGC@10 > 0")], models=["als"])
     with pytest.raises(SettingError, match="nDCG needs a cut-off: write 'nDCG@10'"):
-        ready([parse("nDCG > 0")], models=["als"])
+        prepare_gates([parse_gate("nDCG > 0")], models=["als"])
     with pytest.raises(SettingError, match="GAUC does not depend on a cut-off"):
-        ready([parse("GAUC@10 > 0")], models=["als"])
+        prepare_gates([parse_gate("GAUC@10 > 0")], models=["als"])
 
 
 def test_one_of_several_values_by_its_label():
@@ -296,7 +301,7 @@ def test_one_of_several_values_by_its_label():
     )
     (found,), _ = outcomes(f"biasdisparitybr@2[F, x] == {cell.value!r}", evaluated)
     assert found.passed and found.name == "BiasDisparityBR@2[F, x]"
-    assert parse("BiasDisparityBR@2[F, x] > 0").plain_metric == "BiasDisparityBR@2"
+    assert parse_gate("BiasDisparityBR@2[F, x] > 0").plain_metric == "BiasDisparityBR@2"
     with pytest.raises(SettingError, match=r"BiasDisparityBR@2\[F, z\]' was not evaluated"):
         outcomes("BiasDisparityBR@2[F, z] > 0", evaluated)
 

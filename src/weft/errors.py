@@ -65,9 +65,14 @@ class WeftError(Exception):
     def __str__(self) -> str:
         return self.render()
 
+    @property
+    def message(self) -> str:
+        """The message with its references to settings, for use inside another message."""
+        return str(self.args[0]) if self.args else ""
+
     def render(self, style: Callable[[str, str], str] = python_style) -> str:
         """Return the message with settings spelled by `style`; see `render`."""
-        return render(str(self.args[0]) if self.args else "", style)
+        return render(self.message, style)
 
 
 class InputError(WeftError, ValueError):

@@ -1,5 +1,9 @@
-"""The command line."""
+"""The command line: `main` is the entry point, `app` the typer application.
 
-from weft.cli.commands import app, main
+Every command builds the objects that Python users build, and imports them when it runs, so that
+help and completion do not wait for torch.
+"""
+
+from weft.cli.application import app, main
 
 __all__ = ["app", "main"]

@@ -1,19 +1,25 @@
-"""Flags to a configuration, and messages back in the words of the command line. Light: the command
-line imports it at once.
+"""From the options of a command to a configuration, and from settings in messages to options.
+
+Importing this module does not load torch.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weft.errors import SettingError, did_you_mean
+from weft._choices import CandidatePool, choices
+from weft.config.sections import DataFiles
+from weft.errors import SettingError, did_you_mean, python_style
+from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import unquoted_characters
 
-# Which columns each kind of file has.
+# The columns of each kind of file.
 _ROLES = {
     "recs": ("user", "item", "score", "rank"),
     "truth": ("user", "item", "rating", "timestamp"),
@@ -24,284 +30,236 @@ _ROLES = {
     "item_features": ("item", "label"),
     "candidates": ("user", "item"),
 }
-CANDIDATES = ("all", "cold", "warm", "listed")
-_NOT_TEXT = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
-_ENDINGS = re.compile(
-    rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _NOT_TEXT)}))+\Z",
+_BINARY_SUFFIXES = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
+_SUFFIXES = re.compile(
+    rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _BINARY_SUFFIXES)}))+\Z",
     re.IGNORECASE,
 )
+_SLICE = re.compile(r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", re.IGNORECASE)
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 class FileFlags:
-    """How the files of a run are read, as far as the flags say; each file takes what fits it."""
+    """How the files of a run are read; each file takes the options that fit it."""
 
     def __init__(
-        self, separator: str | None, header: bool | None, ids: str | None, columns: Sequence[str]
+        self,
+        separator: str | None = None,
+        header: bool | None = None,
+        *,
+        ids: str | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:
         self.separator = {"tab": "\t", r"\t": "\t"}.get(separator or "", separator)
         self.header = header
         self.ids = ids
-        self.columns: dict[str, dict[str, str | int]] = {name: {} for name in _ROLES}
-        for given in columns:
-            self._add(given)
+        self.columns: dict[str, dict[str, str | int]] = {kind: {} for kind in _ROLES}
+        for text in columns or ():
+            self._add_column(text)
 
-    def _add(self, given: str) -> None:
-        left, sign, name = given.partition("=")
+    def _add_column(self, text: str) -> None:
+        left, sign, column = text.partition("=")
+        column = column.strip()
         file, dot, role = left.strip().rpartition(".")
-        files = (
-            [file.replace("-", "_")]
-            if dot
-            else [kind for kind, roles in _ROLES.items() if role in roles]
-        )
-        known = sorted({role for roles in _ROLES.values() for role in roles})
-        if not sign or not name.strip():
+        if not sign or not column:
             raise SettingError(
-                f"--column {given}: expected ROLE=NAME, such as user=visitor, or truth.item=sku "
+                f"--column {text}: expected ROLE=NAME, such as user=visitor, or truth.item=sku "
                 "for one file."
             )
-        if dot and files[0] not in _ROLES:
+        kind = file.replace("-", "_")
+        if dot and kind not in _ROLES:
             raise SettingError(
-                f"--column {given}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose "
+                f"--column {text}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose "
                 f"one of {', '.join(_ROLES)}."
             )
-        if role not in (_ROLES[files[0]] if dot else known):
-            offered = _ROLES[files[0]] if dot else known
+        known = (
+            _ROLES[kind] if dot else sorted({role for roles in _ROLES.values() for role in roles})
+        )
+        if role not in known:
             raise SettingError(
-                f"--column {given}: there is no role {role!r}.{did_you_mean(role, offered)} Choose "
-                f"one of {', '.join(offered)}."
+                f"--column {text}: there is no role {role!r}.{did_you_mean(role, known)} Choose "
+                f"one of {', '.join(known)}."
             )
-        number = name.strip()
-        for kind in files:
+        for kind in [kind] if dot else [kind for kind, roles in _ROLES.items() if role in roles]:
             if role in self.columns[kind]:
                 raise SettingError(
-                    f"--column {given}: the column of {role} is given twice; keep one."
+                    f"--column {text}: the column of {role} is given twice; keep one."
                 )
-            self.columns[kind][role] = int(number) if number.isdecimal() else name
+            self.columns[kind][role] = int(column) if column.isdecimal() else column
 
-    def given(self) -> dict[str, Any]:
-        """What was said at all, by the names of the configuration."""
-        columns = any(self.columns.values()) or None
-        return {
-            "separator": self.separator,
-            "header": self.header,
-            "ids": self.ids,
-            "columns": columns,
-        }
-
-    def file(self, kind: str, path: Path) -> dict[str, Any]:
-        """A file of this kind as the configuration has it."""
-        is_text = not any(suffix.lower() in _NOT_TEXT for suffix in path.suffixes[-2:])
-        settings = {
-            "path": str(path),
-            "separator": self.separator if is_text else None,
-            "header": self.header if is_text else None,
-            "ids": self.ids,
-            "columns": self.columns[kind] or None,
-        }
-        return {name: value for name, value in settings.items() if value is not None}
+    def describe(self, kind: str, path: Path) -> dict[str, Any]:
+        """Return a file of this kind as a configuration describes it."""
+        is_text = not any(suffix.lower() in _BINARY_SUFFIXES for suffix in path.suffixes[-2:])
+        return _without_none(
+            {
+                "path": str(path),
+                "separator": self.separator if is_text else None,
+                "header": self.header if is_text else None,
+                "ids": self.ids,
+                "columns": self.columns[kind] or None,
+            }
+        )
 
 
-def mapping(
-    files: dict[str, Path | None],
-    models: dict[str, Path],
-    settings: dict[str, Any],
-    reading: FileFlags,
-) -> dict[str, Any]:
-    """What the flags say, in the shape of a configuration."""
-    data = {name: reading.file(name, path) for name, path in files.items() if path is not None}
-    sections = {
-        "data": data,
-        "models": {name: reading.file("recs", path) for name, path in models.items()},
-        "evaluation": {name: value for name, value in settings.items() if value is not None},
+def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a command, by setting, in the sections of a configuration."""
+    reading = FileFlags(
+        options["separator"], options["header"], ids=options["ids"], columns=options["columns"]
+    )
+    evaluation = {
+        field.option.key or field.name: options[field.name]
+        for field in EvaluationSettings.fields()
+        if field.name in options
     }
-    return {name: values for name, values in sections.items() if values}
+    paths = {name: options[name] for name in DataFiles.model_fields if name != "candidates"}
+    evaluation["metrics"] = split_names(evaluation["metrics"])
+    evaluation["top_k"] = split_numbers(evaluation["top_k"])
+    if "slices" in evaluation:
+        evaluation["slices"] = _split_slices(evaluation["slices"], reading)
+    if "candidates" in evaluation and _is_candidates_file(evaluation["candidates"]):
+        paths["candidates"] = Path(evaluation.pop("candidates"))
+    engine = {"name": options.get("engine")}
+    engine |= {name: options.get(name) for name in ("address", "parts")}
+    sections = {
+        "data": {
+            name: reading.describe(name, path) for name, path in paths.items() if path is not None
+        },
+        "models": {
+            name: reading.describe("recs", path)
+            for name, path in split_models(options["models"]).items()
+        },
+        "evaluation": evaluation,
+        "engine": engine,
+    }
+    return {
+        name: values for name, section in sections.items() if (values := _without_none(section))
+    }
 
 
-def named_files(given: Sequence[str] | None) -> dict[str, Path]:
-    """`NAME=PATH`, or a path, whose stem is the name."""
-    named: dict[str, Path] = {}
-    for text in given or []:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def split_models(texts: Sequence[str] | None) -> dict[str, Path]:
+    """Return the files of `NAME=PATH` by name; a path without a name is named after its file."""
+    models: dict[str, Path] = {}
+    for text in texts or []:
         name, sign, place = text.partition("=")
-        if not sign or "/" in name or os.sep in name:  # a path that has the sign in it
+        if not sign or "/" in name or os.sep in name:  # the path contains the sign
             name, place = "", text
         path = Path(place)
         if not place.strip():
             raise SettingError(f"--recs {text}: expected a path after '='.")
-        if not name:
-            name = _ENDINGS.sub("", path.name) or path.resolve().name or "model"
-        if name in named:
+        name = name or _SUFFIXES.sub("", path.name) or path.resolve().name or "model"
+        if name in models:
             raise SettingError(
-                f"--recs {text}: there is a model {name!r} already, {named[name]}; give each its "
-                "own name, as in "
-                f"--recs {name}_2={path}."
+                f"--recs {text}: there is a model {name!r} already, {models[name]}; give each its "
+                f"own name, as in --recs {name}_2={path}."
             )
-        named[name] = path
-    return named
+        models[name] = path
+    return models
 
 
-def candidates_file(given: str | None) -> Path | None:
-    """The file that `--candidates` names, None where it says which items in a word, or nearly so."""
-    if given is None or given.casefold() in CANDIDATES:
+def split_names(texts: Sequence[str] | None) -> list[str] | None:
+    """Split `nDCG,F1(beta=0.5)` at commas that are neither in brackets nor in quotes."""
+    if texts is None:
         return None
-    return None if did_you_mean(given, CANDIDATES) and not os.path.exists(given) else Path(given)
+    names = []
+    for text in texts:
+        commas = [position for position, sign in unquoted_characters(text) if sign == ","]
+        for start, stop in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)]):
+            names.append(text[start:stop].strip())
+    return [name for name in names if name]
 
 
-def slices(given: Sequence[str] | None, reading: FileFlags) -> dict[str, Any] | None:
-    """`NAME=quantiles(4)`, `NAME=FILE` or `NAME=quantiles(4) of FILE`, as the configuration has
-    them.
-    """
-    if given is None:
+def split_numbers(texts: Sequence[str] | None) -> list[int | str] | None:
+    """Split `10,20` into integers; other text is returned as it is."""
+    if texts is None:
         return None
-    found: dict[str, Any] = {}
-    for text in given:
+    parts = [part.strip() for text in texts for part in text.strip("[] ").split(",")]
+    return [int(part) if re.fullmatch(r"[-+]?\d+", part) else part for part in parts]
+
+
+def _is_candidates_file(text: str | None) -> bool:
+    """Return True if `--candidates` names a file rather than a pool, even a misspelled one."""
+    pools = choices(CandidatePool)
+    if text is None or text.casefold() in pools:
+        return False
+    return os.path.exists(text) or not did_you_mean(text, pools)
+
+
+def _split_slices(texts: Sequence[str] | None, reading: FileFlags) -> dict[str, Any] | None:
+    """Return `NAME=quantiles(4)`, `NAME=FILE` and `NAME=quantiles(4) of FILE` by name."""
+    if texts is None:
+        return None
+    slices: dict[str, Any] = {}
+    for text in texts:
         name, sign, groups = (part.strip() for part in text.partition("="))
         if not sign or not name or not groups:
             raise SettingError(
                 f"--slice {text}: expected NAME=GROUPS, such as activity=quantiles(4), "
-                "gender=gender.csv or "
-                "'age=bins(18, 65) of ages.csv'."
+                "gender=gender.csv or 'age=bins(18, 65) of ages.csv'."
             )
-        if name in found:
+        if name in slices:
             raise SettingError(
                 f"--slice {text}: there is a slice {name!r} already; give each its own name."
             )
-        made = re.fullmatch(
-            r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", groups, re.IGNORECASE
-        )
-        by, path = (made[1], made[2]) if made else (None, groups)
-        parts = {"by": by, "of": None if path is None else reading.file("user_groups", Path(path))}
-        found[name] = {key: value for key, value in parts.items() if value is not None}
-    return found
+        expression = _SLICE.fullmatch(groups)
+        by, path = (expression[1], expression[2]) if expression else (None, groups)
+        file = None if path is None else reading.describe("user_groups", Path(path))
+        slices[name] = _without_none({"by": by, "of": file})
+    return slices
 
 
-def names(given: Sequence[str] | None) -> list[str] | None:
-    """`nDCG,F1(beta=0.5)`, once or more, as names: what stands between commas that are neither in
-    brackets nor in quotes.
+# --------------------------------------------------------------------------------------------------
+
+
+def command_line_style(name: str, value: str) -> str:
+    """Print a reference to a setting as an option: `--top-k 10,20`, `--keep-seen`, `--truth FILE`.
+
+    `models.als` is the file of a model; a setting without an option is printed as in Python.
     """
-    if given is None:
-        return None
-    found = []
-    for text in given:
-        commas = [position for position, sign in unquoted_characters(text) if sign == ","]
-        found += [
-            text[start:stop].strip()
-            for start, stop in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)])
-        ]
-    return [name for name in found if name]
+    if name.startswith("models."):
+        return f"--recs {name.removeprefix('models.')}"
+    option = _command_options().get(name)
+    if option is None:
+        return python_style(name, value)
+    flag, *_ = (text for text in option.opts if text.startswith("--"))
+    if option.metavar == "PATH":
+        return f"{flag} FILE"
+    try:
+        parsed = ast.literal_eval(value) if value else ""
+    except (ValueError, SyntaxError):
+        parsed = value
+    if isinstance(parsed, bool) and option.secondary_opts:
+        return flag if parsed else option.secondary_opts[0]
+    if isinstance(parsed, bool):
+        return flag
+    if isinstance(parsed, dict):  # columns of a file
+        return " ".join(f"{flag} {role}={column}" for role, column in parsed.items())
+    if name == "separator":  # many separators have a meaning in shells
+        return f"{flag} {parsed!r}" if value else flag
+    if isinstance(parsed, (list, tuple)):
+        parsed = ",".join(map(str, parsed))
+    return f"{flag} {parsed}".rstrip()
 
 
-def numbers(given: Sequence[str] | None) -> list[int] | None:
-    """`10,20`, once or more, as whole numbers."""
-    if given is None:
-        return None
-    found = []
-    for part in (part.strip() for text in given for part in text.strip("[] ").split(",")):
-        if not re.fullmatch(r"[-+]?\d+", part):
-            raise SettingError(
-                f"--top-k {','.join(given)}: {part!r} is not a whole number; write for example "
-                "--top-k 10,20."
-            )
-        found.append(int(part))
-    return found
+@cache
+def _command_options() -> dict[str, Any]:
+    """Return the options of all commands by the name of their setting."""
+    import typer
 
+    from weft.cli import app
 
-# Messages speak as Python does (`top_k=[10]`), and those of a configuration by its keys
-# (`evaluation.top_k`).
-KEYWORDS = {
-    *(
-        "metrics",
-        "top_k",
-        "relevance_threshold",
-        "mask_seen",
-        "ties",
-        "seed",
-        "profile",
-        "empty_users",
-        "missing_lists",
-    ),
-    *("duplicates", "batch_size", "device", "per_user", "save_per_user", "models", *_ROLES),
-    *(
-        "strategy",
-        "num_negatives",
-        "negative_sampling",
-        "neg_alpha",
-        "correction",
-        "gamma",
-        "bootstrap",
-        "slices",
-    ),
-    *("separator", "header", "ids", "columns"),
-} - {"recs"}
-_OTHER_FLAGS = {
-    "save_per_user": "per_user",
-    "models": "recs",
-    "columns": "column",
-    "slices": "slice",
-}
-_SWITCHES = {
-    ("mask_seen", "True"): "--mask-seen",
-    ("mask_seen", "False"): "--keep-seen",
-    ("header", "True"): "--header",
-    ("header", "False"): "--no-header",
-    ("per_user", "True"): "--per-user",
-}
-_SAID_TWICE = re.compile(r"\w+= \((?:[^()]*; )?(--[\w-]+ FILE) on the command line\)")
-_SETTINGS_OF_FILES = r"(?:path|format|separator|header|columns|ids|ratings)"
-
-
-def in_flags(message: str, names: Collection[str] = frozenset(KEYWORDS)) -> str:
-    """A message in the words of the command line, as far as it is about settings of these names."""
-    known = "|".join(sorted(names)) or "(?!)"
-    compound = "|".join(sorted(name for name in names if "_" in name)) or "(?!)"
-    message = _SAID_TWICE.sub(r"\1", message)
-    if {"columns", "ids"} & set(names):
-        message = re.sub(r"weft\.File\(path, ((?:[^()]|\([^()]*\))*)\)", r"\1", message)
-    # Keys of a configuration, first with what lies below them at the start of a line.
-    message = re.sub(
-        rf"^(?:evaluation|data)\.({known})\b[^:\s]*(?=: )",
-        lambda found: _flag(found[1]),
-        message,
-        flags=re.MULTILINE,
-    )
-    key = rf"(?<![\w/.-])(?:evaluation|data)\.({known})(?:: (FILE))?(?![\w/-]|\.\w)"
-    message = re.sub(
-        key, lambda found: " ".join(filter(None, (_flag(found[1]), found[2]))), message
-    )
-    if "models" in names:
-        model = rf"^models\.(\S*?)(?:\.{_SETTINGS_OF_FILES}[^:\s]*)?(?=: | \()"
-        message = re.sub(model, r"--recs \1", message, flags=re.MULTILINE)
-    # Then `'name: value'` of a configuration, `name=value`, and names that can be no ordinary word.
-    message = re.sub(
-        rf"(?<!\w)'({known}): (\w+)'", lambda found: f"{_flag(found[1])} {found[2]}", message
-    )
-    message = re.sub(
-        rf"\(({known}): (\w+)\)", lambda found: f"({_flag(found[1])} {found[2]})", message
-    )
-    value = r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|-?[\w.]*\w"
-    message = re.sub(rf"(?<![\w/.-])({known})=({value})?(?![\w/])", _with_value, message)
-    return re.sub(
-        rf"(?<![\w/.'\"=-])({compound})(?![\w/.'\"=-])", lambda found: _flag(found[1]), message
-    )
-
-
-def _flag(name: str) -> str:
-    return "--" + _OTHER_FLAGS.get(name, name).replace("_", "-")
-
-
-def _with_value(found: re.Match[str]) -> str:
-    name, value = found[1], found[2] or ""
-    if name in _ROLES and value.strip("'") not in CANDIDATES:
-        return f"{_flag(name)} FILE"
-    if (name, value) in _SWITCHES:
-        return _SWITCHES[name, value]
-    if name == "separator":  # many a separator means something to shells
-        return f"{_flag(name)} {value}".strip()
-    if name == "columns":
-        pairs = re.findall(r"'(\w+)': ('[^']*'|[\w.]+)", value)
-        each = (
-            f"--column {role}={column.strip(chr(39)) if column != '...' else 'NAME'}"
-            for role, column in pairs
-        )
-        return " ".join(each) or _flag(name)
-    plain = re.sub(r"['\"\[\]]", "", value).replace(", ", ",")
-    return f"{_flag(name)} {plain}".strip()
+    commands = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    return {
+        option.name: option
+        for command in commands
+        for option in command.params
+        if any(text.startswith("--") for text in option.opts)
+    }

@@ -1,334 +1,253 @@
-"""The options that commands take, and what a shell offers for them. Light: importing it must not
-wait for torch.
+"""The options of commands, generated from the models that define the settings.
+
+Options of an evaluation come from `EvaluationSettings`; files, the reading of files and the engine
+from the models of a configuration. Only the options of the output are declared here. Importing this
+module does not load torch.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import inspect
+import types
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
-# Known here again, because the modules that define them wait for torch, and a completion must not.
-PROFILES = (
-    "warprec",
-    "elliot",
-    "trec_eval",
-    "ranx",
-    "recbole",
-    "torchmetrics",
-    "rectools",
-    "sklearn",
-)
-TIES = ("index", "random", "expected", "pessimistic", "optimistic")
-TESTS = ("paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney")
-ENGINES = ("ray", "spark", "none")
-FORMATS = ("table", "json", "csv", "markdown", "latex")
+from weft.cli.completion import complete_metrics, complete_words
+from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings
+from weft.evaluation.settings import EXECUTION, EvaluationSettings, SettingField
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+RESULT_FORMATS = ("table", "json", "csv", "markdown", "latex")
+_DATA, _READING, _OUTPUT = "Data", "Reading files", "Output"
 
 
-def offer(*words: str) -> Callable[[str], list[str]]:
-    """Completion by one of some words."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
-
-    return complete
-
-
-def metric_names() -> list[str]:
-    """The built-in metrics, read from their files: importing them takes seconds."""
-    folder = Path(__file__).parents[1] / "metrics"
-    found = re.compile(r"^@register\nclass (\w+)", re.MULTILINE)
-    return sorted(
-        name
-        for file in folder.glob("*.py")
-        for name in found.findall(file.read_text(encoding="utf-8"))
+def declare(
+    name: str, annotation: Any, *flags: str, default: Any = None, **option: Any
+) -> inspect.Parameter:
+    """Return the parameter of a command; `option` are the arguments of `typer.Option`."""
+    shows_default = default is not None and default is not False
+    info = typer.Option(*flags, **{"show_default": shows_default, **option})
+    annotated = Annotated[annotation, info]
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated
     )
 
 
-def offer_metrics(incomplete: str) -> list[str]:
-    """Completion of one metric, or of the last of several between commas."""
-    before, comma, last = incomplete.rpartition(",")
+def declare_choice(
+    name: str, choices: tuple[str, ...], *flags: str, help: str, **option: Any
+) -> inspect.Parameter:
+    """Return a text parameter with these choices, which are checked where it is used."""
+    return declare(
+        name,
+        str if option.get("default") else str | None,
+        *flags,
+        help=f"{help} Choices: {', '.join(choices)}.",
+        autocompletion=complete_words(*choices),
+        **option,
+    )
+
+
+def add_options(*parameters: inspect.Parameter) -> Callable[[Command], Command]:
+    """Return a decorator that puts these parameters in the place of a command's `**options`."""
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        positional = [one for one in own if one.kind is not one.KEYWORD_ONLY]
+        keyword = [one for one in own if one.kind is one.KEYWORD_ONLY]
+        command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*positional, *parameters, *keyword]
+        )
+        return command
+
+    return decorate
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def settings_options(*names: str) -> list[inspect.Parameter]:
+    """Return the options of an evaluation that the command line offers: all, or these."""
     return [
-        before + comma + name
-        for name in metric_names()
-        if name.casefold().startswith(last.casefold())
+        _from_setting(field)
+        for field in EvaluationSettings.fields()
+        if field.option.flag is not None and (not names or field.name in names)
     ]
 
 
-_DATA, _COUNTING, _READING, _OUTPUT = "Data", "How it counts", "How files are read", "Output"
-_SAMPLING, _UNCERTAINTY = "Candidates and sampling", "Uncertainty and slices"
-_RUNNING = "How it runs (never what comes out)"
-# What several commands take.
-Config = Annotated[
+def _from_setting(field: SettingField) -> inspect.Parameter:
+    option = field.option
+    assert option.flag is not None
+    kind = _flag_type(field.annotation, is_switch="/" in option.flag)
+    about = field.description
+    if not all(choice in about for choice in field.choices):
+        about += f" Choices: {', '.join(field.choices)}."
+    if kind == list[str]:
+        about += " May be repeated."
+    complete = complete_words(*field.choices) if field.choices else None
+    return declare(
+        field.name,
+        kind | None,
+        option.flag,
+        *([option.short_flag] if option.short_flag else []),
+        help=about,
+        metavar=option.metavar,
+        autocompletion=complete_metrics if field.name == "metrics" else complete,
+        rich_help_panel=option.panel,
+    )
+
+
+def _flag_type(annotation: Any, *, is_switch: bool) -> Any:
+    """Return the type that typer reads: a number, a switch, several texts or one text."""
+    kinds = set(_plain_types(annotation))
+    if is_switch or kinds == {bool}:
+        return bool
+    if kinds & {tuple, dict, list}:
+        return list[str]
+    return next((kind for kind in (int, float) if kind in kinds), str)
+
+
+def _plain_types(annotation: Any) -> Iterable[Any]:
+    """Yield the types that a union names, without None and without type parameters."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _plain_types(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for part in get_args(annotation):
+            yield from _plain_types(part)
+    elif annotation is not type(None):
+        yield origin or annotation
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _described(model: Any, name: str) -> str:
+    """Return the description of a model's field."""
+    description: str = model.model_fields[name].description
+    return description
+
+
+FILE_OPTIONS = [
+    declare(
+        "models",
+        list[str] | None,
+        "--recs",
+        metavar="[NAME=]PATH",
+        help="Recommendation lists of a model; may be repeated.",
+        rich_help_panel=_DATA,
+    ),
+    *(
+        declare(
+            name,
+            Path | None,
+            metavar="PATH",
+            help=_described(DataFiles, name),
+            rich_help_panel=_DATA,
+        )
+        for name in DataFiles.model_fields
+        if name != "candidates"  # --candidates takes a pool or a file
+    ),
+]
+READING_OPTIONS = [
+    declare(
+        "separator",
+        str | None,
+        metavar="CHARACTER",
+        help=_described(FileSettings, "separator") + " 'tab' is a tab.",
+        rich_help_panel=_READING,
+    ),
+    declare(
+        "header",
+        bool | None,
+        "--header/--no-header",
+        help=_described(FileSettings, "header"),
+        rich_help_panel=_READING,
+    ),
+    declare(
+        "ids",
+        str | None,
+        help=_described(FileSettings, "ids"),
+        autocompletion=complete_words("string", "integer", "auto"),
+        rich_help_panel=_READING,
+    ),
+    declare(
+        "columns",
+        list[str] | None,
+        "--column",
+        metavar="[FILE.]ROLE=NAME",
+        help="Column of a role: user=visitor, truth.item=sku, user=0 (the first column); may be "
+        "repeated.",
+        rich_help_panel=_READING,
+    ),
+]
+ENGINE_OPTIONS = [
+    declare_choice(
+        "engine",
+        (*ENGINES, "none"),
+        help=_described(EngineSettings, "name"),
+        rich_help_panel=EXECUTION,
+    ),
+    declare(
+        "address",
+        str | None,
+        metavar="URL",
+        help=_described(EngineSettings, "address"),
+        rich_help_panel=EXECUTION,
+    ),
+    declare(
+        "parts", int | None, help=_described(EngineSettings, "parts"), rich_help_panel=EXECUTION
+    ),
+]
+
+# --------------------------------------------------------------------------------------------------
+
+ConfigPath = Annotated[
     Path | None,
     typer.Argument(
         metavar="CONFIG.yaml",
-        help="A configuration; a flag replaces what it says.",
+        help="A configuration. Options replace its values.",
         show_default=False,
     ),
 ]
-Recs = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[NAME=]PATH",
-        help="Recommendations of a model; may be repeated.",
-        rich_help_panel=_DATA,
-    ),
-]
-Truth = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="What users wanted.", rich_help_panel=_DATA)
-]
-Train = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH", help="What users had before: seen items, popularity.", rich_help_panel=_DATA
-    ),
-]
-Items = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH",
-        help="The catalogue. Without it: every item that occurs.",
-        rich_help_panel=_DATA,
-    ),
-]
-UserGroups = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="A label per user.", rich_help_panel=_DATA)
-]
-ItemClusters = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="A label per item.", rich_help_panel=_DATA)
-]
-ItemFeatures = Annotated[
-    Path | None,
-    typer.Option(metavar="PATH", help="Features of items, a row each.", rich_help_panel=_DATA),
-]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metrics",
-        "-m",
-        metavar="NAMES",
-        help="Such as nDCG,Recall or 'F1(beta=0.5)@5'; may be repeated.",
-        autocompletion=offer_metrics,
-        rich_help_panel=_COUNTING,
-    ),
-]
-TopK = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--top-k",
-        "-k",
-        metavar="10,20",
-        help="Cut-offs of metrics without one.",
-        rich_help_panel=_COUNTING,
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        metavar="RATING",
-        help="From which rating on an item is relevant.",
-        rich_help_panel=_COUNTING,
-    ),
-]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        help="Another tool's definitions: " + ", ".join(PROFILES) + ".",
-        autocompletion=offer(*PROFILES),
-        rich_help_panel=_COUNTING,
-    ),
-]
-Separator = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIGN",
-        help="Between columns of text files; tab for a tab.",
-        rich_help_panel=_READING,
-    ),
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the first row of text files names the columns; found if not said.",
-        show_default=False,
-        rich_help_panel=_READING,
-    ),
-]
-Ids = Annotated[
-    str | None,
-    typer.Option(
-        help="Read ids as string or integer.",
-        autocompletion=offer("string", "integer"),
-        rich_help_panel=_READING,
-    ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="[FILE.]ROLE=NAME",
-        help="Which column is the user, item, score ...: user=visitor, truth.item=sku, user=0 (the "
-        "first); may be repeated.",
-        rich_help_panel=_READING,
-    ),
-]
-
-
-MaskSeen = Annotated[
-    bool | None,
-    typer.Option(
-        "--mask-seen/--keep-seen",
-        help="Remove a user's train items from their list. Lists keep and count them.",
-        show_default=False,
-        rich_help_panel=_COUNTING,
-    ),
-]
-Ties = Annotated[
-    str | None,
-    typer.Option(
-        help="Among equal scores: " + ", ".join(TIES) + ".",
-        autocompletion=offer(*TIES),
-        rich_help_panel=_COUNTING,
-    ),
-]
-Seed = Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_COUNTING)]
-EmptyUsers = Annotated[
-    str | None,
-    typer.Option(
-        help="Users without a relevant item: skip or zero.",
-        autocompletion=offer("skip", "zero"),
-        rich_help_panel=_COUNTING,
-    ),
-]
-MissingLists = Annotated[
-    str | None,
-    typer.Option(
-        help="Users of the truth without a list: zero or skip.",
-        autocompletion=offer("zero", "skip"),
-        rich_help_panel=_COUNTING,
-    ),
-]
-Duplicates = Annotated[
-    str | None,
-    typer.Option(
-        help="An item twice in a list: error or keep-best.",
-        autocompletion=offer("error", "keep-best"),
-        rich_help_panel=_COUNTING,
-    ),
-]
-Candidates = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHAT",
-        help="What can be recommended: all, cold or warm items, what is listed, or a file (user, "
-        "item).",
-        autocompletion=offer("all", "cold", "warm", "listed"),
-        rich_help_panel=_SAMPLING,
-    ),
-]
-Strategy = Annotated[
-    str | None,
-    typer.Option(
-        help="full ranks all candidates; sampled the relevant ones among drawn negatives.",
-        autocompletion=offer("full", "sampled"),
-        rich_help_panel=_SAMPLING,
-    ),
-]
-NumNegatives = Annotated[
-    int | None,
-    typer.Option(help="Negatives drawn for each user: 99 if not said.", rich_help_panel=_SAMPLING),
-]
-NegativeSampling = Annotated[
-    str | None,
-    typer.Option(
-        help="How they are drawn: uniform or popularity.",
-        autocompletion=offer("uniform", "popularity"),
-        rich_help_panel=_SAMPLING,
-    ),
-]
-NegAlpha = Annotated[
-    float | None,
-    typer.Option(
-        metavar="POWER", help="Of popularity: 0.75 if not said.", rich_help_panel=_SAMPLING
-    ),
-]
-Correction = Annotated[
-    str | None,
-    typer.Option(
-        help="Estimate the full metrics: rank_estimate or bias_variance.",
-        autocompletion=offer("rank_estimate", "bias_variance"),
-        rich_help_panel=_SAMPLING,
-    ),
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option(
-        metavar="WEIGHT",
-        help="Of variance against bias in bias_variance: 0.1.",
-        rich_help_panel=_SAMPLING,
-    ),
-]
-Bootstrap = Annotated[
-    int | None,
-    typer.Option(
-        metavar="RESAMPLES",
-        help="Intervals of every metric, by resampling users.",
-        rich_help_panel=_UNCERTAINTY,
-    ),
-]
-Slices = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--slice",
-        metavar="NAME=GROUPS",
-        help="Metrics by group: activity=quantiles(4), gender=gender.csv, 'age=bins(18, 65) of "
-        "ages.csv'; may be repeated.",
-        rich_help_panel=_UNCERTAINTY,
-    ),
-]
-BatchSize = Annotated[int | None, typer.Option(help="Users at once.", rich_help_panel=_RUNNING)]
-Device = Annotated[str | None, typer.Option(help="Such as cpu or cuda.", rich_help_panel=_RUNNING)]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        help="Share the users out on ray or spark.",
-        autocompletion=offer(*ENGINES),
-        rich_help_panel=_RUNNING,
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Of the engine's cluster, such as ray://head:10001 or spark://head:7077. Without it: "
-        "this machine.",
-        rich_help_panel=_RUNNING,
-    ),
-]
-Parts = Annotated[
-    int | None,
-    typer.Option(
-        help="Into how many parts an engine shares the users out.", rich_help_panel=_RUNNING
-    ),
-]
-Out = Annotated[
+ResultFolder = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Write NAME.json per model and summary.csv, together.",
+        help="Write NAME.json for each model and summary.csv to this folder.",
         rich_help_panel=_OUTPUT,
     ),
 ]
-PerUser = Annotated[
-    bool,
+ReportPath = Annotated[
+    Path | None,
     typer.Option(
-        "--per-user",
-        help="Write values per user too, for weft compare.",
+        metavar="FILE",
+        help="Write a report: one HTML page with tables, charts and notes.",
         show_default=False,
+        rich_help_panel=_OUTPUT,
+    ),
+]
+ResultFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="Format of the output: table, json, csv, markdown or latex. All but a table leave "
+        "everything else to standard error.",
+        autocompletion=complete_words(*RESULT_FORMATS),
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Gates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gate",
+        metavar="TEXT",
+        help="Fail unless it holds, such as 'nDCG@10 >= 0.31'; may be repeated.",
         rich_help_panel=_OUTPUT,
     ),
 ]
@@ -338,48 +257,6 @@ Overwrite = Annotated[
         "--overwrite",
         help="Replace folders of values per user that Spark wrote before.",
         show_default=False,
-        rich_help_panel=_OUTPUT,
-    ),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write a report, one HTML page: tables, charts, what to know.",
-        show_default=False,
-        rich_help_panel=_OUTPUT,
-    ),
-]
-Gates = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TEXT",
-        help="Fail unless, such as 'nDCG@10 >= 0.31'; may be repeated.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Warnings fail the command, too.", rich_help_panel=_OUTPUT)
-]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        "-f",
-        help="What to print: table, json, csv, markdown or latex. All but a table leaves "
-        "everything else to standard error.",
-        autocompletion=offer(*FORMATS),
-        rich_help_panel=_OUTPUT,
-    ),
-]
-
-ShortFormat = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        "-f",
-        help="What to print: table or json.",
-        autocompletion=offer("table", "json"),
         rich_help_panel=_OUTPUT,
     ),
 ]

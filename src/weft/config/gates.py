@@ -121,10 +121,10 @@ class GateOutcome:
         return f"{word}  {self.model}: {self.name} {compared}, {told}"
 
 
-def parse(text: str) -> Gate:
+def parse_gate(text: str) -> Gate:
     """Read a gate.
 
-    >>> gate = parse("als: Recall@20 >= baseline.json - 0.005")
+    >>> gate = parse_gate("als: Recall@20 >= baseline.json - 0.005")
     >>> gate.model, gate.metric, gate.sign, str(gate.file), gate.tolerance
     ('als', 'Recall@20', '>=', 'baseline.json', ('-', 0.005))
     """
@@ -181,7 +181,7 @@ def parse(text: str) -> Gate:
     )
 
 
-def ready(
+def prepare_gates(
     gates: Iterable[Gate],
     *,
     models: Sequence[str],
@@ -192,7 +192,7 @@ def ready(
     return [_ready(gate, models, profile, folder) for gate in gates]
 
 
-def judge(
+def judge_gates(
     gates: Iterable[ReadyGate], results: Sequence[Result]
 ) -> tuple[list[GateOutcome], list[str]]:
     """The outcome of every gate for every model that it is about, and what to know about the files

@@ -1,4 +1,4 @@
-"""A configuration, carried out: every model evaluated on the same data, and the models compared."""
+"""Running a configuration: evaluate every model on the same data, and compare the models."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from weft.config import Configuration, FileSettings
+from weft.config.configuration import Configuration
+from weft.config.sections import FileSettings
 from weft.data.readers.files import File, FileTable, read_table
-from weft.errors import InputError, SettingError
+from weft.errors import InputError, SettingError, WeftError
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 from weft.report.context import ReportContext
 from weft.statistics import Comparison, compare
 
+Evaluate = Callable[..., Result]
+
 
 @dataclass(frozen=True, eq=False)
 class RunOutcome:
-    """What a run found. Iterating gives the results.
+    """The results of a run; iterating yields them.
 
-    `comparisons` has one entry for each correction that `stat_significance` asks for; `warnings`
-    are those of the configuration and of the run. `subject`: what the report is about, if the
-    configuration asks for one; it has values per user, whatever `results` have."""
+    `comparisons` has one entry for each correction of `stat_significance`; `warnings` are those of
+    the configuration and of the run. `subject` is the subject of the report, None without a report;
+    its results have values per user even if `results` do not.
+    """
 
     results: tuple[Result, ...]
     comparisons: tuple[Comparison, ...] = ()
@@ -37,49 +41,45 @@ class RunOutcome:
         return len(self.results)
 
 
-Evaluate = Callable[..., Result]
-
-
 def run(
     configuration: Configuration,
-    begin: Callable[[str], None] = lambda what: None,
+    begin: Callable[[str], None] = lambda step: None,
     *,
     progress: bool = False,
     evaluate: Evaluate | None = None,
 ) -> RunOutcome:
-    """Evaluate all models and compare them. `begin` is told what starts; `progress` shows a bar for
-    each model.
+    """Evaluate all models and compare them.
 
-    `evaluate`: what `open_engine` gives, or whatever else takes the place of `weft.evaluate`.
-    Without it the engine of the configuration, if it names one, runs for the time of the call, and
-    values per user come here."""
+    `begin` is called with each step; `progress` shows a bar for each model. `evaluate` is used in
+    the place of `weft.evaluate`, such as the function of `open_engine`. Without it, the engine of
+    the configuration runs for the time of the call, and values per user are collected.
+    """
     if evaluate is None:
-        with open_engine(configuration) as shared:
-            outcome = run(configuration, begin, progress=progress, evaluate=shared)
-            return replace(outcome, results=tuple(map(_here, outcome.results)))
-    found = list(results(configuration, begin, progress=progress, evaluate=evaluate))
-    comparisons, warnings = _compare(configuration, found, begin)
-    subject = None
-    if configuration.report is not None:
-        comparison = comparisons[0] if comparisons else None
-        if len(found) > 1 and not configuration.evaluation.tests:
-            comparison, more = _compare_for_report(found, begin)
-            warnings += more
-        subject = ReportContext(
-            {result.name: result for result in found},
-            comparison,
-            (*configuration.warnings, *warnings),
-        )
-    if not configuration.evaluation.save_per_user:  # they were kept for the tests, or the report
-        found = [replace(result, per_user=None, user_labels=None) for result in found]
-    return RunOutcome(tuple(found), comparisons, (*configuration.warnings, *warnings), subject)
+        with open_engine(configuration) as engine_evaluate:
+            outcome = run(configuration, begin, progress=progress, evaluate=engine_evaluate)
+            return replace(outcome, results=tuple(map(_collect, outcome.results)))
+    evaluated = list(results(configuration, begin, progress=progress, evaluate=evaluate))
+    with _located_errors(configuration):
+        comparisons, warnings = _compare(configuration, evaluated, begin)
+        subject = None
+        if configuration.report is not None:
+            comparison = comparisons[0] if comparisons else None
+            if len(evaluated) > 1 and not configuration.evaluation.tests:
+                comparison, more = _compare_for_report(evaluated, begin)
+                warnings += more
+            subject = ReportContext(
+                {result.name: result for result in evaluated},
+                comparison,
+                (*configuration.warnings, *warnings),
+            )
+    if not configuration.evaluation.per_user:  # only tests or the report needed them
+        evaluated = [replace(result, per_user=None, user_labels=None) for result in evaluated]
+    return RunOutcome(tuple(evaluated), comparisons, (*configuration.warnings, *warnings), subject)
 
 
 @contextmanager
 def open_engine(configuration: Configuration, evaluate: Evaluate = evaluate) -> Iterator[Evaluate]:
-    """What evaluates on the engine of the configuration, which runs as long as this lasts; without
-    an engine, `evaluate`.
-    """
+    """Start the engine of the configuration and yield its `evaluate`; without one, `evaluate`."""
     engine = configuration.engine
     if engine is None:
         yield evaluate
@@ -97,59 +97,65 @@ def open_engine(configuration: Configuration, evaluate: Evaluate = evaluate) -> 
 
 def results(
     configuration: Configuration,
-    begin: Callable[[str], None] = lambda what: None,
+    begin: Callable[[str], None] = lambda step: None,
     *,
     progress: bool = False,
     evaluate: Evaluate | None = None,
 ) -> Iterator[Result]:
-    """The result of each model, as soon as it is there; with values per user if they are to be
-    saved, tested or reported.
+    """Yield the result of each model, with values per user if they are saved, tested or reported.
 
-    `evaluate` is that of `run`.
+    The arguments are those of `run`.
     """
     if evaluate is None:
-        with open_engine(configuration) as shared:
-            yield from map(_here, results(configuration, begin, progress=progress, evaluate=shared))
+        with open_engine(configuration) as engine_evaluate:
+            found = results(configuration, begin, progress=progress, evaluate=engine_evaluate)
+            yield from map(_collect, found)
         return
     check_complete(configuration)
     assert configuration.data is not None
-    here = configuration.engine is None  # else, workers read what they evaluate
-    if here:
+    reads_files = configuration.engine is None  # the workers of an engine read their partitions
+    if reads_files:
         begin("reading the data")
-    given = {
-        name: getattr(configuration.data, name) for name in type(configuration.data).model_fields
-    }
-    data: dict[str, Any] = {
-        name: _table(file, name, read=here) for name, file in given.items() if file is not None
-    }
-    truth = data.pop("truth")
-    settings = configuration.evaluation.settings(read=here)
+    with _located_errors(configuration):
+        files = configuration.data.files()
+        data: dict[str, Any] = {
+            name: _open_file(file, name, reads_files=reads_files) for name, file in files.items()
+        }
+        settings = configuration.evaluation.settings(reads_files=reads_files)
     if configuration.report is not None:
         settings |= {"per_user": True, "exposure": True}
+    truth = data.pop("truth")
     for name, file in configuration.models.items():
         begin(f"evaluating {name}")
-        result = evaluate(
-            read_table(file.file(), f"models.{name}", use="lists") if here else file.file(),
-            truth,
-            **data,
-            **settings,
-            progress=progress,
-            name=name,
-        )
-        if configuration.report is not None or configuration.evaluation.tests:
-            result = _here(result)
-        yield replace(
-            result, provenance={**result.provenance, "configuration": configuration.plain(name)}
-        )
+        with _located_errors(configuration):
+            lists: Any = file.file()
+            if reads_files:
+                label = configuration.document.spell(f"models.{name}", "")
+                lists = read_table(lists, label, use="lists")
+            result = evaluate(lists, truth, **data, **settings, progress=progress, name=name)
+            if configuration.report is not None or configuration.evaluation.tests:
+                result = _collect(result)
+        provenance = {**result.provenance, "configuration": configuration.plain(name)}
+        yield replace(result, provenance=provenance)
 
 
-def _here(result: Result) -> Result:
-    """The result with its values per user in this process, where an engine kept them."""
+@contextmanager
+def _located_errors(configuration: Configuration) -> Iterator[None]:
+    """Print settings in errors as the configuration spells them, with their positions."""
+    try:
+        yield
+    except WeftError as error:
+        configuration.document.locate_error(error)
+        raise
+
+
+def _collect(result: Result) -> Result:
+    """Return the result with values per user in this process, if an engine kept them."""
     return result.collected() if hasattr(result, "collected") else result
 
 
 def check_complete(configuration: Configuration) -> None:
-    """A configuration may be loaded without data and models, but not carried out."""
+    """Raise `SettingError` if data, models or metrics are missing."""
     if configuration.data is None:
         raise SettingError(
             "the configuration has no data; add 'data:' with 'truth: FILE', or give --truth FILE."
@@ -166,53 +172,51 @@ def check_complete(configuration: Configuration) -> None:
         )
 
 
-def _table(file: FileSettings, name: str, *, read: bool) -> FileTable | File:
-    """What the file holds, read once for all models; or the file, if it need not be read here."""
-    if not read and file.ratings:
+def _open_file(file: FileSettings, name: str, *, reads_files: bool) -> FileTable | File:
+    """Return the table of a file, read once for all models; or the file, if an engine reads it."""
+    if not reads_files and file.ratings:
         return file.file()
     table = read_table(file.file(), name)
     if file.ratings:
         return table
-    return replace(
-        table, columns={role: column for role, column in table.columns.items() if role != "rating"}
-    )
+    columns = {role: column for role, column in table.columns.items() if role != "rating"}
+    return replace(table, columns=columns)
 
 
 def _compare(
-    configuration: Configuration, found: list[Result], begin: Callable[[str], None]
+    configuration: Configuration, evaluated: list[Result], begin: Callable[[str], None]
 ) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
-    wanted = configuration.evaluation.stat_significance
-    if wanted is None or not wanted.tests:
+    """Return the comparisons of `stat_significance`, and why there are none."""
+    significance = configuration.evaluation.stat_significance
+    if significance is None or not significance.tests:
         return (), ()
-    if len(found) < 2:
-        return (), (
-            "evaluation.stat_significance: was not carried out, because it compares models and "
-            "there is only one.",
-        )
+    skipped = "evaluation.stat_significance: the models were not compared"
+    if len(evaluated) < 2:
+        return (), (f"{skipped}, because there is only one.",)
     begin("comparing the models")
-    first, *others = wanted.corrections.chosen
+    first, *others = significance.corrections.names
     try:
         comparison = compare(
-            found,
-            tests=wanted.tests,
+            evaluated,
+            tests=significance.tests,
             correction=first,
-            family=wanted.family,
-            alternative=wanted.alternative,
-            alpha=wanted.corrections.alpha,
-            resamples=wanted.resamples,
+            family=significance.family,
+            alternative=significance.alternative,
+            alpha=significance.corrections.alpha,
+            resamples=significance.resamples,
             seed=configuration.evaluation.seed,
         )
         return (comparison, *map(comparison.adjusted, others)), ()
-    except InputError as error:  # the results are worth having without
-        return (), (f"evaluation.stat_significance: was not carried out: {error}",)
+    except InputError as error:  # the results are useful without it
+        return (), (f"{skipped}: {error}",)
 
 
 def _compare_for_report(
-    found: list[Result], begin: Callable[[str], None]
+    evaluated: list[Result], begin: Callable[[str], None]
 ) -> tuple[Comparison | None, tuple[str, ...]]:
-    """The usual comparison, where none was asked for."""
+    """Return the default comparison, or None and the reason."""
     begin("comparing the models")
     try:
-        return compare(found), ()
-    except InputError as error:  # the report is worth having without
+        return compare(evaluated), ()
+    except InputError as error:  # the report is useful without it
         return None, (f"report: the models are not compared in it: {error}",)

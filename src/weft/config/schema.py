@@ -1,106 +1,119 @@
-"""The JSON Schema of a configuration, so that editors complete and check it."""
+"""The JSON Schema of a configuration, with which editors complete and check it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.config.models import CHOICES, ENGINES, Configuration, roles
+from weft.config.configuration import Configuration
+from weft.config.evaluation_section import STATISTICS_CHOICES, EvaluationSection
+from weft.config.sections import ENGINES, column_roles, file_formats, id_types
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_LISTS = ("top_k", "gates", "custom_modules", "complex_metrics")
 
 
 def schema() -> dict[str, Any]:
-    """What `weft schema` prints: every key with its description, what can be chosen, and the short
-    forms.
-    """
+    """Return every key with its description, its choices and its short forms."""
+    document = Configuration.model_json_schema()
+    sections = document["$defs"]
+    _add_choices([document, *sections.values()])
+    _complete_evaluation(sections)
+    _add_short_forms(sections)
+    anchors = {
+        "patternProperties": {
+            "^x-": {"description": "Any value that is used through an anchor; otherwise ignored."}
+        }
+    }
+    return {"$schema": _DRAFT, **document, "title": "Weft configuration", **anchors}
+
+
+def _add_choices(sections: list[dict[str, Any]]) -> None:
+    """Add choices whose names are imported from the code that uses them."""
+    choices = STATISTICS_CHOICES | {"format": file_formats, "ids": id_types}
+    for section in sections:
+        for key, value in section["properties"].items():
+            if key in choices:
+                section["properties"][key] = _with_choices(value, list(choices[key]()))
+
+
+def _complete_evaluation(sections: dict[str, Any]) -> None:
+    """Name the metrics, and keep the keys that YAML offers."""
     from weft.metrics.registry import all_metrics
 
-    made = Configuration.model_json_schema()
-    sections = made["$defs"]
-    names = sorted(
-        (metric.__name__ for metric in all_metrics() if metric.__module__.startswith("weft.")),
-        key=str.casefold,
-    )
-    a_metric = {"anyOf": [{"enum": names}, {"type": "string"}]}
-    for section in (made, *sections.values()):
-        for key, value in section["properties"].items():
-            if key in CHOICES:
-                section["properties"][key] = _with_choices(value, list(CHOICES[key]()))
-    evaluation = sections["Evaluation"]["properties"]
-    evaluation["metrics"] = _one_or_many(evaluation["metrics"], a_metric)
-    for key in ("top_k", "gates", "custom_modules", "complex_metrics"):
-        evaluation[key] = _one_or_many(evaluation[key], evaluation[key]["items"])
-    evaluation["per_user"] = {
-        **evaluation["save_per_user"],
+    classes = (metric for metric in all_metrics() if metric.__module__.startswith("weft."))
+    names = sorted((metric.__name__ for metric in classes), key=str.casefold)
+    metric_name = {"anyOf": [{"enum": names}, {"type": "string"}]}
+    section = sections["EvaluationSection"]
+    properties = section["properties"]
+    properties = {key: properties[name] for key, name in EvaluationSection.keys().items()}
+    properties["metrics"] = _one_or_many(properties["metrics"], metric_name)
+    for key in _LISTS:
+        items = _array(properties[key])["items"]
+        properties[key] = _one_or_many(properties[key], items)
+    properties["per_user"] = {
+        **properties["save_per_user"],
         "description": "Another name of save_per_user.",
-        "title": "Per User",
     }
-    metric = sections["ComplexMetric"]
-    metric["properties"]["name"] |= a_metric
-    del metric["properties"]["name"]["type"]
+    section["properties"] = properties
+    metric = sections["ComplexMetric"]["properties"]
+    metric["name"] = _about(metric["name"]) | metric_name
+
+
+def _add_short_forms(sections: dict[str, Any]) -> None:
+    """Allow a path for a file, an expression or a file for a slice, a name for an engine."""
     file = sections["FileSettings"]
     file["properties"]["columns"] |= {
-        "propertyNames": {"enum": list(roles())},
+        "propertyNames": {"enum": list(column_roles())},
         "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]},
     }
-    sections["FileSettings"] = {
-        "title": "File",
-        "description": file.pop("description"),
-        "anyOf": [
-            {
-                "type": "string",
-                "title": "Path",
-                "description": file["properties"]["path"]["description"],
-            },
-            file,
-        ],
+    path = {
+        "type": "string",
+        "title": "Path",
+        "description": file["properties"]["path"]["description"],
     }
-    groups = sections["SliceSettings"]
-    short = {
+    sections["FileSettings"] = _any_of("File", path, file)
+    expression = {
         "type": "string",
         "title": "Groups",
         "description": "'quantiles(4)', 'bins(5, 20)', or the path of a file.",
     }
-    sections["SliceSettings"] = {
-        "title": "Slice",
-        "description": groups.pop("description"),
-        "anyOf": [short, {"$ref": "#/$defs/FileSettings"}, groups],
+    sections["SliceSettings"] = _any_of(
+        "Slice", expression, {"$ref": "#/$defs/FileSettings"}, sections["SliceSettings"]
+    )
+    engine = sections["EngineSettings"]
+    name = engine["properties"]["name"]
+    engine["properties"]["name"] = {**_about(name), "enum": list(ENGINES)}
+    short_name = {
+        "enum": [*ENGINES, "none"],
+        "title": "Name",
+        "description": "The engine, on this machine.",
     }
-    engine = sections["Engine"]
-    engine["properties"]["name"] = {**_kept(engine["properties"]["name"]), "enum": list(ENGINES)}
-    sections["Engine"] = {
-        "title": "Engine",
-        "description": engine.pop("description"),
-        "anyOf": [
-            {
-                "enum": [*ENGINES, "none"],
-                "title": "Name",
-                "description": "The engine, on this machine.",
-            },
-            engine,
-        ],
-    }
-    anything = {
-        "patternProperties": {
-            "^x-": {"description": "Whatever is to be named by an anchor; it is not read."}
-        }
-    }
-    return {"$schema": _DRAFT, **made, "title": "Weft configuration", **anything}
+    sections["EngineSettings"] = _any_of("Engine", short_name, engine)
 
 
-def _kept(value: dict[str, Any]) -> dict[str, Any]:
+def _any_of(title: str, *forms: dict[str, Any]) -> dict[str, Any]:
+    """Return a section with several forms, the last of which is its mapping."""
+    return {"title": title, "description": forms[-1].pop("description"), "anyOf": list(forms)}
+
+
+def _about(value: dict[str, Any]) -> dict[str, Any]:
     return {key: value[key] for key in value if key in ("title", "description", "default")}
 
 
-def _with_choices(value: dict[str, Any], options: list[str]) -> dict[str, Any]:
-    """A text with what can be chosen; null, where it stands for the default."""
-    kept = _kept(value)
-    if any(kind.get("type") == "null" for kind in value.get("anyOf", ())):
-        return {**kept, "anyOf": [{"enum": options}, {"type": "null"}]}
-    return {**kept, "enum": options}
+def _array(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the array form of a value."""
+    forms = (value, *value.get("anyOf", ()))
+    return next(form for form in forms if form.get("type") == "array")
 
 
-def _one_or_many(value: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
-    """One value, or a list of them."""
-    kept = _kept(value)
-    return {**kept, "anyOf": [one, {"type": "array", "items": one}]}
+def _with_choices(value: dict[str, Any], choices: list[str]) -> dict[str, Any]:
+    """Return a text with its choices, and null if that is the default."""
+    about = _about(value)
+    if any(form.get("type") == "null" for form in value.get("anyOf", ())):
+        return {**about, "anyOf": [{"enum": choices}, {"type": "null"}]}
+    return {**about, "enum": choices}
+
+
+def _one_or_many(value: dict[str, Any], element: dict[str, Any]) -> dict[str, Any]:
+    """Return a value that is one element, or a list of elements."""
+    return {**_about(value), "anyOf": [element, {"type": "array", "items": element}]}

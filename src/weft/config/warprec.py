@@ -1,31 +1,31 @@
-"""Configurations that were written for WarpRec, in Weft's words. What has no meaning here is named
-in a warning.
-"""
+"""Translation of configurations for WarpRec. Keys without a counterpart are named in warnings."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from weft.config.document import Document, Keys, show
+from weft.config.sections import as_list
 from weft.errors import SettingError
 from weft.metrics.names import parse_name
 
-# Sections of WarpRec's that Weft does not read, and what to do instead.
+# Sections of WarpRec that Weft ignores, and the alternative.
 _SECTIONS = {
-    "writer": "the results go where output: or --out says",
+    "writer": "output: or --out is the folder of the results",
     "splitter": "Weft evaluates data that is split already",
     "filtering": "Weft evaluates data that is filtered already",
-    "dashboard": "a report goes where report: or --report says",
-    "general": "modules with metrics of your own go into evaluation.custom_modules",
+    "dashboard": "report: or --report is the file of a report",
+    "general": "list modules with metrics of your own in evaluation.custom_modules",
     "estimate": "",
     "rerank": "lists are evaluated as they are",
     "run": "",
     "serving": "",
     "training": "",
 }
-_NOT_READ = (
+_IGNORED = (
     "validation_metric",
     "full_evaluation_on_report",
     "max_metric_per_row",
@@ -33,8 +33,8 @@ _NOT_READ = (
     "on_screen",
     "propensity",
 )
-# Parameters that WarpRec once set for all metrics, and the metrics that have them.
-_FOR_ALL = {"beta": ("f1",), "pop_ratio": ("aclt", "aplt", "popreo", "poprsp")}
+# Parameters that old versions of WarpRec set for all metrics, and the metrics that have them.
+_SHARED_PARAMETERS = {"beta": ("f1",), "pop_ratio": ("aclt", "aplt", "popreo", "poprsp")}
 _LABELS = {
     "user_id_label": "user",
     "item_id_label": "item",
@@ -42,147 +42,139 @@ _LABELS = {
     "timestamp_label": "timestamp",
 }
 _PROXY = "ProxyRecommender"
-_BESIDE = ("meta", "optimization", "early_stopping")  # what every model of WarpRec's has
+_MODEL_KEYS = ("meta", "optimization", "early_stopping")  # of every model of WarpRec
 
 
-def translate(document: Document) -> bool:
-    """Put WarpRec's keys into Weft's, in place; whether there were sections of WarpRec's."""
-    values = document.values
-    models = values.get("models")
-    proxies = (
-        [name for name, model in models.items() if _is_proxy(name, model)]
-        if isinstance(models, dict)
-        else []
+def is_warprec(values: dict[str, Any]) -> bool:
+    """Return True if a configuration has sections or models of WarpRec."""
+    return any(name in values for name in (*_SECTIONS, "reader")) or any(
+        _is_proxy(name, model) for name, model in _mapping(values.get("models")).items()
     )
-    sections = [name for name in (*_SECTIONS, "reader") if name in values]
-    for name in sections:
+
+
+def translate(document: Document) -> None:
+    """Translate the keys of WarpRec in place."""
+    values = document.values
+    for name in [name for name in (*_SECTIONS, "reader") if name in values]:
         section = values.pop(name)
         if name == "reader" and isinstance(section, dict):
             _translate_reader(document, section)
         else:
-            instead = _SECTIONS.get(name, "")
-            document.warn(
-                (name,), f"has no meaning here and is not read{'; ' + instead if instead else ''}."
-            )
-    is_warprec = bool(sections or proxies)
-    if isinstance(models, dict):
-        values["models"] = _translate_models(document, models, is_warprec)
-    if isinstance(values.get("evaluation"), dict):
-        _translate_evaluation(document, values["evaluation"])
-    if is_warprec and not (
-        isinstance(values.get("evaluation"), dict) and "profile" in values["evaluation"]
-    ):
-        document.warn(
+            instead = f"; {_SECTIONS[name]}" if _SECTIONS.get(name) else ""
+            document.add_warning((name,), f"has no meaning here and is ignored{instead}.")
+    if isinstance(values.get("models"), dict):
+        values["models"] = _translate_models(document, values["models"])
+    evaluation = values.get("evaluation")
+    if isinstance(evaluation, dict):
+        _translate_evaluation(document, evaluation)
+    if not isinstance(evaluation, dict) or "profile" not in evaluation:
+        document.add_warning(
             (),
             "metrics follow Weft's definitions; 'profile: warprec' in evaluation gives WarpRec's "
             "numbers.",
         )
-    return is_warprec
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 def _translate_evaluation(document: Document, evaluation: dict[str, Any]) -> None:
-    for key in _NOT_READ:
+    for key in _IGNORED:
         if key in evaluation:
-            document.warn(("evaluation", key), "has no meaning here and is not read.")
+            document.add_warning(("evaluation", key), "has no meaning here and is ignored.")
             del evaluation[key]
-    masking = {"pair": True, "none": False}
-    if evaluation.get("mask_seen") == "context":
-        document.problem(
+    _drop_unused_sampling(document, evaluation)
+    masking = evaluation.get("mask_seen")
+    if masking == "context":
+        document.add_problem(
             ("evaluation", "mask_seen"),
-            "got 'context', but Weft knows no contexts; expected true, false or auto.",
+            "got 'context', but Weft has no contexts; expected true, false or auto.",
         )
         del evaluation["mask_seen"]
-    elif isinstance(evaluation.get("mask_seen"), str):
-        evaluation["mask_seen"] = masking.get(
-            evaluation["mask_seen"].casefold(), evaluation["mask_seen"]
-        )
+    elif isinstance(masking, str):
+        evaluation["mask_seen"] = {"pair": True, "none": False}.get(masking.casefold(), masking)
     _translate_metrics(evaluation)
 
 
+def _drop_unused_sampling(document: Document, evaluation: dict[str, Any]) -> None:
+    """Drop keys about negatives, which WarpRec allows when they are not used."""
+    unused: tuple[str, ...] = ()
+    if str(evaluation.get("strategy", "full")).casefold() == "full":
+        unused = ("num_negatives", "negative_sampling", "neg_alpha")
+        reason = "all items are ranked (strategy: full)"
+    elif str(evaluation.get("negative_sampling", "uniform")).casefold() == "uniform":
+        unused, reason = ("neg_alpha",), "negatives are drawn uniformly"
+    for key in unused:
+        if key in evaluation and ("evaluation", key) not in document.overridden:
+            document.add_warning(("evaluation", key), f"is ignored, because {reason}.")
+            del evaluation[key]
+
+
 def _translate_metrics(evaluation: dict[str, Any]) -> None:
-    """Older spellings of metrics, and parameters that hold for all metrics that have them."""
-    listed = evaluation.get("metrics")
-    names = (
-        [_translate_name(name) for name in listed]
-        if isinstance(listed, list)
-        else _translate_name(listed)
-    )
-    for key, who in _FOR_ALL.items():
+    """Translate old spellings of metrics, and parameters that apply to several metrics."""
+    metrics = [_translate_name(name) for name in as_list(evaluation.get("metrics"))]
+    for key, targets in _SHARED_PARAMETERS.items():
         if key not in evaluation:
             continue
         value = evaluation.pop(key)
-        names = (
-            [_with(name, key, value, who) for name in names]
-            if isinstance(names, list)
-            else _with(names, key, value, who)
-        )
-        asked = evaluation.get("complex_metrics")
-        for metric in asked if isinstance(asked, list) else [asked]:
-            if isinstance(metric, dict) and str(metric.get("name", "")).casefold() in who:
+        metrics = [_add_parameter(name, key, value, targets) for name in metrics]
+        for metric in as_list(evaluation.get("complex_metrics")):
+            if isinstance(metric, dict) and str(metric.get("name", "")).casefold() in targets:
                 params = metric.setdefault("params", {})
                 if isinstance(params, dict):
                     params.setdefault(key, value)
-    if names is not None:
-        evaluation["metrics"] = names
+    if isinstance(evaluation.get("metrics"), list):
+        evaluation["metrics"] = metrics
+    elif metrics:
+        (evaluation["metrics"],) = metrics
 
 
 def _translate_name(name: Any) -> Any:
-    """`F1[nDCG, MAP]` and `EPC[discounted]` in the one grammar of names."""
+    """Translate `F1[nDCG, MAP]` and `EPC[discounted]`."""
     if not isinstance(name, str):
         return name
     if pair := re.fullmatch(r"\s*F1\s*\[\s*([\w-]+)\s*,\s*([\w-]+)\s*\]\s*", name, re.IGNORECASE):
         return f"F1(metric_name_1={pair[1]}, metric_name_2={pair[2]})"
-    if one := re.fullmatch(r"\s*(EFD|EPC)\s*\[\s*(\w+)\s*\]\s*", name, re.IGNORECASE):
-        return f"{one[1]}(relevance={one[2]})"
+    if variant := re.fullmatch(r"\s*(EFD|EPC)\s*\[\s*(\w+)\s*\]\s*", name, re.IGNORECASE):
+        return f"{variant[1]}(relevance={variant[2]})"
     return name
 
 
-def _with(name: Any, key: str, value: Any, who: tuple[str, ...]) -> Any:
-    """The name with a parameter, if it is of one of these metrics and does not say otherwise."""
+def _add_parameter(name: Any, key: str, value: Any, targets: tuple[str, ...]) -> Any:
+    """Return the name with a parameter, if it names a target that does not set it."""
     try:
         spec = parse_name(name) if isinstance(name, str) else None
     except SettingError:
         return name  # refused later, as it was written
-    if (
-        spec is None
-        or spec.name.casefold() not in who
-        or key in {known.casefold() for known, _ in spec.params}
-    ):
+    is_target = spec is not None and spec.name.casefold() in targets
+    if spec is None or not is_target or key in {known.casefold() for known, _ in spec.params}:
         return name
-    return str(type(spec)(spec.name, (*spec.params, (key, value)), spec.k))
+    return str(replace(spec, params=(*spec.params, (key, value))))
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 def _is_proxy(name: str, model: Any) -> bool:
+    """Return True if a model stands for a file of recommendation lists."""
     if not isinstance(model, dict) or "path" in model:
         return False
-    meta = model.get("meta")
-    called = meta.get("model_name") if isinstance(meta, dict) else None
-    return "recommendation_file" in model or _PROXY.casefold() in (
-        str(called).casefold(),
-        name.casefold(),
-    )
+    model_name = _mapping(model.get("meta")).get("model_name")
+    names = (str(model_name).casefold(), name.casefold())
+    return "recommendation_file" in model or _PROXY.casefold() in names
 
 
-def _translate_models(
-    document: Document, models: dict[str, Any], is_warprec: bool
-) -> dict[str, Any]:
-    """Proxies as files of lists; models that WarpRec would train cannot be evaluated here."""
+def _translate_models(document: Document, models: dict[str, Any]) -> dict[str, Any]:
+    """Translate proxies to files of lists, and drop models that WarpRec would train."""
     translated: dict[str, Any] = {}
     for name, model in models.items():
         if _is_proxy(name, model):
             translated |= _translate_proxy(document, name, model, set(models))
-        elif is_warprec and (model is None or (isinstance(model, dict) and "path" not in model)):
-            document.warn(
+        elif model is None or (isinstance(model, dict) and "path" not in model):
+            document.add_warning(
                 ("models", name),
-                "is a model that WarpRec trains; it is left out. Have WarpRec write its lists "
-                "(meta: {save_recs: true}), "
-                f"and give the file here: '{name}: FILE'.",
+                "is a model that WarpRec trains; it is left out. Let WarpRec write its lists "
+                f"(meta: {{save_recs: true}}), and give the file here: '{name}: FILE'.",
             )
         else:
             translated[name] = model
@@ -190,52 +182,50 @@ def _translate_models(
 
 
 def _translate_proxy(
-    document: Document, name: str, model: dict[str, Any], others: set[str]
+    document: Document, name: str, model: dict[str, Any], names: set[str]
 ) -> dict[str, Any]:
+    """Return the files of a proxy by model; `names` are the models of the configuration."""
     keys: Keys = ("models", name)
-    known = ("recommendation_file", "separator", "header", *_BESIDE)
+    known = ("recommendation_file", "separator", "header", *_MODEL_KEYS)
     for key in model:
         if key not in known:
-            document.warn((*keys, key), "has no meaning here and is not read.")
+            document.add_warning((*keys, key), "has no meaning here and is ignored.")
     if "recommendation_file" not in model:
-        document.problem(keys, f"{_PROXY} needs 'recommendation_file', the file with the lists.")
+        message = f"{_PROXY} needs 'recommendation_file', the file with the lists."
+        document.add_problem(keys, message)
         return {}
-    # WarpRec takes a list of values to try for everything; for files these are several models.
-    files = (
-        model["recommendation_file"]
-        if isinstance(model["recommendation_file"], list)
-        else [model["recommendation_file"]]
-    )
+    # WarpRec takes a list of values for every key; a list of files are several models.
+    files = as_list(model["recommendation_file"])
     separator, header = (
-        _only(model.get(key, default)) for key, default in (("separator", "\t"), ("header", True))
+        _unwrap(model.get(key, default)) for key, default in (("separator", "\t"), ("header", True))
     )
     translated = {}
     for number, file in enumerate(files, start=1):
-        called = name if len(files) == 1 else f"{name}_{number}"
-        if called != name and called in others:
-            document.problem(
+        numbered = name if len(files) == 1 else f"{name}_{number}"
+        if numbered != name and numbered in names:
+            document.add_problem(
                 keys,
-                f"has several files, but {called!r}, the name of one of them, is taken; rename "
+                f"has several files, but {numbered!r}, the name of one of them, is taken; rename "
                 "that model.",
             )
-        translated[called] = {"path": file, **_reading(file, separator, header)}
-        document.move(("models", called), keys)
-        document.move(("models", called, "path"), (*keys, "recommendation_file"))
+        translated[numbered] = {"path": file, **_reading_options(file, separator, header)}
+        document.moved[("models", numbered)] = keys
+        document.moved[("models", numbered, "path")] = (*keys, "recommendation_file")
     return translated
 
 
-def _only(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _reading(
+def _reading_options(
     file: Any, separator: Any, header: Any, columns: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """How a file of WarpRec's is read; Parquet needs no telling."""
+    """Return the keys that describe how a file is read."""
+    named = {"columns": columns} if columns else {}
     if str(file).endswith(".parquet"):
-        return {"columns": columns} if columns else {}
-    by_name = {"columns": columns} if columns and header is not False else {}
-    return {"separator": separator, "header": header, **by_name}
+        return named
+    return {"separator": separator, "header": header, **(named if header is not False else {})}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -246,54 +236,55 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _translate_reader(document: Document, reader: dict[str, Any]) -> None:
-    """The files of a split as `data`, where it does not say otherwise."""
-    found: dict[str, tuple[Any, Keys]] = {}
-    labels, split, clustering = (
-        _mapping(reader.get(key)) for key in ("labels", "split", "clustering")
-    )
-    columns = {role: labels[label] for label, role in _LABELS.items() if label in labels}
+    """Add the files of a reader to the section `data`, unless the section names them."""
+    files: dict[str, tuple[Any, Keys]] = {}
     if (
         reader.get("loading_strategy") == "split"
         and reader.get("reading_method", "local") == "local"
-        and "local_path" in split
+        and "local_path" in _mapping(reader.get("split"))
     ):
-        ending = (
-            "parquet"
-            if split.get("file_format") == "parquet"
-            else str(split.get("ext", ".tsv")).removeprefix(".")
-        )
-        ratings = (
-            {"ratings": False}
-            if str(reader.get("rating_type", "")).casefold() == "implicit"
-            else {}
-        )
-        for key, stem in (("truth", "test"), ("train", "train")):
-            file = str(Path(str(split["local_path"])) / f"{stem}.{ending}")
-            reading = _reading(file, split.get("sep", "\t"), split.get("header", True), columns)
-            found[key] = {"path": file, **reading, **ratings}, ("reader", "split", "local_path")
+        files |= _split_files(reader)
     else:
-        what = show(reader.get("loading_strategy"))
-        document.warn(
+        strategy = show(reader.get("loading_strategy"))
+        document.add_warning(
             ("reader",),
-            f"is not read (loading_strategy: {what}): Weft evaluates data that is split already; "
-            "add data: with truth and train.",
+            f"is ignored (loading_strategy: {strategy}): Weft evaluates data that is split "
+            "already; add data: with truth and train.",
         )
-    for key, who in (("user_groups", "user"), ("item_clusters", "item")):
-        if f"{who}_local_path" in clustering:
-            file = clustering[f"{who}_local_path"]
-            reading = _reading(
-                file, clustering.get(f"{who}_sep", "\t"), clustering.get(f"{who}_header", True)
-            )
-            found[key] = {"path": file, **reading}, ("reader", "clustering", f"{who}_local_path")
+    clustering = _mapping(reader.get("clustering"))
+    for key, entity in (("user_groups", "user"), ("item_clusters", "item")):
+        if f"{entity}_local_path" in clustering:
+            file = clustering[f"{entity}_local_path"]
+            separator = clustering.get(f"{entity}_sep", "\t")
+            reading = _reading_options(file, separator, clustering.get(f"{entity}_header", True))
+            origin: Keys = ("reader", "clustering", f"{entity}_local_path")
+            files[key] = {"path": file, **reading}, origin
     if "side" in reader:
-        document.warn(
+        document.add_warning(
             ("reader", "side"),
-            "is not read; give the features of the items as data.item_features (item, feature).",
+            "is ignored; give the features of the items as data.item_features (item, feature).",
         )
     data = document.values.get("data")
-    if found and (data is None or isinstance(data, dict)):
-        document.values["data"] = {key: file for key, (file, _) in found.items()} | (data or {})
-        for key, (_, origin) in found.items():
+    if files and (data is None or isinstance(data, dict)):
+        document.values["data"] = {key: file for key, (file, _) in files.items()} | (data or {})
+        for key, (_, origin) in files.items():
             if key not in (data or {}):
-                document.move(("data", key), origin)
-                document.move(("data", key, "path"), origin)
+                document.moved[("data", key)] = origin
+                document.moved[("data", key, "path")] = origin
+
+
+def _split_files(reader: dict[str, Any]) -> dict[str, tuple[Any, Keys]]:
+    """Return truth and train of a reader with a split, each with the keys of its path."""
+    split, labels = _mapping(reader["split"]), _mapping(reader.get("labels"))
+    columns = {role: labels[label] for label, role in _LABELS.items() if label in labels}
+    ending = str(split.get("ext", ".tsv")).removeprefix(".")
+    if split.get("file_format") == "parquet":
+        ending = "parquet"
+    is_implicit = str(reader.get("rating_type", "")).casefold() == "implicit"
+    files: dict[str, tuple[Any, Keys]] = {}
+    for key, stem in (("truth", "test"), ("train", "train")):
+        path = str(Path(str(split["local_path"])) / f"{stem}.{ending}")
+        reading = _reading_options(path, split.get("sep", "\t"), split.get("header", True), columns)
+        ratings = {"ratings": False} if is_implicit else {}
+        files[key] = {"path": path, **reading, **ratings}, ("reader", "split", "local_path")
+    return files

@@ -27,7 +27,7 @@ from weft.data.recommendations import EncodedLists
 from weft.data.slices import UserSlice, cut_at, cut_numbers
 from weft.data.sources import ListSource, Model, Source
 from weft.data.vocabulary import distinct
-from weft.errors import InputError, SettingError
+from weft.errors import InputError, SettingError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -395,7 +395,8 @@ def nothing_in_common(lists: str, truth: str, listed: pl.Series, relevant: pl.Se
     return InputError(
         f"{lists} and {truth} have no item in common: the lists have {some_ids(listed)}, the truth "
         f"{some_ids(relevant)}. Write the "
-        "ids of both alike; if they are right, and nothing was hit, give the catalogue as items=."
+        "ids of both alike; if they are right, and nothing was hit, give the catalogue as "
+        f"{setting_ref('items')}."
     )
 
 

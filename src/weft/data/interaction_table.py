@@ -16,7 +16,7 @@ from weft.data.interactions import Interactions
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import ID_ROLES, find_column
 from weft.data.vocabulary import Vocabulary, id_series
-from weft.errors import InputError
+from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -130,7 +130,7 @@ class InteractionTable:
             raise InputError(
                 f"{self.where} has items that are not in the catalogue of {items.size} items"
                 f"{_range(items)}:\n{self.format_rows(outside)}\n"
-                "Remove these rows, or give the whole catalogue as items=[...]."
+                f"Remove these rows, or give the whole catalogue as {setting_ref('items')}."
             )
         return codes
 

@@ -18,7 +18,7 @@ from weft.data.labels import Labels, read_labels
 from weft.data.readers.files import is_file, read_table
 from weft.data.sorted_values import SortedArray, SortedValues
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError, MissingInput, SettingError, did_you_mean
+from weft.errors import InputError, MissingInput, SettingError, did_you_mean, setting_ref
 
 # Numbers that are known of every user, from train.
 BUILT_IN = ("activity", "item_popularity")
@@ -158,7 +158,10 @@ def _parse(name: Any, wanted: Any, has_train: bool) -> UserSlice:
             f"{', '.join(BUILT_IN)}; for your own numbers give {{'of': a number per user, 'by': {wanted!r}}}."
         )
     if not has_train:
-        raise MissingInput(f"{where} counts train interactions and needs train=.")
+        raise MissingInput(
+            f"{where} counts train interactions and needs {setting_ref('train')}.",
+            setting="slices",
+        )
     return UserSlice(name, None, cut)
 
 

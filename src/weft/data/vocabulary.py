@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.errors import InputError
+from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -102,9 +102,8 @@ class Vocabulary:
             raise InputError(
                 f"{where} has {_describe(ids)} as {self.kind} ids, but "
                 f"{self.origin or f'{self.kind}s='} has {_describe(own)}. "
-                "Convert one of them: 1 and '1' are different ids. Files are read as strings, all "
-                "of them, by "
-                "weft.File(path, ids='string')."
+                "Convert one of them: 1 and '1' are different ids. Ids of files are read as "
+                f"strings with the setting {setting_ref('ids', 'string')} of the file."
             )
         if isinstance(ids.dtype, pl.Enum):  # strings that are codes already
             return _look_up(

@@ -33,6 +33,7 @@ from weft.errors import (
     check_choice,
     check_int,
     check_threshold,
+    setting_ref,
 )
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.candidates import STRATEGIES, CandidateProvider, Choice, read_choice, score
@@ -624,8 +625,8 @@ def _device(given: Any) -> torch.device:
     except (RuntimeError, TypeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise SettingError(
-            f"device={given!r} cannot be used here: {reason}. Without device= the scores stay "
-            "where they are."
+            f"{setting_ref('device', str(given))} cannot be used here: {reason}. Without it, the "
+            "scores stay where they are."
         ) from None
 
 

@@ -241,7 +241,7 @@ class EvaluationSettings(BaseModel):
     relevance_threshold: Annotated[
         float | None,
         BeforeValidator(check_threshold),
-        Option(COUNTING, "--threshold", "relevance_threshold", metavar="RATING"),
+        Option(COUNTING, "--relevance-threshold", "relevance_threshold", metavar="RATING"),
     ] = Field(
         default=None,
         gt=0,

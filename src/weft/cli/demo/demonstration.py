@@ -31,7 +31,7 @@ METRICS = (
     "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])",
 )
 TOP_K = (5, 10, 20)
-SHOWN = 10  # the cut-off that a short table has
+SHOWN_CUTOFF = 10  # the cut-off that a short table has
 
 
 def shorten_result(result: Result) -> Result:
@@ -39,7 +39,7 @@ def shorten_result(result: Result) -> Result:
     return replace(
         result,
         values=tuple(
-            value for value in result.values if value.k in (None, SHOWN) and not value.cell
+            value for value in result.values if value.k in (None, SHOWN_CUTOFF) and not value.cell
         ),
         slices=None,
     )

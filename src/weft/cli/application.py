@@ -1,0 +1,73 @@
+"""The typer application, its entry point and the options that all commands share."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli.check_command import check
+from weft.cli.compare_command import compare
+from weft.cli.demo_command import demo
+from weft.cli.error_handling import CommandGroup, show_tracebacks
+from weft.cli.evaluate_command import evaluate
+from weft.cli.metrics_command import metrics
+from weft.cli.schema_command import schema
+
+app = typer.Typer(
+    name="weft",
+    cls=CommandGroup,
+    help="Evaluates recommender systems: every metric of the field, in one pass over the users.",
+    epilog="Start with: weft demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command(
+    epilog="Exit codes: 0; 1 if a gate failed; 2 for an error in the input; 3 for a bug. "
+    "More: docs/command-line.md"
+)(evaluate)
+app.command()(compare)
+app.command()(metrics)
+app.command()(schema)
+app.command(
+    epilog="Exit codes: 0; 1 if there is an error (with --strict: or a warning); 2 if an input "
+    "cannot be read."
+)(check)
+
+
+def main() -> None:
+    """Run the command line.
+
+    Exit codes: 0, 1 for a failed gate, 2 for a user error, 3 for a bug or too little memory, 130 if
+    interrupted.
+    """
+    import warnings
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"warning: {message}", file=sys.stderr)
+
+    warnings.showwarning = show_warning  # without the line of code that raised it
+    app(prog_name="weft")
+
+
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        from importlib.metadata import version
+
+        print(f"weft {version('weft')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _set_common_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    show_tracebacks(debug, reset=True)

@@ -1,0 +1,71 @@
+"""`weft check`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from weft.cli.completion import complete_words
+from weft.cli.error_handling import Debug
+from weft.cli.evaluate_command import load_configuration
+from weft.cli.options import (
+    FILE_OPTIONS,
+    READING_OPTIONS,
+    ConfigPath,
+    add_options,
+    settings_options,
+)
+from weft.cli.output import show_progress
+
+_FORMATS = ("table", "json")
+
+
+@add_options(
+    *FILE_OPTIONS,
+    *settings_options("metrics", "top_k", "relevance_threshold", "profile"),
+    *READING_OPTIONS,
+)
+def check(
+    config: ConfigPath = None,
+    *,
+    format: Annotated[  # noqa: A002
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Format of the output: table or json.",
+            autocompletion=complete_words(*_FORMATS),
+            rich_help_panel="Output",
+        ),
+    ] = "table",
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output"),
+    ] = False,
+    debug: Debug = False,
+    **options: Any,
+) -> None:
+    """List everything suspicious in the files, and how much it changes the metrics.
+
+    Ids that do not match, duplicates, train in truth or lists, short lists, missing users, ties,
+    scores that are no numbers or all the same, leaks in time and more: each with a count, the first
+    rows, and the metrics with it treated the other way (nDCG and Recall at 10, if no metrics are
+    given).
+
+    \b
+    weft check --recs knn.csv --truth test.csv --train train.csv
+    weft check --recs a=a.csv --recs b=b.tsv --truth test.csv -m nDCG,MAP -k 10,20
+    weft check config.yaml --strict
+    """
+    from weft.errors import check_choice
+
+    chosen = check_choice("format", format, _FORMATS)
+    with show_progress(None) as step:
+        step("loading torch")
+        from weft.diagnostics import check_configuration
+
+        checked = check_configuration(load_configuration("weft check", config, options), step)
+    print(checked.to_json() if chosen == "json" else checked)
+    if checked.of("error") or (strict and checked.of("warning")):
+        raise typer.Exit(1)

@@ -1,0 +1,76 @@
+"""`weft demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weft.cli.error_handling import Debug
+from weft.cli.output import (
+    check_folder,
+    open_console,
+    print_results,
+    print_written,
+    show_progress,
+    write_report,
+)
+
+if TYPE_CHECKING:
+    from weft.evaluation.result import Result
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
+    debug: Debug = False,
+) -> None:
+    """Evaluate three recommenders on the embedded data set, print a table, write the results as
+    JSON and a report.
+
+    Needs no files and no network; the report needs the extra "report": pip install 'weft\\[report]'
+    """
+    check_folder(out, f"--out {out}")
+    with show_progress(6) as step:
+        step("loading torch")
+        from weft.cli.demo import demonstration
+        from weft.report.result_folder import save_results
+
+        results = demonstration.run(step)
+    files = save_results(results, out)
+    console = open_console()
+    print_results(console, [demonstration.shorten_result(result) for result in results])
+    cutoffs = ", ".join(str(k) for k in demonstration.TOP_K if k != demonstration.SHOWN_CUTOFF)
+    console.print(
+        f"Not shown: the cut-offs {cutoffs}, values by group of users and of items.",
+        style="dim",
+        highlight=False,
+    )
+    page, missing_extra = _write_demo_report(results, out)
+    tables = f"{', '.join(map(str, files))} (with values per user)"
+    print_written(console, [tables, *([page] if page else [])])
+    if page is None:
+        console.print(f"Not written: report.html; {missing_extra}", soft_wrap=True, markup=False)
+    else:
+        console.print(f"Open {page} in a browser.", soft_wrap=True, markup=False)
+    console.print("\nNext, try:")
+    console.print(
+        f"  weft compare {files[1]} {files[2]} -m nDCG@10,EPC@10", soft_wrap=True, markup=False
+    )
+    console.print("  weft metrics MAP --profiles")
+
+
+def _write_demo_report(results: Sequence[Result], folder: Path) -> tuple[Path | None, str]:
+    """Return the path of the report, or None and how to install what it needs."""
+    from weft.errors import MissingExtra
+    from weft.report.requirements import require
+
+    try:
+        require()
+    except MissingExtra as error:
+        return None, str(error)
+    from weft.report.context import ReportContext
+    from weft.statistics import compare
+
+    return write_report(ReportContext.from_result(compare(results)), folder / "report.html"), ""

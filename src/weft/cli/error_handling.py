@@ -1,0 +1,100 @@
+"""Errors of commands as one message on standard error, and exit codes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from weft.cli.flags import command_line_style
+
+EXIT_FAILED_GATE = 1
+EXIT_USER_ERROR = 2
+EXIT_BUG = 3
+EXIT_INTERRUPTED = 130  # as shells have it
+EXIT_CLOSED_PIPE = 141  # as shells have it
+TORCHRUN = "TORCHELASTIC_RUN_ID"  # an environment variable of processes that torchrun started
+_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory")
+_shows_tracebacks = False
+
+
+class CommandGroup(TyperGroup):
+    """The commands of the application, with errors reported as messages."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        with _report_errors():
+            return super().invoke(ctx)
+
+
+def show_tracebacks(is_enabled: bool, *, reset: bool = False) -> None:
+    """Add the traceback to error messages. `reset` starts from the state of a new process."""
+    global _shows_tracebacks
+    _shows_tracebacks = is_enabled or (_shows_tracebacks and not reset)
+
+
+def _enable_tracebacks(is_enabled: bool) -> None:
+    show_tracebacks(is_enabled)
+
+
+Debug = Annotated[
+    bool,
+    typer.Option("--debug", callback=_enable_tracebacks, help="Show the traceback of an error."),
+]
+
+
+def process_rank() -> int:
+    """Return the rank of this process among those that torchrun started; 0 without torchrun."""
+    return int(os.environ.get("RANK", "0")) if TORCHRUN in os.environ else 0
+
+
+@contextmanager
+def _report_errors() -> Iterator[None]:
+    """Turn every exception into one message on standard error and an exit code."""
+    from weft.errors import WeftError
+
+    try:
+        yield
+        sys.stdout.flush()  # raises if the pipe is closed
+    except BrokenPipeError:  # `weft metrics | head -1` has read enough
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(EXIT_CLOSED_PIPE) from None
+    except KeyboardInterrupt:
+        _exit("interrupted", EXIT_INTERRUPTED)
+    except WeftError as error:
+        _exit(f"error: {error.render(command_line_style)}", EXIT_USER_ERROR)
+    except Exception as error:
+        if isinstance(error, (typer.Exit, typer.Abort)) or hasattr(error, "exit_code"):
+            raise  # usage errors and --help, which typer handles
+        _exit(f"error: {_describe_bug(error)}", EXIT_BUG)
+
+
+def _describe_bug(error: Exception) -> str:
+    """Return the message for an exception that no user should see."""
+    text = " ".join(str(error).split())[:300]
+    if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(text):
+        return (
+            f"there is not enough memory. {text} Try a smaller --batch-size; --debug shows where "
+            "it happened."
+        )
+    return (
+        f"{type(error).__name__}: {text}. This is a bug in Weft, not in your files: --debug shows "
+        "the traceback; please report it."
+    )
+
+
+def _exit(message: str, code: int) -> NoReturn:
+    if _shows_tracebacks:
+        import traceback
+
+        traceback.print_exc()
+    rank = process_rank()
+    print(f"rank {rank}: {message}" if rank else message, file=sys.stderr)
+    raise SystemExit(code) from None

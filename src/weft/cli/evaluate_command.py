@@ -1,0 +1,253 @@
+"""`weft evaluate`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from weft.cli.error_handling import EXIT_FAILED_GATE, TORCHRUN, Debug, process_rank
+from weft.cli.flags import command_line_style, configuration_from_flags
+from weft.cli.options import (
+    ENGINE_OPTIONS,
+    FILE_OPTIONS,
+    READING_OPTIONS,
+    RESULT_FORMATS,
+    ConfigPath,
+    Gates,
+    Overwrite,
+    ReportPath,
+    ResultFolder,
+    ResultFormat,
+    add_options,
+    settings_options,
+)
+from weft.cli.output import (
+    check_folder,
+    check_report,
+    open_console,
+    print_comparison,
+    print_counts_and_notes,
+    print_gates,
+    print_results,
+    print_written,
+    show_progress,
+    write_report,
+)
+
+if TYPE_CHECKING:
+    from weft.config import Configuration
+    from weft.config.gates import ReadyGate
+    from weft.config.run import RunOutcome
+
+# File name suffixes of tables, which are not configurations.
+_TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}
+
+
+@add_options(*FILE_OPTIONS, *settings_options(), *READING_OPTIONS, *ENGINE_OPTIONS)
+def evaluate(
+    config: ConfigPath = None,
+    *,
+    out: ResultFolder = None,
+    report: ReportPath = None,
+    format: ResultFormat = "table",  # noqa: A002
+    gates: Gates = None,
+    overwrite: Overwrite = False,
+    debug: Debug = False,
+    **options: Any,
+) -> None:
+    """Evaluate recommendation files: a table with intervals, result files, a report, gates for CI.
+
+    With a YAML file, with options only, or with options that replace values of the file.
+
+    \b
+    weft evaluate --recs als.csv --truth test.csv -m nDCG,Recall -k 10,20
+    weft evaluate --recs als=a.parquet --recs pop=b.tsv --truth test.csv \\
+      --train train.csv -m nDCG,Gini,EPC -k 10 --out results --per-user
+    weft evaluate config.yaml --gate 'nDCG@10 >= 0.31' --format markdown
+    weft evaluate config.yaml --report report.html
+    weft evaluate config.yaml --engine spark --address spark://head:7077
+    """
+    from weft.errors import check_choice
+
+    chosen = check_choice("format", format, RESULT_FORMATS)
+    console = open_console(stderr=chosen != "table")
+    with _process_group(), show_progress(None) as step:
+        step("loading torch")
+        configuration = load_configuration("weft evaluate", config, options)
+        configuration = _with_outputs(configuration, out, report, overwrite=overwrite)
+        configuration, ready_gates = _prepare_gates(configuration, config, gates or [])
+        outcome, files = _run(configuration, step)
+        if process_rank():  # the first process reports the results
+            return
+    for warning in outcome.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if chosen == "table":
+        print_results(console, outcome.results)
+    else:
+        from weft.report.result_formats import RESULT_FORMATS as WRITERS
+
+        print_counts_and_notes(console, outcome.results)
+        sys.stdout.write(WRITERS[chosen](list(outcome.results)))
+        sys.stdout.flush()
+    for comparison in outcome.comparisons:
+        console.print()
+        print_comparison(console, comparison)
+    written: list[object] = list(files)
+    if files and configuration.evaluation.per_user:
+        written[-1] = f"{files[-1]} (with values per user)"
+    if configuration.report is not None and outcome.subject is not None:
+        written.append(write_report(outcome.subject, configuration.report))
+    print_written(console, written)
+    if ready_gates:
+        from weft.config.gates import judge_gates
+
+        outcomes, notes = judge_gates(ready_gates, outcome.results)
+        print_gates(console, outcomes, notes)
+        if not all(gate.passed for gate in outcomes):
+            raise typer.Exit(EXIT_FAILED_GATE)
+
+
+def load_configuration(command: str, config: Path | None, options: dict[str, Any]) -> Configuration:
+    """Return the configuration of a file and the options that replace its values."""
+    from weft.errors import SettingError
+
+    if config is not None:
+        suffixes = sorted(_TABLE_SUFFIXES & {suffix.lower() for suffix in config.suffixes})
+        if suffixes:
+            raise SettingError(
+                f"{config}: a configuration is YAML, and this is {suffixes[-1]}. Recommendation "
+                f"lists are given by name: {command} --recs {config} --truth ..."
+            )
+    missing = [
+        flag for flag, name in (("--recs", "models"), ("--truth", "truth")) if not options[name]
+    ]
+    if config is None and missing:
+        raise SettingError(
+            f"{' and '.join(missing)} must be given, or a configuration: {command} --recs als.csv "
+            f"--truth test.csv -m nDCG -k 10, or {command} config.yaml. See {command} --help."
+        )
+    from weft.config import from_mapping, load
+
+    flags = configuration_from_flags(options)
+    if config is None:
+        return from_mapping(flags, style=command_line_style)
+    return load(config, flags, style=command_line_style)
+
+
+@contextmanager
+def _process_group() -> Iterator[None]:
+    """Join the processes that torchrun started. Without torchrun, nothing is loaded for it."""
+    if TORCHRUN not in os.environ:
+        yield
+        return
+    from weft.engines.distributed import joined
+
+    with joined():
+        yield
+
+
+def _with_outputs(
+    configuration: Configuration, out: Path | None, report: Path | None, *, overwrite: bool
+) -> Configuration:
+    """Return the configuration with the output that the options name.
+
+    Raises an error for output that cannot be written, before anything is computed.
+    """
+    from weft.errors import SettingError
+
+    engine = configuration.engine
+    if engine is not None and TORCHRUN in os.environ:
+        raise SettingError(
+            f"--engine {engine.name}: torchrun distributes the users already. Leave out torchrun, "
+            "or the engine (--engine none)."
+        )
+    out = out if out is not None else configuration.output
+    report = report if report is not None else configuration.report
+    configuration = configuration.model_copy(update={"output": out, "report": report})
+    if report is not None:
+        check_report(report)
+    if out is not None:
+        check_folder(out, f"--out {out}")
+    saves_users = configuration.evaluation.per_user
+    if saves_users and out is None:
+        raise SettingError(
+            "--per-user (save_per_user) writes a table next to each result; give the folder with "
+            "--out DIR."
+        )
+    if saves_users and out is not None:
+        _check_user_tables(configuration, out, overwrite=overwrite)
+    return configuration
+
+
+def _check_user_tables(configuration: Configuration, folder: Path, *, overwrite: bool) -> None:
+    """Raise `InputError` for tables of values per user that cannot be replaced."""
+    from weft.errors import InputError
+    from weft.evaluation.result_io import table_path
+    from weft.report.result_folder import result_paths
+
+    engine = configuration.engine
+    # A report and tests collect the values in this process.
+    is_written_by_spark = (
+        engine is not None
+        and engine.name == "spark"
+        and configuration.report is None
+        and not configuration.evaluation.tests
+    )
+    for result_path in result_paths(list(configuration.models), folder):
+        path = table_path(result_path, "per_user")
+        if is_written_by_spark and path.exists() and not overwrite:
+            raise InputError(
+                f"--out {folder}: {path} exists already; --overwrite replaces it, or give another "
+                "folder."
+            )
+        if not is_written_by_spark and path.is_dir():
+            raise InputError(
+                f"--out {folder}: {path} is a folder, as Spark writes it; remove it, or give "
+                "another --out."
+            )
+
+
+def _prepare_gates(
+    configuration: Configuration, config: Path | None, texts: Sequence[str]
+) -> tuple[Configuration, list[ReadyGate]]:
+    """Return the configuration with the metrics of all gates, and the gates with their baselines.
+
+    Files in gates of a configuration are relative to its folder.
+    """
+    from weft.config.gates import parse_gate, prepare_gates
+
+    evaluation = configuration.evaluation
+    own, added = ([parse_gate(text) for text in some] for some in (evaluation.gates, texts))
+    names = [gate.plain_metric for gate in (*own, *added)]
+    updated = evaluation.model_copy(update={"metrics": (*evaluation.metrics, *names)})
+    about = {"models": list(configuration.models), "profile": evaluation.profile}
+    folder = Path() if config is None else config.parent
+    gates = [*prepare_gates(own, folder=folder, **about), *prepare_gates(added, **about)]
+    return configuration.model_copy(update={"evaluation": updated}), gates
+
+
+def _run(
+    configuration: Configuration, step: Callable[[str], None]
+) -> tuple[RunOutcome, list[Path]]:
+    """Run the configuration, and write its results if it names a folder."""
+    from weft.config.run import RunOutcome, open_engine, results, run
+    from weft.report.result_folder import save_results
+
+    if TORCHRUN in os.environ:
+        from weft.engines.distributed import evaluate
+    else:
+        from weft.evaluation.api import evaluate
+    if process_rank():
+        return RunOutcome(tuple(results(configuration, evaluate=evaluate))), []
+    if configuration.engine is not None:
+        step(f"starting {configuration.engine.name}")
+    with open_engine(configuration, evaluate) as evaluate_users:
+        outcome = run(configuration, step, evaluate=evaluate_users)
+        folder = configuration.output
+        return outcome, [] if folder is None else save_results(outcome.results, folder)

@@ -1,0 +1,199 @@
+"""Consoles, progress, tables and files that commands write."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.error_handling import process_rank
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weft.config.gates import GateOutcome
+    from weft.evaluation.result import Result
+    from weft.report.context import ReportContext
+    from weft.statistics import Comparison
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    """Return a console that raises `BrokenPipeError` and escapes characters it cannot encode."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    is_unicode = (stream.encoding or "utf-8").lower().startswith("utf")
+    if not is_unicode and isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole(stderr=stderr)
+
+
+@contextmanager
+def show_progress(total: int | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that announces each step.
+
+    Steps are shown as a progress bar on standard error if that is a terminal.
+    """
+    if not sys.stderr.isatty() or process_rank():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda step: bar.update(task, description=step, advance=1)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def print_results(console: Console, results: Sequence[Result]) -> None:
+    """Print counts, the table of values, tables of slices, and notes."""
+    from weft.report.terminal import (
+        counts_line,
+        note_lines,
+        paragraph,
+        results_tables,
+        console_symbols,
+        slice_tables,
+    )
+
+    signs = console_symbols(console)
+    console.print(paragraph(counts_line(results), console.width))
+    console.print()
+    legend, tables = results_tables(results, console.width, signs)
+    if legend:
+        console.print(paragraph(legend, console.width, "italic"))
+    _print_tables(console, tables)
+    for title, table in slice_tables(results, console.width, signs):
+        console.print()
+        console.print(paragraph(title, console.width, "italic"))
+        console.print(table)
+    notes = note_lines(results)
+    if notes:
+        console.print()
+    for note in notes:
+        console.print(paragraph(note, console.width, "dim"))
+
+
+def print_counts_and_notes(console: Console, results: Sequence[Result]) -> None:
+    """Print counts and notes of results whose table goes to another stream."""
+    from weft.report.terminal import counts_line, note_lines, paragraph
+
+    for line in (counts_line(results), *note_lines(results)):
+        console.print(paragraph(line, console.width, "dim"))
+
+
+def print_comparison(
+    console: Console, comparison: Comparison, *, pairs: bool | None = None
+) -> None:
+    """Print verdicts, tables, settings and notes. `pairs` is that of `comparison_tables`."""
+    from weft.report.terminal import (
+        PAIRS_LEGEND,
+        comparison_tables,
+        paragraph,
+        console_symbols,
+        comparison_verdicts,
+    )
+
+    for verdict in comparison_verdicts(comparison):
+        sentence = paragraph(verdict.sentence, console.width)
+        sentence.stylize("bold", 0, len(verdict.metric))
+        console.print(sentence)
+        console.print()
+    blocks = comparison_tables(comparison, console.width, console_symbols(console), pairs=pairs)
+    for number, (title, tables) in enumerate(blocks):
+        if number:
+            console.print()
+        console.print(paragraph(title, console.width, "italic"))
+        _print_tables(console, tables)
+    console.print()
+    if any(" against " in title for title, _ in blocks):
+        console.print(paragraph(PAIRS_LEGEND, console.width, "italic"))
+    print_comparison_notes(console, comparison)
+
+
+def print_comparison_notes(console: Console, comparison: Comparison) -> None:
+    """Print what accompanies the tables of a comparison: Pareto fronts and notes."""
+    from weft.report.terminal import paragraph
+
+    for line in comparison.front_lines():
+        console.print(paragraph(line, console.width))
+    for note in comparison.notes:
+        console.print(paragraph(note, console.width, "dim"))
+
+
+def print_gates(console: Console, outcomes: Sequence[GateOutcome], notes: Iterable[str]) -> None:
+    """Print the outcome of every gate, and how many passed."""
+    from rich.text import Text
+
+    console.print()
+    for outcome in outcomes:
+        style = "" if outcome.passed else "bold red"
+        console.print(Text(f"gate {outcome}", style=style), soft_wrap=True)
+    for note in notes:
+        console.print(Text(f"gate warning: {note}", style="yellow"), soft_wrap=True)
+    console.print(f"{sum(outcome.passed for outcome in outcomes)} of {len(outcomes)} passed.")
+
+
+def print_written(console: Console, written: Sequence[object]) -> None:
+    """Print the files that were written, if any."""
+    if written:
+        console.print(f"\nWritten: {', '.join(map(str, written))}", soft_wrap=True, markup=False)
+
+
+def _print_tables(console: Console, tables: Iterable[Any]) -> None:
+    """Print tables with an empty line between them."""
+    for number, table in enumerate(tables):
+        if number:
+            console.print()
+        console.print(table)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Raise `InputError` if the folder cannot be written to. `option` names it in messages."""
+    from weft.errors import InputError
+
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise InputError(f"{option}: {existing} is a file; give a folder.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"{option}: no permission to write to {existing}.")
+
+
+def check_report(path: Path) -> None:
+    """Raise an error if a report cannot be made or written, before anything is computed."""
+    from weft.config.sections import REPORT_SUFFIXES
+    from weft.errors import InputError, SettingError
+    from weft.report.requirements import require
+
+    if path.suffix.lower() not in REPORT_SUFFIXES:
+        endings = " or ".join(REPORT_SUFFIXES)
+        raise SettingError(f"--report {path}: give a name that ends in {endings}.")
+    require()
+    if path.is_dir():
+        raise InputError(f"--report {path}: it is a folder; give the name of a file.")
+    check_folder(path.parent, f"--report {path}")
+
+
+def write_report(subject: ReportContext, path: Path) -> Path:
+    """Write the report and return its path."""
+    with show_progress(None) as step:
+        step("writing the report")
+        from weft.report.html import render, write
+
+        return write(render(subject), path)

@@ -1,0 +1,42 @@
+"""`weft schema`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.cli.error_handling import Debug
+
+
+def schema(
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write it to a file instead.", show_default=False),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Print the JSON Schema of configuration files, with which editors complete and check them.
+
+    \b
+    weft schema --out weft.schema.json
+
+    For editors with the YAML language server, start a configuration with the line
+
+    \b
+    # yaml-language-server: $schema=weft.schema.json
+    """
+    import json
+
+    from weft import config
+
+    text = json.dumps(config.schema(), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    from weft.evaluation.atomic_files import write_files
+
+    write_files({out: lambda file: file.write(text.encode())})
+    print(f"Written: {out}")

@@ -1,0 +1,106 @@
+"""Import of the Python modules with which a configuration registers metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from weft.config.document import Document, from_home
+from weft.config.sections import as_list
+from weft.errors import SettingError
+
+
+def import_custom_modules(document: Document, folder: Path) -> None:
+    """Import the modules of `evaluation.custom_modules`, and replace files by their full paths.
+
+    Files are relative to `folder`, that of the YAML file. Modules that cannot be imported are
+    problems of the document.
+    """
+    evaluation = document.values.get("evaluation")
+    if not isinstance(evaluation, dict) or "custom_modules" not in evaluation:
+        return
+    modules = as_list(evaluation["custom_modules"])
+    for index, name in enumerate(modules):
+        if isinstance(name, str) and name.strip():  # others are refused for their type
+            try:
+                modules[index] = _import(name, folder)
+            except SettingError as error:
+                keys = ("evaluation", "custom_modules", index)
+                document.add_problem(keys, error.message)
+    evaluation["custom_modules"] = modules
+
+
+def _import(name: str, folder: Path) -> str:
+    """Import a module; return its name, or the full path of its file."""
+    path = folder / from_home(name)
+    if not name.endswith(".py") and "/" not in name:
+        path = folder / (name.replace(".", "/") + ".py")
+        if not path.is_file():
+            with _search_path(folder):
+                _execute(name, lambda: importlib.import_module(name))
+            return name
+    if not path.is_file():
+        raise SettingError(
+            f"there is no file {str(path)!r}; expected a Python file, relative to the folder of "
+            "the YAML file, or a module's name."
+        )
+    path = path.resolve()
+    # The name depends on the path, so that files of the same name are different modules.
+    module_name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise SettingError(f"{str(path)!r} is not a Python file; its name must end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    loader = spec.loader
+    try:
+        with _search_path(path.parent):
+            _execute(str(path), lambda: loader.exec_module(module))
+    except SettingError:
+        del sys.modules[module_name]
+        raise
+    return str(path)
+
+
+def _execute(name: str, step: Callable[[], object]) -> None:
+    """Run a step; errors become `SettingError` with the name of the module."""
+    try:
+        step()
+    except SettingError as error:
+        raise SettingError(f"{name}: {error.message}") from None
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise SettingError(
+                f"there is no module {name!r} in the folder of the YAML file or among the "
+                "installed packages; give its name, or the path of its .py file."
+            ) from None
+        raise SettingError(
+            f"{name} cannot be imported: {error}. Install what is missing."
+        ) from None
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if "importlib" not in frame.filename]
+        line = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
+        if isinstance(error, SyntaxError):
+            line = f" (line {error.lineno} of {error.filename})"
+        raise SettingError(
+            f"{name} cannot be imported: {type(error).__name__}: {error}{line}."
+        ) from None
+
+
+@contextmanager
+def _search_path(folder: Path) -> Iterator[None]:
+    """Let modules import from their folder."""
+    entry = str(folder.resolve())
+    sys.path.insert(0, entry)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)

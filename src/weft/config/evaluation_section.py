@@ -1,0 +1,334 @@
+"""The section `evaluation` of a configuration: the settings of an evaluation, and what YAML adds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from weft.config.document import show
+from weft.config.sections import (
+    Bool,
+    FileSettings,
+    PositiveInt,
+    Section,
+    Text,
+    as_list,
+    check_text,
+    lazy_choices,
+    read_bool,
+)
+from weft.errors import SettingError, check_float, setting_ref
+from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.names import MetricSpec
+
+_TESTS = {
+    "paired_t_test": "paired_t",
+    "wilcoxon_test": "wilcoxon",
+    "randomization_test": "randomization",
+    "sign_test": "sign",
+    "kruskal_test": "kruskal",
+    "whitney_u_test": "mann_whitney",
+}
+
+
+def _alternatives() -> tuple[str, ...]:
+    from weft.statistics.significance_tests import ALTERNATIVES
+
+    return ALTERNATIVES
+
+
+def _families() -> tuple[str, ...]:
+    from weft.statistics.corrections import FAMILIES
+
+    return FAMILIES
+
+
+# Choices whose names are imported from the code that uses them, by key.
+STATISTICS_CHOICES = {"alternative": _alternatives, "family": _families}
+
+
+class ComplexMetric(Section):
+    """A metric with parameters."""
+
+    name: Annotated[
+        str,
+        BeforeValidator(
+            lambda value: check_text(value, expected="a metric name, such as nDCG or nDCG@10")
+        ),
+    ] = Field(description="Name of the metric, such as F1.")
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Its parameters, such as {metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _check_params(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise ValueError(
+                f"got {show(value)}, expected a mapping of parameters, such as {{beta: 0.5}}."
+            )
+        return dict(value)
+
+    def spec(self) -> MetricSpec:
+        """Return the metric as a parsed name."""
+        from weft.metrics.names import parse_name
+
+        spec = parse_name(self.name)
+        params = ((key, _parameter(key, value)) for key, value in self.params.items())
+        return MetricSpec(spec.name, (*spec.params, *params), spec.k)
+
+
+def _parameter(key: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        raise SettingError(f"the parameter {key!r} is a mapping, expected a value or a list.")
+    if isinstance(value, (list, tuple)):
+        return tuple(_parameter(key, part) for part in value)
+    return value
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+class CorrectionSettings(Section):
+    """Corrections of p-values for multiple tests. Each one chosen gives a comparison."""
+
+    bonferroni: Bool | None = Field(
+        default=None, description="Bonferroni: p times the number of tests."
+    )
+    holm_bonferroni: Bool | None = Field(
+        default=None, description="Holm's step-down correction, the default."
+    )
+    fdr: Bool | None = Field(
+        default=None, description="Benjamini and Hochberg's control of the false discovery rate."
+    )
+    alpha: float = Field(default=0.05, description="Significance level, between 0 and 1.")
+
+    @field_validator("alpha", mode="before")
+    @classmethod
+    def _check_alpha(cls, value: Any) -> float:
+        if not 0 < check_float("alpha", value, more=" between 0 and 1") < 1:
+            raise SettingError(f"{setting_ref('alpha', value)}; it must be between 0 and 1.")
+        return float(value)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The corrections as `weft.compare` names them: Holm by default, none if all are false."""
+        choices = {"bonferroni": self.bonferroni, "holm": self.holm_bonferroni, "fdr": self.fdr}
+        if all(value is None for value in choices.values()):
+            return ("holm",)
+        return tuple(name for name, value in choices.items() if value) or ("none",)
+
+
+class SignificanceSettings(Section):
+    """Significance tests between every two models, user by user."""
+
+    paired_t_test: Bool = Field(default=False, description="The paired t-test.")
+    wilcoxon_test: Bool = Field(default=False, description="Wilcoxon's signed-rank test.")
+    kruskal_test: Bool = Field(
+        default=False,
+        description="The Kruskal-Wallis test, which ignores that both models have the same users.",
+    )
+    whitney_u_test: Bool = Field(
+        default=False,
+        description="The Mann-Whitney U test, which ignores that both models have the same users.",
+    )
+    randomization_test: Bool = Field(
+        default=False,
+        description="The paired randomization test, which flips signs of differences at random.",
+    )
+    sign_test: Bool = Field(
+        default=False, description="The sign test: the number of users who win, and who lose."
+    )
+    corrections: CorrectionSettings = Field(
+        default_factory=CorrectionSettings, description="Corrections for multiple tests."
+    )
+    family: Annotated[str, lazy_choices(_families)] = Field(
+        default="test",
+        description="Tests that are corrected as one family: all of one test, of one test and "
+        "metric, of one test and pair, or all.",
+    )
+    alternative: Annotated[str, lazy_choices(_alternatives)] = Field(
+        default="two-sided",
+        description="Alternative hypothesis: a difference, or that the first of two models has "
+        "greater or less values.",
+    )
+    resamples: PositiveInt = Field(
+        default=10_000, description="Number of resamples of the randomization test."
+    )
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The tests as `weft.compare` names them."""
+        return tuple(name for key, name in _TESTS.items() if getattr(self, key))
+
+    @model_validator(mode="after")
+    def _check_direction(self) -> Self:
+        if self.kruskal_test and self.alternative != "two-sided":
+            raise ValueError(
+                "kruskal_test has no direction, but alternative is "
+                f"{self.alternative}; leave one of the two out."
+            )
+        return self
+
+
+class SliceSettings(Section):
+    """Groups of users: 'quantiles(4)' or 'bins(5, 20)' of activity or item_popularity, a file of
+    labels, or a file of numbers.
+    """
+
+    of: FileSettings | None = Field(
+        default=None, description="A label per user, or with 'by' a number per user: user, label."
+    )
+    by: Text | None = Field(
+        default=None, description="Groups of numbers: 'quantiles(4)' or 'bins(5, 20)'."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short_form(cls, value: Any) -> Any:
+        if isinstance(value, str) and re.match(r"\s*(quantiles|bins)\b", value, re.IGNORECASE):
+            return {"by": value}
+        if isinstance(value, (str, Path)) or (isinstance(value, Mapping) and "path" in value):
+            return {"of": value}
+        return value
+
+    @classmethod
+    def expected(cls) -> str:
+        """Return what the section may be, for messages."""
+        return (
+            "'quantiles(4)', 'bins(5, 20)', the path of a file (user, label), or a mapping with of "
+            "and by"
+        )
+
+    def argument(self, read: Callable[[FileSettings], Any]) -> Any:
+        """Return the slice as `weft.evaluate` takes it; `read` opens its file."""
+        if self.of is None:
+            return self.by
+        return read(self.of) if self.by is None else {"of": read(self.of), "by": self.by}
+
+    def plain(self) -> Any:
+        """Return plain values that mean the same in a YAML file in any folder."""
+        return self.argument(FileSettings.plain)
+
+
+def _check_slices(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"got {show(value)}, expected a mapping of slices, such as "
+            "{activity: quantiles(4), gender: gender.csv}."
+        )
+    return value
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+class EvaluationSection(EvaluationSettings):
+    """The settings of an evaluation, with metrics, gates and tests as YAML writes them.
+
+    The keys are those of `EvaluationSettings`, except that `per_user` is also `save_per_user`, and
+    that settings which belong to Python alone are missing.
+    """
+
+    complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(as_list)] = Field(
+        default_factory=list, description="Metrics with parameters: a list of {name, params}."
+    )
+    slices: Annotated[  # type: ignore[assignment]
+        dict[str, SliceSettings], BeforeValidator(_check_slices)
+    ] = Field(
+        default_factory=dict,
+        description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
+    )
+    gates: Annotated[list[Text], BeforeValidator(as_list)] = Field(
+        default_factory=list,
+        description="Conditions that fail the command, such as 'nDCG@10 >= 0.31'.",
+    )
+    stat_significance: SignificanceSettings | None = Field(
+        default=None, description="Significance tests between every two models."
+    )
+    custom_modules: Annotated[list[Text], BeforeValidator(as_list)] = Field(
+        default_factory=list,
+        description="Python modules or .py files that register metrics; they are imported when the "
+        "configuration is loaded.",
+    )
+
+    @classmethod
+    def keys(cls) -> dict[str, str]:
+        """Return the field of each key that YAML offers."""
+        names = {field.option.key: field.name for field in EvaluationSettings.fields()}
+        own = cls.model_fields.keys() - EvaluationSettings.model_fields.keys()
+        return {key: name for key, name in names.items() if key} | {
+            name: name for name in sorted(own)
+        }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_mapping(cls, value: Any) -> Any:
+        if not isinstance(value, (Mapping, cls)):
+            raise ValueError(f"got {show(value)}, expected a mapping with {', '.join(cls.keys())}.")
+        return value
+
+    @field_validator("mask_seen", "per_user", "exposure", mode="before")
+    @classmethod
+    def _read_bool(cls, value: Any) -> Any:
+        return read_bool(value)
+
+    @field_validator("candidates", mode="before")
+    @classmethod
+    def _refuse_file(cls, value: Any) -> Any:
+        if isinstance(value, str) and Path(value).suffix:
+            raise SettingError(
+                f"{setting_ref('candidates', value)} is not known; a file with the candidates of "
+                "each user is data.candidates."
+            )
+        return value
+
+    @property
+    def all_metrics(self) -> list[str]:
+        """The names of all metrics, with complex metrics written as names."""
+        names = (*self.metrics, *(str(metric.spec()) for metric in self.complex_metrics))
+        return list(dict.fromkeys(names))
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The significance tests as `weft.compare` names them."""
+        return () if self.stat_significance is None else self.stat_significance.tests
+
+    def settings(self, *, reads_files: bool = True) -> dict[str, Any]:
+        """Return the keyword arguments of `weft.evaluate` that the section sets.
+
+        `reads_files`: whether files of slices are read here, or passed on to be read.
+        """
+        names = EvaluationSettings.model_fields.keys() - {"metrics", "slices"}
+        arguments = self.model_dump(include=set(names), exclude_defaults=True)
+        if self.tests:
+            arguments["per_user"] = True
+        if "estimator" in arguments:
+            arguments["correction"] = arguments.pop("estimator")
+        if self.slices:
+            arguments["slices"] = {
+                name: one.argument(_reader(f"slices.{name}") if reads_files else FileSettings.file)
+                for name, one in self.slices.items()
+            }
+        return {"metrics": self.all_metrics, **arguments}
+
+
+def _reader(argument: str) -> Callable[[FileSettings], Any]:
+    """Return a function that reads a file of labels; `argument` names it in messages."""
+
+    def read(file: FileSettings) -> Any:
+        from weft.data.readers.files import read_table
+
+        return read_table(file.file(), argument, use="user_groups")
+
+    return read

@@ -1,0 +1,174 @@
+"""Reading of YAML files, with an explanation of syntax errors."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.config.document import Document, Keys
+from weft.errors import SettingError
+
+_SHOWN_CHARACTERS = 60  # of a value in a message
+
+
+def read_yaml(path: str | Path) -> Document:
+    """Read a YAML file into plain values.
+
+    Raises `SettingError` with line and column for a file that is not valid YAML.
+    """
+    path = Path(path)
+    text = _text(path)
+    tree = _parse(path, text)
+    if tree is None:
+        raise SettingError(
+            f"{path}: the file is empty; expected sections such as 'evaluation:', 'data:' and "
+            "'models:'."
+        )
+    if not isinstance(tree, Mapping):
+        shown = (
+            str(tree)
+            if len(str(tree)) < _SHOWN_CHARACTERS
+            else f"{str(tree)[:_SHOWN_CHARACTERS]}..."
+        )
+        what = "a list" if isinstance(tree, list) else f"the value {shown!r}"
+        raise SettingError(
+            f"{path}:1:1: the file holds {what}; expected sections with a name, such as "
+            "'evaluation:', 'data:' and 'models:'."
+        )
+    document = Document({}, str(path), tree)
+    document.values = _plain(tree, (), document) or {}
+    return document
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise SettingError(f"{path}: there is no such file; expected a YAML file.") from None
+    except IsADirectoryError:
+        raise SettingError(f"{path}: is a folder; expected a YAML file.") from None
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
+        raise SettingError(
+            f"{path}:{line}:{column}: the file is not UTF-8 text; save it as UTF-8."
+        ) from None
+
+
+def _parse(path: Path, text: str) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        with warnings.catch_warnings():  # an anchor that is defined again is legal
+            warnings.simplefilter("ignore")
+            return YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line, mark.column) if mark is not None else (0, 0)
+        raise SettingError(
+            f"{path}:{line + 1}:{column + 1}: {_explain(error, text, line, column)}"
+        ) from None
+    except RecursionError:
+        raise SettingError(f"{path}: lists or mappings are nested too deeply to be read.") from None
+    except TypeError:
+        raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
+    except (
+        YAMLError,
+        ValueError,
+        LookupError,
+    ) as error:  # the last two for values that do not fit their tag
+        at = getattr(error, "position", None)
+        before = text[:at] if isinstance(at, int) else ""
+        where = (
+            f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+            if isinstance(at, int)
+            else ""
+        )
+        reason = " ".join(str(getattr(error, "reason", "") or error).split())
+        raise SettingError(f"{path}{where}: the file is not valid YAML: {reason}.") from None
+
+
+def _explain(error: Any, text: str, line: int, column: int) -> str:
+    """Return the meaning of an error of the YAML loader, and how to fix it."""
+    problem, context = str(error.problem or ""), str(error.context or "")
+    opened = (
+        f"line {error.context_mark.line + 1}, column {error.context_mark.column + 1}"
+        if error.context_mark
+        else "above"
+    )
+    if "'\\t'" in problem:
+        return "there is a tab here; YAML is indented with spaces only. Replace the tab by spaces."
+    if found := re.search(r'duplicate key "(.*?)" with value', problem, re.DOTALL):
+        return f"the key {found[1]!r} is given twice in one mapping; keep one."
+    if found := re.search(r"undefined alias '(.*)'", problem):
+        return f"*{found[1]} refers to an anchor that is not defined above; write &{found[1]} before its value."
+    if found := re.search(r"expected ',' or '([\]}])'", problem):
+        return f"the '{'[' if found[1] == ']' else '{'}' of {opened} is not closed; add '{found[1]}', or a comma before this."
+    if "quoted scalar" in context and "end of" in problem:
+        return f"the quote of {opened} is not closed; add the closing quote."
+    if "another document" in problem:
+        return "a second document starts here ('---'); a configuration is one document. Remove it."
+    if found := re.search(r"found character '(.)' that cannot start any token", problem):
+        return f"a value cannot begin with {found[1]!r}; put it in quotes."
+    if (
+        "mapping values are not allowed" in problem
+        or "<block end>" in problem
+        or "could not find expected ':'" in problem
+    ):
+        return _explain_indentation(text.split("\n"), line, column)
+    return f"the file is not valid YAML here: {', '.join(part for part in (context, problem) if part)}."
+
+
+def _explain_indentation(lines: list[str], line: int, column: int) -> str:
+    """Return the message for a key in the wrong column, or a colon inside a value."""
+    key = _key_of(lines[line]) if line < len(lines) else None
+    if key is not None and key[1] in (column, column - len(key[0])):
+        for number in range(line - 1, -1, -1):
+            above = _key_of(lines[number])
+            if above is None and re.match(r"\s*[\w-]", lines[number]):
+                return f"line {number + 1} ({lines[number].strip()!r}) has no ':' after its key; write 'key: value'."
+            if above is not None:
+                return (
+                    f"bad indentation: {key[0]!r} starts in column {key[1] + 1}, but {above[0]!r} "
+                    f"in line {number + 1} starts in "
+                    f"column {above[1] + 1}. Keys of one mapping start in the same column; a "
+                    "mapping or list below its key is indented further."
+                )
+    if key is not None:
+        return "there is a second ': ' in this line; put the value in quotes, or give the inner key a line of its own."
+    return "expected 'key: value' here; check the indentation of this line and the one above."
+
+
+def _key_of(line: str) -> tuple[str, int] | None:
+    """Return the first key of a line and its column."""
+    found = re.match(r"[ ]*(?:-[ ]+)*([^\s#\-\[{][^:#]*?)[ ]*:(?:\s|$)", line)
+    return None if found is None else (found[1], found.start(1))
+
+
+def _plain(node: Any, keys: Keys, document: Document) -> Any:
+    """Return the value as plain Python with text keys; a tag is a problem of the document."""
+    tag = getattr(getattr(node, "tag", None), "value", None)
+    if type(node).__name__ == "TaggedScalar" or (
+        tag is not None and not str(tag).startswith("tag:yaml.org,2002:")
+    ):
+        document.add_problem(keys, f"the tag {tag} has no meaning here; remove it.")
+        return None
+    if isinstance(node, Mapping):
+        return {str(key): _plain(value, (*keys, str(key)), document) for key, value in node.items()}
+    if isinstance(node, (list, set)):
+        return [_plain(value, (*keys, index), document) for index, value in enumerate(node)]
+    if isinstance(node, bool) or node is None:
+        return node
+    for kind in (int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    if isinstance(node, (datetime.date, datetime.datetime)):
+        return str(node)
+    return bool(node) if type(node).__name__ == "ScalarBoolean" else str(node)
