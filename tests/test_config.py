@@ -540,7 +540,7 @@ MISTAKES = [
     ),
     (
         "evaluation: {profile: trec_eval, metrics: Gini@5}",
-        "1:43: evaluation.metrics: profile='trec_eval' does not cover Gini. It covers: F1,",
+        "1:43: evaluation.metrics: profile: trec_eval does not cover Gini. It covers: F1,",
     ),
     (
         "evaluation: {empty_users: none}",
@@ -648,11 +648,11 @@ MISTAKES = [
     ),
     (
         DATA + "evaluation:\n  metrics: [Gini@5, EPC@5]",
-        "3:21: evaluation.metrics[1]: EPC@5 needs train, the train interactions; give data.train.",
+        "3:21: evaluation.metrics[1]: EPC@5 needs train, the train interactions; give data.train (a file",
     ),
     (
         DATA + "evaluation: {metrics: REO@5}",
-        "2:23: evaluation.metrics: REO@5 needs item_clusters, a label per item; give data.item_clusters.",
+        "2:23: evaluation.metrics: REO@5 needs item_clusters, a label per item; give data.item_clusters (a file",
     ),
     (
         DATA + "evaluation: {mask_seen: true}",
