@@ -128,7 +128,7 @@ def print_comparison_notes(console: Console, comparison: Comparison) -> None:
     """Print what accompanies the tables of a comparison: Pareto fronts and notes."""
     from weft.report.terminal import paragraph
 
-    for line in comparison.front_lines():
+    for line in comparison.describe_fronts():
         console.print(paragraph(line, console.width))
     for note in comparison.notes:
         console.print(paragraph(note, console.width, "dim"))
