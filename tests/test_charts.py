@@ -24,8 +24,10 @@ import weft
 from weft.errors import MissingInput, SettingError
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result, frame_schema
-from weft.report.charts import KINDS, Figure, colours, figure, figures
-from weft.report.charts.drawing import LINE, Canvas, number, percent, spread
+from weft.report.charts import KINDS, Figure, figure, figures, model_colours
+from weft.report.charts.canvas import Canvas
+from weft.report.charts.label_layout import LINE_PIXELS, spread_labels
+from weft.report.charts.phrases import short_number, short_percent
 from weft.report.charts.theme import (
     COLOURS,
     DIVERGING,
@@ -36,7 +38,7 @@ from weft.report.charts.theme import (
     SEQUENTIAL,
     SEQUENTIAL_DARK,
     SHAPES,
-    coloured,
+    coloured_models,
 )
 from weft.report.context import ReportContext
 
@@ -255,7 +257,7 @@ def test_there_is_a_shape_for_each_colour():
 
 @pytest.mark.slow
 def test_colours_stay_with_a_model_in_all_charts(report):
-    wanted = colours(THREE)
+    wanted = model_colours(THREE)
     assert list(wanted.values()) == list(COLOURS[:3])
     for one in report:
         for scale in everything(one.chart.to_dict(), "scale"):
@@ -271,24 +273,24 @@ def test_colours_stay_with_a_model_in_all_charts(report):
 def test_of_many_models_the_best_have_colours():
     many = subject_of(*(f"m{seed}" for seed in range(11)))
     best = sorted(many.models, key=lambda model: -many.results[model]["nDCG@10"])[:8]
-    assert set(coloured(many)) == set(best)
-    assert sum(colour == OTHER for colour in colours(many).values()) == 3
+    assert set(coloured_models(many)) == set(best)
+    assert sum(colour == OTHER for colour in model_colours(many).values()) == 3
     labels = next(data for data in spec(many, "cutoffs")["datasets"].values() if "at" in data[0])
     assert {row["model"] for row in labels} == set(best)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_labels_do_not_overlap_and_keep_their_order(places):
-    found = spread(places, 0.0, 1.0, 300)
+    found = spread_labels(places, 0.0, 1.0, 300)
     ordered = [
         place for _, place in sorted(zip(places, found), key=lambda pair: (pair[0], pair[1]))
     ]
     extent = max(1.0, *found) - min(0.0, *found)
-    assert all(b - a >= LINE / 300 * extent * 0.99 for a, b in pairwise(ordered))
+    assert all(b - a >= LINE_PIXELS / 300 * extent * 0.99 for a, b in pairwise(ordered))
 
 
 def test_labels_that_have_room_stay():
-    assert spread([0.1, 0.5, 0.9], 0.0, 1.0, 300) == pytest.approx([0.1, 0.5, 0.9])
+    assert spread_labels([0.1, 0.5, 0.9], 0.0, 1.0, 300) == pytest.approx([0.1, 0.5, 0.9])
 
 
 @pytest.mark.parametrize(
@@ -303,11 +305,11 @@ def test_labels_that_have_room_stay():
     ],
 )
 def test_numbers_in_sentences(value, text):
-    assert number(value) == text
+    assert short_number(value) == text
 
 
 def test_shares_in_sentences():
-    assert [percent(part, 1000) for part in (0, 4, 412, 999, 1000)] == [
+    assert [short_percent(part, 1000) for part in (0, 4, 412, 999, 1000)] == [
         "0 %",
         "0.4 %",
         "41 %",
@@ -554,7 +556,7 @@ def test_cutoffs_tells_who_leads():
     one = figure(THREE, "cutoffs")
     at10 = {model: THREE.results[model]["nDCG@10"] for model in THREE.models}
     first, second, third = sorted(at10, key=lambda model: -at10[model])
-    said = f"{first} leads with {number(at10[first])}, {second} has {number(at10[second])}, {third} has {number(at10[third])}."
+    said = f"{first} leads with {short_number(at10[first])}, {second} has {short_number(at10[second])}, {third} has {short_number(at10[third])}."
     assert one.text == f"nDCG at k = 1, 5, 10, 20 for 3 models: at k = 10 {said}"
     assert one.table.columns == [
         "metric",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weft.report.requirements import require
 
-require()  # says which extra to install, before Altair is missed
+require()  # names the missing extra before the import of Altair fails
 
-from weft.report.charts.drawing import Figure  # noqa: E402
+from weft.report.charts.canvas import Figure  # noqa: E402
 from weft.report.charts.kinds import KINDS, figure, figures  # noqa: E402
-from weft.report.charts.theme import colours  # noqa: E402
+from weft.report.charts.theme import model_colours  # noqa: E402
 
-__all__ = ["KINDS", "Figure", "colours", "figure", "figures"]
+__all__ = ["KINDS", "Figure", "figure", "figures", "model_colours"]

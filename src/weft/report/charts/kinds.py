@@ -1,4 +1,4 @@
-"""Which charts there are, and how they are asked for."""
+"""The kinds of charts, and how to draw one or all of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import MissingInput, SettingError, check_choice, check_int, did_you_mean
-from weft.report.charts.drawing import Canvas, Figure
-from weft.report.charts.groups import bias, slices
-from weft.report.charts.items import exposure, popularity
-from weft.report.charts.tradeoffs import tradeoff
-from weft.report.charts.users import differences, gains
-from weft.report.charts.values import cutoffs, values
+from weft.report.charts.bias_chart import bias
+from weft.report.charts.canvas import Canvas, Figure
+from weft.report.charts.cutoffs_chart import cutoffs
+from weft.report.charts.differences_chart import differences
+from weft.report.charts.exposure_chart import exposure
+from weft.report.charts.gains_chart import gains
+from weft.report.charts.popularity_chart import popularity
+from weft.report.charts.slices_chart import slices
+from weft.report.charts.tradeoff_chart import tradeoff
+from weft.report.charts.values_chart import values
 from weft.report.context import ReportContext
 
-# In the order of the report.
+# In the order of the report. A function takes the context, the canvas and the options of its kind.
 KINDS: dict[str, Callable[..., Figure]] = {
     "cutoffs": cutoffs,
     "values": values,
@@ -27,22 +31,20 @@ KINDS: dict[str, Callable[..., Figure]] = {
     "popularity": popularity,
     "bias": bias,
 }
-_WIDTH = 640  # pixels of a chart that stands alone
+_WIDTH = 640  # pixels of a standalone chart
 
 
 def figures(context: ReportContext) -> list[Figure]:
-    """All charts that the results have data for, in the order of the report: as wide as their
-    place, with selects for choices.
-    """
-    found = []
+    """Return all charts that the results have data for, with select boxes, as wide as the page."""
+    drawn = []
     for kind, draw in KINDS.items():
-        if kind == "values" and len(context.models) == 1:  # the table says as much
+        if kind == "values" and len(context.models) == 1:  # the table of values shows as much
             continue
         try:
-            found.append(draw(context, Canvas()))
-        except MissingInput:  # what this chart is about was not evaluated
+            drawn.append(draw(context, Canvas()))
+        except MissingInput:  # the data of this chart were not evaluated
             continue
-    return found
+    return drawn
 
 
 def figure(
@@ -53,16 +55,18 @@ def figure(
     height: int | None = None,
     **options: Any,
 ) -> Figure:
-    """One chart that stands alone, `width` pixels wide. What was not evaluated is refused, with
-    what to evaluate.
+    """Return one standalone chart of a size in pixels.
+
+    Raises `MissingInput` with what to evaluate if the results lack its data, and `SettingError` for
+    an unknown kind or option.
     """
     draw = KINDS[check_choice("kind", kind, tuple(KINDS))]
     known = [*inspect.signature(draw).parameters][2:]
     for option in options:
         if option not in known:
-            taken = ", ".join([*known, "width", "height"])
+            names = ", ".join([*known, "width", "height"])
             raise SettingError(
-                f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {taken}."
+                f"{kind} has no option {option!r}.{did_you_mean(option, known)} It has: {names}."
             )
     canvas = Canvas(
         check_int("width", width, least=100),

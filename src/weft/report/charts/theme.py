@@ -1,4 +1,4 @@
-"""How charts look: colours and shapes that stay with a model, one typeface, quiet axes."""
+"""The look of charts: colours and shapes that stay with a model, one typeface, quiet axes."""
 
 from __future__ import annotations
 
@@ -9,94 +9,92 @@ import altair as alt
 
 from weft.report.context import ReportContext
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
-# Every text, axis and grid line has one of these colours, so that a page can recolour them for dark
-# mode by their attributes.
+FONT = (
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', Arial, "
+    "sans-serif"
+)
+# Texts, axes and grid lines use these colours only, so that a page can replace them in dark mode by
+# their attributes.
 INK = "#1f2328"
 MUTED = "#57606a"
 GRID = "#e4e7eb"
 PAPER = "#ffffff"
 
-# Eight colours with a contrast of at least 3:1 to white and to #16181d that stay apart for normal
-# and colour-blind eyes (found by search, kept by a test), and a shape for each. Further models
-# share a grey.
+# Eight colours with a contrast of at least 3:1 to white and to #16181d that are distinguishable for
+# normal and colour-blind vision (found by search, checked by a test), and a shape for each. Further
+# models share a grey.
 COLOURS = ("#2f6fc8", "#d96c0c", "#00a587", "#c30096", "#875a69", "#a587b4", "#c32d0f", "#5a784b")
 SHAPES = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "cross",
-    "triangle-down",
-    "triangle-right",
-    "triangle-left",
+    *("circle", "square", "triangle-up", "diamond"),
+    *("cross", "triangle-down", "triangle-right", "triangle-left"),
 )
-OTHER = "#80868f"
-EQUAL = "#b4bac2"  # what is of no model
-# Heat maps: from few to many, and from less than neutral to more. Words stand on the cells: they
-# keep their colours in dark mode.
+OTHER = "#80868f"  # models without a colour of their own
+EQUAL = "#b4bac2"  # users for whom two models are equal
+# Heat maps: from low to high, and from below neutral to above it. Cells keep their colours in dark
+# mode, because they have numbers on them.
 SEQUENTIAL = ("#eaf1fa", "#0f3d7d")
 DIVERGING = ("#17488c", "#f4f4f4", "#9a4500")
 ON_LIGHT, ON_DARK = "#16181c", "#fefefe"
-# From which shade on letters are light.
+# The shade above which numbers on cells are light.
 SEQUENTIAL_DARK, DIVERGING_DARK = 0.65, 0.74
 
 
-def named(model: str) -> str:
-    """The name of a model, or of a group, as charts show it: one that is blank is quoted, so that
-    it can be seen.
-    """
-    return model if model.strip() else repr(model)
+def display_name(name: str) -> str:
+    """Return the name of a model or group as charts show it: a blank one is quoted."""
+    return name if name.strip() else repr(name)
 
 
-def coloured(context: ReportContext) -> list[str]:
-    """The models with a colour of their own, in order: all of up to eight, else the best eight by
-    the first headline metric.
+def coloured_models(context: ReportContext) -> list[str]:
+    """Return the models with a colour of their own, in order.
+
+    These are all of up to eight models, else the best eight by the first headline metric.
     """
     models = context.models
     if len(models) <= len(COLOURS):
         return models
     best = set(models[: len(COLOURS)])
     if context.headlines:
-        best = set(ranked(context, context.headlines[0])[: len(COLOURS)])
+        best = set(rank_models(context, context.headlines[0])[: len(COLOURS)])
     return [model for model in models if model in best]
 
 
-def ranked(context: ReportContext, metric: str) -> list[str]:
-    """The models from best to worst by a metric, in its own direction; those without a value last."""
+def rank_models(context: ReportContext, metric: str) -> list[str]:
+    """Return the models from best to worst by a metric; those without a value are last."""
 
-    def merit(model: str) -> tuple[bool, float]:
+    def key(model: str) -> tuple[bool, float]:
         result = context.results[model]
-        value = result.entry(metric).merit if metric in result else None
-        undefined = value is None or value != value
-        return undefined, 0.0 if undefined or value is None else -value
+        merit = result.entry(metric).merit if metric in result else None
+        if merit is None or merit != merit:
+            return True, 0.0
+        return False, -merit
 
-    return sorted(context.models, key=merit)
+    return sorted(context.models, key=key)
 
 
-def colours(context: ReportContext) -> dict[str, str]:
-    """The colour of each model, in all charts."""
-    own = dict(zip(coloured(context), COLOURS))
+def model_colours(context: ReportContext) -> dict[str, str]:
+    """Return the colour of each model in all charts."""
+    own = dict(zip(coloured_models(context), COLOURS))
     return {model: own.get(model, OTHER) for model in context.models}
 
 
 def colour_scale(context: ReportContext, more: Sequence[tuple[str, str]] = ()) -> alt.Scale:
-    """Names of models to their colours; `more` are further names with their colours."""
-    pairs = [(named(model), colour) for model, colour in colours(context).items()] + [*more]
+    """Return the scale from names to colours; `more` are further names with their colours."""
+    pairs = [(display_name(model), colour) for model, colour in model_colours(context).items()]
+    pairs += more
     return alt.Scale(domain=[name for name, _ in pairs], range=[colour for _, colour in pairs])
 
 
 def shape_scale(context: ReportContext) -> alt.Scale:
-    """Names of models to the shapes of their points."""
-    own = dict(zip(coloured(context), SHAPES))
+    """Return the scale from names of models to the shapes of their points."""
+    own = dict(zip(coloured_models(context), SHAPES))
     return alt.Scale(
-        domain=[*map(named, context.models)],
+        domain=[*map(display_name, context.models)],
         range=[own.get(model, "circle") for model in context.models],
     )
 
 
-def config() -> dict[str, Any]:
-    """Vega-Lite's configuration of every chart."""
+def vega_config() -> dict[str, Any]:
+    """Return the Vega-Lite configuration of every chart."""
     axis = {
         "labelColor": MUTED,
         "labelFontSize": 11,

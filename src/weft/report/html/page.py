@@ -29,7 +29,7 @@ from markupsafe import Markup, escape
 
 from weft.evaluation.atomic_files import write_files
 from weft.report import text as words
-from weft.report.charts import Figure, colours, figures
+from weft.report.charts import Figure, figures, model_colours
 from weft.report.charts.theme import GRID, INK, MUTED, OTHER, PAPER
 from weft.report.context import USUAL_CUTOFF, ReportContext
 from weft.report.html.value_table import FEW, label_values, legend, value_tables
@@ -64,7 +64,7 @@ def render(context: ReportContext, *, title: str | None = None) -> str:
         models=context.models,
         coloured={
             number
-            for number, colour in enumerate(colours(context).values())
+            for number, colour in enumerate(model_colours(context).values())
             if colour != OTHER and len(context.models) > 1
         },
         facts=words.facts(context),
@@ -152,7 +152,9 @@ def _colours(context: ReportContext) -> str:
     has its own inks in charts.
     """
     own = {
-        number: colour for number, colour in enumerate(colours(context).values()) if colour != OTHER
+        number: colour
+        for number, colour in enumerate(model_colours(context).values())
+        if colour != OTHER
     }
     inks = {INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--page"}
     dots = [f".model-{number} {{ --of-model: {colour}; }}" for number, colour in own.items()]

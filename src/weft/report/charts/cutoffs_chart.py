@@ -1,0 +1,216 @@
+"""A metric against its cut-off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import altair as alt
+
+from weft.errors import MissingInput
+from weft.evaluation.metric_value import MetricValue
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.label_layout import spread_labels
+from weft.report.charts.layers import (
+    INTERVAL_FIELDS,
+    add_interval_ends,
+    end_labels,
+    model_colour,
+    model_shape,
+    range_with_margins,
+    tooltips,
+)
+from weft.report.charts.metric_selection import (
+    Values,
+    find_offered,
+    first_value,
+    shown_metrics,
+    value_table,
+    values_by_name,
+)
+from weft.report.charts.phrases import count_models, describe_ranking, direction_suffix
+from weft.report.charts.theme import coloured_models, display_name
+from weft.report.context import USUAL_CUTOFF, ReportContext
+
+_HEIGHT = 300
+_ByCutoff = dict[int, Values]
+
+
+@dataclass(frozen=True)
+class _MetricLines:
+    """The lines of one metric: for each model a value per cut-off, None if it is undefined."""
+
+    label: str
+    cutoffs: list[int]
+    values: dict[str, list[MetricValue | None]]
+    coloured: list[str]  # the models whose lines have an interval and a label
+
+    @property
+    def intervals(self) -> list[list[Any]]:
+        return [
+            [value.interval if value and model in self.coloured else None for value in line]
+            for model, line in self.values.items()
+        ]
+
+    def to_row(self) -> dict[str, Any]:
+        intervals = self.intervals
+        return {
+            "metric": self.label,
+            "k": self.cutoffs,
+            "model": [*map(display_name, self.values)],
+            "own": [model in self.coloured for model in self.values],
+            "value": [
+                [value.value if value else None for value in line] for line in self.values.values()
+            ],
+            "low": [[one.low if one else None for one in line] for line in intervals],
+            "high": [[one.high if one else None for one in line] for line in intervals],
+        }
+
+    def to_label_rows(self, pixels: int) -> list[dict[str, Any]]:
+        """Return the positions of the names at the ends of coloured lines."""
+        last = {
+            model: [(k, value.value) for k, value in zip(self.cutoffs, line) if value][-1]
+            for model, line in self.values.items()
+            if model in self.coloured
+        }
+        extent = [value.value for line in self.values.values() for value in line if value]
+        ends = (end for line in self.intervals for one in line if one for end in one[:2])
+        extent += filter(math.isfinite, ends)
+        positions = spread_labels([y for _, y in last.values()], min(extent), max(extent), pixels)
+        return [
+            {"metric": self.label, "model": display_name(model), "k": k, "at": position}
+            for (model, (k, _)), position in zip(last.items(), positions)
+        ]
+
+
+def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
+    """Draw a metric against its cut-off: one line per model, with bands of 95 % intervals."""
+    by_metric = _select_values(context, canvas, metric)
+    labels = {
+        name: name + direction_suffix(first_value(next(iter(by_cutoff.values()))))
+        for name, by_cutoff in by_metric.items()
+    }
+    select = SelectBox("metric", "Metric", [*labels.values()])
+    lines = [_to_lines(context, labels[name], by_metric[name]) for name in by_metric]
+    layers = _build_layers(context, canvas, select, lines)
+    texts: Texts = {
+        (labels[name],): _describe(context, name, by_cutoff)
+        for name, by_cutoff in by_metric.items()
+    }
+    chart = canvas.compose(layers, [select], texts, height=_HEIGHT, title=select.selected)
+    table = value_table(
+        (name, k, model, value)
+        for name, by_cutoff in by_metric.items()
+        for k, values in by_cutoff.items()
+        for model, value in values.items()
+    )
+    shown = "Metrics" if select.is_shown else next(iter(by_metric))
+    return make_figure("cutoffs", f"{shown} against the cut-off", chart, table, texts, [select])
+
+
+def _select_values(
+    context: ReportContext, canvas: Canvas, metric: str | None
+) -> dict[str, _ByCutoff]:
+    """Return the values of the metrics of the chart by cut-off, ascending; the default first."""
+    by_metric: dict[str, _ByCutoff] = {}
+    for values in values_by_name(context).values():
+        value = first_value(values)
+        if value.k is not None:
+            by_metric.setdefault(value.metric, {})[value.k] = values
+    by_metric = {name: at for name, at in by_metric.items() if len(at) > 1}
+    if not by_metric:
+        raise MissingInput(
+            "cutoffs draws a metric against its cut-off: evaluate at two or more, such as "
+            "top_k=[5, 10, 20]."
+        )
+    if metric is None:
+        headlines = _headline_names(context, by_metric)
+        default = max(headlines or by_metric, key=lambda name: len(by_metric[name]))
+    else:
+        default = find_offered("metric", metric, [*by_metric])
+    shown = shown_metrics(canvas, default, metric, [*by_metric])
+    return {name: dict(sorted(by_metric[name].items())) for name in shown}
+
+
+def _headline_names(context: ReportContext, by_metric: dict[str, _ByCutoff]) -> list[str]:
+    """Return the headline metrics without their cut-offs."""
+    names = dict.fromkeys(
+        result.entry(headline).metric
+        for headline in context.headlines
+        for result in context.results.values()
+        if headline in result
+    )
+    return [name for name in names if name in by_metric]
+
+
+def _to_lines(context: ReportContext, label: str, by_cutoff: _ByCutoff) -> _MetricLines:
+    coloured = coloured_models(context)
+    order = sorted(context.models, key=lambda model: model in coloured)  # coloured lines on top
+    drawn = [model for model in order if any(model in values for values in by_cutoff.values())]
+    values = {model: [values.get(model) for values in by_cutoff.values()] for model in drawn}
+    return _MetricLines(label, [*by_cutoff], values, coloured)
+
+
+def _build_layers(
+    context: ReportContext, canvas: Canvas, select: SelectBox, lines: list[_MetricLines]
+) -> list[Layer]:
+    """Return bands, lines, points and the names at the ends of the lines."""
+    x = _cutoff_axis(sorted({k for line in lines for k in line.cutoffs}))
+    scale = alt.Scale(zero=False)
+    y = alt.Y("value:Q", scale=scale, title=None)
+    colour = model_colour(context)
+    opacity = alt.condition("datum.own", alt.value(1.0), alt.value(0.55))
+    base = (
+        canvas.chart([line.to_row() for line in lines], select)
+        .transform_flatten(["model", "own", "value", "low", "high"])
+        .transform_flatten(["k", "value", "low", "high"])
+        .transform_filter("isValid(datum.value)")
+    )
+    bands = add_interval_ends(base.transform_filter("datum.own"), "low", "high", "value")
+    labels = [row for line in lines for row in line.to_label_rows(canvas.height or _HEIGHT)]
+    return [
+        bands.mark_area(opacity=0.14).encode(
+            x=x, y=alt.Y("from:Q", scale=scale, title=None), y2="to:Q", color=colour
+        ),
+        base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, opacity=opacity),
+        base.mark_point(filled=True, size=55).encode(
+            x=x,
+            y=y,
+            color=colour,
+            opacity=opacity,
+            shape=model_shape(context),
+            tooltip=tooltips(
+                ("model:N", "model"),
+                ("metric:N", "metric"),
+                ("k:Q", "k"),
+                ("value:Q", "value"),
+                *INTERVAL_FIELDS,
+            ),
+        ),
+        end_labels(canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour),
+    ]
+
+
+def _cutoff_axis(cutoffs: list[int]) -> alt.X:
+    """Return the horizontal axis, logarithmic if the cut-offs differ widely."""
+    is_log = len(cutoffs) > 2 and cutoffs[-1] >= 8 * cutoffs[0]
+    kind: Literal["log", "linear"] = "log" if is_log else "linear"
+    scale = alt.Scale(
+        type=kind,
+        zero=alt.Undefined if is_log else False,
+        nice=False,
+        padding=10,
+        range=range_with_margins(),
+    )
+    axis = alt.Axis(values=cutoffs, grid=False, format="d", title="cut-off k", titleAnchor="start")
+    return alt.X("k:Q", scale=scale, axis=axis)
+
+
+def _describe(context: ReportContext, metric: str, by_cutoff: _ByCutoff) -> str:
+    k = USUAL_CUTOFF if USUAL_CUTOFF in by_cutoff else max(by_cutoff)
+    cutoffs = ", ".join(map(str, by_cutoff))
+    return (
+        f"{metric} at k = {cutoffs} for {count_models(context)}: at k = {k} "
+        f"{describe_ranking(by_cutoff[k])}."
+    )

@@ -1,0 +1,203 @@
+"""A histogram of the differences of two models per user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import altair as alt
+import numpy as np
+
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.layers import (
+    INTERVAL_FIELDS,
+    add_interval_ends,
+    axis_caption,
+    model_colour,
+    tooltips,
+)
+from weft.report.charts.phrases import count_users, short_number, short_percent
+from weft.report.charts.theme import EQUAL, INK, MUTED, PAPER
+from weft.report.charts.user_differences import (
+    UserDifferences,
+    difference_selects,
+    mean_interval,
+    select_differences,
+)
+from weft.report.context import ReportContext
+from weft.statistics.pairing import Floats
+
+_SIDE_BINS = 20  # on each side of 0
+_HEIGHT = 320
+_HEAD_PIXELS = 66  # above the histogram, for the bar of wins, ties and losses
+
+
+def differences(
+    context: ReportContext,
+    canvas: Canvas,
+    pair: Sequence[str] | None = None,
+    metric: str | None = None,
+) -> Figure:
+    """Draw a histogram of the differences of two models per user, with their mean.
+
+    A bar above it has the numbers of wins, ties and losses.
+    """
+    found, _ = select_differences("differences", context, canvas, pair, metric)
+    selects = difference_selects(found)
+    layers = _build_layers(context, canvas, selects, [_to_row(one) for one in found])
+    texts: Texts = {(one.pair, one.value.name): _describe(one) for one in found}
+    chart = canvas.compose(layers, selects, texts, height=_HEIGHT, x="independent")
+    title = f"{found[0].value.name} of each user: {found[0].pair}"
+    if any(select.is_shown for select in selects):
+        title = "Differences of each user"
+    table = [row for one in found for row in _to_table(one)]
+    return make_figure("differences", title, chart, table, texts, selects)
+
+
+def _histogram(differences: Floats) -> tuple[Floats, Any]:
+    """Return edges and counts of bins on both sides of 0, without ties.
+
+    The outermost bins hold all differences beyond them, if these are far away and rare. A bin
+    includes its edge that is further from 0.
+    """
+    nonzero = differences[differences != 0]
+    largest = float(np.abs(nonzero).max()) if len(nonzero) else 1.0
+    usual = float(np.quantile(np.abs(nonzero), 0.995)) if len(nonzero) else 1.0
+    limit = usual if largest > 2 * usual else largest
+    edges = np.linspace(-limit, limit, 2 * _SIDE_BINS + 1)
+    steps = np.ceil(np.minimum(np.abs(nonzero), limit) / limit * _SIDE_BINS * (1 - 1e-12))
+    steps = steps.astype(int).clip(1, _SIDE_BINS)
+    bins = np.where(nonzero > 0, _SIDE_BINS + steps - 1, _SIDE_BINS - steps)
+    return edges, np.bincount(bins, minlength=2 * _SIDE_BINS)
+
+
+def _to_row(one: UserDifferences) -> dict[str, Any]:
+    edges, counts = _histogram(one.differences)
+    filled = np.flatnonzero(counts)
+    mean, low, high = mean_interval(one.differences)
+    interval = (
+        "" if math.isnan(low) else f" ({short_number(low, '+')} to {short_number(high, '+')})"
+    )
+    return (
+        one.key
+        | {"left": one.left, "right": one.right, "word": one.adjective, "axis": one.axis}
+        | dict(zip(("less", "same", "more"), one.counts))
+        | {"mean": mean, "low": low, "high": high}
+        | {"text": f"mean {short_number(mean, '+')}{interval}"}
+        | {"wide": float(edges[1] - edges[0])}
+        | {"from": edges[filled].tolist(), "users": counts[filled].tolist()}
+    )
+
+
+def _to_table(one: UserDifferences) -> list[dict[str, Any]]:
+    """Return the filled bins and the ties; the outermost bins extend to the largest difference."""
+    edges, counts = _histogram(one.differences)
+    edges[0] = min(edges[0], one.differences.min())
+    edges[-1] = max(edges[-1], one.differences.max())
+    bins = [(edges[at], edges[at + 1], counts[at]) for at in np.flatnonzero(counts)]
+    bins.append((0.0, 0.0, one.counts[1]))
+    return [
+        one.key | {"difference from": float(start), "to": float(end), "users": int(count)}
+        for start, end, count in sorted(bins)
+    ]
+
+
+def _build_layers(
+    context: ReportContext,
+    canvas: Canvas,
+    selects: Sequence[SelectBox],
+    rows: list[dict[str, Any]],
+) -> list[Layer]:
+    """Return the histogram with the mean, the bar above it, and the caption of the axis."""
+    base = canvas.chart(rows, *selects)
+    colour = model_colour(context, [("", EQUAL)], field="who:N")
+    bins = base.transform_flatten(["from", "users"]).transform_calculate(
+        to="datum['from'] + datum.wide",
+        who="datum['from'] < -datum.wide / 2 ? datum.left : datum.right",
+    )
+    x = alt.X("from:Q", axis=alt.Axis(title=None, grid=False), scale=alt.Scale(nice=False))
+    y_scale = alt.Scale(range=[alt.ExprRef("height"), _HEAD_PIXELS])
+    y = alt.Y("users:Q", scale=y_scale, axis=alt.Axis(title=None, format=",d", tickMinStep=1))
+    full_height = {"y": alt.value(_HEAD_PIXELS), "y2": alt.value(alt.ExprRef("height"))}
+    names = (("pair:N", "models"), ("metric:N", "metric"))
+    bin_tooltip = tooltips(
+        *names, ("from:Q", "difference from"), ("to:Q", "to"), ("users:Q", "users")
+    )
+    mean_tooltip = tooltips(*names, ("mean:Q", "mean difference"), *INTERVAL_FIELDS)
+    zero = canvas.chart([{"at": 0}])
+    interval = add_interval_ends(base, "low", "high", "mean").mark_rect(color=INK, opacity=0.18)
+    histogram = alt.layer(
+        bins.mark_bar(binSpacing=1).encode(
+            x=x, x2="to:Q", y=y, y2=alt.datum(0), color=colour, tooltip=bin_tooltip
+        ),
+        zero.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(x="at:Q", **full_height),
+        interval.encode(x="from:Q", x2="to:Q", **full_height),
+        base.mark_rule(color=INK, strokeWidth=1.5).encode(
+            x="mean:Q", **full_height, tooltip=mean_tooltip
+        ),
+        base.mark_text(baseline="bottom", dy=-4).encode(
+            x="mean:Q", y=alt.value(_HEAD_PIXELS), text="text:N"
+        ),
+    )
+    return [histogram, alt.layer(*_build_share_bar(base, colour)), axis_caption(base, "axis")]
+
+
+def _build_share_bar(base: Layer, colour: alt.Color) -> list[Layer]:
+    """Return a bar of the users below 0, at 0 and above 0, with their numbers."""
+    shares = _add_shares(base)
+    x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
+    tooltip = tooltips(("name:N", "model"), ("said:N", "users"))
+    bar = shares.mark_bar(height=10, stroke=PAPER)
+    layers = [bar.encode(x=x, x2="end:Q", y=alt.value(36), color=colour, tooltip=tooltip)]
+    sides: tuple[tuple[str, Literal["left", "center", "right"], str], ...]
+    sides = (("less", "left", "0"), ("same", "center", "width / 2"), ("more", "right", "width"))
+    for side, align, position in sides:
+        share = shares.transform_filter(f"datum.side === '{side}'")
+        x_value = alt.value(alt.ExprRef(position))
+        limit = alt.ExprRef("width / 2 - 28")
+        name = share.mark_text(align=align, limit=limit, fontWeight="bold")
+        number = share.mark_text(align=align, color=MUTED)
+        layers.append(name.encode(x=x_value, y=alt.value(6), text="name:N", tooltip=tooltip))
+        layers.append(number.encode(x=x_value, y=alt.value(21), text="said:N"))
+    return layers
+
+
+def _add_shares(base: Layer) -> Layer:
+    """Return a row per side with the ends of its bar, its name and its number of users as text."""
+    return (
+        base.transform_fold(["less", "same", "more"], as_=["side", "count"])
+        .transform_calculate(
+            total="datum.less + datum.same + datum.more",
+            start="datum.side === 'less' ? 0 : datum.side === 'same' ? datum.less : datum.less + "
+            "datum.same",
+            who="datum.side === 'less' ? datum.left : datum.side === 'more' ? datum.right : ''",
+        )
+        .transform_calculate(
+            begin="datum.start / datum.total",
+            end="(datum.start + datum.count) / datum.total",
+            name="datum.who === '' ? 'equal' : datum.who",
+            percent="100 * datum.count / datum.total",
+        )
+        .transform_calculate(
+            form="datum.percent > 0 && datum.percent < 1 || datum.percent > 99 && datum.percent < "
+            "100 ? '.1f' : '.0f'",
+            before="datum.who === '' ? '' : datum.word + ' for '",
+        )
+        .transform_calculate(
+            said="datum.before + format(datum.count, ',') + ' (' + format(datum.percent, "
+            "datum.form) + ' %)'"
+        )
+    )
+
+
+def _describe(one: UserDifferences) -> str:
+    total = len(one.differences)
+    left, ties, right = (f"{count:,} ({short_percent(count, total)})" for count in one.counts)
+    mean, low, high = (short_number(value, "+") for value in mean_interval(one.differences))
+    interval = "" if low == "undefined" else f", 95 % interval {low} to {high}"
+    return (
+        f"{one.value.name} of {count_users(total)}, {one.subtraction}: {one.right} is "
+        f"{one.adjective} for {right}, {one.left} for {left}, and {ties} are equal; mean "
+        f"difference {mean}{interval}."
+    )

@@ -1,0 +1,253 @@
+"""An accuracy metric against another metric, with the Pareto front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import altair as alt
+
+from weft.errors import MissingInput, SettingError
+from weft.evaluation.metric_value import MetricValue
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.label_layout import place_point_labels
+from weft.report.charts.layers import (
+    LABEL_PIXELS,
+    add_interval_ends,
+    axis_caption,
+    model_colour,
+    model_shape,
+    tooltips,
+)
+from weft.report.charts.metric_selection import (
+    Values,
+    find_offered,
+    first_value,
+    shown_metrics,
+    values_by_name,
+)
+from weft.report.charts.phrases import count_models, list_names, name_with_direction, short_number
+from weft.report.charts.theme import MUTED, PAPER, coloured_models, display_name
+from weft.report.context import ReportContext, metric_family
+from weft.statistics.pareto import pareto_optimal
+
+_HEIGHT = 320
+# Families of the vertical axis; a metric that is not registered here ("other") may be anything.
+_ACCURACY = ("accuracy", "rating", "other")
+_FAMILY_ORDER = {"diversity": 0, "novelty": 1, "bias": 2, "coverage": 3}  # of the horizontal axis
+_FIELDS = ["model", "front", "x", "x1", "x2", "at", "side"]
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The models by two metrics: (value across, value upright), and the models on the front."""
+
+    name: str
+    label: str
+    values: dict[str, tuple[MetricValue, MetricValue]]
+    front: list[str]
+
+    def to_row(self, context: ReportContext, height: int) -> dict[str, Any]:
+        points = {model: (x.value, y.value) for model, (x, y) in self.values.items()}
+        labels = {model: display_name(model) for model in coloured_models(context)}
+        placed = place_point_labels(points, labels, height)
+        across = [x for x, _ in self.values.values()]
+        return {
+            "metric": self.label,
+            "model": [*map(display_name, self.values)],
+            "front": [model in self.front for model in self.values],
+            "x": [value.value for value in across],
+            "x1": [value.interval.low for value in across],
+            "x2": [value.interval.high for value in across],
+            "at": [placed[model][0] if model in placed else None for model in self.values],
+            "side": [placed[model][1] if model in placed else None for model in self.values],
+        }
+
+
+def tradeoff(
+    context: ReportContext, canvas: Canvas, x: str | None = None, y: str | None = None
+) -> Figure:
+    """Draw an accuracy metric against another one: a point per model, and the Pareto front."""
+    known, upright, across = _select_metrics(context, canvas, x, y)
+    points = [_select_points(context, known, name, upright) for name in across]
+    points = [one for one in points if one.values]
+    if not points:
+        raise MissingInput(f"tradeoff: no model has both {across[0]} and {upright}.")
+    labels = [name_with_direction(first_value(known[name])) for name in across]
+    select = SelectBox("metric", "Against", labels)
+    rows = [one.to_row(context, canvas.height or _HEIGHT) for one in points]
+    layers = _build_layers(context, canvas, select, rows, known[upright])
+    upright_label = name_with_direction(first_value(known[upright]))
+    texts: Texts = {
+        (one.label,): f"{upright_label} against {one.label} for {count_models(context)}. "
+        + _describe_front(one, upright)
+        for one in points
+    }
+    chart = canvas.compose(layers, [select], texts, height=_HEIGHT, title=upright_label)
+    table = [row for one in points for row in _to_table(one, upright)]
+    other = "what it costs" if select.is_shown else points[0].name
+    return make_figure("tradeoff", f"{upright} against {other}", chart, table, texts, [select])
+
+
+def _select_metrics(
+    context: ReportContext, canvas: Canvas, x: str | None, y: str | None
+) -> tuple[dict[str, Values], str, list[str]]:
+    """Return all values by metric, the upright metric, and the metrics across, the default first.
+
+    Raises `MissingInput` if there are fewer than two models or metrics.
+    """
+    if len(context.models) < 2:
+        raise MissingInput(
+            "tradeoff needs two models or more: compare results, weft.compare([a, "
+            "b]).plot('tradeoff')."
+        )
+    known = {
+        name: values
+        for name, values in values_by_name(context).items()
+        if first_value(values).merit is not None
+    }
+    upright = _accuracy_metric(context, known) if y is None else find_offered("y", y, [*known])
+    beyond = _metrics_beyond_accuracy(context, known, upright)
+    if x is None and not beyond:
+        raise MissingInput(
+            "tradeoff needs a metric beyond accuracy in addition to an accuracy metric: evaluate, "
+            "say, nDCG and Gini."
+        )
+    default = beyond[0] if x is None else find_offered("x", x, [*known])
+    if default == upright:
+        raise SettingError(f"x and y are both {upright!r}; a trade-off is between two metrics.")
+    return known, upright, shown_metrics(canvas, default, x, beyond)
+
+
+def _accuracy_metric(context: ReportContext, known: dict[str, Values]) -> str:
+    for name in [*context.headlines, *known]:
+        if metric_family(name) in _ACCURACY:
+            return name
+    raise MissingInput("tradeoff needs an accuracy metric: evaluate, say, nDCG; or give y=.")
+
+
+def _metrics_beyond_accuracy(
+    context: ReportContext, known: dict[str, Values], upright: str
+) -> list[str]:
+    """Return metrics of other families at the same cut-off or without one; headlines first."""
+    cutoffs = (first_value(known[upright]).k, None)
+    excluded = {metric_family(upright), *_ACCURACY[:2]}
+    names = [
+        name
+        for name, values in known.items()
+        if name != upright
+        and first_value(values).k in cutoffs
+        and metric_family(name) not in excluded
+    ]
+
+    def key(name: str) -> tuple[bool, int]:
+        return name not in context.headlines, _FAMILY_ORDER.get(metric_family(name), 9)
+
+    return sorted(names, key=key)
+
+
+def _select_points(
+    context: ReportContext, known: dict[str, Values], name: str, upright: str
+) -> _Points:
+    values = {
+        model: (known[name][model], known[upright][model])
+        for model in context.models
+        if model in known[name] and model in known[upright]
+    }
+    merits = {model: [value.merit or 0.0 for value in pair] for model, pair in values.items()}
+    front = [*pareto_optimal(merits)] if values else []
+    return _Points(name, name_with_direction(first_value(known[name])), values, front)
+
+
+def _build_layers(
+    context: ReportContext,
+    canvas: Canvas,
+    select: SelectBox,
+    rows: list[dict[str, Any]],
+    upright: Values,
+) -> list[Layer]:
+    """Return the front, intervals, points, their names, and the caption of the horizontal axis."""
+    heights = [
+        {"model": display_name(model), "y": value.value}
+        | {"y1": value.interval.low, "y2": value.interval.high}
+        for model, value in upright.items()
+    ]
+    base = canvas.chart(rows, select).transform_flatten(_FIELDS)
+    base = base.transform_lookup("model", from_=canvas.lookup(heights, "model", "y", "y1", "y2"))
+    x_scale, y_scale = alt.Scale(zero=False, padding=16), alt.Scale(zero=False, padding=12)
+    x = alt.X("x:Q", scale=x_scale, axis=alt.Axis(title=None))
+    y = alt.Y("y:Q", scale=y_scale, title=None)
+    colour = model_colour(context)
+    tooltip = tooltips(
+        ("model:N", "model"),
+        *(("x:Q", "across"), ("x1:Q", "95 % from"), ("x2:Q", "95 % to")),
+        ("y:Q", next(iter(upright.values())).plain_name),
+        *(("y1:Q", "95 % from "), ("y2:Q", "95 % to ")),
+        ("metric:N", "across is"),
+    )
+    front = base.transform_filter("datum.front")
+    x_start = alt.X("from:Q", scale=x_scale, axis=alt.Axis(title=None))
+    y_start = alt.Y("from:Q", scale=y_scale, title=None)
+    horizontal, vertical = (
+        add_interval_ends(base, f"{axis}1", f"{axis}2", axis).mark_rule(opacity=0.6)
+        for axis in ("x", "y")
+    )
+    return [
+        front.mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=MUTED).encode(x=x, y=y),
+        horizontal.encode(x=x_start, x2="to:Q", y=y, color=colour),
+        vertical.encode(x=x, y=y_start, y2="to:Q", color=colour),
+        front.mark_point(size=260, color=MUTED, strokeWidth=1.2, opacity=1).encode(x=x, y=y),
+        base.mark_point(filled=True, size=85, opacity=1).encode(
+            x=x, y=y, color=colour, shape=model_shape(context), tooltip=tooltip
+        ),
+        *_name_layers(base, x, y_scale, colour, tooltip),
+        axis_caption(canvas.chart([{"metric": one} for one in select.options], select), "metric"),
+        canvas.chart([{}])
+        .mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
+        .encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))),
+    ]
+
+
+def _name_layers(
+    base: Layer, x: alt.X, y_scale: alt.Scale, colour: alt.Color, tooltip: list[alt.Tooltip]
+) -> list[Layer]:
+    """Return the names of models left or right of their points, on a background without lines."""
+    sides: tuple[tuple[str, Literal["right", "left"], int], ...]
+    sides = (("left", "right", -12), ("right", "left", 12))
+    names = base.transform_calculate(height="isValid(datum.at) ? datum.at : datum.y")
+    layers = []
+    for side, align, shift in sides:
+        texts = names.transform_calculate(label=f"datum.side === '{side}' ? datum.model : ''")
+        style = {"align": align, "dx": shift, "limit": LABEL_PIXELS, "baseline": "middle"}
+        y = alt.Y("height:Q", scale=y_scale, title=None)
+        encoding = {"x": x, "y": y, "text": "label:N"}
+        layers.append(texts.mark_text(**style, stroke=PAPER, strokeWidth=4).encode(**encoding))
+        layers.append(texts.mark_text(**style).encode(**encoding, color=colour, tooltip=tooltip))
+    return layers
+
+
+def _to_table(points: _Points, upright: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": model,
+            "metric across": points.name,
+            "value across": x.value,
+            "metric upright": upright,
+            "value upright": y.value,
+            "on the Pareto front": model in points.front,
+        }
+        for model, (x, y) in points.values.items()
+    ]
+
+
+def _describe_front(points: _Points, upright: str) -> str:
+    front = sorted(points.front, key=lambda model: points.values[model][0].value)
+    leaders = []
+    for model in front:
+        x, y = (short_number(value.value) for value in points.values[model])
+        leaders.append(f"{display_name(model)} ({points.name} {x}, {upright} {y})")
+    others = [display_name(model) for model in points.values if model not in points.front]
+    return (
+        "On the Pareto front, where no other model is as good in both and better in one: "
+        f"{list_names(leaders)}." + (f" Not on it: {list_names(others)}." if others else "")
+    )

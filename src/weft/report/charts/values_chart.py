@@ -1,0 +1,134 @@
+"""A metric of all models, one below the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from weft.errors import MissingInput
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.layers import (
+    INTERVAL_FIELDS,
+    LABEL_PIXELS,
+    add_interval_ends,
+    model_colour,
+    model_shape,
+    range_with_margins,
+    tooltips,
+)
+from weft.report.charts.metric_selection import (
+    Values,
+    find_offered,
+    first_value,
+    shown_metrics,
+    value_table,
+    values_by_name,
+)
+from weft.report.charts.phrases import (
+    best_first,
+    common_format,
+    count_models,
+    describe_ranking,
+    name_with_direction,
+)
+from weft.report.charts.theme import INK, display_name
+from weft.report.context import ReportContext
+
+_ROW_PIXELS = 24
+_MAX_OFFERED = 60  # metrics at their cut-offs; of more, one cut-off of each metric is offered
+
+
+def values(context: ReportContext, canvas: Canvas, metric: str | None = None) -> Figure:
+    """Draw a metric of all models: a point each, with its 95 % interval, the best on top."""
+    by_name = _select_values(context, canvas, metric)
+    labels = {name: name_with_direction(first_value(by_name[name])) for name in by_name}
+    select = SelectBox("metric", "Metric", [*labels.values()])
+    rows = [_to_row(labels[name], by_name[name]) for name in by_name]
+    layers = _build_layers(context, canvas.chart(rows, select))
+    texts: Texts = {
+        (label,): f"{label} of {count_models(context)}: {describe_ranking(by_name[name])}."
+        for name, label in labels.items()
+    }
+    height = _ROW_PIXELS * max(map(len, by_name.values()))
+    chart = canvas.compose(layers, [select], texts, height=height, title=select.selected)
+    table = value_table(
+        (name, None, model, value)
+        for name, of_models in by_name.items()
+        for model, value in of_models.items()
+    )
+    title = "Models side by side" if select.is_shown else f"{next(iter(by_name))} of each model"
+    return make_figure("values", title, chart, table, texts, [select])
+
+
+def _select_values(context: ReportContext, canvas: Canvas, metric: str | None) -> dict[str, Values]:
+    """Return the values of the metrics of the chart by model; the default metric first."""
+    known = values_by_name(context)
+    if not known:
+        raise MissingInput("values draws a metric of each model, but none has a defined value.")
+    offered = [*known] if len(known) <= _MAX_OFFERED else _one_cutoff_each(context, known)
+    default = next(iter([*context.headlines, *known]))
+    if metric is not None:
+        default = find_offered("metric", metric, [*known])
+    return {name: known[name] for name in shown_metrics(canvas, default, metric, offered)}
+
+
+def _one_cutoff_each(context: ReportContext, known: dict[str, Values]) -> list[str]:
+    """Return every metric at one cut-off: that of the headline metrics, if it has it."""
+    usual = {first_value(known[name]).k for name in context.headlines if name in known}
+    names: dict[str, str] = {}
+    for name, of_models in known.items():
+        value = first_value(of_models)
+        if value.metric not in names or value.k in usual:
+            names[value.metric] = name
+    return list(names.values())
+
+
+def _to_row(label: str, of_models: Values) -> dict[str, Any]:
+    models = best_first(of_models)
+    ordered = [of_models[model] for model in models]
+    return {
+        "metric": label,
+        "form": common_format([value.value for value in ordered], 4),
+        "model": [*map(display_name, models)],
+        "rank": [*range(len(models))],
+        "value": [value.value for value in ordered],
+        "low": [value.interval.low for value in ordered],
+        "high": [value.interval.high for value in ordered],
+        "users": [value.users for value in ordered],
+    }
+
+
+def _build_layers(context: ReportContext, rows: Layer) -> list[Layer]:
+    """Return intervals, points and values as numbers."""
+    base = rows.transform_flatten(["model", "rank", "value", "low", "high", "users"])
+    base = base.transform_calculate(text="format(datum.value, datum.form)")
+    y = alt.Y(
+        "model:N",
+        sort=alt.EncodingSortField("rank", op="min"),
+        title=None,
+        axis=alt.Axis(labelLimit=LABEL_PIXELS, labelColor=INK, labelOverlap=False, grid=False),
+    )
+    scale = alt.Scale(zero=False, padding=12, range=range_with_margins(64))
+    start = alt.X("from:Q", scale=scale, title=None)
+    colour = model_colour(context)
+    tooltip = tooltips(
+        ("model:N", "model"),
+        ("metric:N", "metric"),
+        ("value:Q", "value"),
+        *INTERVAL_FIELDS,
+        ("users:Q", "users"),
+    )
+    return [
+        add_interval_ends(base, "low", "high", "value")
+        .mark_rule(strokeWidth=2.5, strokeCap="round")
+        .encode(x=start, x2="to:Q", y=y, color=colour, tooltip=tooltip),
+        base.mark_point(filled=True, size=75, opacity=1).encode(
+            x=alt.X("value:Q", scale=scale, title=None),
+            y=y,
+            color=colour,
+            shape=model_shape(context),
+            tooltip=tooltip,
+        ),
+        base.mark_text(align="right").encode(x=alt.value(alt.ExprRef("width")), y=y, text="text:N"),
+    ]
