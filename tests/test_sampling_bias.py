@@ -254,7 +254,7 @@ def test_no_other_estimator_has_less_bias_and_variance(gamma):
 def test_less_gamma_is_less_bias_and_more_variance():
     ranks, about = [3, 8, 20, 50], {"num_items": 200, "num_negatives": 40, "metrics": "Recall@10"}
     true = exact(ranks, num_items=200, metrics="Recall@10")["Recall@10"]
-    runs = [{"correction": "bias_variance", "gamma": gamma} for gamma in (1.0, 0.1, 0.01, 0.001)]
+    runs = [{"estimator": "bias_variance", "gamma": gamma} for gamma in (1.0, 0.1, 0.01, 0.001)]
     bias = [abs(expected(ranks, **about, **run)["Recall@10"] - true) for run in runs]
     spread = [deviation(ranks, **about, **run)["Recall@10"] for run in runs]
     assert bias == sorted(bias, reverse=True) and spread == sorted(spread)
@@ -564,7 +564,7 @@ def test_expectations_of_corrected_metrics_are_sums_over_the_places():
         about = {
             "num_items": E + 2,
             "num_negatives": m,
-            "correction": correction.method,
+            "estimator": correction.method,
             "gamma": gamma,
         }
         got = expected([ranks], metrics=f"MAP@{k}", **about)[f"MAP@{k}"]
@@ -669,7 +669,7 @@ def test_a_user_with_nothing_but_relevant_items():
         ([1], {"metrics": "RMSE"}, "RMSE is not known from ranks alone"),
         (
             [1],
-            {"correction": "rank_estimate", "replacement": True},
+            {"estimator": "rank_estimate", "replacement": True},
             "is for negatives without replacement",
         ),
     ],
@@ -741,7 +741,7 @@ def test_the_papers_order_is_not_identified_by_average_precision_but_by_auc():
 def test_a_correction_can_identify_what_the_sample_turns_round():
     many = {name: ranks * 1000 for name, ranks in PAPER.items()}
     about = {"metric": "MAP@10000", "num_items": 10_000, "num_negatives": 99}
-    pairs = is_identified(many, **about, correction="bias_variance", gamma=0.001).pairs
+    pairs = is_identified(many, **about, estimator="bias_variance", gamma=0.001).pairs
     assert [pair.identified for pair in pairs if "C" in (pair.model_a, pair.model_b)] == [
         True,
         True,
@@ -812,7 +812,7 @@ def test_places_that_no_ranks_explain_are_refused():
         "A": [1, 61] * 5000,
         "B": [30] * 10_000,
     }  # the first and the last item stand so; none is always seen in the middle
-    with pytest.raises(InputError, match="no ranks explain the places of B"):
+    with pytest.raises(InputError, match="no ranks explain the positions of B"):
         is_identified(places, metric="AUC", num_items=2000, num_negatives=60, sampled=True)
 
 
@@ -823,14 +823,14 @@ def test_places_that_no_ranks_explain_are_refused():
         ([[1], [2]], {}, "give {name: ranks, ...} of two or more"),
         ({"A": [1], "B": [1, 2]}, {}, r"different numbers of users: \[1, 2\]"),
         ({"A": [1], "B": [99]}, {}, "the ranks of B hold 99"),
-        ({"A": [1], "B": [9]}, {"sampled": True}, "the places of B hold 9"),
+        ({"A": [1], "B": [9]}, {"sampled": True}, "the positions of B hold 9"),
         ({"A": [[1, 2]], "B": [[1, 3]]}, {"sampled": True}, "several relevant items per user"),
         ({"A": [1], "B": [2]}, {"sampled": True, "num_items": [5]}, "num_items="),
         ({"A": [1], "B": [1]}, {"sampled": True, "num_items": 1}, "leaves no negative to sample"),
         (
             {"A": [1], "B": [2]},
-            {"sampled": True, "correction": "rank_estimate"},
-            "correction= goes with full ranks",
+            {"sampled": True, "estimator": "rank_estimate"},
+            "estimator= goes with full ranks",
         ),
         (
             {"A": [1], "B": [2]},

@@ -1,6 +1,6 @@
-"""Public name of `weft.statistics.sampling`: what sampled negatives do to metrics."""
+"""Public names of `weft.statistics.sampling_theory`: effects of sampled negatives on metrics."""
 
-from weft.statistics.sampling import (
+from weft.statistics.sampling_theory import (
     Identification,
     deviation,
     draw,

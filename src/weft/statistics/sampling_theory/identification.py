@@ -1,0 +1,353 @@
+"""Identification: whether a sampled evaluation shows the order of models in the full ranking."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.errors import InputError, SettingError, check_float, check_int, setting_ref
+from weft.statistics.pairing import Integers
+from weft.statistics.sampling_theory.moments import (
+    NegativeDraws,
+    draw_probabilities,
+    item_values,
+    sampled_moments,
+)
+from weft.statistics.sampling_theory.rank_formulas import RankFormulas
+from weft.statistics.sampling_theory.ranked_users import RankedUsers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_CONSTRAINTS = 100  # positions at which distribution functions are compared
+_GRID_STEPS = 400  # of the grid of ranks
+_ROUNDING = 1e-12  # differences up to this count as equal
+
+
+@dataclass(frozen=True)
+class ModelPair:
+    """Two models and whether their order is identified.
+
+    The full metric of each is between its `low` and `high`, which are equal if full ranks are
+    known. `sampled_a` and `sampled_b` are the sampled metrics, expected (from full ranks) or
+    observed. `probability` is the chance that one sampled evaluation shows the right order; NaN if
+    only sampled ranks are known.
+    """
+
+    model_a: str
+    model_b: str
+    identified: bool
+    low_a: float
+    high_a: float
+    low_b: float
+    high_b: float
+    sampled_a: float
+    sampled_b: float
+    probability: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Identification:
+    """Identification of all pairs of models by a metric; True if every pair is identified.
+
+    `print` explains each pair.
+    """
+
+    metric: str
+    num_negatives: int
+    pairs: tuple[ModelPair, ...]
+
+    def __bool__(self) -> bool:
+        return all(pair.identified for pair in self.pairs)
+
+    def __str__(self) -> str:
+        verdict = "is identified" if self else "is not identified"
+        lines = [
+            f"The order by {self.metric} {verdict} with {self.num_negatives:,} sampled negatives:"
+        ]
+        lines += [
+            f"{'  yes' if pair.identified else '  no '}  {pair.model_a}, {pair.model_b}: {pair.why}"
+            for pair in self.pairs
+        ]
+        return "\n".join(lines)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row for each pair."""
+        import polars as pl
+
+        names = [field.name for field in fields(ModelPair)]
+        return pl.DataFrame(
+            [[getattr(pair, name) for pair in self.pairs] for name in names], schema=names
+        )
+
+
+def is_identified(
+    models: Mapping[str, Any],
+    *,
+    metric: Any,
+    num_items: Any,
+    num_negatives: int,
+    sampled: bool = False,
+    replacement: bool = False,
+    estimator: str | None = None,
+    gamma: float | None = None,
+    confidence: float = 0.95,
+) -> Identification:
+    """Return whether a sampled evaluation of this size orders models like the full metric.
+
+    `models` maps names to ranks of the same users. With full ranks, a pair is identified if the
+    expected sampled metrics are in the order of the exact ones, and one sampled evaluation of these
+    users shows that order with a probability of at least `confidence`. The probability is normal,
+    from the exact variance, with draws that are independent between users and models. (Models that
+    share their candidates differ less by chance where they rank the same items first.) With
+    `estimator`, it is about the metric of estimated ranks.
+
+    With `sampled=True` the ranks are positions among the candidates, one relevant item per user, as
+    a sampled evaluation observed them. Many distributions of full ranks explain the same positions.
+    All that do so, within the error of a sample of so many users (Dvoretzky, Kiefer and Wolfowitz,
+    for all models), give an interval for the full metric: a pair is identified if the two intervals
+    do not overlap.
+
+    >>> import weft
+    >>> models = {"A": [100] * 500, "B": [1, 9000] * 250}
+    >>> settings = {"metric": "MRR@10", "num_items": 10_000, "num_negatives": 99}
+    >>> verdict = weft.sampling.is_identified(models, **settings)
+    >>> bool(verdict)
+    False
+    >>> print(verdict)
+    The order by MRR@10 is not identified with 99 sampled negatives:
+      no   A, B: B is better (0 and 0.5), but the sample favours A (0.636 and 0.5 expected): right with chance 0
+    """  # noqa: E501
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise SettingError(
+            f"is_identified compares models: give {{name: ranks, ...}} of two or more; got "
+            f"{models!r}."
+        )
+    formula = RankFormulas.build([metric], None)
+    if len(formula.metrics) != 1:
+        raise SettingError(f"is_identified takes one metric; got {metric!r}.")
+    level = float(check_float("confidence", confidence, more=" between 0 and 1"))
+    if not 0 < level < 1:
+        raise SettingError(
+            f"{setting_ref('confidence', confidence)}; it must be a number between 0 and 1."
+        )
+    draws = NegativeDraws.from_settings(num_negatives, replacement, estimator, gamma)
+    if sampled and draws.estimator is not None:
+        raise SettingError(
+            f"{setting_ref('estimator')} goes with full ranks; with {setting_ref('sampled', True)} "
+            "the bounds hold for every estimate. Leave one out."
+        )
+    compare = _compare_sampled_ranks if sampled else _compare_full_ranks
+    pairs = tuple(compare(models, formula, num_items, draws, level))
+    return Identification(str(next(iter(formula.metrics))), draws.num_negatives, pairs)
+
+
+def _compare_full_ranks(
+    models: Mapping[str, Any],
+    formula: RankFormulas,
+    num_items: Any,
+    draws: NegativeDraws,
+    confidence: float,
+) -> Iterator[ModelPair]:
+    """Yield all pairs, from ranks in the full ranking."""
+    metrics: dict[str, _SampledMetricMoments] = {}
+    num_users = set()
+    for name, ranks in models.items():
+        users = RankedUsers.read(ranks, num_items, f"the ranks of {name}")
+        num_users.add(len(users.counts))
+        means, variances = sampled_moments(users, draws, formula, variance=True)
+        metrics[name] = _SampledMetricMoments(
+            full=float(formula.means(users, formula.exact_values(users))[0]),
+            mean=float(formula.means(users, means)[0]),
+            variance=float(formula.variances(users, variances)[0]),
+        )
+    if len(num_users) > 1:
+        raise InputError(
+            f"the models have ranks of different numbers of users: {sorted(num_users)}; give those "
+            "of the same users."
+        )
+    for a, b in itertools.combinations(models, 2):
+        yield _compare_moments((a, metrics[a]), (b, metrics[b]), confidence)
+
+
+@dataclass(frozen=True)
+class _SampledMetricMoments:
+    """The full metric of a model, and the mean and variance of the sampled one."""
+
+    full: float
+    mean: float
+    variance: float
+
+
+def _compare_moments(
+    model_a: tuple[str, _SampledMetricMoments],
+    model_b: tuple[str, _SampledMetricMoments],
+    confidence: float,
+) -> ModelPair:
+    (a, of_a), (b, of_b) = model_a, model_b
+    full_gap, sampled_gap = of_a.full - of_b.full, of_a.mean - of_b.mean
+    deviation = math.sqrt(of_a.variance + of_b.variance)
+    expectations = f"({of_a.mean:.3g} and {of_b.mean:.3g} expected)"
+    if abs(full_gap) < _ROUNDING:
+        identified = abs(sampled_gap) < _ROUNDING and deviation < _ROUNDING
+        probability = float(identified)
+        why = f"equal ({of_a.full:.3g}), " + (
+            "on every sample too" if identified else f"but a sample shows an order {expectations}"
+        )
+    else:
+        better, worse = (a, b) if full_gap > 0 else (b, a)
+        agrees = full_gap * sampled_gap > 0
+        probability = _probability_above_zero(
+            sampled_gap if full_gap > 0 else -sampled_gap, deviation
+        )
+        identified = agrees and probability >= confidence
+        verdict = "and the sample agrees" if agrees else f"but the sample favours {worse}"
+        why = (
+            f"{better} is better ({of_a.full:.3g} and {of_b.full:.3g}), {verdict} {expectations}: "
+            f"right with chance {probability:.2g}"
+        )
+    return ModelPair(
+        model_a=str(a),
+        model_b=str(b),
+        identified=identified,
+        low_a=of_a.full,
+        high_a=of_a.full,
+        low_b=of_b.full,
+        high_b=of_b.full,
+        sampled_a=of_a.mean,
+        sampled_b=of_b.mean,
+        probability=probability,
+        why=why,
+    )
+
+
+def _probability_above_zero(mean: float, deviation: float) -> float:
+    """Return the probability that a normal number is positive."""
+    if deviation < _ROUNDING:
+        return float(mean > 0)
+    return 0.5 * (1 + math.erf(mean / deviation / math.sqrt(2)))
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _compare_sampled_ranks(
+    models: Mapping[str, Any],
+    formula: RankFormulas,
+    num_items: Any,
+    draws: NegativeDraws,
+    confidence: float,
+) -> Iterator[ModelPair]:
+    """Yield all pairs, from positions among the candidates."""
+    size = check_int("num_items", num_items)
+    eligible = size - 1
+    drawn = int(draws.num_drawn(np.array([eligible]))[0])
+    if drawn == 0:
+        raise SettingError(
+            f"{setting_ref('num_items', size)} leaves no negative to sample; give the number of "
+            "items that are ranked in full."
+        )
+    observed: dict[str, tuple[float, float, float]] = {}
+    by_position = item_values(formula, draws, count=1, m=drawn, eligible=eligible)[0, :, 0]
+    bounds = _MetricBounds(formula, eligible, drawn, draws.replacement)
+    for name, ranks in models.items():
+        users = RankedUsers.read(ranks, drawn + 1, f"the positions of {name}")
+        if (users.counts != 1).any():
+            raise InputError(
+                f"the positions of {name} are of several relevant items per user; "
+                f"{setting_ref('sampled', True)} takes one per user."
+            )
+        low, high = bounds.compute(users.above, (1 - confidence) / len(models), name=str(name))
+        observed[name] = low, high, float(by_position[users.above].mean())
+    for a, b in itertools.combinations(models, 2):
+        (low_a, high_a, sampled_a), (low_b, high_b, sampled_b) = observed[a], observed[b]
+        identified = low_a > high_b or low_b > high_a
+        verdict = "either may be better"
+        if identified:
+            verdict = f"{a if low_a > high_b else b} is better"
+        yield ModelPair(
+            model_a=str(a),
+            model_b=str(b),
+            identified=identified,
+            low_a=low_a,
+            high_a=high_a,
+            low_b=low_b,
+            high_b=high_b,
+            sampled_a=sampled_a,
+            sampled_b=sampled_b,
+            probability=math.nan,
+            why=f"all items give {a} {low_a:.3g} to {high_a:.3g} and {b} {low_b:.3g} to "
+            f"{high_b:.3g}: {verdict}",
+        )
+
+
+@dataclass(frozen=True)
+class _MetricBounds:
+    """Bounds of the full metric over all distributions of ranks that explain sampled positions.
+
+    `eligible` irrelevant items are ranked in full, of which `drawn` are sampled.
+    """
+
+    formula: RankFormulas
+    eligible: int
+    drawn: int
+    replacement: bool
+
+    def compute(self, positions: Integers, error: float, *, name: str) -> tuple[float, float]:
+        """Return the bounds for positions `[users]`, with an error probability.
+
+        The distribution function of the positions is known up to the bound of Dvoretzky, Kiefer
+        and Wolfowitz, and is linear in the distribution of ranks: a linear programme over a grid of
+        ranks.
+        """
+        from scipy.optimize import linprog
+
+        is_complete = self.drawn == self.eligible and not self.replacement  # positions are ranks
+        grid = positions if is_complete else self._rank_grid()
+        values = self.formula.exact_values(
+            RankedUsers(np.ones_like(grid), grid, np.full_like(grid, self.eligible))
+        )[:, 0]
+        if is_complete:
+            return float(values.mean()), float(values.mean())
+        at = np.arange(0, self.drawn, max(1, self.drawn // _CONSTRAINTS))
+        probabilities = draw_probabilities(
+            grid[:, None], self.eligible, self.drawn, self.replacement
+        )
+        below = probabilities.cumsum(1)[:, at].T
+        observed = (positions[:, None] <= at).mean(0)
+        margin = math.sqrt(math.log(2 / error) / (2 * len(positions)))
+        bounds = []
+        for sign in (1, -1):
+            solution = linprog(
+                sign * values,
+                A_ub=np.concatenate([below, -below]),
+                b_ub=np.concatenate([observed + margin, margin - observed]),
+                A_eq=np.ones((1, len(grid))),
+                b_eq=[1.0],
+                method="highs",
+            )
+            if not solution.success:
+                raise InputError(
+                    f"no ranks explain the positions of {name}: they are not those of items among "
+                    f"{self.drawn} of {self.eligible} negatives that were drawn uniformly. Check "
+                    "num_items and num_negatives."
+                )
+            bounds.append(float(sign * solution.fun))
+        return bounds[0], bounds[1]
+
+    def _rank_grid(self) -> Integers:
+        """Return ranks from 0 to `eligible`: all first ones, then ever fewer."""
+        cutoffs = (k for k in self.formula.cutoffs if k < self.eligible)
+        finest = min(self.eligible, max([_GRID_STEPS, *cutoffs]))
+        coarse = [
+            np.geomspace(finest, self.eligible, _GRID_STEPS),
+            np.linspace(0, self.eligible, _GRID_STEPS),
+        ]
+        rounded = np.concatenate(coarse).round().astype(np.int64)
+        return np.union1d(np.arange(finest + 1), rounded)
