@@ -20,7 +20,6 @@ from torchmetrics import MetricCollection
 import weft
 from everything import BUILT_IN, about
 from weft.batch.batch import Batch
-from weft.batch.topk import TopK
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
 from weft.metrics import MRR, HitRate, Precision
@@ -158,9 +157,7 @@ def quantities_of_batches(monkeypatch):
     def collecting(self):
         names = {*vars(self), *self._cache, *vars(vars(self).get("offered", Empty()))}
         names |= {("gains", kind) for kind in self._gains}
-        names |= {"ranking"} if self._ranking is not None else set()
-        tops = [value for value in self._cache.values() if isinstance(value, TopK)]
-        names |= {("hits", topk.cutoffs) for topk in tops if "hits" in vars(topk)}
+        names |= {("hits", k) for k, topk in self._topk.items() if "hits" in vars(topk)}
         quantities.append(names)
         close(self)
 

@@ -85,8 +85,17 @@ class Batch:
     """Some users with masked scores `[batch, items]` or masked lists, and their sparse truth.
 
     `relevant` holds the relevant interactions, `raw_scores` the score of each interaction of the
-    truth before masking. Quantities are float64 (float32 on devices without float64). Use
-    `open_batch`, which masks and ranks."""
+    truth before masking. `is_missing`: the source has nothing for these users; `is_tie_free`: that,
+    or lists with a definite order. Quantities are float64 (float32 on devices without float64). Use
+    `open_batch`, which masks and ranks.
+
+    `rank()` sets `ranking`, one position deeper than the largest cut-off to see ties at the cut;
+    `items [batch, depth]`, the ranked items, -1 after the end of a list; and `values`, their
+    scores, `-inf` there."""
+
+    ranking: Ranking
+    items: Tensor
+    values: Tensor
 
     def __init__(
         self,
@@ -123,8 +132,13 @@ class Batch:
         for rows in (truth, self.lists):
             for name, count in ({} if rows is None else rows.error_counts).items():
                 self.validation.add(name, count)
-        self._ranking: Ranking | None = None
+        self.is_missing = predictions is None
+        self.is_tie_free = predictions is None
+        if self.lists is not None:
+            self.is_missing, self.is_tie_free = self.lists.is_missing, self.lists.is_order_given
         self._gains: dict[str, Tensor] = {}
+        self._ideal_gains: dict[str, tuple[Tensor, Tensor]] = {}
+        self._topk: dict[tuple[int, ...], TopK] = {}
         self._cache: dict[object, Any] = {}
 
     def _select_relevant(self, threshold: float | None) -> SparseRows:
@@ -145,7 +159,9 @@ class Batch:
 
     def at_cutoffs(self, cutoffs: tuple[int, ...]) -> TopK:
         """Return the top k of the batch at ascending cut-offs."""
-        return self.cached(("topk", cutoffs), lambda: TopK(self, cutoffs))
+        if cutoffs not in self._topk:
+            self._topk[cutoffs] = TopK(self, cutoffs)
+        return self._topk[cutoffs]
 
     @cached_property
     def offered(self) -> OfferedItems:
@@ -162,68 +178,35 @@ class Batch:
         shape = (self.size, self.truth.num_items)
         return torch.full(shape, -torch.inf, dtype=self.dtype, device=self.device)
 
-    @property
-    def is_missing(self) -> bool:
-        """True if the source has nothing for these users."""
-        return self.scores is None if self.lists is None else self.lists.is_missing
-
-    @property
-    def is_tie_free(self) -> bool:
-        """True if the source has nothing for these users, or gives lists with a definite order."""
-        return self.scores is None if self.lists is None else self.lists.is_order_given
-
-    @property
-    def error_counts(self) -> Tensor:
-        """The number of invalid inputs by kind (see `DEFERRED_ERRORS`), `[kinds]`."""
-        return self.validation.counts(self.device)
-
     # --------------------------------------------------------------------------------- the ranking
 
     def rank(self) -> bool:
-        """Rank each user's items at the largest cut-off, plus one position to see ties at the cut.
+        """Rank each user's items at the largest cut-off, if there is one.
 
         Return False if scores contain NaN or +inf, which must be refused."""
-        if self.depth:
-            self._ranking = self._compute_ranking()
-        if self.scores is None or self.scores.numel() == 0:
+        depth, scores = self.depth, self.scores
+        if scores is not None and depth:
+            self.ranking = self.tie_rule.rank(
+                scores, depth + 1, user_keys=self.user_keys, relevant=self.relevant
+            )
+        elif self.lists is not None and depth:
+            self.ranking = Ranking(*self.ordered_lists.top(depth))
+        elif depth:
+            items = torch.full((self.size, depth + 1), -1, device=self.device)
+            self.ranking = Ranking(items, items.to(self.dtype).fill_(-torch.inf))
+        if depth:
+            self.items, self.values = self.ranking.items[:, :depth], self.ranking.values[:, :depth]
+        if scores is None or scores.numel() == 0:
             return True
-        highest = self.scores.amax(1) if self._ranking is None else self._ranking.values[:, 0]
-        return not self.validation.has_invalid(highest)
-
-    def _compute_ranking(self) -> Ranking:
-        if self.ordered_lists is not None:
-            return Ranking(*self.ordered_lists.top(self.depth))
-        if self.scores is None:
-            items = torch.full((self.size, self.depth + 1), -1, device=self.device)
-            return Ranking(items, items.to(self.dtype).fill_(-torch.inf))
-        return self.tie_rule.rank(
-            self.scores, self.depth + 1, user_keys=self.user_keys, relevant=self.relevant
-        )
-
-    @property
-    def ranking(self) -> Ranking:
-        """The ranked items and scores, up to one position deeper than the largest cut-off."""
-        assert self._ranking is not None, "rank() comes first"
-        return self._ranking
+        return not self.validation.has_invalid(self.values[:, 0] if depth else scores.amax(1))
 
     @cached_property
-    def ordered_lists(self) -> BatchLists | None:
-        """The lists with ties ordered by the tie rule; None if the source gave scores."""
-        if self.lists is None:
-            return None
+    def ordered_lists(self) -> BatchLists:
+        """The lists with ties ordered by the tie rule."""
+        assert self.lists is not None
         return break_ties(
             self.lists, self.tie_rule, user_keys=self.user_keys, relevant=self.relevant
         )
-
-    @cached_property
-    def items(self) -> Tensor:
-        """The ranked items `[batch, depth]`, -1 after the end of a list."""
-        return self.ranking.items[:, : self.depth]
-
-    @cached_property
-    def values(self) -> Tensor:
-        """The scores of the ranked items `[batch, depth]`, `-inf` after the end of a list."""
-        return self.ranking.values[:, : self.depth]
 
     @cached_property
     def lengths(self) -> Tensor:
@@ -259,7 +242,7 @@ class Batch:
     @cached_property
     def hit_positions(self) -> Tensor:
         """The position of each relevant item from 0, `depth` if it is not in the list, `[n]`."""
-        if self.ordered_lists is None:
+        if self.lists is None:
             return get_kernel(self.device).find_positions(
                 self.items, self.values, self.relevant, self.relevant_scores
             )
@@ -278,7 +261,7 @@ class Batch:
         if self.tie_rule.name != "expected" or self.is_tie_free:
             return self.observed_positions
         last = self.values[:, -1]
-        if self.ordered_lists is not None:
+        if self.lists is not None:
             ties_with_last = count_equal_scores(self.ordered_lists, last)
         else:
             assert self.scores is not None
@@ -296,9 +279,9 @@ class Batch:
         """The positions among all items, estimated from sampled negatives; ties as drawn.
 
         Without an estimator: `positions`."""
-        lists = self.ordered_lists
-        if self.estimator is None or self.sample_sizes is None or lists is None:
+        if self.estimator is None or self.sample_sizes is None or self.lists is None:
             return self.positions
+        lists = self.ordered_lists
         index, is_offered = lists.locate(self.relevant.keys)
         is_offered = self.relevant.fill_invalid(is_offered, False)
         max_length = len(lists.items)
@@ -331,18 +314,16 @@ class Batch:
         """Return gains in the ideal order of each row, and their positions from 0, `[n]` both.
 
         Padding has gain 0, and so comes last."""
-
-        def compute() -> tuple[Tensor, Tensor]:
+        if kind not in self._ideal_gains:
             gains, rows = self.gains(kind), self.relevant.rows
             first = self.relevant.offsets.index_select(0, rows)
             positions = torch.arange(len(rows), device=self.device) - first
-            if self.is_host_readable and len(gains) and gains.min() == gains.max():
-                return gains, positions
-            order = gains.argsort(descending=True, stable=True)
-            # A stable sort by row, last, reorders the gains within each row only.
-            return gains[order[rows[order].argsort(stable=True)]], positions
-
-        return self.cached(("ideal_gains", kind), compute)
+            if not (self.is_host_readable and len(gains) and gains.min() == gains.max()):
+                order = gains.argsort(descending=True, stable=True)
+                # A stable sort by row, last, reorders the gains within each row only.
+                gains = gains[order[rows[order].argsort(stable=True)]]
+            self._ideal_gains[kind] = gains, positions
+        return self._ideal_gains[kind]
 
 
 def compute_gain(ratings: Tensor, kind: str) -> Tensor:

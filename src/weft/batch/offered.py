@@ -103,8 +103,9 @@ class OfferedItems:
         """Doubled ranks summed over the relevant items, and the number of offered items, `[batch]`.
 
         The doubled rank of an item counts the items above it plus those at least as high."""
-        batch, lists = self._batch, self._batch.ordered_lists
-        if lists is not None:
+        batch = self._batch
+        if batch.lists is not None:
+            lists = batch.ordered_lists
             index, is_listed = lists.locate(self._relevant.keys)
             if len(lists.items) == 0:
                 return torch.zeros_like(self._relevant.lengths), lists.lengths
@@ -159,9 +160,7 @@ class OfferedItems:
         index, is_listed = lists.locate(self._relevant.keys)
         is_listed = self._relevant.fill_invalid(is_listed, False)
         # Relevant items that are not listed are written to one more element, which is dropped.
-        is_negative = torch.ones(
-            len(lists.items) + 1, dtype=torch.bool, device=self._batch.device
-        )
+        is_negative = torch.ones(len(lists.items) + 1, dtype=torch.bool, device=self._batch.device)
         is_negative[torch.where(is_listed, index, len(lists.items))] = False
         mask = is_negative[:-1] & users[lists.rows]
         scores, counts = lists.select_values(lists.scores, mask, -torch.inf)

@@ -113,20 +113,16 @@ class TopK:
         """Return the discounted cumulative gain of the best list of k.
 
         `missing_gain` is the gain of each position for which there is no relevant item."""
-
-        def compute() -> Tensor:
-            batch = self.batch
-            gains, positions = batch.ideal_gains(gain)
-            ideal = ObservedPositions(
-                positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
-            ).gains(self.cutoffs, gains, self.discounts)
-            if missing_gain == 0:
-                return ideal
-            cumulative = torch.nn.functional.pad(self.discounts.cumsum(0), (1, 0))
-            missing = cumulative[self.k.long()] - cumulative[self.max_hits.long()]
-            return ideal + missing_gain * missing
-
-        return self.batch.cached(("ideal_dcg", gain, missing_gain, self.cutoffs), compute)
+        batch = self.batch
+        gains, positions = batch.ideal_gains(gain)
+        ideal = ObservedPositions(
+            positions.clamp(max=batch.depth), batch.relevant, batch.depth, dtype=batch.dtype
+        ).gains(self.cutoffs, gains, self.discounts)
+        if missing_gain == 0:
+            return ideal
+        cumulative = torch.nn.functional.pad(self.discounts.cumsum(0), (1, 0))
+        missing = cumulative[self.k.long()] - cumulative[self.max_hits.long()]
+        return ideal + missing_gain * missing
 
     def full_ideal_dcg(self, gain: str) -> Tensor:
         """Return the discounted gain of the best list of all relevant items, `[batch, 1]`."""

@@ -61,11 +61,11 @@ def show_progress(total: int | None) -> Iterator[Callable[[str], None]]:
 def print_results(console: Console, results: Sequence[Result]) -> None:
     """Print counts, the table of values, tables of slices, and notes."""
     from weft.report.terminal import (
+        console_symbols,
         counts_line,
         note_lines,
         paragraph,
         results_tables,
-        console_symbols,
         slice_tables,
     )
 
@@ -102,9 +102,9 @@ def print_comparison(
     from weft.report.terminal import (
         PAIRS_LEGEND,
         comparison_tables,
-        paragraph,
-        console_symbols,
         comparison_verdicts,
+        console_symbols,
+        paragraph,
     )
 
     for verdict in comparison_verdicts(comparison):

@@ -80,11 +80,12 @@ class SparseRows(RaggedRows):
     @classmethod
     def from_interactions(cls, interactions: Interactions, device: torch.device) -> SparseRows:
         """Return encoded interactions as tensors on a device."""
-        offsets, items, values = (
-            torch.as_tensor(part)
-            for part in (interactions.offsets, interactions.items, interactions.values)
+        return cls(
+            to_device(torch.as_tensor(interactions.offsets), device),
+            to_device(torch.as_tensor(interactions.items), device),
+            to_device(torch.as_tensor(interactions.values), device, float_type(device)),
+            interactions.num_items,
         )
-        return cls(offsets, items, values, interactions.num_items).to(device)
 
     def to(self, device: torch.device) -> SparseRows:
         """Return the rows on a device, values in the dtype in which that device sums."""

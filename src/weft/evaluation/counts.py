@@ -50,7 +50,7 @@ class BatchCounter:
         """Return the counts of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
         counts = dict(self._count_users(batch, by_user)) | _count_items(batch, by_user)
         # Errors are of the whole batch: any is one too many.
-        for name, count in zip(DEFERRED_ERRORS, batch.error_counts.unbind()):
+        for name, count in zip(DEFERRED_ERRORS, batch.validation.counts(batch.device).unbind()):
             counts[name] = count.expand(batch.size) if by_user else count
         return torch.stack([counts[name].to(batch.dtype) for name in self.names], dim=-1)
 

@@ -1,15 +1,13 @@
 """Ranking of items: masking, ties, the exact top k, and ranks by counting."""
 
 from weft.ranking.estimates import estimate_ranks, estimate_weights
-from weft.ranking.exact_topk import top_k
-from weft.ranking.kernels import get_kernel
+from weft.ranking.kernels import get_kernel, masked_scores, top_k
 from weft.ranking.list_ranking import (
     break_ties,
     count_equal_scores,
     remove_seen,
     restrict_lists,
 )
-from weft.ranking.masking import masked_scores
 from weft.ranking.negative_sampling import SampleSizes
 from weft.ranking.ties import TIE_RULES, Ranking, TieRule
 

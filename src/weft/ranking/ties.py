@@ -11,8 +11,7 @@ from weft._choices import TieRuleName, choices
 from weft.data.devices import DeviceColumn, is_host_readable
 from weft.data.tensors import SparseRows
 from weft.errors import check_choice, check_int
-from weft.ranking.exact_topk import top_k
-from weft.ranking.masking import masked_scores
+from weft.ranking.kernels import masked_scores, top_k
 
 TIE_RULES = choices(TieRuleName)
 # Scores of a tile in which every item gets a random number.

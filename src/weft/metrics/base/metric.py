@@ -291,7 +291,9 @@ class BaseMetric(StatefulMetric, metaclass=_MetricType):
         with self.open(preds, target, user_indices, **candidates) as batch:
             self.accumulate(batch)
             if not is_host_readable(batch.device):
-                self.faults_on_device = self.faults_on_device + batch.error_counts
+                self.faults_on_device = self.faults_on_device + batch.validation.counts(
+                    batch.device
+                )
         self._rows_met += len(preds)
         setattr(self, self._own_state, getattr(self, self._own_state) + len(preds))
 

@@ -2,7 +2,7 @@
 
 `any_device` is torch alone, with fixed shapes. `numpy_cpu` is several times faster on the CPU.
 `native_cpu` is compiled, faster still, and available if a C++ compiler was present at installation.
-All give bit-equal answers."""
+All give bit-equal answers. `top_k` and `masked_scores` use the kernel of the scores' device."""
 
 from __future__ import annotations
 
@@ -83,3 +83,47 @@ def using(kernel: Kernel) -> Iterator[None]:
         yield
     finally:
         _selected.reset(token)
+
+
+def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k best scores of each row of `scores [batch, items]`, and their item indices.
+
+    Both are `[batch, min(k, items)]`. Equal scores go by item index, lower first; -0.0 equals 0.0.
+    A row with NaN begins with one. Only blocks with one of the best maxima can hold a top-k item,
+    so that most of a row is read once and never sorted.
+
+    >>> import torch
+    >>> values, items = top_k(torch.tensor([[0.5, 0.9, 0.5, 0.1]]), 3)
+    >>> items
+    tensor([[1, 0, 2]])
+    """
+    k = min(k, scores.shape[1])
+    if k == 0 or len(scores) == 0:
+        empty = scores.new_empty((len(scores), k))
+        return empty, empty.long()
+    return get_kernel(scores.device).top_k(scores, k)
+
+
+@contextmanager
+def masked_scores(
+    scores: Tensor, interactions: SparseRows | None
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Set scores to `-inf` at some interactions until the context ends.
+
+    Yield the masked scores and the masked values `[n]` (None if there are none). The scores are
+    changed in place, since a copy would double the memory of a batch, and restored on every exit.
+    Only scores that cannot be written to are copied: rows that share memory, and inference tensors
+    outside inference mode."""
+    scores = scores.contiguous()
+    if interactions is None or len(interactions.items) == 0:
+        yield scores, None
+        return
+    if scores.is_inference() and not torch.is_inference_mode_enabled():
+        scores = scores.clone()
+    # `.data`: autograd need not record a change that is undone.
+    data, kernel = scores.data, get_kernel(scores.device)
+    hidden = kernel.mask(data, interactions)
+    try:
+        yield scores, hidden
+    finally:
+        kernel.unmask(data, interactions, hidden)
