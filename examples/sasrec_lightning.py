@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 from torchmetrics import MetricCollection
 
 import weft
-from weft.cli.demo import dataset
+from weft.cli.demo import demo_data
 from weft.engines.distributed import ShareSampler
 from weft.integrations.lightning import EvaluationCallback
 
@@ -40,7 +40,7 @@ CUTOFFS = (5, 10)
 
 def read_sequences() -> tuple[list[Tensor], int]:
     """The films of each user by number, in the order of time, and how many films there are."""
-    data = dataset.load()
+    data = demo_data.load()
     numbers = {name: number for number, name in enumerate(data.items["item"])}
     rows = pl.concat([data.train, data.test]).sort("user", "timestamp")
     films = rows.group_by("user", maintain_order=True).agg("item")["item"]

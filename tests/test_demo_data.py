@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from weft.cli.demo import dataset, recommenders
+from weft.cli.demo import demo_data, recommenders
 
 # Ids, integers and strings only, so the digest does not depend on a platform's floats. A new digest
 # changes the demo's numbers: say so in the changelog.
@@ -22,12 +22,12 @@ NUM_USERS, NUM_ITEMS = 1_000, 1_700
 
 
 @pytest.fixture(scope="module")
-def data() -> dataset.DemoData:
-    return dataset.load()
+def data() -> demo_data.DemoData:
+    return demo_data.load()
 
 
 @pytest.fixture(scope="module")
-def interactions(data: dataset.DemoData) -> pl.DataFrame:
+def interactions(data: demo_data.DemoData) -> pl.DataFrame:
     return pl.concat([data.train, data.test])
 
 
@@ -42,11 +42,11 @@ def to_matrix(frame: pl.DataFrame) -> csr_matrix:
 
 
 @pytest.fixture(scope="module")
-def train(data: dataset.DemoData) -> csr_matrix:
+def train(data: demo_data.DemoData) -> csr_matrix:
     return to_matrix(data.train)
 
 
-def test_columns_and_sizes(data: dataset.DemoData, interactions: pl.DataFrame) -> None:
+def test_columns_and_sizes(data: demo_data.DemoData, interactions: pl.DataFrame) -> None:
     schema = {"user": pl.String, "item": pl.String, "rating": pl.Int64, "timestamp": pl.Int64}
     assert dict(data.train.schema) == dict(data.test.schema) == schema
     assert data.users.columns == ["user", "gender", "age_group"]
@@ -69,9 +69,9 @@ def test_columns_and_sizes(data: dataset.DemoData, interactions: pl.DataFrame) -
     assert interactions["item"].is_in(data.items["item"].implode()).all()
 
 
-def test_every_run_and_every_machine_gives_the_same_rows(data: dataset.DemoData) -> None:
-    dataset.load.cache_clear()
-    again = dataset.load()
+def test_every_run_and_every_machine_gives_the_same_rows(data: demo_data.DemoData) -> None:
+    demo_data.load.cache_clear()
+    again = demo_data.load()
     digest = hashlib.sha256()
     for name in ("train", "test", "users", "items"):
         frame = getattr(data, name)
@@ -84,7 +84,7 @@ def test_a_user_and_an_item_meet_once(interactions: pl.DataFrame) -> None:
     assert not interactions.select("user", "item").is_duplicated().any()
 
 
-def test_skew_of_items_and_users(data: dataset.DemoData, interactions: pl.DataFrame) -> None:
+def test_skew_of_items_and_users(data: demo_data.DemoData, interactions: pl.DataFrame) -> None:
     per_item = interactions["item"].value_counts()["count"].sort(descending=True)
     assert 0.45 < per_item[: NUM_ITEMS // 10].sum() / len(interactions) < 0.55
     per_user = interactions["user"].value_counts()["count"]
@@ -97,17 +97,17 @@ def test_skew_of_items_and_users(data: dataset.DemoData, interactions: pl.DataFr
     assert 10 <= cold <= 60
 
 
-def test_ratings_and_attributes(data: dataset.DemoData, interactions: pl.DataFrame) -> None:
+def test_ratings_and_attributes(data: demo_data.DemoData, interactions: pl.DataFrame) -> None:
     assert set(interactions["rating"]) == {1, 2, 3, 4, 5}
     assert interactions["rating"].mean() == pytest.approx(3.5, abs=0.1)
     assert set(data.items["genres"].list.len()) == {1, 2, 3}
-    assert {genre for genres in data.items["genres"] for genre in genres} == set(dataset.GENRES)
+    assert {genre for genres in data.items["genres"] for genre in genres} == set(demo_data.GENRES)
     assert 0 < data.users["gender"].null_count() < 50
-    assert set(data.users["age_group"]) == set(dataset.AGE_GROUPS)
+    assert set(data.users["age_group"]) == set(demo_data.AGE_GROUPS)
 
 
 def test_the_last_fifth_of_each_user_by_time_is_test(
-    data: dataset.DemoData, interactions: pl.DataFrame
+    data: demo_data.DemoData, interactions: pl.DataFrame
 ) -> None:
     per_user = (
         data.train.group_by("user")
@@ -136,7 +136,7 @@ def hit_rate_at_10(scores: np.ndarray, train: csr_matrix, test: csr_matrix) -> f
 
 
 @pytest.mark.slow
-def test_personal_recommenders_beat_popularity(data: dataset.DemoData, train: csr_matrix) -> None:
+def test_personal_recommenders_beat_popularity(data: demo_data.DemoData, train: csr_matrix) -> None:
     test = to_matrix(data.test)
     users, items = recommenders.factor_model(train)
     popular = hit_rate_at_10(

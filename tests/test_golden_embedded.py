@@ -20,7 +20,7 @@ import pytest
 import torch
 
 import weft
-from weft.cli.demo import dataset
+from weft.cli.demo import demo_data
 
 GOLDEN = Path(__file__).parent / "golden"
 MODELS = ("popularity", "item_knn", "factors")
@@ -541,7 +541,7 @@ def test_single_targets_agree_with_torcheval(model):
 
 
 def test_the_input_is_part_of_the_embedded_data_set():
-    data = dataset.load()
+    data = demo_data.load()
     part = pl.col("user").is_in(ids("user")) & pl.col("item").is_in(ids("item"))
     assert ids("user") == data.users["user"].to_list()[::10]
     assert ids("item") == data.items["item"].to_list()[::4]

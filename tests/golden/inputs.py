@@ -27,9 +27,9 @@ def make_input():
     import polars as pl
     import scipy.sparse as sparse
 
-    from weft.cli.demo import dataset, recommenders
+    from weft.cli.demo import demo_data, recommenders
 
-    data = dataset.load()
+    data = demo_data.load()
     all_users, all_items = data.users["user"].to_list(), data.items["item"].to_list()
     row_of = {user: row for row, user in enumerate(all_users)}
     column_of = {item: column for column, item in enumerate(all_items)}

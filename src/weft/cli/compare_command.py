@@ -44,28 +44,28 @@ _SETTINGS = [
         list[str] | None,
         "--test",
         "-t",
-        help=f"Significance tests: {', '.join(TESTS)}; may be repeated. [default: paired_t]",
+        help=f"Significance tests: {', '.join(TESTS)}; may be repeated. Default: paired_t.",
         autocompletion=complete_words(*TESTS),
     ),
     declare_choice(
         "correction",
         ("holm", "bonferroni", "fdr", "none"),
         default="holm",
-        help="Correction of the p-values for multiple tests.",
+        about="Correction of the p-values for multiple tests.",
     ),
     declare_choice(
         "family",
         ("test", "metric", "pair", "all"),
         default="test",
-        help="Tests that are corrected as one family: all of one test, of one metric, of one pair, "
-        "or all.",
+        about="Tests that are corrected as one family: all of one test, of one metric, of one "
+        "pair, or all.",
     ),
     declare_choice(
         "alternative",
         ("two-sided", "greater", "less"),
         default="two-sided",
-        help="Alternative hypothesis: a difference, or that the first of two models has greater or "
-        "less values.",
+        about="Alternative hypothesis: a difference, or that the first of two models has greater "
+        "or less values.",
     ),
     declare("alpha", float, default=0.05, help="Significance level."),
     declare("resamples", int, default=10_000, help="Resamples of the randomization test."),

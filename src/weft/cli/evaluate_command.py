@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from weft.config import Configuration
     from weft.config.gates import ReadyGate
     from weft.config.run import RunOutcome
+    from weft.evaluation.result import Result
 
 # File name suffixes of tables, which are not configurations.
 _TABLE_SUFFIXES = {".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".inter", ".trec", ".run"}
@@ -226,9 +228,9 @@ def _prepare_gates(
     own, added = ([parse_gate(text) for text in some] for some in (evaluation.gates, texts))
     names = [gate.plain_metric for gate in (*own, *added)]
     updated = evaluation.model_copy(update={"metrics": (*evaluation.metrics, *names)})
-    about = {"models": list(configuration.models), "profile": evaluation.profile}
+    prepare = partial(prepare_gates, models=list(configuration.models), profile=evaluation.profile)
     folder = Path() if config is None else config.parent
-    gates = [*prepare_gates(own, folder=folder, **about), *prepare_gates(added, **about)]
+    gates = [*prepare(own, folder=folder), *prepare(added)]
     return configuration.model_copy(update={"evaluation": updated}), gates
 
 
@@ -239,10 +241,7 @@ def _run(
     from weft.config.run import RunOutcome, open_engine, results, run
     from weft.report.result_folder import save_results
 
-    if TORCHRUN in os.environ:
-        from weft.engines.distributed import evaluate
-    else:
-        from weft.evaluation.api import evaluate
+    evaluate = _evaluate_function()
     if process_rank():
         return RunOutcome(tuple(results(configuration, evaluate=evaluate))), []
     if configuration.engine is not None:
@@ -251,3 +250,14 @@ def _run(
         outcome = run(configuration, step, evaluate=evaluate_users)
         folder = configuration.output
         return outcome, [] if folder is None else save_results(outcome.results, folder)
+
+
+def _evaluate_function() -> Callable[..., Result]:
+    """Return the function that evaluates a model, in all processes that torchrun started."""
+    if TORCHRUN in os.environ:
+        from weft.engines import distributed
+
+        return distributed.evaluate
+    from weft.evaluation import api
+
+    return api.evaluate

@@ -31,9 +31,9 @@ _ROLES = {
     "candidates": ("user", "item"),
 }
 _BINARY_SUFFIXES = (".parquet", ".pq", ".json", ".jsonl", ".ndjson", ".arrow", ".feather", ".ipc")
+_TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".inter", ".run", ".gz", ".zst", ".bz2", ".xz")
 _SUFFIXES = re.compile(
-    rf"(\.(csv|tsv|txt|inter|run|gz|zst|bz2|xz|{'|'.join(kind[1:] for kind in _BINARY_SUFFIXES)}))+\Z",
-    re.IGNORECASE,
+    rf"(?:{'|'.join(map(re.escape, (*_TEXT_SUFFIXES, *_BINARY_SUFFIXES)))})+\Z", re.IGNORECASE
 )
 _SLICE = re.compile(r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", re.IGNORECASE)
 
@@ -82,12 +82,13 @@ class FileFlags:
                 f"--column {text}: there is no role {role!r}.{did_you_mean(role, known)} Choose "
                 f"one of {', '.join(known)}."
             )
-        for kind in [kind] if dot else [kind for kind, roles in _ROLES.items() if role in roles]:
-            if role in self.columns[kind]:
+        kinds = [kind] if dot else [kind for kind, roles in _ROLES.items() if role in roles]
+        for columns in map(self.columns.__getitem__, kinds):
+            if role in columns:
                 raise SettingError(
                     f"--column {text}: the column of {role} is given twice; keep one."
                 )
-            self.columns[kind][role] = int(column) if column.isdecimal() else column
+            columns[role] = int(column) if column.isdecimal() else column
 
     def describe(self, kind: str, path: Path) -> dict[str, Any]:
         """Return a file of this kind as a configuration describes it."""
@@ -229,17 +230,15 @@ def command_line_style(name: str, value: str) -> str:
     option = _command_options().get(name)
     if option is None:
         return python_style(name, value)
-    flag, *_ = (text for text in option.opts if text.startswith("--"))
+    flag: str = next(text for text in option.opts if text.startswith("--"))
     if option.metavar == "PATH":
         return f"{flag} FILE"
     try:
         parsed = ast.literal_eval(value) if value else ""
     except (ValueError, SyntaxError):
         parsed = value
-    if isinstance(parsed, bool) and option.secondary_opts:
-        return flag if parsed else option.secondary_opts[0]
     if isinstance(parsed, bool):
-        return flag
+        return flag if parsed or not option.secondary_opts else str(option.secondary_opts[0])
     if isinstance(parsed, dict):  # columns of a file
         return " ".join(f"{flag} {role}={column}" for role, column in parsed.items())
     if name == "separator":  # many separators have a meaning in shells

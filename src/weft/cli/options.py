@@ -38,14 +38,13 @@ def declare(
 
 
 def declare_choice(
-    name: str, choices: tuple[str, ...], *flags: str, help: str, **option: Any
+    name: str, choices: tuple[str, ...], *, about: str, **option: Any
 ) -> inspect.Parameter:
     """Return a text parameter with these choices, which are checked where it is used."""
     return declare(
         name,
         str if option.get("default") else str | None,
-        *flags,
-        help=f"{help} Choices: {', '.join(choices)}.",
+        help=f"{about} Choices: {', '.join(choices)}.",
         autocompletion=complete_words(*choices),
         **option,
     )
@@ -189,7 +188,7 @@ ENGINE_OPTIONS = [
     declare_choice(
         "engine",
         (*ENGINES, "none"),
-        help=_described(EngineSettings, "name"),
+        about=_described(EngineSettings, "name"),
         rich_help_panel=EXECUTION,
     ),
     declare(

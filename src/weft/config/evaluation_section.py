@@ -1,4 +1,4 @@
-"""The section `evaluation` of a configuration: the settings of an evaluation, and what YAML adds."""
+"""The section `evaluation` of a configuration: the settings of an evaluation and YAML's own keys."""
 
 from __future__ import annotations
 
@@ -243,9 +243,7 @@ class EvaluationSection(EvaluationSettings):
     complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(as_list)] = Field(
         default_factory=list, description="Metrics with parameters: a list of {name, params}."
     )
-    slices: Annotated[  # type: ignore[assignment]
-        dict[str, SliceSettings], BeforeValidator(_check_slices)
-    ] = Field(
+    slices: Annotated[dict[str, SliceSettings], BeforeValidator(_check_slices)] = Field(
         default_factory=dict,
         description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
     )

@@ -1,11 +1,12 @@
-"""Gates: conditions that results must meet, for use in CI.
+"""Gates: conditions on results, which fail a command in CI.
 
     gate   := [ model ":" ] metric operator bound
     bound  := number | file | file ("-" | "+" | "*") number
 
 `nDCG@10 >= 0.31`, `Recall@20 > baseline.json`, `als: Recall@20 >= baseline.json * 0.98`. A file is
-a saved result and stands for its value of the same metric. A gate that names no model holds for
-each."""
+a saved result and stands for its value of the same metric. A gate without a model applies to every
+model.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +33,22 @@ _COMPARE = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_SIGNS = {"≥": ">=", "≤": "<="} | {sign: sign for sign in _COMPARE}
+_OPERATORS = {"≥": ">=", "≤": "<="} | {sign: sign for sign in _COMPARE}
 _ARITHMETIC = {"-": operator.sub, "+": operator.add, "*": operator.mul}
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-# A sign stands apart from the file, whose name may hold it, unless the file ends in .json.
+# The sign needs a space before it, since file names may contain it, unless the file ends in .json.
 _TOLERANCE = re.compile(
     rf"(?P<file>.*\S)(?:\s+|(?<=\.json)\s*)(?P<sign>[-+*])\s*(?P<number>{_NUMBER})\Z", re.DOTALL
 )
-_EXAMPLES = "Gates look like 'nDCG@10 >= 0.31', 'Recall@20 > baseline.json' or 'als: Recall@20 >= baseline.json - 0.005'."
+_EXAMPLES = (
+    "Gates look like 'nDCG@10 >= 0.31', 'Recall@20 > baseline.json' or "
+    "'als: Recall@20 >= baseline.json - 0.005'."
+)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One condition. `bound` is the number, or where there is a file, what `sign` does to its
-    value: `- 0.005`, `* 0.98`.
-    """
+    """A condition. Its bound is `number`, or the value of `file` changed by `tolerance`."""
 
     text: str  # as written
     metric: str  # as written, with its labels
@@ -61,33 +63,32 @@ class Gate:
 
     @property
     def origin(self) -> str:
-        """Where the bound comes from, if not from the gate: ` (baseline.json - 0.005)`."""
+        """The file of the bound, such as ` (baseline.json - 0.005)`; empty without a file."""
         if self.file is None:
             return ""
-        return (
-            f" ({self.file})"
-            if self.tolerance is None
-            else f" ({self.file} {self.tolerance[0]} {self.tolerance[1]:g})"
-        )
+        if self.tolerance is None:
+            return f" ({self.file})"
+        sign, number = self.tolerance
+        return f" ({self.file} {sign} {number:g})"
 
     @property
     def plain_metric(self) -> str:
-        """The metric to evaluate, without labels of one of its values."""
+        """The metric to evaluate, without the labels of one of its values."""
         return split_labels(self.metric)[0]
 
 
 @dataclass(frozen=True)
 class ReadyGate:
-    """A gate whose metric and model are known, and whose file was read."""
+    """A gate with a known metric and model, and with its file read."""
 
     gate: Gate
-    name: str  # the one spelling of the metric, under the profile of the run
+    name: str  # the canonical name of the metric, under the profile of the run
     baseline: Result | None = None
     baseline_value: MetricValue | None = None
 
     @property
     def bound(self) -> float:
-        """What the value is compared with."""
+        """The number with which the value is compared."""
         if self.baseline_value is None:
             assert self.gate.number is not None
             return self.gate.number
@@ -99,7 +100,7 @@ class ReadyGate:
 
 @dataclass(frozen=True)
 class GateOutcome:
-    """What became of a gate for one model."""
+    """The outcome of a gate for one model."""
 
     gate: Gate
     model: str
@@ -111,18 +112,18 @@ class GateOutcome:
 
     @property
     def difference(self) -> float:
-        """How far the value lies above the bound."""
+        """The value minus the bound."""
         return self.value - self.bound
 
     def __str__(self) -> str:
         word = "passed" if self.passed else "FAILED"
         compared = f"{self.value:.6g} {self.gate.sign} {self.bound:.6g}{self.gate.origin}"
-        told = f"difference {self.difference:+.3g}" if not self.reason else self.reason
-        return f"{word}  {self.model}: {self.name} {compared}, {told}"
+        reason = self.reason or f"difference {self.difference:+.3g}"
+        return f"{word}  {self.model}: {self.name} {compared}, {reason}"
 
 
 def parse_gate(text: str) -> Gate:
-    """Read a gate.
+    """Parse a gate. Raises `SettingError` for text that is not one.
 
     >>> gate = parse_gate("als: Recall@20 >= baseline.json - 0.005")
     >>> gate.model, gate.metric, gate.sign, str(gate.file), gate.tolerance
@@ -130,17 +131,7 @@ def parse_gate(text: str) -> Gate:
     """
     if not isinstance(text, str):
         raise SettingError(f"a gate is text; got {text!r}. {_EXAMPLES}")
-    found = _operator(text)
-    if found is None:
-        single = (
-            " A single '=' compares nothing: write '=='."
-            if "=" in re.sub(r"\(.*?\)", "", text)
-            else ""
-        )
-        raise SettingError(
-            f"the gate {text!r} has no operator (>, >=, <, <=, ==).{single} {_EXAMPLES}"
-        )
-    start, stop, sign = found
+    start, stop, sign = _find_operator(text)
     left, right = text[:start].strip(), text[stop:].strip()
     if right[:1] in ("=", ">", "<") or left[-1:] in ("=", "!"):
         raise SettingError(
@@ -148,37 +139,36 @@ def parse_gate(text: str) -> Gate:
             f"{_EXAMPLES}"
         )
     model, metric = _split_model(left)
-    if not metric or not right or model == "":
-        lacking = (
-            "no metric"
-            if not metric
-            else "no number or result file after the operator"
-            if not right
-            else "an empty model"
-        )
-        raise SettingError(f"the gate {text!r} has {lacking}. {_EXAMPLES}")
-    gate = Gate(text, metric, sign, None, model=model)
-    if re.fullmatch(_NUMBER, right):
-        number = float(right)
+    missing = {
+        "no metric": not metric,
+        "no number or result file after the operator": not right,
+        "an empty model": model == "",
+    }
+    for problem, is_present in missing.items():
+        if is_present:
+            raise SettingError(f"the gate {text!r} has {problem}. {_EXAMPLES}")
+    return _with_bound(Gate(text, metric, sign, None, model=model), right)
+
+
+def _with_bound(gate: Gate, bound: str) -> Gate:
+    """Return the gate with the number or the file of its bound."""
+    if re.fullmatch(_NUMBER, bound):
+        number = float(bound)
         if not math.isfinite(number):
             raise SettingError(
-                f"the gate {text!r} compares with {right}, which is more than a number can hold."
+                f"the gate {gate.text!r} compares with {bound}, which is too large for a number."
             )
         return replace(gate, number=number)
-    if re.fullmatch(r"[-+]?(nan|inf|infinity)", right, re.IGNORECASE) or re.fullmatch(
-        rf"{_NUMBER}\s*\S{{0,2}}", right
-    ):
+    is_not_finite = re.fullmatch(r"[-+]?(nan|inf|infinity)", bound, re.IGNORECASE)
+    if is_not_finite or re.fullmatch(rf"{_NUMBER}\s*\S{{0,2}}", bound):
         raise SettingError(
-            f"the gate {text!r} compares with {right!r}, which is no number. {_EXAMPLES}"
+            f"the gate {gate.text!r} compares with {bound!r}, which is no number. {_EXAMPLES}"
         )
-    tolerance = _TOLERANCE.match(right)
-    if tolerance is None:
-        return replace(gate, file=Path(right))
-    return replace(
-        gate,
-        file=Path(tolerance["file"]),
-        tolerance=(tolerance["sign"], float(tolerance["number"])),
-    )
+    match = _TOLERANCE.match(bound)
+    if match is None:
+        return replace(gate, file=Path(bound))
+    tolerance = match["sign"], float(match["number"])
+    return replace(gate, file=Path(match["file"]), tolerance=tolerance)
 
 
 def prepare_gates(
@@ -188,42 +178,44 @@ def prepare_gates(
     profile: str | None = None,
     folder: Path = Path(),
 ) -> list[ReadyGate]:
-    """Look up what gates speak of before anything is evaluated; files are relative to `folder`."""
-    return [_ready(gate, models, profile, folder) for gate in gates]
+    """Resolve metrics, check models and read files; files are relative to `folder`."""
+    return [_prepare(gate, models, profile, folder) for gate in gates]
 
 
 def judge_gates(
     gates: Iterable[ReadyGate], results: Sequence[Result]
 ) -> tuple[list[GateOutcome], list[str]]:
-    """The outcome of every gate for every model that it is about, and what to know about the files
-    compared with.
-    """
+    """Return the outcome of every gate for each of its models, and notes about baselines."""
     outcomes, notes = [], []
     for gate in gates:
         for result in results:
             if gate.gate.model in (None, result.name):
-                outcomes.append(_outcome(gate, result))
-                notes += _differences(gate, result)
+                outcomes.append(_judge(gate, result))
+                if gate.baseline is not None:
+                    name = str(gate.gate.file)
+                    notes += describe_differences(gate.baseline, name, result, "this run")
     return outcomes, list(dict.fromkeys(notes))
 
 
 # --------------------------------------------------------------------------------------------------
 
 
-def _operator(text: str) -> tuple[int, int, str] | None:
-    """Where the operator starts and stops, and which it is."""
-    signs = dict(unquoted_characters(text))
-    for position in signs:
-        for sign, meant in _SIGNS.items():
-            if text.startswith(sign, position) and all(
-                at in signs for at in range(position, position + len(sign))
-            ):
-                return position, position + len(sign), meant
-    return None
+def _find_operator(text: str) -> tuple[int, int, str]:
+    """Return start and stop of the operator in the text, and its canonical form."""
+    characters = dict(unquoted_characters(text))
+    for start in characters:
+        for sign, canonical in _OPERATORS.items():
+            stop = start + len(sign)
+            if text.startswith(sign, start) and all(at in characters for at in range(start, stop)):
+                return start, stop, canonical
+    single = ""
+    if "=" in re.sub(r"\(.*?\)", "", text):
+        single = " A single '=' compares nothing: write '=='."
+    raise SettingError(f"the gate {text!r} has no operator (>, >=, <, <=, ==).{single} {_EXAMPLES}")
 
 
 def _split_model(left: str) -> tuple[str | None, str]:
-    """The model, if one is named, and the metric."""
+    """Return the model, None if there is none, and the metric."""
     colons = [position for position, sign in unquoted_characters(left) if sign == ":"]
     if not colons:
         return None, left
@@ -233,27 +225,18 @@ def _split_model(left: str) -> tuple[str | None, str]:
     return model, metric
 
 
-def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path) -> ReadyGate:
+def _prepare(gate: Gate, models: Sequence[str], profile: str | None, folder: Path) -> ReadyGate:
     if gate.model is not None and gate.model not in models:
         raise SettingError(
             f"the gate {gate.text!r} is about the model {gate.model!r}, which is not evaluated."
             f"{did_you_mean(gate.model, models)} Evaluated: {', '.join(models)}."
         )
-    plain, labels = split_labels(gate.metric)
-    try:
-        spec = parse_name(plain)
-        if spec.k is None and needs_cutoff(spec.name):
-            raise SettingError(f"{plain} needs a cut-off: write '{plain}@10'.")
-        name = (
-            canonical_name(plain) if profile is None else profiled_name(plain, profile)
-        ) + format_labels(labels)
-    except SettingError as error:
-        raise type(error)(f"the gate {gate.text!r}: {error}") from None
+    name = _canonical_metric(gate, profile)
     if gate.file is None:
         return ReadyGate(gate, name)
-    place = folder / gate.file
+    path = folder / gate.file
     try:
-        baseline = load_result(place)
+        baseline = load_result(path)
     except InputError as error:
         raise SettingError(
             f"the gate {gate.text!r}: {error} After the operator comes a number, or a result file "
@@ -262,24 +245,35 @@ def _ready(gate: Gate, models: Sequence[str], profile: str | None, folder: Path)
     value = next((value for value in baseline.values if value.name == name), None)
     if value is None:
         raise SettingError(
-            f"the gate {gate.text!r} compares {name}, which {place} does not have. It has: "
-            f"{', '.join(baseline)}."
-            f"{_another_definition(name, baseline)}"
+            f"the gate {gate.text!r} compares {name}, which {path} does not have. It has: "
+            f"{', '.join(baseline)}.{_hint_other_definition(name, baseline)}"
         )
     return ReadyGate(gate, name, baseline, value)
 
 
-def _another_definition(name: str, baseline: Result) -> str:
+def _canonical_metric(gate: Gate, profile: str | None) -> str:
+    """Return the canonical name of the metric, with its labels."""
+    plain, labels = split_labels(gate.metric)
+    try:
+        spec = parse_name(plain)
+        if spec.k is None and needs_cutoff(spec.name):
+            raise SettingError(f"{plain} needs a cut-off: write '{plain}@10'.")
+        name = canonical_name(plain) if profile is None else profiled_name(plain, profile)
+    except SettingError as error:
+        raise type(error)(f"the gate {gate.text!r}: {error.message}") from None
+    return name + format_labels(labels)
+
+
+def _hint_other_definition(name: str, baseline: Result) -> str:
+    """Return a hint if the baseline has the metric with other parameters."""
     wanted = parse_name(split_labels(name)[0])
     others = [parse_name(value.plain_name) for value in baseline.values]
-    alike = any((other.name, other.k) == (wanted.name, wanted.k) for other in others)
-    return " Other parameters make another metric: evaluate both in the same way." if alike else ""
+    if any((other.name, other.k) == (wanted.name, wanted.k) for other in others):
+        return " Other parameters make another metric: evaluate both in the same way."
+    return ""
 
 
-# --------------------------------------------------------------------------------------------------
-
-
-def _outcome(gate: ReadyGate, result: Result) -> GateOutcome:
+def _judge(gate: ReadyGate, result: Result) -> GateOutcome:
     try:
         value = result.entry(gate.name)
     except KeyError as error:
@@ -294,12 +288,3 @@ def _outcome(gate: ReadyGate, result: Result) -> GateOutcome:
         reason = f"the value in {gate.gate.file} is undefined, which passes no gate"
     passed = not reason and bool(_COMPARE[gate.gate.sign](value.value, bound))
     return GateOutcome(gate.gate, result.name, value.name, value.value, bound, passed, reason)
-
-
-def _differences(gate: ReadyGate, result: Result) -> list[str]:
-    """How the file was evaluated differently, as far as it tells."""
-    return (
-        []
-        if gate.baseline is None
-        else describe_differences(gate.baseline, str(gate.gate.file), result, "this run")
-    )

@@ -13,6 +13,11 @@ from weft.config.document import Document, Keys
 from weft.errors import SettingError
 
 _SHOWN_CHARACTERS = 60  # of a value in a message
+_INDENTATION_PROBLEMS = (
+    "mapping values are not allowed",
+    "<block end>",
+    "could not find expected ':'",
+)
 
 
 def read_yaml(path: str | Path) -> Document:
@@ -79,18 +84,12 @@ def _parse(path: Path, text: str) -> Any:
         raise SettingError(f"{path}: lists or mappings are nested too deeply to be read.") from None
     except TypeError:
         raise SettingError(f"{path}: a key is a list or a mapping; keys are names.") from None
-    except (
-        YAMLError,
-        ValueError,
-        LookupError,
-    ) as error:  # the last two for values that do not fit their tag
-        at = getattr(error, "position", None)
-        before = text[:at] if isinstance(at, int) else ""
-        where = (
-            f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
-            if isinstance(at, int)
-            else ""
-        )
+    except (YAMLError, ValueError, LookupError) as error:  # of values that do not fit their tag
+        offset = getattr(error, "position", None)
+        where = ""
+        if isinstance(offset, int):
+            before = text[:offset]
+            where = f":{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
         reason = " ".join(str(getattr(error, "reason", "") or error).split())
         raise SettingError(f"{path}{where}: the file is not valid YAML: {reason}.") from None
 
@@ -98,58 +97,63 @@ def _parse(path: Path, text: str) -> Any:
 def _explain(error: Any, text: str, line: int, column: int) -> str:
     """Return the meaning of an error of the YAML loader, and how to fix it."""
     problem, context = str(error.problem or ""), str(error.context or "")
-    opened = (
-        f"line {error.context_mark.line + 1}, column {error.context_mark.column + 1}"
-        if error.context_mark
-        else "above"
-    )
+    opened = "above"
+    if error.context_mark:
+        opened = f"line {error.context_mark.line + 1}, column {error.context_mark.column + 1}"
     if "'\\t'" in problem:
         return "there is a tab here; YAML is indented with spaces only. Replace the tab by spaces."
-    if found := re.search(r'duplicate key "(.*?)" with value', problem, re.DOTALL):
-        return f"the key {found[1]!r} is given twice in one mapping; keep one."
-    if found := re.search(r"undefined alias '(.*)'", problem):
-        return f"*{found[1]} refers to an anchor that is not defined above; write &{found[1]} before its value."
-    if found := re.search(r"expected ',' or '([\]}])'", problem):
-        return f"the '{'[' if found[1] == ']' else '{'}' of {opened} is not closed; add '{found[1]}', or a comma before this."
+    if match := re.search(r'duplicate key "(.*?)" with value', problem, re.DOTALL):
+        return f"the key {match[1]!r} is given twice in one mapping; keep one."
+    if match := re.search(r"undefined alias '(.*)'", problem):
+        alias = match[1]
+        return f"*{alias} refers to an anchor that is not defined above; define it with &{alias}."
+    if match := re.search(r"expected ',' or '([\]}])'", problem):
+        bracket = {"]": "[", "}": "{"}[match[1]]
+        return (
+            f"the '{bracket}' of {opened} is not closed; add '{match[1]}', or a comma before this."
+        )
     if "quoted scalar" in context and "end of" in problem:
         return f"the quote of {opened} is not closed; add the closing quote."
     if "another document" in problem:
         return "a second document starts here ('---'); a configuration is one document. Remove it."
-    if found := re.search(r"found character '(.)' that cannot start any token", problem):
-        return f"a value cannot begin with {found[1]!r}; put it in quotes."
-    if (
-        "mapping values are not allowed" in problem
-        or "<block end>" in problem
-        or "could not find expected ':'" in problem
-    ):
+    if match := re.search(r"found character '(.)' that cannot start any token", problem):
+        return f"a value cannot begin with {match[1]!r}; put it in quotes."
+    if any(phrase in problem for phrase in _INDENTATION_PROBLEMS):
         return _explain_indentation(text.split("\n"), line, column)
-    return f"the file is not valid YAML here: {', '.join(part for part in (context, problem) if part)}."
+    details = ", ".join(part for part in (context, problem) if part)
+    return f"the file is not valid YAML here: {details}."
 
 
 def _explain_indentation(lines: list[str], line: int, column: int) -> str:
     """Return the message for a key in the wrong column, or a colon inside a value."""
     key = _key_of(lines[line]) if line < len(lines) else None
-    if key is not None and key[1] in (column, column - len(key[0])):
+    if key is None:
+        return "expected 'key: value' here; check the indentation of this line and the one above."
+    if key[1] in (column, column - len(key[0])):
         for number in range(line - 1, -1, -1):
             above = _key_of(lines[number])
             if above is None and re.match(r"\s*[\w-]", lines[number]):
-                return f"line {number + 1} ({lines[number].strip()!r}) has no ':' after its key; write 'key: value'."
+                written = repr(lines[number].strip())
+                return (
+                    f"line {number + 1} ({written}) has no ':' after its key; write 'key: value'."
+                )
             if above is not None:
                 return (
                     f"bad indentation: {key[0]!r} starts in column {key[1] + 1}, but {above[0]!r} "
-                    f"in line {number + 1} starts in "
-                    f"column {above[1] + 1}. Keys of one mapping start in the same column; a "
-                    "mapping or list below its key is indented further."
+                    f"in line {number + 1} starts in column {above[1] + 1}. Keys of one mapping "
+                    "start in the same column; a mapping or list below its key is indented "
+                    "further."
                 )
-    if key is not None:
-        return "there is a second ': ' in this line; put the value in quotes, or give the inner key a line of its own."
-    return "expected 'key: value' here; check the indentation of this line and the one above."
+    return (
+        "there is a second ': ' in this line; put the value in quotes, or give the inner key a "
+        "line of its own."
+    )
 
 
 def _key_of(line: str) -> tuple[str, int] | None:
     """Return the first key of a line and its column."""
-    found = re.match(r"[ ]*(?:-[ ]+)*([^\s#\-\[{][^:#]*?)[ ]*:(?:\s|$)", line)
-    return None if found is None else (found[1], found.start(1))
+    match = re.match(r"[ ]*(?:-[ ]+)*([^\s#\-\[{][^:#]*?)[ ]*:(?:\s|$)", line)
+    return None if match is None else (match[1], match.start(1))
 
 
 def _plain(node: Any, keys: Keys, document: Document) -> Any:

@@ -1,4 +1,4 @@
-"""The demonstration: three recommenders on the embedded data set, evaluated in one call each."""
+"""The demonstration: three recommenders on the embedded data set, evaluated with one call each."""
 
 from __future__ import annotations
 
@@ -9,50 +9,36 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sparse
 
-from weft.cli.demo import dataset, recommenders
+from weft.cli.demo import demo_data, recommenders
 from weft.data.sources import Factors
 from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
 
-# Every family but that of rating errors: these models rank, and predict no ratings.
+# Every family except rating errors: these models predict no ratings.
 METRICS = (
-    *("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC"),
-    *(
-        "ItemCoverage",
-        "EPC",
-        "EFD",
-        "Gini",
-        "ShannonEntropy",
-        "SRecall",
-        "ARP",
-        "APLT(pop_ratio=0.5)",
-    ),
-    *("UserMADRanking", "REO", "RSP", "BiasDisparityBD"),
+    *("nDCG", "Recall", "Precision", "MAP", "MRR", "HitRate", "GAUC", "ItemCoverage", "EPC", "EFD"),
+    *("Gini", "ShannonEntropy", "SRecall", "ARP", "APLT(pop_ratio=0.5)", "UserMADRanking"),
+    *("REO", "RSP", "BiasDisparityBD"),
     "EucDistance(metric_names=[nDCG, EPC], utopia_points=[1, 1])",
 )
 TOP_K = (5, 10, 20)
-SHOWN_CUTOFF = 10  # the cut-off that a short table has
+SHOWN_CUTOFF = 10  # of the table in the terminal
 
 
 def shorten_result(result: Result) -> Result:
-    """What of a result fits a terminal: one cut-off, no values by label."""
-    return replace(
-        result,
-        values=tuple(
-            value for value in result.values if value.k in (None, SHOWN_CUTOFF) and not value.cell
-        ),
-        slices=None,
-    )
+    """Return the part of a result that fits a terminal: one cut-off, no values by label."""
+    values = (value for value in result.values if value.k in (None, SHOWN_CUTOFF))
+    return replace(result, values=tuple(value for value in values if not value.cell), slices=None)
 
 
 def run(step: Callable[[str], None]) -> list[Result]:
-    """Fit and evaluate; `step` is told what begins, five times."""
-    return list(_run(step))
+    """Fit and evaluate the recommenders; `step` is called with each of five steps."""
+    return list(_evaluate_models(step))
 
 
-def _run(step: Callable[[str], None]) -> Iterator[Result]:
+def _evaluate_models(step: Callable[[str], None]) -> Iterator[Result]:
     step("generating the data set")
-    data = dataset.load()
+    data = demo_data.load()
     users, items = data.users["user"].to_list(), data.items["item"].to_list()
     rows, columns = (
         {name: number for number, name in enumerate(names)} for names in (users, items)
@@ -71,8 +57,7 @@ def _run(step: Callable[[str], None]) -> Iterator[Result]:
     similar = recommenders.item_knn(train)
     popularity = recommenders.popularity(train)
 
-    # Three kinds of source: a callable that is asked for users, a score matrix, a pair of
-    # embeddings.
+    # Three kinds of source: a callable of user ids, a score matrix, a pair of embeddings.
     models = {
         "popularity": lambda names: popularity(np.array([rows[name] for name in names])),
         "item_knn": similar,

@@ -1,7 +1,7 @@
-"""Three classic recommenders, small enough to read in one sitting, for the demo and the examples.
+"""Three small classic recommenders for the demo and the examples.
 
-Each is fitted on a SciPy CSR matrix `[users, items]` whose stored values are positive (1, or
-ratings)."""
+Each is fitted on a SciPy CSR matrix `[users, items]` with positive stored values (1, or ratings).
+"""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from torch import Tensor
 
 
 def popularity(train: csr_matrix) -> Callable[[np.ndarray | Tensor], Tensor]:
-    """Score every item by its number of train interactions, the same for everyone.
+    """Score every item by its number of train interactions, for all users alike.
 
-    Returns a function from row numbers `[batch]` to scores `[batch, items]`, float32. Ties are
-    many."""
+    Returns a function from row numbers `[batch]` to scores `[batch, items]`, float32, with many
+    ties.
+    """
     counts = torch.from_numpy(train.getnnz(axis=0)).to(torch.float32)
     return lambda rows: counts.repeat(len(rows), 1)
 
 
 def item_knn(train: csr_matrix, neighbours: int = 100) -> Tensor:
-    """Item-based nearest neighbours (Sarwar et al. 2001): scores `[users, items]`, float32.
+    """Return scores `[users, items]`, float32, of item-based neighbours (Sarwar et al. 2001).
 
-    An item's score is the sum, over those of its `neighbours` most cosine-similar items that the
-    user has, of the similarity times the user's value. Dense in users x items: meant for small
-    data."""
+    The score of an item is the sum of similarity times the user's value, over those of its
+    `neighbours` most cosine-similar items that the user has. The result is dense: for small data.
+    """
     ratings = torch.from_numpy(train.toarray()).to(torch.float32)
     columns = torch.nn.functional.normalize(ratings, dim=0)
     similarity = (columns.T @ columns).fill_diagonal_(0)
@@ -45,13 +46,13 @@ def factor_model(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Implicit-feedback matrix factorisation by alternating least squares (Hu, Koren and Volinsky
-    2008).
+    """Factorize implicit feedback by alternating least squares (Hu, Koren and Volinsky 2008).
 
     Returns user `[users, dimensions]` and item `[items, dimensions]` embeddings, float32; a score
-    is their dot product. A stored value r says "liked" with weight 1 + `confidence` * r; all else
-    says "not liked" with weight 1. `progress(done, total)` is called after each of the `sweeps`
-    (one or more) over users and items."""
+    is their dot product. A stored value r has the target 1 with weight 1 + `confidence` * r, all
+    other pairs have the target 0 with weight 1. `progress(done, total)` is called after each of the
+    `sweeps` (one or more) over users and items.
+    """
     weights = (train * confidence).astype(np.float32)
     weights_by_item = weights.T.tocsr()
     generator = torch.Generator().manual_seed(seed)
@@ -65,12 +66,10 @@ def factor_model(
 
 
 def _least_squares(extra_weights: csr_matrix, fixed: Tensor, regularisation: float) -> Tensor:
-    """The embeddings of the rows that fit best to the `fixed` embeddings of the columns: `[rows,
-    dimensions]`.
-    """
+    """Return row embeddings `[rows, dimensions]` that fit best to the `fixed` column embeddings."""
     dimensions = fixed.shape[1]
     outer = (fixed[:, :, None] * fixed[:, None, :]).flatten(1)
-    # The paper's trick: the Gram matrix of all columns once, plus each row's few stored entries.
+    # As in the paper: the Gram matrix of all columns once, plus the few stored entries of each row.
     gram = torch.from_numpy(extra_weights @ outer.numpy()).view(-1, dimensions, dimensions)
     gram += fixed.T @ fixed + regularisation * torch.eye(dimensions)
     liked = extra_weights.copy()

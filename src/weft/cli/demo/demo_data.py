@@ -1,10 +1,9 @@
-"""A synthetic film-rating data set, about the size and shape of MovieLens 100K, made by code in
-well under a second.
+"""A synthetic film-rating data set with the size and shape of MovieLens 100K, made in under a second.
 
-Nothing is downloaded and nobody's data is shown. Every draw goes through `Generator.random`, which
-is no more than 53 bits of PCG64's stream: NumPy may change its samplers of other distributions from
-version to version. Nor can rounding matter: nothing that is sorted or cut lies within 1e-8 of a
-tie. So the rows are the same on every machine."""
+The rows are the same on every machine. Every draw uses `Generator.random`, 53 bits of the stream of
+PCG64, because NumPy may change its samplers of other distributions between versions. Rounding does
+not matter: no value that is sorted or compared is within 1e-8 of a tie.
+"""
 
 from __future__ import annotations
 
@@ -40,27 +39,22 @@ AGE_GROUPS = ("under 18", "18-24", "25-34", "35-44", "45-54", "55+")
 AGE_SHARES = (0.05, 0.22, 0.32, 0.20, 0.12, 0.09)
 
 TITLE_OPENINGS = (
-    "The Last", "A Quiet", "The Second", "Midnight at "
-                                         "the", "Letters to "
-                                                "the", "Return of the", "Waiting for the",
-    "In Defence of "
-    "the", "Nobody Told the", "The Patient", "A Brief History of the", "Beyond the", "The Unlikely",
-    "My Brother's", "Requiem for "
-                    "the", "The Glass", "All Quiet at the", "Three Days with the", "The Honest",
-    "A Winter without "
-    "the", "The Borrowed", "Farewell to "
-                           "the", "The Secret Life of the", "Under the", "The Reluctant",
-    "Songs from "
-    "the", "The Trial of the", "Summer of the", "Against the", "The Paper", "Once More to the",
-    "A Portrait of the", "The Silence of the", "Notes on the",
+    "The Last", "A Quiet", "The Second", "Midnight at the", "Letters to the", "Return of the",
+    "Waiting for the", "In Defence of the", "Nobody Told the", "The Patient",
+    "A Brief History of the", "Beyond the", "The Unlikely", "My Brother's", "Requiem for the",
+    "The Glass", "All Quiet at the", "Three Days with the", "The Honest", "A Winter without the",
+    "The Borrowed", "Farewell to the", "The Secret Life of the", "Under the", "The Reluctant",
+    "Songs from the", "The Trial of the", "Summer of the", "Against the", "The Paper",
+    "Once More to the", "A Portrait of the", "The Silence of the", "Notes on the",
 )  # fmt: skip
 TITLE_SUBJECTS = (
-    "Lighthouse", "Weaver", "Cartographer", "Clockmaker", "Archive", "Orchard", "Ferryman", "Observatory", "Harbour",
-    "Librarian", "Loom", "Border", "Violinist", "Glacier", "Beekeeper", "Senate", "Tide", "Locksmith", "Railway",
-    "Astronomer", "Garden", "Witness", "Translator", "Volcano", "Postmaster", "Theorem", "Bridge", "Chess Player",
-    "Desert", "Understudy", "Radio", "Gravedigger", "Comet", "Apprentice", "Monsoon", "Stranger", "Bakery", "Submarine",
-    "Auditor", "Carnival", "Mountain", "Surgeon", "Printing Press", "River", "Outlier", "Magistrate", "Circus", "Atlas",
-    "Piano", "Night Shift",
+    "Lighthouse", "Weaver", "Cartographer", "Clockmaker", "Archive", "Orchard", "Ferryman",
+    "Observatory", "Harbour", "Librarian", "Loom", "Border", "Violinist", "Glacier", "Beekeeper",
+    "Senate", "Tide", "Locksmith", "Railway", "Astronomer", "Garden", "Witness", "Translator",
+    "Volcano", "Postmaster", "Theorem", "Bridge", "Chess Player", "Desert", "Understudy", "Radio",
+    "Gravedigger", "Comet", "Apprentice", "Monsoon", "Stranger", "Bakery", "Submarine", "Auditor",
+    "Carnival", "Mountain", "Surgeon", "Printing Press", "River", "Outlier", "Magistrate",
+    "Circus", "Atlas", "Piano", "Night Shift",
 )  # fmt: skip
 NUM_ITEMS = len(TITLE_OPENINGS) * len(TITLE_SUBJECTS)  # 1,700: every title occurs once
 
@@ -70,9 +64,9 @@ class DemoData:
     """The frames of the demo.
 
     - `train`, `test`: user ("u0007"), item ("m0312"), rating (1..5), timestamp (seconds), sorted by
-      user and time. A user and an item meet at most once. The last fifth of each user's rows is the
-      test set.
-    - `users`: user, gender (null where withheld), age_group.
+      user and time. Each pair of user and item occurs at most once. The last fifth of each user's
+      rows is the test set.
+    - `users`: user, gender (null if withheld), age_group.
     - `items`: the catalogue: item, title, genres (one to three), year. A few items occur in `test`
       only, a few nowhere.
     """
@@ -85,14 +79,14 @@ class DemoData:
 
 @cache
 def load() -> DemoData:
-    """The demo data set, the same on every call and every machine."""
+    """Return the demo data set."""
     generator = np.random.Generator(np.random.PCG64(SEED))
     items, item_genres = _make_items(generator)
     users, taste, activity = _make_users(generator)
-    affinity = _affinity(generator, taste, item_genres)
-    user, item = _choose(generator, affinity, activity)
-    rating = _rate(generator, affinity, user, item)
-    timestamp = _visit(generator, activity)
+    affinity = _make_affinity(generator, taste, item_genres)
+    user, item = _draw_interactions(generator, affinity, activity)
+    rating = _draw_ratings(generator, affinity, user, item)
+    timestamp = _draw_timestamps(generator, activity)
 
     interactions = pl.DataFrame(
         {
@@ -102,12 +96,12 @@ def load() -> DemoData:
             "timestamp": timestamp,
         }
     )
-    in_test = _position(activity) >= np.repeat(activity - activity // 5, activity)
+    in_test = _positions_in_groups(activity) >= np.repeat(activity - activity // 5, activity)
     return DemoData(interactions.filter(~in_test), interactions.filter(in_test), users, items)
 
 
 def _make_items(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats]:
-    """The frame of items, and their genres as 0/1 `[items, genres]`."""
+    """Return the table of items, and their genres as 0/1 `[items, genres]`."""
     genre_weights = np.linspace(1.6, 0.0, len(GENRES))  # drama is common, musicals are rare
     preference = genre_weights + _gumbel(generator, NUM_ITEMS, len(GENRES))
     genre_rank = (-preference).argsort(axis=1).argsort(axis=1)
@@ -130,9 +124,9 @@ def _make_items(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats]:
 
 
 def _make_users(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats, Ints]:
-    """The frame of users, their taste `[users, genres]` and their number of interactions `[users]`.
+    """Return the table of users, taste `[users, genres]` and number of interactions `[users]`.
 
-    Groups differ mildly in both, so that fairness metrics have something to find.
+    Groups differ mildly in both, so that fairness metrics are not zero.
     """
     gender = _categories(generator, GENDER_SHARES, NUM_USERS)
     age_group = _categories(generator, AGE_SHARES, NUM_USERS)
@@ -162,9 +156,10 @@ def _make_users(generator: np.random.Generator) -> tuple[pl.DataFrame, Floats, I
     return frame, taste, activity
 
 
-def _affinity(generator: np.random.Generator, taste: Floats, item_genres: Floats) -> Floats:
-    """How well each item suits each user, `[users, items]`, about standard normal: half genres,
-    half hidden factors.
+def _make_affinity(generator: np.random.Generator, taste: Floats, item_genres: Floats) -> Floats:
+    """Return the affinity of users to items `[users, items]`, about standard normal.
+
+    One half is explained by genres, the other by latent factors.
     """
     by_genre = taste @ (item_genres / np.sqrt(item_genres.sum(axis=1, keepdims=True))).T
     user_factors = _normal(generator, NUM_USERS, NUM_FACTORS)
@@ -173,25 +168,27 @@ def _affinity(generator: np.random.Generator, taste: Floats, item_genres: Floats
     return np.asarray((by_genre + by_factors) / np.sqrt(2))
 
 
-def _choose(generator: np.random.Generator, affinity: Floats, activity: Ints) -> tuple[Ints, Ints]:
-    """Row and column numbers of the interactions, user by user, each user's in the order of time.
+def _draw_interactions(
+    generator: np.random.Generator, affinity: Floats, activity: Ints
+) -> tuple[Ints, Ints]:
+    """Return row and column numbers of the interactions, sorted by user and time.
 
     The `n` largest of utility + Gumbel noise are a draw of `n` items without replacement with
     weights exp(utility), for all users at once. Popularity is Zipf-Mandelbrot, steep because
-    drawing without replacement flattens it."""
+    drawing without replacement flattens it.
+    """
     popularity_rank = generator.random(NUM_ITEMS).argsort()
     log_popularity = -4 * np.log(popularity_rank + 400)
     utility = log_popularity + 1.15 * affinity + _gumbel(generator, NUM_USERS, NUM_ITEMS)
     user = np.repeat(np.arange(NUM_USERS), activity)
-    item = (-utility).argsort(axis=1)[user, _position(activity)]
-    # In the order of the draw the best items would all be train items; people do not watch in that
-    # order.
+    item = (-utility).argsort(axis=1)[user, _positions_in_groups(activity)]
+    # A random order in time: in the order of the draw, all the best items would be train items.
     in_time = np.lexsort((generator.random(len(user)), user))
     return user, item[in_time]
 
 
-def _rate(generator: np.random.Generator, affinity: Floats, user: Ints, item: Ints) -> Ints:
-    """Ratings 1..5 of the interactions: taste, a user bias, an item bias and noise."""
+def _draw_ratings(generator: np.random.Generator, affinity: Floats, user: Ints, item: Ints) -> Ints:
+    """Return ratings 1..5 of the interactions from affinity, user bias, item bias and noise."""
     user_bias = 0.40 * _normal(generator, NUM_USERS)
     item_bias = 0.45 * _normal(generator, NUM_ITEMS)
     noise = 0.75 * _normal(generator, len(user))
@@ -199,9 +196,10 @@ def _rate(generator: np.random.Generator, affinity: Floats, user: Ints, item: In
     return np.clip(np.rint(opinion), 1, 5).astype(np.int64)
 
 
-def _visit(generator: np.random.Generator, activity: Ints) -> Ints:
-    """Strictly increasing seconds per user: sessions of about twenty ratings, minutes inside and
-    days between them.
+def _draw_timestamps(generator: np.random.Generator, activity: Ints) -> Ints:
+    """Return timestamps in seconds, strictly increasing for each user.
+
+    Sessions have about twenty ratings, with minutes within and days between sessions.
     """
     rows = int(activity.sum())
     pause = 10 - 60 * np.log1p(-generator.random(rows))
@@ -216,8 +214,8 @@ def _visit(generator: np.random.Generator, activity: Ints) -> Ints:
     return elapsed + offset
 
 
-def _position(lengths: Ints) -> Ints:
-    """0, 1, ... within each of consecutive groups of these lengths."""
+def _positions_in_groups(lengths: Ints) -> Ints:
+    """Return positions 0, 1, ... within consecutive groups of these lengths."""
     first = np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.arange(len(first)) - first
 
@@ -231,7 +229,7 @@ def _gumbel(generator: np.random.Generator, *shape: int) -> Floats:
 
 
 def _categories(generator: np.random.Generator, shares: tuple[float, ...], size: int) -> Ints:
-    """Numbers of categories with these shares, `[size]`."""
+    """Return random category numbers with these shares, `[size]`."""
     return np.searchsorted(np.cumsum(shares)[:-1], generator.random(size), side="right").astype(
         np.int64
     )
