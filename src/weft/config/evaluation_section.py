@@ -1,4 +1,4 @@
-"""The section `evaluation` of a configuration: the settings of an evaluation and YAML's own keys."""
+"""The section `evaluation` of a configuration: settings of an evaluation and keys of YAML alone."""
 
 from __future__ import annotations
 

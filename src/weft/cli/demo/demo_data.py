@@ -1,4 +1,4 @@
-"""A synthetic film-rating data set with the size and shape of MovieLens 100K, made in under a second.
+"""A synthetic film-rating data set of the size and shape of MovieLens 100K, made within a second.
 
 The rows are the same on every machine. Every draw uses `Generator.random`, 53 bits of the stream of
 PCG64, because NumPy may change its samplers of other distributions between versions. Rounding does
