@@ -17,7 +17,7 @@ import weft
 from apart import Sent, assert_same, evaluate, some_lists, split
 from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
 from weft.engines.partitioned import driver as together
-from weft.engines.partitioned import order_statistics as scattered
+from weft.engines.partitioned import order_statistics
 from weft.engines.partitioned.partitions import Origin
 from weft.errors import InputError
 from weft.metrics import registry
@@ -430,8 +430,8 @@ def test_files_in_nothing_common_are_refused(tmp_path):
 @pytest.fixture
 def few(monkeypatch):
     """As if nothing but a few numbers could come to one place."""
-    monkeypatch.setattr(scattered, "_FEW", 3)
-    monkeypatch.setattr(scattered, "_EDGES", 16)
+    monkeypatch.setattr(order_statistics, "_MAX_COLLECTED", 3)
+    monkeypatch.setattr(order_statistics, "_EDGES_PER_ROUND", 16)
 
 
 def parts_of(numbers, count=3):
@@ -454,7 +454,10 @@ def identity(part):
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_numbers_in_parts_are_found_in_order(numbers):
-    found, expected = scattered.ScatteredNumbers(parts_of(numbers), identity), np.sort(numbers)
+    found, expected = (
+        order_statistics.PartitionedFloats(parts_of(numbers), identity),
+        np.sort(numbers),
+    )
     assert found.size == len(numbers)
     assert np.array_equal(found.select(np.arange(len(numbers))), expected)
     assert np.array_equal(found.count_below(numbers), np.searchsorted(expected, numbers, "left"))
@@ -465,7 +468,7 @@ def test_numbers_in_parts_are_found_in_order(numbers):
 def test_whole_numbers_in_parts_are_found_in_order():
     numbers = generator.integers(-(2**63), 2**63 - 1, 500, endpoint=True)
     numbers[:4] = -(2**63), 2**63 - 1, 0, 0
-    found = scattered.Scattered(parts_of(numbers, 7), identity)
+    found = order_statistics.PartitionedIntegers(parts_of(numbers, 7), identity)
     places = np.array([0, 1, 250, 499, 499, 7])
     assert np.array_equal(found.select(places), np.sort(numbers)[places])
 

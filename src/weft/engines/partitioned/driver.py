@@ -31,7 +31,7 @@ from weft.engines.partitioned.global_stats import (
     whole_of,
     with_cuts,
 )
-from weft.engines.partitioned.order_statistics import Scattered
+from weft.engines.partitioned.order_statistics import PartitionedIntegers
 from weft.engines.partitioned.partitions import Origin, Part, Parts, kept, merged
 from weft.errors import InputError, SettingError
 from weft.evaluation.candidates import CANDIDATES
@@ -449,7 +449,7 @@ class RemoteContributions:
         )
 
     def hashes(self) -> SortedValues[np.int64]:
-        return Scattered(self._answers, _hashes)
+        return PartitionedIntegers(self._answers, _hashes)
 
 
 def _under(answer: Answer, weights: UserWeights, terms: bool) -> WeightedSums:

@@ -28,7 +28,7 @@ from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
 from weft.data.slices import are_whole, parse_slices, ranges
 from weft.data.vocabulary import distinct
-from weft.engines.partitioned.order_statistics import ScatteredNumbers
+from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
     Failure,
     Origin,
@@ -330,7 +330,7 @@ def with_cuts(
     groups = dict(whole.groups)
     for one in cut:
         assert one.cut is not None
-        ordered = ScatteredNumbers(numbers, partial(_unfailed, partial(_of_cut, name=one.where)))
+        ordered = PartitionedFloats(numbers, partial(_unfailed, partial(_of_cut, name=one.where)))
         starts = one.cut.find_edges(ordered) if ordered.size else []
         found = ranges(starts, are_whole=whole_numbers[one.where]) if ordered.size else []
         groups[one.where] = Groups(tuple(found), starts)

@@ -1,12 +1,15 @@
-"""Numbers that lie in parts, in order: found by counting, so that few of them ever come to one
-place.
+"""Order statistics of numbers that are distributed over partitions.
+
+The k-th smallest number is found by counting in every partition how many numbers are below some
+edges, so that only a few numbers are ever collected on the driver.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,153 +17,164 @@ from numpy.typing import NDArray
 from weft.data.sorted_values import SortedArray
 from weft.engines.partitioned.partitions import Parts
 
-Numbers = NDArray[np.int64]
-# Numbers that may come to one place, and edges that parts count by in one round.
-_FEW = 1 << 20
-_EDGES = 1 << 16
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_MAX_COLLECTED = 1 << 20  # numbers that may be collected on the driver
+_EDGES_PER_ROUND = 1 << 16  # edges below which partitions count in one round
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-class Scattered:
-    """Whole numbers that lie in parts; `numbers` gives those of a part."""
+class _Range(NamedTuple):
+    """A range that contains one order statistic; both ends belong to it."""
 
-    def __init__(self, parts: Parts[Any], numbers: Callable[[Any], Numbers]) -> None:
+    low: int
+    high: int
+    num_below: int  # numbers below the range
+    num_inside: int
+
+    def narrow(self, position: int, edges: list[int], counts: list[int]) -> _Range:
+        """Return the range between two edges that contains the number at `position`.
+
+        `counts[i]` is the number of numbers below `edges[i]`.
+        """
+        low, high, num_below, num_inside = self
+        if low == high:
+            return self
+        first, last = bisect.bisect_right(edges, low), bisect.bisect_right(edges, high)
+        edge = bisect.bisect_right(counts, position, first, last)
+        if edge > first:
+            num_inside -= counts[edge - 1] - num_below
+            low, num_below = edges[edge - 1], counts[edge - 1]
+        if edge < last:
+            num_inside = counts[edge] - num_below
+            high = edges[edge] - 1
+        return _Range(low, high, num_below, num_inside)
+
+
+class PartitionedIntegers:
+    """The integers of all partitions in ascending order; `numbers(partition)` returns its own."""
+
+    def __init__(self, parts: Parts[Any], numbers: Callable[[Any], Integers]) -> None:
         self._parts, self._numbers = parts, numbers
-        self.size: int = parts.merged(partial(_size, numbers=numbers), _total)
+        self.size: int = parts.merged(partial(_size, numbers=numbers), sum)
 
     @cached_property
-    def _here(self) -> SortedArray[np.int64] | None:
-        """All of them, if they are few."""
-        return SortedArray(self._between([(_LOWEST, _HIGHEST)])) if self.size <= _FEW else None
+    def _collected(self) -> SortedArray[np.int64] | None:
+        """All numbers if there are few, else None."""
+        if self.size > _MAX_COLLECTED:
+            return None
+        return SortedArray(self._collect([(_LOWEST, _HIGHEST)]))
 
-    def select(self, places: Numbers) -> Numbers:
-        """The numbers at these places: each is closed in by counting, until those that are left are
-        few enough to be looked at.
-        """
-        if self._here is not None:
-            return self._here.select(places)
-        # For each place: the range that its number lies in, ends included, and how many lie below
-        # and within it.
-        found = [(_LOWEST, _HIGHEST, 0, self.size)] * len(places)
-        while sum(within for _, _, _, within in set(found)) > _FEW and any(
-            low < high for low, high, _, _ in found
-        ):
-            open_ranges = {(low, high) for low, high, _, _ in found if low < high}
-            each = max(2, _EDGES // len(open_ranges))
-            edges = sorted(
-                {
-                    low + (high - low) * number // each
-                    for low, high in open_ranges
-                    for number in range(1, each + 1)
-                }
-                - {_LOWEST}
-            )
+    def select(self, ranks: Integers) -> Integers:
+        """Return the numbers at these positions, from 0, of the ascending order."""
+        if self._collected is not None:
+            return self._collected.select(ranks)
+        ranges = [_Range(_LOWEST, _HIGHEST, 0, self.size)] * len(ranks)
+        while _needs_narrowing(ranges):
+            edges = _choose_edges(ranges)
             counts = self.count_below(np.array(edges, dtype=np.int64)).tolist()
-            found = [_closer(int(place), one, edges, counts) for place, one in zip(places, found)]
-        numbers = np.sort(self._between(sorted({(low, high) for low, high, _, _ in found})))
-        chosen = [
-            np.searchsorted(numbers, low) + int(place) - below
-            for place, (low, _, below, _) in zip(places, found)
+            ranges = [
+                current.narrow(int(rank), edges, counts) for rank, current in zip(ranks, ranges)
+            ]
+        numbers = np.sort(self._collect(sorted({(each.low, each.high) for each in ranges})))
+        indices = [
+            np.searchsorted(numbers, each.low) + int(rank) - each.num_below
+            for rank, each in zip(ranks, ranges)
         ]
-        return numbers[np.array(chosen, dtype=np.int64)]
+        return numbers[np.array(indices, dtype=np.int64)]
 
-    def count_below(self, numbers: Numbers) -> Numbers:
-        if self._here is not None:
-            return self._here.count_below(numbers)
-        return self._parts.merged(
-            partial(_counted, numbers=self._numbers, wanted=numbers, side="left"), _sum
-        )
+    def count_below(self, numbers: Integers) -> Integers:
+        """Return how many numbers are below each of `numbers`."""
+        if self._collected is not None:
+            return self._collected.count_below(numbers)
+        return self._count(numbers, "left")
 
-    def count_up_to(self, numbers: Numbers) -> Numbers:
-        if self._here is not None:
-            return self._here.count_up_to(numbers)
-        return self._parts.merged(
-            partial(_counted, numbers=self._numbers, wanted=numbers, side="right"), _sum
-        )
+    def count_up_to(self, numbers: Integers) -> Integers:
+        """Return how many numbers are at most each of `numbers`."""
+        if self._collected is not None:
+            return self._collected.count_up_to(numbers)
+        return self._count(numbers, "right")
 
-    def _between(self, found: list[tuple[int, int]]) -> Numbers:
-        return self._parts.merged(
-            partial(_within, numbers=self._numbers, ranges=found), _concatenated
-        )
+    def _count(self, edges: Integers, side: str) -> Integers:
+        count = partial(_count_below_edges, numbers=self._numbers, edges=edges, side=side)
+        return self._parts.merged(count, _sum)
+
+    def _collect(self, ranges: list[tuple[int, int]]) -> Integers:
+        select = partial(_select, numbers=self._numbers, ranges=ranges)
+        return self._parts.merged(select, np.concatenate)
 
 
-class ScatteredNumbers:
-    """The same of floating numbers, by whole numbers that are in the same order."""
+class PartitionedFloats:
+    """The floats of all partitions in ascending order, compared by integer keys of equal order."""
 
-    def __init__(self, parts: Parts[Any], numbers: Callable[[Any], NDArray[np.float64]]) -> None:
-        self._keys = Scattered(parts, partial(_as_keys, numbers=numbers))
+    def __init__(self, parts: Parts[Any], numbers: Callable[[Any], Floats]) -> None:
+        self._keys = PartitionedIntegers(parts, partial(_keys_of_part, numbers=numbers))
         self.size = self._keys.size
 
-    def select(self, places: Numbers) -> NDArray[np.float64]:
-        return from_keys(self._keys.select(places))
+    def select(self, ranks: Integers) -> Floats:
+        """Return the numbers at these positions, from 0, of the ascending order."""
+        return from_keys(self._keys.select(ranks))
 
-    def count_below(self, numbers: NDArray[np.float64]) -> Numbers:
+    def count_below(self, numbers: Floats) -> Integers:
+        """Return how many numbers are below each of `numbers`."""
         return self._keys.count_below(to_keys(numbers))
 
-    def count_up_to(self, numbers: NDArray[np.float64]) -> Numbers:
+    def count_up_to(self, numbers: Floats) -> Integers:
+        """Return how many numbers are at most each of `numbers`."""
         return self._keys.count_up_to(to_keys(numbers))
 
 
-def to_keys(numbers: NDArray[np.float64]) -> Numbers:
-    """Whole numbers in the same order; 0 and -0 are one."""
+def to_keys(numbers: Floats) -> Integers:
+    """Return integers in the order of the floats; 0 and -0 have the same key."""
     bits = (numbers + 0.0).view(np.int64)
     return np.where(bits < 0, bits ^ _HIGHEST, bits)
 
 
-def from_keys(keys: Numbers) -> NDArray[np.float64]:
-    """The numbers that such keys stand for."""
+def from_keys(keys: Integers) -> Floats:
+    """Return the floats of `to_keys`."""
     return np.where(keys < 0, keys ^ _HIGHEST, keys).view(np.float64)
 
 
-def _closer(
-    place: int, known: tuple[int, int, int, int], edges: list[int], counts: list[int]
-) -> tuple[int, int, int, int]:
-    """The range between two edges that holds the number at a place."""
-    import bisect
+def _needs_narrowing(ranges: list[_Range]) -> bool:
+    """Return True if the ranges contain too many numbers to collect and can become smaller."""
+    too_many = sum(each.num_inside for each in set(ranges)) > _MAX_COLLECTED
+    return too_many and any(each.low < each.high for each in ranges)
 
-    low, high, below, within = known
-    if low == high:
-        return known
-    first, last = bisect.bisect_right(edges, low), bisect.bisect_right(edges, high)
-    number = bisect.bisect_right(
-        counts, place, first, last
-    )  # edges with at most so many below them
-    if number > first:
-        within -= counts[number - 1] - below
-        low, below = edges[number - 1], counts[number - 1]
-    if number < last:
-        within = counts[number] - below
-        high = edges[number] - 1
-    return low, high, below, within
+
+def _choose_edges(ranges: list[_Range]) -> list[int]:
+    """Return ascending edges that divide every range evenly."""
+    wide = {(each.low, each.high) for each in ranges if each.low < each.high}
+    steps = max(2, _EDGES_PER_ROUND // len(wide))
+    edges = {
+        low + (high - low) * step // steps for low, high in wide for step in range(1, steps + 1)
+    }
+    return sorted(edges - {_LOWEST})
 
 
 def _size(part: Any, numbers: Callable[[Any], NDArray[Any]]) -> int:
     return len(numbers(part))
 
 
-def _as_keys(part: Any, numbers: Callable[[Any], NDArray[np.float64]]) -> Numbers:
+def _keys_of_part(part: Any, numbers: Callable[[Any], Floats]) -> Integers:
     return to_keys(numbers(part))
 
 
-def _counted(part: Any, numbers: Callable[[Any], Numbers], wanted: Numbers, side: Any) -> Numbers:
-    return np.searchsorted(np.sort(numbers(part)), wanted, side)
+def _count_below_edges(
+    part: Any, numbers: Callable[[Any], Integers], edges: Integers, side: Any
+) -> Integers:
+    return np.searchsorted(np.sort(numbers(part)), edges, side)
 
 
-def _within(part: Any, numbers: Callable[[Any], Numbers], ranges: list[tuple[int, int]]) -> Numbers:
+def _select(
+    part: Any, numbers: Callable[[Any], Integers], ranges: list[tuple[int, int]]
+) -> Integers:
+    """Return the numbers of a partition inside the given ranges."""
     ordered = np.sort(numbers(part))
     lows, highs = (np.array(ends, dtype=np.int64) for ends in zip(*ranges))
     starts, stops = np.searchsorted(ordered, lows, "left"), np.searchsorted(ordered, highs, "right")
     return np.concatenate([ordered[start:stop] for start, stop in zip(starts, stops)])
 
 
-def _total(parts: list[int]) -> int:
-    return sum(parts)
-
-
-def _sum(parts: list[Numbers]) -> Numbers:
-    found: Numbers = np.sum(parts, axis=0)
-    return found
-
-
-def _concatenated(parts: list[Numbers]) -> Numbers:
-    return np.concatenate(parts)
+def _sum(counts: list[Integers]) -> Integers:
+    total: Integers = np.sum(counts, axis=0)
+    return total
