@@ -82,7 +82,7 @@ def passed(made, scores=SCORES, order=EVERYONE, batch=11):
 
 def contributions(made):
     """What was kept of each user."""
-    return UserContributions.from_rows(made.gathered().rows, made.metric_set.layout)
+    return UserContributions.from_rows(made.state.rows, made.metric_set.layout)
 
 
 def resamples_of(made):

@@ -57,7 +57,7 @@ def evaluate(model, how="scores", **more):
 
 @pytest.fixture(autouse=True)
 def saved_after_every_batch(monkeypatch):
-    monkeypatch.setattr("weft.evaluation.runner._SAVE_EVERY", 0.0)
+    monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 50])
@@ -87,7 +87,7 @@ def test_killed_again_and_again(tmp_path):
 
 
 def test_nothing_is_written_before_it_is_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("weft.evaluation.runner._SAVE_EVERY", 1e9)
+    monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 1e9)
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=tmp_path / "run.state")
     assert not list(tmp_path.iterdir())
@@ -99,8 +99,8 @@ def test_a_process_that_is_killed(tmp_path):
     program = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-import weft.evaluation.runner, test_checkpoints
-weft.evaluation.runner._SAVE_EVERY = 0.0
+import weft.evaluation.checkpoint, test_checkpoints
+weft.evaluation.checkpoint._SAVE_SECONDS = 0.0
 class Dies(test_checkpoints.Model):
     def score(self, users):
         if len(self.asked) + len(users) > 13:
@@ -146,7 +146,7 @@ def test_another_evaluation_does_not_go_on(other, says, tmp_path):
     given |= {name: value for name, value in other.items() if name not in ("truth", "model")}
     with pytest.raises(
         SettingError,
-        match=rf"run\.state: cannot go on from it: it and this evaluation differ in {says}.*anew",
+        match=rf"run\.state: cannot resume from it: it and this evaluation differ in {says}.*start again",
     ):
         weft.evaluate(
             other.get("model", Model()), other.get("truth", TRUTH), checkpoint=path, **given
@@ -166,7 +166,7 @@ def test_other_files_are_no_checkpoints(tmp_path):
     path = tmp_path / "run.state"
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=path)
-    with pytest.raises(InputError, match="state of an evaluation in one call"):
+    with pytest.raises(InputError, match="checkpoint of an evaluation in one call"):
         weft.load_state(path)
     weft.save_state(fed([torch.arange(3)]), path)
     with pytest.raises(InputError, match=r"run\.state: the state of an Evaluator.*load_state"):

@@ -261,7 +261,7 @@ EVALUATIONS = {
     "sampled negatives": (
         "scores",
         BUILT_IN,
-        {"strategy": "sampled", "num_negatives": 9, "correction": "rank_estimate"},
+        {"strategy": "sampled", "num_negatives": 9, "estimator": "rank_estimate"},
     ),
     "resampled users": ("scores", ["nDCG", "Gini", "PopRSP"], {"bootstrap": 20}),
 }

@@ -431,7 +431,7 @@ def test_two_processes_equal_one():
 
 
 def test_a_checkpoint_is_gone_on_from(monkeypatch, tmp_path, expected):
-    monkeypatch.setattr("weft.evaluation.runner._SAVE_EVERY", 0.0)
+    monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 0.0)
     calls = []
 
     def model(users):

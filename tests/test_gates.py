@@ -247,7 +247,7 @@ def test_another_sample_is_said(tmp_path):
         weft.evaluate(scores, truth, **sampled),
     )
     again = weft.evaluate(
-        scores, truth, **{**sampled, "num_negatives": 6}, correction="rank_estimate"
+        scores, truth, **{**sampled, "num_negatives": 6}, estimator="rank_estimate"
     )
     for baseline, result_of_run, expected in (
         (full, drawn, ["strategy='full', this run with strategy='sampled'"]),
@@ -258,7 +258,7 @@ def test_another_sample_is_said(tmp_path):
             [
                 "other candidates",
                 "num_negatives=5",
-                "correction=None, this run with correction='rank_estimate'",
+                "estimator=None, this run with estimator='rank_estimate'",
             ],
         ),
     ):

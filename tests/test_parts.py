@@ -168,7 +168,7 @@ def test_a_correction():
         top_k=5,
         strategy="sampled",
         num_negatives=10,
-        correction="rank_estimate",
+        estimator="rank_estimate",
         items=list(range(ITEMS)),
     )
 

@@ -20,6 +20,7 @@ from weft.batch.batch import BatchInputs
 from weft.data import BatchLists
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError
+from weft.evaluation.settings import EvaluationSettings
 from weft.ranking import SampleSizes, estimate_ranks, estimate_weights
 from weft.ranking.rank_estimator import RankEstimator
 from weft.sampling import deviation, exact, expected, is_identified
@@ -115,10 +116,18 @@ def lists_of(ranked, num_items, scores=None):
     return BatchLists(offsets, items, scores, num_items, is_order_given=scores is None)
 
 
+def options_of(estimator):
+    """The settings of an estimator."""
+    if estimator is None:
+        return {}
+    gamma = {"gamma": estimator.gamma} if estimator.method == "bias_variance" else {}
+    return {"estimator": estimator.method, **gamma}
+
+
 def evaluate(users, correction, metrics, cutoffs, num_items, **settings):
     """A pass over users, each (candidates best first, {item: rating}, drawn, eligible)."""
     evaluator = weft.Evaluator(
-        metrics, cutoffs, num_items=num_items, per_user=True, correction=correction, **settings
+        metrics, cutoffs, num_items=num_items, per_user=True, **options_of(correction), **settings
     )
     for start in range(0, len(users), 3):
         ranked, rated, drawn, eligible = zip(*users[start : start + 3])
@@ -295,7 +304,7 @@ def test_nothing_is_said_of_what_was_not_offered_or_has_no_sample():
 
 
 def test_users_without_candidates_count_as_before():
-    evaluator = weft.Evaluator("nDCG@2", num_items=5, correction=CORRECTIONS[1])
+    evaluator = weft.Evaluator("nDCG@2", num_items=5, **options_of(CORRECTIONS[1]))
     evaluator.add(BatchInputs(None, rows_of([{0: 1}, {}], 5), torch.arange(2)))
     assert evaluator.compute()["nDCG@2"] == 0
 
@@ -372,7 +381,7 @@ def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
 def test_ties_are_drawn_and_said():
     scores = torch.tensor([1.0, 1.0, 0.5], dtype=torch.float64)
     evaluator = weft.Evaluator(
-        ["nDCG", "LAUC"], 2, num_items=20, ties="expected", correction=CORRECTIONS[0]
+        ["nDCG", "LAUC"], 2, num_items=20, ties="expected", **options_of(CORRECTIONS[0])
     )
     drawn = SampleSizes(torch.tensor([2]), torch.tensor([9]))
     lists, truth = lists_of([[0, 10, 11]], 20, scores), rows_of([{0: 1}], 20)
@@ -385,27 +394,27 @@ def test_ties_are_drawn_and_said():
 
 def test_the_result_records_the_correction_and_other_corrections_do_not_merge():
     made = [
-        weft.Evaluator("nDCG@2", correction=how)
+        weft.Evaluator("nDCG@2", **options_of(how))
         for how in (None, CORRECTIONS[0], CORRECTIONS[1], CORRECTIONS[2])
     ]
     recorded = [
-        {name: one.compute().settings.get(name) for name in ("correction", "gamma")} for one in made
+        {name: one.compute().settings.get(name) for name in ("estimator", "gamma")} for one in made
     ]
     assert recorded == [
-        {"correction": None, "gamma": None},
-        {"correction": "rank_estimate", "gamma": None},
-        {"correction": "bias_variance", "gamma": 0.1},
-        {"correction": "bias_variance", "gamma": 0.6},
+        {"estimator": None, "gamma": None},
+        {"estimator": "rank_estimate", "gamma": None},
+        {"estimator": "bias_variance", "gamma": 0.1},
+        {"estimator": "bias_variance", "gamma": 0.6},
     ]
     with pytest.raises(SettingError, match="differ in"):
         made[2].merge(made[3])
 
 
 def test_batches_without_a_draw_are_refused():
-    evaluator = weft.Evaluator("nDCG@2", correction=CORRECTIONS[0])
+    evaluator = weft.Evaluator("nDCG@2", **options_of(CORRECTIONS[0]))
     with pytest.raises(
         SettingError,
-        match="correction='rank_estimate' needs candidates with uniformly drawn negatives",
+        match="estimator='rank_estimate' needs candidates with uniformly drawn negatives",
     ):
         evaluator.update(torch.rand(2, 5), torch.eye(2, 5))
 
@@ -414,54 +423,55 @@ def test_batches_without_a_draw_are_refused():
     ("settings", "message"),
     [
         (
-            {"correction": "rank"},
-            "correction='rank' is not known. Choose one of 'rank_estimate', 'bias_variance'",
+            {"estimator": "rank"},
+            "estimator='rank' is not known. Choose one of 'rank_estimate', 'bias_variance'",
         ),
-        ({"correction": None, "gamma": 0.5}, "gamma=0.5 belongs to correction='bias_variance'"),
+        ({"estimator": None, "gamma": 0.5}, "gamma=0.5 belongs to estimator='bias_variance'"),
         (
-            {"correction": "rank_estimate", "gamma": 0.5},
-            "correction='rank_estimate' has no such parameter",
+            {"estimator": "rank_estimate", "gamma": 0.5},
+            "estimator='rank_estimate' has no such parameter",
         ),
         (
-            {"correction": "bias_variance", "gamma": 0},
+            {"estimator": "bias_variance", "gamma": 0},
             "gamma=0; it must be a number above 0, at most 1",
         ),
-        ({"correction": "bias_variance", "gamma": 1.5}, "at most 1"),
+        ({"estimator": "bias_variance", "gamma": 1.5}, "at most 1"),
         (
-            {"correction": "bias_variance", "gamma": "much"},
+            {"estimator": "bias_variance", "gamma": "much"},
             "gamma='much'; it must be a number above 0, at most 1",
         ),
         (
-            {"correction": "bias_variance", "strategy": "full"},
+            {"estimator": "bias_variance", "strategy": "full"},
             "strategy='full' samples none; give strategy='sampled'",
         ),
         (
-            {"correction": "bias_variance", "negative_sampling": None, "pool": "given"},
-            "Leave candidates out, or correction",
+            {"estimator": "bias_variance", "candidates": "given"},
+            "Leave candidates out, or the estimator",
         ),
         (
-            {"correction": "bias_variance", "negative_sampling": "popularity"},
+            {"estimator": "bias_variance", "negative_sampling": "popularity"},
             "Give negative_sampling='uniform'",
         ),
     ],
 )
 def test_what_cannot_be_corrected_is_refused(settings, message):
-    correction, gamma = settings.pop("correction"), settings.pop("gamma", None)
+    options = {"strategy": "sampled", **settings}
     with pytest.raises(SettingError) as error:
-        RankEstimator.from_settings(correction, gamma, **settings)
+        EvaluationSettings.from_options(**options).resolve({"train", "candidates"})
     assert message in str(error.value)
 
 
-def test_corrections_are_chosen():
-    assert RankEstimator.from_settings(None) is None
-    assert RankEstimator.from_settings("Rank_Estimate") == RankEstimator("rank_estimate")
-    assert RankEstimator.from_settings("bias_variance", negative_sampling=None) == RankEstimator(
-        "bias_variance", 0.1
-    )
-    assert RankEstimator.from_settings("bias_variance", 1) == RankEstimator("bias_variance", 1.0)
+def test_estimators_are_chosen():
+    def chosen(**options):
+        settings = EvaluationSettings.from_options(strategy="sampled", **options)
+        return settings.resolve(()).rank_estimator()
+
+    assert chosen() is None
+    assert chosen(estimator="Rank_Estimate") == RankEstimator("rank_estimate")
+    assert chosen(estimator="bias_variance") == RankEstimator("bias_variance", 0.1)
+    assert chosen(estimator="bias_variance", gamma=1) == RankEstimator("bias_variance", 1.0)
 
 
-@pytest.mark.slow
 def test_corrected_means_are_nearer_to_the_full_value():
     """Two hundred users with one to three relevant items, thirty draws of 50 of 1,000 negatives."""
     rng, E, m, k = np.random.default_rng(0), 1000, 50, 20
@@ -476,7 +486,7 @@ def test_corrected_means_are_nearer_to_the_full_value():
     )
     means = {}
     for correction in (None, *CORRECTIONS[:2]):
-        evaluator = weft.Evaluator(f"nDCG@{k}", num_items=E + 3, correction=correction)
+        evaluator = weft.Evaluator(f"nDCG@{k}", num_items=E + 3, **options_of(correction))
         for seed in range(30):
             draws = np.random.default_rng(seed)
             users = []

@@ -131,11 +131,11 @@ def test_rows_without_numbers_are_nobodys_repetition():
 
 
 def test_who_is_to_be_counted_once_must_be_known():
-    with pytest.raises(InputError, match=r"user_indices, to know who was counted already"):
+    with pytest.raises(InputError, match=r"user_indices, to know which users were counted already"):
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
     with pytest.raises(
         SettingError,
-        match=r"repeated_users='drop' needs to know what each user adds, but ScoreRange keeps states",
+        match=r"repeated_users='drop' needs the contributions of each user, but ScoreRange keeps states",
     ):
         weft.Evaluator([ScoreRange(), "Recall@1"], repeated_users="drop")
     with pytest.raises(SettingError, match=r"repeated_users='twice'.*'count', 'drop'"):
@@ -298,9 +298,9 @@ def test_files_of_every_setting(tmp_path):
 
 
 def test_a_corrected_run_can_be_saved(tmp_path):
-    made = weft.Evaluator(["nDCG"], 3, num_items=ITEMS, correction="bias_variance")
+    made = weft.Evaluator(["nDCG"], 3, num_items=ITEMS, estimator="bias_variance")
     path = weft.save_state(made, tmp_path / "a.state")
-    assert weft.load_state(path).correction == made.correction
+    assert weft.load_state(path).estimator == made.estimator
 
 
 def test_users_of_two_files_are_counted_once(tmp_path):

@@ -311,8 +311,6 @@ class EvaluationSection(EvaluationSettings):
         arguments = self.model_dump(include=set(names), exclude_defaults=True)
         if self.tests:
             arguments["per_user"] = True
-        if "estimator" in arguments:
-            arguments["correction"] = arguments.pop("estimator")
         if self.slices:
             arguments["slices"] = {
                 name: one.argument(_reader(f"slices.{name}") if reads_files else FileSettings.file)

@@ -177,13 +177,13 @@ def check_models(
 
     `begin` is told what starts.
     """
+    from weft._choices import CandidatePool, choices
     from weft.data.readers.files import is_file, read_table
     from weft.diagnostics import reading as tables
     from weft.diagnostics import search
     from weft.diagnostics import what_if as trials
     from weft.errors import check_threshold
-    from weft.evaluation.candidates import CANDIDATES
-    from weft.evaluation.evaluator import as_cutoffs
+    from weft.evaluation.settings import read_cutoffs
 
     taken = [name for name in sources if name in ("truth", "train", "items", "ids")]
     if taken or not sources:
@@ -209,9 +209,9 @@ def check_models(
             if given is not None
         },
         "metrics": metrics,
-        "top_k": as_cutoffs(top_k),
+        "top_k": list(read_cutoffs(top_k) or ()),
         "relevance_threshold": check_threshold(relevance_threshold),
-        "candidates": check_choice("candidates", candidates, CANDIDATES),
+        "candidates": check_choice("candidates", candidates, choices(CandidatePool)[:-1]),
         "profile": profile,
     }
     # One model after the other, so that nothing odd about one changes the numbers of another.

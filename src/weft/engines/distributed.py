@@ -16,8 +16,9 @@ from torch.utils.data import Sampler
 
 from weft.errors import InputError, SettingError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.api import read_arguments
 from weft.evaluation.result import Result
-from weft.evaluation.runner import prepare
+from weft.evaluation.runner import build_run
 from weft.evaluation.state import check_compatible, num_processes
 
 T = TypeVar("T")
@@ -40,17 +41,17 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
         arguments["checkpoint"] = f"{arguments['checkpoint']}.{rank}-of-{number}"
     arguments["progress"] = arguments["progress"] and rank == 0
 
-    job = _all_or_none(lambda: prepare(**arguments))
+    job = _all_or_none(lambda: build_run(*read_arguments(arguments)))
     everyone: list[Any] = [None] * number
     dist.all_gather_object(everyone, job.identity())
     for other, theirs in enumerate(everyone):
         check_compatible(everyone[0], theirs, f"cannot merge processes (rank 0 and {other}) that")
     _all_or_none(lambda: job.run((rank, number)))
     counted: list[Any] = [None] * number
-    dist.all_gather_object(counted, job.offers.counted())
+    dist.all_gather_object(counted, job.candidates.state())
     for other, theirs in enumerate(counted):
         if other != rank:
-            job.offers.count(theirs)
+            job.candidates.merge(theirs)
     job.evaluator.sync_on_compute = True
     return job.result()
 

@@ -6,12 +6,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.evaluation.runner import prepare
+from weft.data.evaluation_inputs import LABEL_INPUTS, EvaluationInputs
+from weft.evaluation.runner import build_run
+from weft.evaluation.settings import EvaluationSettings, split_candidates
 
 if TYPE_CHECKING:
     import torch
 
     from weft.evaluation.result import Result
+
+
+def read_arguments(arguments: Mapping[str, Any]) -> tuple[EvaluationInputs, EvaluationSettings]:
+    """Return the inputs and the settings among the arguments of `evaluate`, by name."""
+    pool, given = split_candidates(arguments["candidates"])
+    names = [field.name for field in EvaluationSettings.fields() if field.option.in_evaluate]
+    options = {name: arguments[name] for name in names} | {"candidates": pool}
+    labels = {name: arguments[name] for name in LABEL_INPUTS if arguments[name] is not None}
+    names = ["source", "truth", "train", "users", "items"]
+    data = {name: arguments[name] for name in names}
+    inputs = EvaluationInputs(**data, labels=labels, candidates=given)
+    return inputs, EvaluationSettings.from_options(**options)
 
 
 def evaluate(
@@ -35,7 +49,7 @@ def evaluate(
     num_negatives: int | None = None,
     negative_sampling: str | None = None,
     neg_alpha: float | None = None,
-    correction: str | None = None,
+    estimator: str | None = None,
     gamma: float | None = None,
     per_user: bool = False,
     bootstrap: int | None = None,
@@ -95,7 +109,7 @@ def evaluate(
         `num_negatives` (99) others, drawn without replacement from those that are neither in the
         user's train nor truth: `"uniform"` (default) or `"popularity"`, by train interactions to
         the power of `neg_alpha` (0.75). The draw depends on the seed and the user's id alone.
-    correction, gamma
+    estimator, gamma
         Estimate from sampled ranks what ranking all items would give: `"rank_estimate"` or
         `"bias_variance"` (`gamma`, 0.1: how much variance weighs against bias).
     per_user
@@ -141,6 +155,42 @@ def evaluate(
     >>> weft.evaluate(lists, {"ann": ["tea"], "bob": ["rye"]}, metrics="MRR@2")["MRR@2"]
     0.5
     """
-    job = prepare(**locals())
-    job.run()
-    return job.result()
+    pool, given = split_candidates(candidates)
+    settings = EvaluationSettings.from_options(
+        metrics=metrics,
+        top_k=top_k,
+        relevance_threshold=relevance_threshold,
+        mask_seen=mask_seen,
+        candidates=pool,
+        ties=ties,
+        seed=seed,
+        strategy=strategy,
+        num_negatives=num_negatives,
+        negative_sampling=negative_sampling,
+        neg_alpha=neg_alpha,
+        estimator=estimator,
+        gamma=gamma,
+        per_user=per_user,
+        bootstrap=bootstrap,
+        slices=slices,
+        exposure=exposure,
+        empty_users=empty_users,
+        missing_lists=missing_lists,
+        duplicates=duplicates,
+        profile=profile,
+        batch_size=batch_size,
+        device=device,
+        progress=progress,
+        checkpoint=checkpoint,
+        name=name,
+    )
+    labels = {
+        "user_groups": user_groups,
+        "item_clusters": item_clusters,
+        "item_features": item_features,
+    }
+    labels = {name: label for name, label in labels.items() if label is not None}
+    inputs = EvaluationInputs(source, truth, train, users, items, labels, given)
+    run = build_run(inputs, settings)
+    run.run()
+    return run.result()

@@ -1,13 +1,10 @@
-"""The metrics of a run, put together: one formula for all cut-offs of a metric, what several of
-them add up only once.
-
-From a batch to what it adds, and from the sums of all batches to values.
-"""
+"""`MetricSet`: the metrics of a run, with shared accumulators and one formula for all cut-offs."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +14,7 @@ from torch import Tensor
 
 from weft.batch.batch import Batch
 from weft.data import Label, Labels
-from weft.errors import InputError, SettingError
+from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.bootstrap import Resampler
 from weft.evaluation.contributions import ContributionStore
 from weft.evaluation.metric_value import MetricValue
@@ -32,14 +29,17 @@ from weft.metrics.base.formulas import (
 )
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import MetricSpec
-from weft.metrics.registry import build_metric, expand_metrics
+from weft.metrics.registry import build_metric
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+MetricClasses = Mapping[MetricSpec, type[BaseMetric]]
+
+
 @dataclass(frozen=True)
-class Group:
+class MetricGroup:
     """A metric at all its cut-offs: one formula, evaluated once per batch."""
 
     metric: SummedMetric
@@ -48,30 +48,31 @@ class Group:
 
 
 class MetricSet:
-    """Metrics by name at their cut-offs, with the inputs that they need and how the run counts.
+    """The metrics of a run, each at its cut-offs.
 
-    `own`: metrics that keep states of their own; all others are formulas over the sums of the
-    `layout`. `exposure`: the number of items whose recommendations are counted at every cut-off,
-    whether a metric asks for it or not."""
+    `classes` are the metrics with their cut-offs, `inputs` the inputs of the run by name,
+    `counting` the settings that all metrics share. `stateful` metrics own states; all others are
+    formulas over the sums of the `layout`. `exposure` is the number of items whose recommendations
+    are counted at every cut-off, None if they are counted only for metrics that need it.
+    """
 
     def __init__(
         self,
-        metrics: list[Any],
-        cutoffs: list[int],
+        classes: MetricClasses,
         *,
         inputs: Mapping[str, Any],
         counting: Mapping[str, Any],
         slices: Mapping[str, Labels],
         exposure: int | None = None,
     ) -> None:
-        self.classes = expand_metrics(metrics, cutoffs, available=set(inputs))
-        self.specs = tuple(self.classes)
+        self.classes = classes
+        self.specs = tuple(classes)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=0)
         self.slices = slices
-        self._groups, self.own = self._fuse(inputs, counting)
-        found = {spec: group.metric for group in self._groups for spec in group.specs}
-        self.formulas = {spec: found[spec] for spec in self.specs if spec in found}
+        self._groups, self.stateful = self._build_metrics(inputs, counting)
+        formulas = {spec: group.metric for group in self._groups for spec in group.specs}
+        self.formulas = {spec: formulas[spec] for spec in self.specs if spec in formulas}
         self._user_means = [
             group
             for group in self._groups
@@ -79,18 +80,16 @@ class MetricSet:
         ]
         self.layout = self._build_layout(exposure)
 
-    def _fuse(
+    def _build_metrics(
         self, inputs: Mapping[str, Any], counting: Mapping[str, Any]
-    ) -> tuple[list[Group], dict[MetricSpec, BaseMetric]]:
-        """Formulas over totals, in groups that differ in nothing but the cut-off; and metrics that
-        keep states of their own.
-        """
-        groups: dict[MetricSpec, Group] = {}
-        own: dict[MetricSpec, BaseMetric] = {}
+    ) -> tuple[list[MetricGroup], dict[MetricSpec, BaseMetric]]:
+        """Return the formulas, grouped over their cut-offs, and the metrics that own states."""
+        groups: dict[MetricSpec, MetricGroup] = {}
+        stateful: dict[MetricSpec, BaseMetric] = {}
         for spec in self.specs:
             group = groups.get(spec.with_cutoff(None))
             if group is not None and spec.k is not None:
-                groups[spec.with_cutoff(None)] = Group(
+                groups[spec.with_cutoff(None)] = MetricGroup(
                     group.metric, (*group.cutoffs, spec.k), (*group.specs, spec)
                 )
                 continue
@@ -99,22 +98,22 @@ class MetricSet:
             )
             if isinstance(metric, SummedMetric) and metric.is_summed:
                 key = spec.with_cutoff(None) if metric.supports_all_cutoffs else spec
-                groups[key] = Group(metric, () if spec.k is None else (spec.k,), (spec,))
+                groups[key] = MetricGroup(metric, () if spec.k is None else (spec.k,), (spec,))
             else:
-                own[spec] = build_metric(
+                stateful[spec] = build_metric(
                     spec, metric_class=self.classes[spec], inputs=inputs, **counting
                 )
-        return list(groups.values()), own
+        return list(groups.values()), stateful
 
     def _build_layout(self, exposure: int | None) -> StateLayout:
-        """All that the metrics add up, what several of them need once."""
-        wanted: dict[Accumulator, set[int]] = {}
+        """Return the layout of all accumulators; those shared by several metrics occur once."""
+        cutoffs: dict[Accumulator, set[int]] = {}
         for group in self._groups:
-            for total in group.metric.accumulators():
-                wanted.setdefault(total, set()).update(group.cutoffs or (1,))
+            for accumulator in group.metric.accumulators():
+                cutoffs.setdefault(accumulator, set()).update(group.cutoffs or (1,))
         if exposure is not None and self.cutoffs:
-            wanted.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
-        return StateLayout(wanted, self.slices)
+            cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
+        return StateLayout(cutoffs, self.slices)
 
     @property
     def user_columns(self) -> list[MetricSpec]:
@@ -122,8 +121,10 @@ class MetricSet:
         return [spec for group in self._user_means for spec in group.specs]
 
     def user_values(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Whether each user is evaluated or has a value in some column, `[batch]`; and the values,
+        """Return `[batch]` whether each user belongs in the per-user table, and the values
         `[batch, columns]`.
+
+        Users do if they are evaluated or have a value in some column.
         """
         columns = [batch.truth.values.new_empty((batch.size, 0))]
         for group in self._user_means:
@@ -135,112 +136,102 @@ class MetricSet:
         return (batch.relevant.lengths > 0) | (~torch.isnan(table)).any(1), table
 
     @property
-    def wants_dense(self) -> bool:
-        """Whether a metric is handed blocks of `[batch, items]`, as authors' metrics are."""
+    def needs_dense_blocks(self) -> bool:
+        """True if a metric needs blocks of `[batch, items]`, as metrics of users' own may."""
         formulas = [
             group.metric
             for group in self._groups
             if isinstance(group.metric, UserAverageTopKMetric)
         ]
-        return len(self.own) > 0 or any(
+        return len(self.stateful) > 0 or any(
             type(metric).user_values is UserAverageTopKMetric.user_values for metric in formulas
         )
 
     @property
     def needs(self) -> set[str]:
-        """The inputs that some metric looks at."""
-        return set[str]().union(
-            *(metric.needed_inputs() for metric in (*self.formulas.values(), *self.own.values()))
-        )
+        """The inputs that some metric reads."""
+        metrics = (*self.formulas.values(), *self.stateful.values())
+        return set[str]().union(*(metric.needed_inputs() for metric in metrics))
 
-    def names_of(self, holds: Callable[[BaseMetric], bool]) -> list[str]:
-        """The metrics, without their cut-offs, for which something holds."""
-        metrics: dict[MetricSpec, BaseMetric] = {**self.formulas, **self.own}
-        return list(
-            dict.fromkeys(
-                str(spec.with_cutoff(None)) for spec, metric in metrics.items() if holds(metric)
-            )
-        )
+    def select_names(self, predicate: Callable[[BaseMetric], bool]) -> list[str]:
+        """Return the names, without cut-offs, of the metrics for which the predicate is true."""
+        metrics: dict[MetricSpec, BaseMetric] = {**self.formulas, **self.stateful}
+        names = [str(spec.with_cutoff(None)) for spec in metrics if predicate(metrics[spec])]
+        return list(dict.fromkeys(names))
 
     # ---------------------------------------------------------------------------------------------
 
-    def values(self, read: Callable[[int | None], StateView]) -> Iterator[MetricValue]:
-        """All values, from the sums of the layout (`StateLayout.view`) and the states of metrics that
-        have their own.
-        """
+    def values(self, view_at: Callable[[int | None], StateView]) -> Iterator[MetricValue]:
+        """Yield all values, from a view of the sums and from the states of stateful metrics."""
         for spec in self.specs:
             metric: BaseMetric
-            cells: Mapping[tuple[Label, ...], Tensor] = {}
+            by_label: Mapping[tuple[Label, ...], Tensor] = {}
             if spec in self.formulas:
                 metric = formula = self.formulas[spec]
-                reading, cells = formula.summarize(read(spec.k)), formula.label_values(read(spec.k))
+                view = view_at(spec.k)
+                computed, by_label = formula.summarize(view), formula.label_values(view)
             else:
-                metric = self.own[spec]
-                reading = _read_own(spec, metric)
+                metric = self.stateful[spec]
+                computed = _compute_stateful(spec, metric)
             about: dict[str, Any] = {
                 "higher_is_better": type(metric).higher_is_better,
                 "target": type(metric).target,
             }
             name = str(spec.with_cutoff(None))
-            if reading.value is not None:
-                value = _finite(spec, metric, reading.value)
+            if computed.value is not None:
                 yield MetricValue(
                     name,
                     spec.k,
-                    value,
-                    reading.std_error,
-                    reading.users,
+                    _check_finite(spec, metric, computed.value),
+                    computed.std_error,
+                    computed.users,
                     **about,
-                    parts=reading.parts,
+                    parts=computed.parts,
                 )
-                about = {}  # the rates behind a value have no direction of their own
-            for labels, cell in cells.items():
-                yield MetricValue(
-                    name, spec.k, _finite(spec, metric, cell), cell=tuple(map(str, labels)), **about
-                )
+                about = {}  # the values by label behind a scalar have no direction of their own
+            for labels, value in by_label.items():
+                number = _check_finite(spec, metric, value)
+                yield MetricValue(name, spec.k, number, cell=tuple(map(str, labels)), **about)
 
     def by_slice(self, sums: Tensor) -> pl.DataFrame:
-        """The metrics with a value per user, by group."""
+        """Return `Result.slices`: the metrics with a value per user, by group of users."""
         import polars as pl
 
         rows = []
         formulas = [
-            (spec, one)
-            for spec, one in self.formulas.items()
-            if isinstance(one, UserMeanMetric) and one.has_user_values
+            (spec, formula)
+            for spec, formula in self.formulas.items()
+            if isinstance(formula, UserMeanMetric) and formula.has_user_values
         ]
         for name, labels in self.slices.items():
             for group, label in enumerate(labels.names):
-                read = self.layout.view(self.layout.select_group(sums, name, group))
+                view_at = self.layout.view(self.layout.select_group(sums, name, group))
                 for spec, formula in formulas:
-                    found = formula.summarize(read(spec.k))
-                    assert found.value is not None
+                    computed = formula.summarize(view_at(spec.k))
+                    assert computed.value is not None
                     value = MetricValue(
                         str(spec.with_cutoff(None)),
                         spec.k,
-                        _finite(spec, formula, found.value),
-                        found.std_error,
-                        found.users,
+                        _check_finite(spec, formula, computed.value),
+                        computed.std_error,
+                        computed.users,
                     )
-                    rows.append(
-                        (
-                            name,
-                            str(label),
-                            *(getattr(value, column) for column in SLICE_COLUMNS[2:]),
-                        )
-                    )
+                    columns = (getattr(value, column) for column in SLICE_COLUMNS[2:])
+                    rows.append((name, str(label), *columns))
         return pl.DataFrame(rows, schema=frame_schema("slices"), orient="row")
 
     def resample(
         self,
-        kept: ContributionStore | None,
+        contributions: ContributionStore | None,
         values: tuple[MetricValue, ...],
-        number: int,
+        resamples: int,
         seed: int,
     ) -> dict[str, tuple[Floats, float]]:
-        """What each value is in every resample of the users, and its acceleration, by name. Nothing
-        for fewer than two users.
+        """Return by name the values in all resamples of the users, `[resamples]`, and the
+        acceleration. Empty for fewer than two users.
         """
+        if contributions is None or contributions.users < 2:
+            return {}
         formulas = self.formulas
         means = {
             str(spec): self._column(spec, formula)
@@ -251,40 +242,37 @@ class MetricSet:
         others = [
             value.name for value in values if value.name not in means and value.plain_name in named
         ]
-        if kept is None or kept.users < 2:
-            return {}
 
         def read_others(sums: Tensor) -> Floats:
-            read = self.layout.view(sums)
-            found: list[Tensor] = []
+            view_at = self.layout.view(sums)
+            computed: list[Tensor] = []
             for spec, formula in formulas.items():
                 if formula.has_scalar_value and not _is_mean(formula):
-                    found.append(formula.compute_value(read(spec.k)))
-                found += formula.label_values(read(spec.k)).values()
-            return np.array([float(value) for value in found])
+                    computed.append(formula.compute_value(view_at(spec.k)))
+                computed += formula.label_values(view_at(spec.k)).values()
+            return np.array([float(value) for value in computed])
 
-        resampling = Resampler(kept, self.layout, read_others, len(others))
-        of_means, of_others = resampling.resample(number, seed)
-        bent_means, bent_others = resampling.accelerations()
-        found = {
-            name: (of_means[:, column], float(bent_means[column])) for name, column in means.items()
-        }
-        return found | {
-            name: (of_others[:, place], float(bent_others[place]))
-            for place, name in enumerate(others)
+        resampler = Resampler(contributions, self.layout, read_others, len(others))
+        tables, accelerations = resampler.resample(resamples, seed), resampler.accelerations()
+        columns = (means, {name: column for column, name in enumerate(others)})
+        return {
+            name: (table[:, column], float(acceleration[column]))
+            for table, acceleration, named in zip(tables, accelerations, columns)
+            for name, column in named.items()
         }
 
     def _column(self, spec: MetricSpec, formula: SummedMetric) -> int:
-        """Where the mean of a metric at its cut-off lies in the table of means."""
-        total = formula.accumulators()[0]
-        cutoffs = self.layout.cutoffs[total]
-        first: int = self.layout.columns(total).start
-        return first + (cutoffs.index(spec.k) if total.has_cutoffs and spec.k is not None else 0)
+        """Return the column of a metric at its cut-off in the table of means."""
+        accumulator = formula.accumulators()[0]
+        first: int = self.layout.columns(accumulator).start
+        if not accumulator.has_cutoffs or spec.k is None:
+            return first
+        return first + self.layout.cutoffs[accumulator].index(spec.k)
 
 
-def _read_own(spec: MetricSpec, metric: BaseMetric) -> ComputedValue:
-    # The plain method: TorchMetrics' wrapper counts update() calls, and this metric was fed by
-    # accumulate().
+def _compute_stateful(spec: MetricSpec, metric: BaseMetric) -> ComputedValue:
+    # The undecorated method: TorchMetrics' wrapper warns unless update() was called, but batches
+    # were added by accumulate().
     value = torch.as_tensor(type(metric).compute(metric))
     if value.numel() != 1:
         raise SettingError(
@@ -298,8 +286,8 @@ def _is_mean(metric: SummedMetric) -> bool:
     return isinstance(metric, UserMeanMetric) and metric.is_user_mean
 
 
-def _finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
-    """A value that is a number or undefined, never infinite."""
+def _check_finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
+    """Return the value as a float. Raises `InputError` if it is infinite."""
     number = float(value)
     if not math.isinf(number):
         return number
@@ -313,3 +301,31 @@ def _finite(spec: MetricSpec, metric: BaseMetric, value: Tensor) -> float:
         "A metric's undefined values must be NaN; for large ratings use gain=linear, or rescale "
         "them."
     )
+
+
+def check_metric_objects(
+    metrics: Iterable[Any], counting: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> None:
+    """Raise `SettingError` for a metric object with other settings or inputs than the run."""
+    defaults = inspect.signature(BaseMetric.__init__).parameters
+    for metric in metrics:
+        if not isinstance(metric, BaseMetric):
+            continue
+        for name, value in metric.settings().items():
+            if value not in (defaults[name].default, counting[name]):
+                raise SettingError(
+                    f"{metric.spec} was made with {name}={value!r}, but all metrics of a run count "
+                    f"alike, here with {setting_ref(name, counting[name])}; give "
+                    f"{setting_ref(name, value)} to the evaluation instead."
+                )
+        size, num_items = getattr(metric, "num_items", None), inputs.get("num_items")
+        if isinstance(size, int) and num_items not in (None, size):
+            raise SettingError(
+                f"{metric.spec} was made with num_items={size}, but the run has {num_items} items."
+            )
+        for name, own in metric.own_inputs().items():
+            if name in inputs and not own.equals(inputs[name]):
+                raise SettingError(
+                    f"{metric.spec} was made with another {name} than that of the run; give "
+                    f"metrics by name, or the same {name}."
+                )

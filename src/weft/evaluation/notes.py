@@ -163,7 +163,7 @@ def _drawn_ties(context: NoteContext, counts: Counts) -> Iterator[str]:
         is_estimated = context.estimator and metric.sampling_behaviour in _ESTIMATED
         return not metric.has_expected_tie_form or bool(is_estimated)
 
-    if context.ties == "expected" and (names := context.metric_set.names_of(is_drawn)):
+    if context.ties == "expected" and (names := context.metric_set.select_names(is_drawn)):
         yield (
             f"the tie rule 'expected' has no closed form for {', '.join(names)}: ties are broken "
             "as by the rule 'random'"
@@ -173,11 +173,11 @@ def _drawn_ties(context: NoteContext, counts: Counts) -> Iterator[str]:
 def _estimated_ranks(context: NoteContext, counts: Counts) -> Iterator[str]:
     if context.estimator is None:
         return
-    names_of, method = context.metric_set.names_of, context.estimator.method
-    if names := names_of(lambda metric: metric.sampling_behaviour in _ESTIMATED):
+    select_names, method = context.metric_set.select_names, context.estimator.method
+    if names := select_names(lambda metric: metric.sampling_behaviour in _ESTIMATED):
         verb = "estimates" if len(names) == 1 else "estimate"
         yield f"{', '.join(names)} {verb} the ranking of all items, by the estimator {method!r}"
-    if names := names_of(lambda metric: metric.sampling_behaviour == "candidates"):
+    if names := select_names(lambda metric: metric.sampling_behaviour == "candidates"):
         yield (
             f"the estimator {method!r} does not apply to {', '.join(names)}: computed on the "
             "sampled candidates"
@@ -233,9 +233,9 @@ def interval_notes(
     resamples: int,
 ) -> Iterator[str]:
     """Yield the notes on bootstrap intervals."""
-    if metric_set.own:
-        names = ", ".join(map(str, metric_set.own))
-        verb = "keeps a state" if len(metric_set.own) == 1 else "keep states"
+    if metric_set.stateful:
+        names = ", ".join(map(str, metric_set.stateful))
+        verb = "keeps a state" if len(metric_set.stateful) == 1 else "keep states"
         yield f"{names} {verb} of their own, which cannot be resampled: no bootstrap interval"
     undefined = {
         name: interval.undefined

@@ -280,7 +280,7 @@ _SETTINGS = (
     "candidates",
 )
 _SAMPLING_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
-_ESTIMATOR_SETTINGS = ("correction", "gamma")  # present only where ranks are estimated
+_ESTIMATOR_SETTINGS = ("estimator", "gamma")  # present only where ranks are estimated
 _FINGERPRINTS = {
     "truth": "another truth: the numbers are not about the same users and items",
     "candidates": "other candidates: part of the difference is theirs",

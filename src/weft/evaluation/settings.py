@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -55,6 +56,9 @@ from weft.errors import (
 )
 from weft.metrics.names import MetricSpec
 
+if TYPE_CHECKING:
+    from weft.ranking.rank_estimator import RankEstimator
+
 NUM_NEGATIVES = 99
 NEG_ALPHA = 0.75
 GAMMA = 0.1
@@ -72,7 +76,9 @@ class Option:
     """How an interface other than Python offers a setting.
 
     `flag` is the command-line spelling, None if the command line does not offer it; `key` is the
-    key in the YAML section `evaluation`, None if YAML does not offer it.
+    key in the YAML section `evaluation`, None if YAML does not offer it. `recorded` is when
+    `Result.settings` has the setting by its value: always, if it is not None, or for runs over all
+    users of a source.
     """
 
     panel: str
@@ -82,6 +88,7 @@ class Option:
     metavar: str | None = None
     in_evaluate: bool = True
     changes_results: bool = True
+    recorded: Literal["always", "if given", "of a run", "no"] = "no"
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def _metrics(value: object) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _cutoffs(value: Any) -> tuple[int, ...] | None:
+def read_cutoffs(value: Any) -> tuple[int, ...] | None:
     """Return the cut-offs as a tuple of integers from 1 up."""
     if value is None:
         return None
@@ -120,7 +127,7 @@ def _cutoffs(value: Any) -> tuple[int, ...] | None:
             cutoffs.append(check_int("top_k", k))
         except SettingError:
             raise SettingError(
-                f"{setting_ref('top_k')} holds {k!r}; cut-offs are whole numbers from 1 up, like "
+                f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like "
                 f"{setting_ref('top_k', [10, 20])}.",
                 setting="top_k",
             ) from None
@@ -142,7 +149,7 @@ def _slices(value: Any) -> dict[str, Any] | None:
     if value is None or isinstance(value, Mapping):
         return None if value is None else dict(value)
     raise SettingError(
-        f"{setting_ref('slices')} is a {type(value).__name__}; expected {{name: labels of users, "
+        f"slices is a {type(value).__name__}; expected {{name: labels of users, "
         "or how to group them}.",
         setting="slices",
     )
@@ -159,7 +166,7 @@ def _gamma(name: str, value: Any) -> float:
 
 
 def _power(name: str, value: Any) -> float:
-    number = float(check_float(name, value, more=" from 0 up"))
+    number = check_float(name, value, more=" from 0 up")
     if number < 0:
         raise SettingError(f"{setting_ref(name, value)}; it must be a number from 0 up.")
     return number
@@ -210,7 +217,7 @@ _Metrics = Annotated[
     BeforeValidator(_metrics),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
-_Cutoffs = Annotated[tuple[Annotated[int, Field(ge=1)], ...] | None, BeforeValidator(_cutoffs)]
+_Cutoffs = Annotated[tuple[Annotated[int, Field(ge=1)], ...] | None, BeforeValidator(read_cutoffs)]
 
 
 class EvaluationSettings(BaseModel):
@@ -231,17 +238,23 @@ class EvaluationSettings(BaseModel):
     top_k: Annotated[
         _Cutoffs, Option(COUNTING, "--top-k", "top_k", short_flag="-k", metavar="10,20")
     ] = Field(default=None, description="The cut-offs of the metrics that are named without one.")
-    profile: Annotated[ProfileName | None, _Choice, Option(COUNTING, "--profile", "profile")] = (
-        Field(
-            default=None,
-            description="Use the definitions of another tool, to reproduce its numbers. Sets "
-            "metric parameters, ties, empty_users and missing_lists unless they are given.",
-        )
+    profile: Annotated[
+        ProfileName | None, _Choice, Option(COUNTING, "--profile", "profile", recorded="always")
+    ] = Field(
+        default=None,
+        description="Use the definitions of another tool, to reproduce its numbers. Sets "
+        "metric parameters, ties, empty_users and missing_lists unless they are given.",
     )
     relevance_threshold: Annotated[
         float | None,
         BeforeValidator(check_threshold),
-        Option(COUNTING, "--relevance-threshold", "relevance_threshold", metavar="RATING"),
+        Option(
+            COUNTING,
+            "--relevance-threshold",
+            "relevance_threshold",
+            metavar="RATING",
+            recorded="always",
+        ),
     ] = Field(
         default=None,
         gt=0,
@@ -251,30 +264,36 @@ class EvaluationSettings(BaseModel):
     mask_seen: Annotated[
         bool | Literal["auto"],
         BeforeValidator(_mask_seen),
-        Option(COUNTING, "--mask-seen/--keep-seen", "mask_seen"),
+        Option(COUNTING, "--mask-seen/--keep-seen", "mask_seen", recorded="always"),
     ] = Field(
         default="auto",
         description="Whether items of train are removed from their user's ranking. 'auto' removes "
         "them from scores; recommendation lists keep them, and the result counts them.",
     )
-    ties: Annotated[TieRuleName | None, _Choice, Option(COUNTING, "--ties", "ties")] = Field(
+    ties: Annotated[
+        TieRuleName | None, _Choice, Option(COUNTING, "--ties", "ties", recorded="always")
+    ] = Field(
         default=None,
         description="How equal scores are ordered: by item index (default), at random (default "
         "if sampled), averaged over all orders (expected), or with relevant items last "
         "(pessimistic) or first (optimistic).",
     )
-    seed: Annotated[_Seed, Option(COUNTING, "--seed", "seed")] = Field(
+    seed: Annotated[_Seed, Option(COUNTING, "--seed", "seed", recorded="always")] = Field(
         default=0, description="Random seed."
     )
     empty_users: Annotated[
-        EmptyUsers | None, _Choice, Option(COUNTING, "--empty-users", "empty_users")
+        EmptyUsers | None,
+        _Choice,
+        Option(COUNTING, "--empty-users", "empty_users", recorded="always"),
     ] = Field(
         default=None,
         description="Users of the truth without a relevant item: skip them (default) or count "
         "them as zero.",
     )
     missing_lists: Annotated[
-        MissingLists | None, _Choice, Option(COUNTING, "--missing-lists", "missing_lists")
+        MissingLists | None,
+        _Choice,
+        Option(COUNTING, "--missing-lists", "missing_lists", recorded="of a run"),
     ] = Field(
         default=None,
         description="Users of the truth without scores or a list: count them as zero (default) or "
@@ -288,26 +307,32 @@ class EvaluationSettings(BaseModel):
         )
     )
     repeated_users: Annotated[
-        RepeatedUsers | None, _Choice, Option(COUNTING, in_evaluate=False)
+        RepeatedUsers | None, _Choice, Option(COUNTING, in_evaluate=False, recorded="if given")
     ] = Field(
         default=None,
         description="Users in several batches: count every row (default), or drop all but the "
         "first.",
     )
     candidates: Annotated[
-        CandidatePool, _Choice, Option(SAMPLING, "--candidates", "candidates", metavar="POOL|PATH")
+        CandidatePool,
+        _Choice,
+        Option(SAMPLING, "--candidates", "candidates", metavar="POOL|PATH", recorded="of a run"),
     ] = Field(
         default="all",
         description="The items that can be recommended: all, cold (without a train interaction), "
         "warm (with one), listed (the items of each list), or given (per user).",
     )
-    strategy: Annotated[Strategy, _Choice, Option(SAMPLING, "--strategy", "strategy")] = Field(
+    strategy: Annotated[
+        Strategy, _Choice, Option(SAMPLING, "--strategy", "strategy", recorded="of a run")
+    ] = Field(
         default="full",
         description="Rank all candidates (full), or only each user's relevant items among sampled "
         "negatives (sampled).",
     )
     num_negatives: Annotated[
-        int | None, _checked(check_int), Option(SAMPLING, "--num-negatives", "num_negatives")
+        int | None,
+        _checked(check_int),
+        Option(SAMPLING, "--num-negatives", "num_negatives", recorded="of a run"),
     ] = Field(
         default=None,
         ge=1,
@@ -316,16 +341,17 @@ class EvaluationSettings(BaseModel):
     negative_sampling: Annotated[
         NegativeSampling | None,
         _Choice,
-        Option(SAMPLING, "--negative-sampling", "negative_sampling"),
+        Option(SAMPLING, "--negative-sampling", "negative_sampling", recorded="of a run"),
     ] = Field(
         default=None,
         description="Distribution of the sampled negatives: uniform (default), or by popularity in "
         "train.",
     )
     neg_alpha: Annotated[
-        float | None,
+        int | float | None,  # printed as it was given
         _checked(_power),
-        Option(SAMPLING, "--neg-alpha", "neg_alpha", metavar="POWER"),
+        WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]}),
+        Option(SAMPLING, "--neg-alpha", "neg_alpha", metavar="POWER", recorded="of a run"),
     ] = Field(
         default=None,
         ge=0,
@@ -333,13 +359,17 @@ class EvaluationSettings(BaseModel):
         f"{NEG_ALPHA}.",
     )
     estimator: Annotated[
-        EstimatorName | None, _Choice, Option(SAMPLING, "--estimator", "estimator")
+        EstimatorName | None,
+        _Choice,
+        Option(SAMPLING, "--estimator", "estimator", recorded="if given"),
     ] = Field(
         default=None,
         description="Estimate the metrics of the full ranking from sampled ranks.",
     )
     gamma: Annotated[
-        float | None, _checked(_gamma), Option(SAMPLING, "--gamma", "gamma", metavar="WEIGHT")
+        float | None,
+        _checked(_gamma),
+        Option(SAMPLING, "--gamma", "gamma", metavar="WEIGHT", recorded="if given"),
     ] = Field(
         default=None,
         gt=0,
@@ -350,7 +380,7 @@ class EvaluationSettings(BaseModel):
     bootstrap: Annotated[
         int | None,
         _checked(check_int, least=2),
-        Option(UNCERTAINTY, "--bootstrap", "bootstrap", metavar="RESAMPLES"),
+        Option(UNCERTAINTY, "--bootstrap", "bootstrap", metavar="RESAMPLES", recorded="if given"),
     ] = Field(
         default=None,
         ge=2,
@@ -358,7 +388,7 @@ class EvaluationSettings(BaseModel):
         "such as 1000.",
     )
     slices: Annotated[
-        dict[str, Any] | None,
+        dict[Any, Any] | None,
         BeforeValidator(_slices),
         Option(UNCERTAINTY, "--slice", "slices", metavar="NAME=GROUPS"),
     ] = Field(
@@ -407,6 +437,7 @@ class EvaluationSettings(BaseModel):
             raise setting_error(error) from None
 
     @classmethod
+    @cache
     def fields(cls) -> tuple[SettingField, ...]:
         """Return every option with type, default, description and spelling on other interfaces."""
         return tuple(
@@ -442,15 +473,16 @@ class EvaluationSettings(BaseModel):
         """Return the settings with the profile applied and every default filled in.
 
         `available` are the inputs of the run: names such as "train", and "lists" if the source has
-        recommendation lists. Raises the first error of `conflicts`.
+        recommendation lists. `mask_seen` stays "auto" if lists keep and count items of train.
+        Raises the first error of `conflicts`.
         """
         for error in self.conflicts(available):
             raise error
-        masks = "train" in available and self.mask_seen is not False
-        updates: dict[str, Any] = {
-            **DEFAULTS,
-            "mask_seen": masks and not ("lists" in available and self.mask_seen == "auto"),
-        }
+        updates: dict[str, Any] = dict(DEFAULTS)
+        if "train" not in available:
+            updates["mask_seen"] = False
+        elif self.mask_seen == "auto" and "lists" not in available:
+            updates["mask_seen"] = True
         if self.strategy == "sampled":
             # In a catalogue sorted by popularity, the order by index favours relevant items.
             updates["ties"] = "random"
@@ -478,6 +510,30 @@ class EvaluationSettings(BaseModel):
         if profile is not None and profile.orders_ties_by_descending_id and self.ties is None:
             resolved._orders_ties_by_id = True
         return resolved
+
+    def rank_estimator(self) -> RankEstimator | None:
+        """Return the estimator of resolved settings, None without one."""
+        from weft.ranking.rank_estimator import RankEstimator
+
+        if self.estimator is None:
+            return None
+        gamma = {} if self.gamma is None else {"gamma": self.gamma}
+        return RankEstimator(self.estimator, **gamma)
+
+    def record(self, *, of_run: bool) -> dict[str, Any]:
+        """Return the resolved settings that `Result.settings` holds by value."""
+        record: dict[str, Any] = {}
+        for field in self.fields():
+            value, when = getattr(self, field.name), field.option.recorded
+            is_recorded = {
+                "always": True,
+                "if given": value is not None,
+                "of a run": of_run,
+                "no": False,
+            }
+            if is_recorded[when]:
+                record[field.name] = value
+        return {**record, "mask_seen": self.mask_seen is True}
 
     def conflicts(self, available: Collection[str] | None = None) -> Iterator[WeftError]:
         """Yield an error for every rule between options that is broken.

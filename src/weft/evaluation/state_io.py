@@ -22,10 +22,23 @@ from weft.evaluation.atomic_files import write_files
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.result import Result
 from weft.evaluation.state import EvaluationState, check_compatible, combine_states
-from weft.metrics.profiles import find_profile
-from weft.ranking.rank_estimator import RankEstimator
 
 FORMAT, VERSION = "weft-state", 2
+# Settings of an evaluator, besides its metrics; the others belong to runs over a whole source.
+_SETTINGS = (
+    "relevance_threshold",
+    "mask_seen",
+    "ties",
+    "seed",
+    "estimator",
+    "gamma",
+    "per_user",
+    "exposure",
+    "bootstrap",
+    "empty_users",
+    "repeated_users",
+    "profile",
+)
 _EXPECTED = "expected a state written by weft.save_state"
 
 
@@ -77,13 +90,13 @@ def merge_states(paths: Iterable[str | Path], evaluator: Evaluator | None = None
         )
     first, *others = files
     merged = _restore(first, _read_state(first), None if evaluator is None else evaluator.clone())
-    states = [merged.gathered()]
+    states = [merged.state]
     for path in others:
         state = _read_state(path)["state"]
         subject = f"cannot merge the states of {first} and {path}, which"
         check_compatible(merged.identity(), state["identity"], subject)
         states.append(EvaluationState.from_dict(state))
-    merged.take(combine_states(states, merged.own))
+    merged.restore(combine_states(states, merged.stateful_metrics))
     merged.sync_on_compute = False  # the states of other processes are in their files
     return merged.compute()
 
@@ -168,25 +181,15 @@ def _restore(path: Path, document: Mapping[str, Any], evaluator: Evaluator | Non
 
 
 def _settings(evaluator: Evaluator) -> dict[str, Any]:
-    """Return the settings of an evaluator as plain values."""
+    """Return the arguments of an evaluator that are not inputs, as plain values."""
     return {
         "metrics": [str(spec) for spec in evaluator.specs],
-        "num_users": evaluator.num_users,
+        "num_users": evaluator.inputs.get("num_users"),
         "num_items": evaluator.num_items,
-        "relevance_threshold": evaluator.relevance_threshold,
-        "mask_seen": evaluator.masks_seen,
-        "ties": evaluator.rule.name,
-        "seed": evaluator.rule.seed,
-        "per_user": evaluator.keeps_per_user,
-        "exposure": evaluator.keeps_exposure,
-        "bootstrap": evaluator.bootstrap,
-        "empty_users": evaluator.empty_users,
-        "repeated_users": evaluator.repeated_users,
+        **{name: getattr(evaluator.settings, name) for name in _SETTINGS},
         "sync_on_compute": evaluator.sync_on_compute,
         "prefix": evaluator.prefix,
         "postfix": evaluator.postfix,
-        "correction": None if evaluator.correction is None else evaluator.correction.settings(),
-        "profile": None if evaluator.profile is None else evaluator.profile.tool,
     }
 
 
@@ -205,15 +208,12 @@ def _inputs(evaluator: Evaluator) -> dict[str, Any]:
 def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     """Build an evaluator from its settings and inputs in a file."""
     settings, inputs = dict(document["settings"]), dict(document["inputs"])
-    estimator, profile = settings.pop("correction"), settings.pop("profile")
+    profile = settings.pop("profile")
     slices = {name: _read_input(labels) for name, labels in inputs.pop("slices").items()}
-    if estimator is not None:
-        gamma = {"gamma": estimator["gamma"]} if "gamma" in estimator else {}
-        settings["correction"] = RankEstimator(estimator["correction"], **gamma)
     read_inputs: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
     evaluator = Evaluator(**settings, **read_inputs, slices=slices)
     # The metrics have the parameters of the profile already.
-    evaluator.profile = None if profile is None else find_profile(profile)
+    evaluator.settings = evaluator.settings.model_copy(update={"profile": profile})
     return evaluator
 
 

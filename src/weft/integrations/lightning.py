@@ -109,12 +109,12 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     def _logged_name(self, name: str) -> str:
         """Return the name under which a metric of the evaluator is logged."""
-        known, profile = [str(spec) for spec in self.evaluator.specs], self.evaluator.profile
+        known, profile = [str(spec) for spec in self.evaluator.specs], self.evaluator.settings.profile
         spelling = name
         if isinstance(name, str) and name not in known:
             with suppress(SettingError):  # an unknown metric is refused below
                 spelling = (
-                    canonical_name(name) if profile is None else profiled_name(name, profile.tool)
+                    canonical_name(name) if profile is None else profiled_name(name, profile)
                 )
         if spelling not in known:
             raise SettingError(
@@ -208,7 +208,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             )
         drop_repeated = (
             trainer.world_size > 1
-            and self.evaluator.repeated_users is None
+            and self.evaluator.settings.repeated_users is None
             and self.evaluator.supports_row_filtering
         )
         self._evaluators[stage] = [
@@ -218,7 +218,7 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             copy.reset()
             copy.to(module.device)
             if drop_repeated:
-                copy.repeated_users = "drop"
+                copy.drop_repeated_users()
 
     def _add(
         self,

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft._choices import EstimatorName, choices
 from weft.data.tensors import SparseRows
-from weft.errors import SettingError, check_choice, check_float, setting_ref
+from weft.errors import SettingError
 from weft.ranking.estimates import estimate_ranks, estimate_weights
 from weft.ranking.negative_sampling import SampleSizes
 from weft.ranking.positions import Cutoffs, ObservedPositions, Positions
-
-ESTIMATORS = choices(EstimatorName)
 
 
 @dataclass(frozen=True)
@@ -25,67 +22,6 @@ class RankEstimator:
 
     method: str
     gamma: float = 0.1
-
-    @classmethod
-    def from_settings(
-        cls,
-        method: str | None,
-        gamma: float | None = None,
-        *,
-        strategy: str = "sampled",
-        negative_sampling: str | None = "uniform",
-        pool: str = "all",
-    ) -> RankEstimator | None:
-        """Return the estimator of a run's settings, None without one.
-
-        `pool`: the items that negatives are drawn from, "given" if the caller gives the candidates.
-        Raises `SettingError` for settings without an estimate."""
-        if method is None:
-            if gamma is not None:
-                raise SettingError(
-                    f"{setting_ref('gamma', gamma)} belongs to "
-                    f"{setting_ref('correction', 'bias_variance')}; give that too, or leave gamma "
-                    "out."
-                )
-            return None
-        method = check_choice("correction", method, ESTIMATORS)
-        reference = setting_ref("correction", method)
-        if strategy != "sampled":
-            raise SettingError(
-                f"{reference} estimates from sampled negatives what all items would give, but "
-                f"{setting_ref('strategy', strategy)} samples none; give "
-                f"{setting_ref('strategy', 'sampled')}, or leave correction out."
-            )
-        if pool == "given":
-            raise SettingError(
-                f"{reference} holds for negatives that Weft draws uniformly; how the candidates "
-                "that were given came about is not known. Leave candidates out, or correction."
-            )
-        if negative_sampling not in (None, "uniform"):
-            raise SettingError(
-                f"{reference} holds for negatives that are drawn uniformly; with "
-                f"{setting_ref('negative_sampling', negative_sampling)} there is no estimate. Give "
-                f"{setting_ref('negative_sampling', 'uniform')}, or leave correction out."
-            )
-        if gamma is None:
-            return cls(method)
-        if method != "bias_variance":
-            raise SettingError(
-                f"{setting_ref('gamma', gamma)} belongs to "
-                f"{setting_ref('correction', 'bias_variance')}; {reference} has no such parameter."
-            )
-        weight = float(check_float("gamma", gamma, more=" above 0, at most 1"))
-        if not 0 < weight <= 1:
-            raise SettingError(
-                f"{setting_ref('gamma', gamma)}; it must be a number above 0, at most 1: the "
-                "weight of variance against bias."
-            )
-        return cls(method, weight)
-
-    def settings(self) -> dict[str, object]:
-        """Return the settings as a result records them."""
-        gamma = {"gamma": self.gamma} if self.method == "bias_variance" else {}
-        return {"correction": self.method, **gamma}
 
 
 class EstimatedPositions:

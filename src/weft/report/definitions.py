@@ -35,10 +35,10 @@ GROUPS = {"u1": "F", "u2": "M", "u3": "F", "u4": "M"}
 CLUSTERS = {item: "film" if item <= 6 else "series" for item in range(1, 13)}
 FEATURES = {item: ["drama", "comedy", "horror"][: item % 3 + 1] for item in range(1, 13)}
 _UNDER_SAMPLING = {
-    "corrected": "correction= estimates the value among all items",
+    "corrected": "estimator= estimates the value among all items",
     "unbiased": "unbiased as it is",
     "combined": "combines the estimates of its parts",
-    "candidates": "the value is of the candidates; there is no correction",
+    "candidates": "the value is of the candidates; there is no estimator",
 }
 
 

@@ -33,7 +33,7 @@ _SETTINGS = (
     ),
     *(
         "neg_alpha",
-        "correction",
+        "estimator",
         "gamma",
         "bootstrap",
         "empty_users",
@@ -150,14 +150,6 @@ def _evaluator(group: Mapping[str, Result], result: Result) -> str:
     arguments = [f"{name}={name}" for name in _given(result)] + _settings(result)
     if items := result.counts.get("items"):
         arguments.append(f"num_items={items}")
-    if "gamma" in result.settings:  # which an Evaluator takes as a part of its correction
-        method, gamma = (result.settings[name] for name in ("correction", "gamma"))
-        arguments = [
-            argument for argument in arguments if not argument.startswith(("correction=", "gamma="))
-        ]
-        arguments.append(
-            f"correction=weft.ranking.rank_estimator.RankEstimator({method!r}, {gamma!r})"
-        )
     if result.per_user is not None:
         arguments.append("per_user=True")
     lines = ["import weft", ""]

@@ -193,7 +193,7 @@ def _offered(result: Result) -> str | None:
         drawn = "uniformly" if how == "uniform" else f"by {how}{power}"
         where = "" if pool == "all items" else f" from {pool}"
         said = f"sampled: relevant items among {settings['num_negatives']:,} negatives per user, drawn {drawn}{where}"
-    corrected = settings.get("correction")
+    corrected = settings.get("estimator")
     return said + ("" if corrected is None else f"; corrected by {corrected}")
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import Interactions, Labels, Vocabulary, read_features, read_labels
-from weft.data.dataset import GlobalStats, Groups
+from weft.data.dataset import GlobalStats
+from weft.data.grouping import GroupNames
 from weft.data.interactions import digest_sums, hash_sums_by_id
 from weft.data.popularity import TrainTotals
 from weft.data.slices import UserSlice, parse_slices
@@ -26,7 +27,7 @@ from weft.data.sources import Model
 from weft.engines.partitioned.global_stats import (
     OF_ITEMS,
     OF_USERS,
-    build_run,
+    build_partition_run,
     survey,
     whole_of,
     with_cuts,
@@ -34,16 +35,17 @@ from weft.engines.partitioned.global_stats import (
 from weft.engines.partitioned.order_statistics import PartitionedIntegers
 from weft.engines.partitioned.partitions import Origin, Part, Parts, kept, merged
 from weft.errors import InputError, SettingError
-from weft.evaluation.candidates import CANDIDATES
 from weft.evaluation.contributions import (
     ROW_PREFIX,
     JackknifeMoments,
     LocalContributions,
+    UserContributions,
     WeightedSums,
 )
 from weft.evaluation.resample_weights import UserWeights, jackknife_hashes
 from weft.evaluation.result import Result
 from weft.evaluation.runner import NO_SOURCE, EvaluationRun
+from weft.evaluation.settings import split_candidates
 from weft.evaluation.state import EvaluationState, combine_states
 from weft.metrics.registry import all_metrics, as_metric_list, register
 
@@ -81,7 +83,11 @@ def check(arguments: Mapping[str, Any], *, has_lists: bool, engine: str) -> None
                 "frame or a file, or evaluate it in one process with weft.evaluate."
             )
     given = [name for name in OF_USERS if arguments[name] is not None and name != "source"]
-    given = [name for name in given if name != "candidates" or not _is_pool(arguments[name])]
+    given = [
+        name
+        for name in given
+        if name != "candidates" or split_candidates(arguments[name])[1] is not None
+    ]
     origins = {name: Origin(name, columns=_COLUMNS[name]) for name in given}
     origins |= {"source": Origin("source", columns=_COLUMNS["source"])} if has_lists else {}
     if has_lists and arguments["users"] is not None:
@@ -97,7 +103,9 @@ def check(arguments: Mapping[str, Any], *, has_lists: bool, engine: str) -> None
     }
     job = _nobody(arguments, origins, _no_whole(arguments, slices))
     if large := [
-        str(spec) for spec, metric in job.evaluator.metric_set.own.items() if _keeps_rows(metric)
+        str(spec)
+        for spec, metric in job.evaluator.metric_set.stateful.items()
+        if _keeps_rows(metric)
     ]:
         raise SettingError(
             f"{', '.join(large)} keeps something of every row or score, which would all come to "
@@ -114,10 +122,6 @@ _COLUMNS = {
     "users": ("user",),
     "user_groups": ("user", "label"),
 }
-
-
-def _is_pool(candidates: Any) -> bool:
-    return isinstance(candidates, str) and candidates.casefold() in CANDIDATES
 
 
 def _keeps_rows(metric: BaseMetric) -> bool:
@@ -137,7 +141,7 @@ def _no_whole(arguments: Mapping[str, Any], slices: Sequence[UserSlice]) -> Glob
     if arguments["item_features"] is not None:
         labels["item_features"] = read_features({}, "item_features", items)
     where = [one.where for one in slices] + ["user_groups"] * (arguments["user_groups"] is not None)
-    return GlobalStats(items, totals, labels, {name: Groups((), []) for name in where})
+    return GlobalStats(items, totals, labels, {name: GroupNames((), []) for name in where})
 
 
 def _nobody(
@@ -154,7 +158,7 @@ def _nobody(
         for name, origin in origins.items()
     }
     arguments = {**arguments, "device": None}  # workers may have one that is not here
-    return build_run(
+    return build_partition_run(
         Part(frames, None if "source" in origins else Model(_nothing)), arguments, origins, whole
     )
 
@@ -202,16 +206,16 @@ def _evaluate(
 ) -> Answer:
     for metric in metrics:  # which this process may not know
         register(metric)
-    job = build_run(part, arguments, origins, whole)
+    job = build_partition_run(part, arguments, origins, whole)
     job.run()
     job.evaluator.to("cpu")
-    gathered = job.evaluator.gathered()
+    gathered = job.evaluator.state
     rows = {
         name: values[:0]
         for name, values in gathered.rows.items()
         if not name.startswith(ROW_PREFIX)
     }
-    kept = job.evaluator.contributions()
+    kept = UserContributions.from_rows(gathered.rows, job.evaluator.metric_set.layout)
     groups, clusters = (
         job.dataset.labels.get("user_groups"),
         job.dataset.labels.get("item_clusters"),
@@ -225,8 +229,8 @@ def _evaluate(
         by_label = job.dataset.train.count_by_label(groups, clusters)
     told = Told(
         _sparse(replace(gathered, rows=rows)),
-        job.facts,
-        job.offers.counted(),
+        job.counts,
+        job.candidates.state(),
         _digests(job),
         by_label,
         0 if kept is None else len(kept.keys),
@@ -235,7 +239,7 @@ def _evaluate(
     ids = part.frames["truth"]["user"].dtype  # which nobody's table would not tell
     values, labels = (
         rows if rows is None else rows.with_columns(rows["user"].cast(ids))
-        for rows in job.users_table()
+        for rows in job.user_tables()
     )
     return Answer(told, None if kept is None else LocalContributions(kept), values, labels)
 
@@ -246,7 +250,7 @@ def _digests(job: EvaluationRun) -> dict[str, NDArray[np.uint64]]:
     cells = {"truth": dataset.truth} | (
         {} if dataset.train is None else {"train": dataset.train.interactions}
     )
-    users = dataset.all_users or dataset.users
+    users = dataset.all_users
     found = {name: hash_sums_by_id(some, users, dataset.items) for name, some in cells.items()}
     if dataset.lists is not None:
         lists = dataset.lists
@@ -331,15 +335,15 @@ def evaluate(
         metrics=_of_others(nobody),
     )
     answers = kept(parts, work)
-    told = merged(answers, _told, partial(_one_told, own=nobody.evaluator.own))
+    told = merged(answers, _told, partial(_one_told, own=nobody.evaluator.stateful_metrics))
     if (
         told.by_label is not None and whole.train is not None
     ):  # what users had is compared with what they get
         whole = replace(whole, train=replace(whole.train, by_label=told.by_label))
     job = _nobody(arguments, origins, whole)
-    job.evaluator.take(told.gathered)
-    job.facts.update(told.facts)
-    job.offers.count(told.offered)
+    job.evaluator.restore(told.gathered)
+    job.counts.update(told.facts)
+    job.candidates.merge(told.offered)
     resampled = (
         RemoteContributions(answers, told.users) if arguments["bootstrap"] is not None else None
     )
@@ -351,7 +355,7 @@ def evaluate(
         **digests,
         "source_kind": told.kind,
     }
-    if (candidates := job.offers.fingerprint()) is not None:
+    if (candidates := job.candidates.fingerprint()) is not None:
         fingerprint["candidates"] = candidates
     result = job.result(resampled, fingerprint)
     provenance = {**result.provenance, "engine": engine, "parts": told.parts}
@@ -391,7 +395,7 @@ def _to_be_sent(arguments: Mapping[str, Any], origins: Mapping[str, Origin]) -> 
 
 def _of_others(job: EvaluationRun) -> list[type[BaseMetric]]:
     """The metrics that come from elsewhere, and that other processes may not know by name."""
-    named = " ".join(map(str, job.wanted))
+    named = " ".join(map(str, job.classes))
     others = [metric for metric in all_metrics() if not metric.__module__.startswith("weft.")]
     return [metric for metric in others if metric.__name__ in named]
 

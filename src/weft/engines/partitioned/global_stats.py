@@ -14,15 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Label, Vocabulary, read_features, read_labels
-from weft.data.dataset import (
-    NOTHING_HIT,
-    GlobalStats,
-    Groups,
-    given_ids,
-    nobody_in_common,
-    nothing_in_common,
-    numbers_of,
-)
+from weft.data.axes import NO_HITS, check_common_items, no_common_user, read_ids
+from weft.data.dataset import GlobalStats
+from weft.data.grouping import GroupNames, slice_numbers
 from weft.data.labels import label_names
 from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
@@ -40,7 +34,8 @@ from weft.engines.partitioned.partitions import (
     portion,
 )
 from weft.errors import InputError
-from weft.evaluation.runner import EvaluationRun, prepare
+from weft.evaluation.api import read_arguments
+from weft.evaluation.runner import EvaluationRun, build_run
 from weft.metrics.profiles import find_profile
 
 if TYPE_CHECKING:
@@ -55,7 +50,7 @@ OF_ITEMS = ("items", "item_clusters", "item_features")
 _FEW = 3  # ids that a message shows
 
 
-def build_run(
+def build_partition_run(
     part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats
 ) -> EvaluationRun:
     """The evaluation of the users of a part."""
@@ -78,7 +73,7 @@ def build_run(
     }
     given |= {"slices": slices or None, "progress": False, "checkpoint": None}
     given |= {name: None if name == "items" else whole.labels.get(name) for name in OF_ITEMS}
-    return prepare(**{**arguments, **given}, whole=whole)
+    return build_run(*read_arguments({**arguments, **given}), whole)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -211,11 +206,11 @@ def whole_of(
     ):
         are_files = source.path is not None or truth.path is not None
         some = found.some_users["source"], found.some_users["truth"]
-        notes.append(nobody_in_common(source.where, truth.where, *some, are_files=are_files))
+        notes.append(no_common_user(source.where, truth.where, *some, are_files=are_files))
     if source is not None and len(found.items["source"]) and len(found.items["truth"]):
         listed = Vocabulary.from_data("item", [found.items["source"]], origin=source.where)
         if (listed.encode(found.items["truth"], truth.where) < 0).all():
-            notes.append(NOTHING_HIT)
+            notes.append(NO_HITS)
     totals = None
     if found.popularity is not None:
         places, counts = (
@@ -235,7 +230,7 @@ def whole_of(
             read = read_features if name == "item_features" else read_labels
             labels[name] = read(given, name, items, in_order=in_order)
     groups = {
-        name: Groups(label_names(names, name), None, unknown)
+        name: GroupNames(label_names(names, name), None, unknown)
         for name, (names, unknown) in found.labels.items()
     }
     return GlobalStats(items, totals, labels, groups, tuple(notes))
@@ -246,7 +241,7 @@ def _catalogue(
 ) -> Vocabulary:
     """The items: those given, or every item that occurs."""
     if (given := arguments["items"]) is not None:
-        return given_ids("item", read_table(given, "items") if is_file(given) else given)
+        return read_ids("item", read_table(given, "items") if is_file(given) else given)
     if "source" not in origins:
         raise InputError(
             "the items that the model scores are not known; give their ids as items=[...]."
@@ -254,13 +249,8 @@ def _catalogue(
     source, truth = origins["source"], origins["truth"]
     listed = Vocabulary.from_data("item", [found.items["source"]], origin=source.where)
     met = [found.items[name] for name in ("truth", "train") if name in found.items]
-    if (
-        source.path is not None
-        and listed.size
-        and len(met[0])
-        and all((listed.encode(ids, "") < 0).all() for ids in met)
-    ):
-        raise nothing_in_common(source.where, truth.where, listed.ids, met[0])
+    if source.path is not None:
+        check_common_items(source.where, truth.where, listed, met)
     everything = Vocabulary.from_data("item", list(found.items.values()), origin=source.where)
     tool = None if arguments["profile"] is None else find_profile(arguments["profile"])
     is_reversed = (
@@ -290,7 +280,7 @@ def _cuts(
     origins: Mapping[str, Origin],
     whole: GlobalStats,
 ) -> dict[str, _Cut]:
-    job = build_run(part, arguments, origins, whole)
+    run = build_partition_run(part, arguments, origins, whole)
     parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     found = {}
     for one in parsed:
@@ -300,10 +290,10 @@ def _cuts(
                 if one.source is not None
                 else one
             )
-            numbers, evaluated = numbers_of(
-                table, job.relevant, job.dataset.train, job.dataset.users, 0
-            )
-            found[one.where] = _Cut(numbers[evaluated & ~np.isnan(numbers)], are_whole(numbers))
+            dataset = run.dataset
+            values = slice_numbers(table, dataset.users, 0, dataset.relevant, dataset.train)
+            known = values.is_evaluated & ~np.isnan(values.numbers)
+            found[one.where] = _Cut(values.numbers[known], are_whole(values.numbers))
     return found
 
 
@@ -333,7 +323,7 @@ def with_cuts(
         ordered = PartitionedFloats(numbers, partial(_unfailed, partial(_of_cut, name=one.where)))
         starts = one.cut.find_edges(ordered) if ordered.size else []
         found = ranges(starts, are_whole=whole_numbers[one.where]) if ordered.size else []
-        groups[one.where] = Groups(tuple(found), starts)
+        groups[one.where] = GroupNames(tuple(found), starts)
     numbers.release()
     return replace(whole, groups=groups)
 

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft._choices import CandidatePool, choices
 from weft.data import Vocabulary
 from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
@@ -55,7 +56,6 @@ from weft.engines.ray.ray_tables import (
 )
 from weft.errors import EngineError, InputError, MissingExtra, SettingError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
-from weft.evaluation.candidates import CANDIDATES
 from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class _Job:
             yield "source", arguments["source"]
         yield "truth", arguments["truth"]
         pool = arguments["candidates"]
-        is_pool = isinstance(pool, str) and pool.casefold() in CANDIDATES
+        is_pool = isinstance(pool, str) and pool.casefold() in choices(CandidatePool)
         for name in ("train", "users", "user_groups", *(() if is_pool else ("candidates",))):
             if arguments[name] is not None:
                 yield name, arguments[name]

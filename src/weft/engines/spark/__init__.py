@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+from weft._choices import CandidatePool, choices
 from weft.data.recommendations import are_lists
 from weft.data.slices import parse_slices
 from weft.engines.partitioned import driver as together
@@ -24,7 +25,6 @@ from weft.engines.spark.spark_partitions import EVERYONE, POLARS, Layout, SparkP
 from weft.engines.spark.spark_tables import Reader, Rows, is_spark_frame, quoted
 from weft.errors import InputError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
-from weft.evaluation.candidates import CANDIDATES
 from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def evaluate(
     }
     if not (
         isinstance(arguments["candidates"], str)
-        and arguments["candidates"].casefold() in CANDIDATES
+        and arguments["candidates"].casefold() in choices(CandidatePool)
     ):
         given["candidates"] = arguments["candidates"]
         arguments["candidates"] = _GIVEN  # the name of a table is none that checks of settings know

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError, check_int, setting_ref
+from weft.evaluation.settings import EvaluationSettings
 from weft.ranking import SampleSizes
 from weft.ranking.positions import Positions
 from weft.ranking.rank_estimator import RankEstimator, estimate_positions
@@ -34,7 +35,8 @@ class NegativeDraws:
         cls, num_negatives: int, replacement: bool, estimator: str | None, gamma: float | None
     ) -> NegativeDraws:
         """Check the settings; rank estimators need draws without replacement."""
-        chosen = RankEstimator.from_settings(estimator, gamma)
+        options = {"estimator": estimator, "gamma": gamma, "strategy": "sampled"}
+        chosen = EvaluationSettings.from_options(**options).resolve(()).rank_estimator()
         if replacement and chosen is not None:
             raise SettingError(
                 f"{setting_ref('estimator', chosen.method)} is for negatives without replacement; "

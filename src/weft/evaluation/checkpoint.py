@@ -1,0 +1,84 @@
+"""`Checkpoint`: the file from which an interrupted evaluation resumes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from weft.errors import InputError, SettingError
+from weft.evaluation.atomic_files import write_files
+from weft.evaluation.candidates import CandidateProvider
+from weft.evaluation.evaluator import Evaluator
+from weft.evaluation.state import check_compatible
+from weft.evaluation.state_io import pack_document, read_document
+
+_SAVE_SECONDS = 60.0  # between two writings of a checkpoint
+
+Span = tuple[int, int]  # users from the first number to below the second
+
+
+class Checkpoint:
+    """A file with the state of an evaluation and the users that are done.
+
+    `identity` are the facts that must be equal for an evaluation to resume from the file.
+    """
+
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self._path, self._identity = path, identity
+        self._done: list[Span] = []
+        self._saved = time.monotonic()
+
+    def resume(
+        self, evaluator: Evaluator, candidates: CandidateProvider, spans: list[Span]
+    ) -> list[Span]:
+        """Restore the saved state, if there is one, and return the users that are left."""
+        if not self._path.exists():
+            return spans
+        document = read_document(self._path)
+        if "done" not in document:
+            raise InputError(
+                f"{self._path}: the state of an Evaluator, not of evaluate(); weft.load_state "
+                "reads it."
+            )
+        try:
+            check_compatible(
+                document["identity"],
+                self._identity,
+                "cannot resume from it: it and this evaluation",
+            )
+        except SettingError as error:
+            raise SettingError(f"{self._path}: {error} Remove the file to start again.") from None
+        evaluator.set_extra_state(document["state"])
+        candidates.merge(document["candidates"])
+        self._done = [(start, stop) for start, stop in document["done"]]
+        for done in self._done:
+            spans = [left for span in spans for left in _subtract(span, done)]
+        return spans
+
+    def add(
+        self, evaluator: Evaluator, candidates: CandidateProvider, start: int, stop: int
+    ) -> None:
+        """Mark users as done; once a minute, write the file."""
+        if self._done and self._done[-1][1] == start:
+            start = self._done.pop()[0]
+        self._done.append((start, stop))
+        if time.monotonic() - self._saved < _SAVE_SECONDS:
+            return
+        document = {
+            "identity": self._identity,
+            "state": evaluator.get_extra_state(),
+            "candidates": candidates.state(),
+            "done": self._done,
+        }
+        write_files({self._path: lambda file: file.write(pack_document(document))})
+        self._saved = time.monotonic()
+
+
+def _subtract(span: Span, done: Span) -> list[Span]:
+    """Return the parts of a span of users that are not done."""
+    (start, stop), (first, end) = span, done
+    if start >= end or first >= stop:
+        return [span]
+    parts = (start, min(stop, first)), (max(start, end), stop)
+    return [(left, right) for left, right in parts if left < right]
