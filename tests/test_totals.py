@@ -9,7 +9,7 @@ import weft
 from everything import BUILT_IN, about
 from weft.batch.batch import BatchInputs, RankingOptions, open_batch
 from weft.data.targets import read_target
-from weft.metrics import accumulators as totals
+from weft.metrics import accumulators, state_layout
 from weft.metrics.accumulators import (
     Accumulator,
     ItemCandidacy,
@@ -59,10 +59,10 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
     beside_means = [
         total
         for total in made.metric_set.layout.cutoffs
-        if not isinstance(total, totals.UserMeanSums)
+        if not isinstance(total, accumulators.UserMeanSums)
     ]
     assert set(computed.values()) == {4} and len(computed) == len(beside_means)
-    by_item = [total for total in computed if isinstance(total, totals.ItemAccumulator)]
+    by_item = [total for total in computed if isinstance(total, accumulators.ItemAccumulator)]
     # In lists of all and of evaluated users, hits, gains, scores of hits, relevant, offered: for
     # fourteen metrics at five cut-offs.
     assert len(by_item) == 7
@@ -85,7 +85,7 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
 
 
 def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():
-    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(totals.MEAN_SUMS)
+    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(accumulators.MEAN_SUMS)
     assert evaluator(["BiasDisparityBS"]).sums.numel() == 0
 
 
@@ -181,12 +181,12 @@ def test_a_large_catalogue_is_read_only_where_there_is_something(monkeypatch):
         return {value.name: value.value for value in made.compute().values}
 
     expected = values()
-    monkeypatch.setattr(totals, "_SMALL", 0)
+    monkeypatch.setattr(state_layout, "_SMALL_CATALOGUE", 0)
     assert values() == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 def test_only_items_with_something_are_looked_at(monkeypatch):
-    monkeypatch.setattr(totals, "_SMALL", 0)
+    monkeypatch.setattr(state_layout, "_SMALL_CATALOGUE", 0)
     made = evaluator(["Gini"], [1, 2])
     made.update(SCORES[:2], TARGET[:2], EVERYONE[:2])
     masked = SCORES[:2].masked_fill(TRAIN[:2] > 0, -torch.inf)

@@ -24,7 +24,8 @@ from weft.evaluation.resample_weights import (
     UserWeights,
     rows_per_block,
 )
-from weft.metrics.accumulators import MEAN_SUMS, StateLayout
+from weft.metrics.accumulators import MEAN_SUMS
+from weft.metrics.state_layout import StateLayout
 
 _JACKKNIFE_GROUPS = 200  # instead of single users, for metrics that are not means
 _ROUNDING = 1e-11  # relative differences up to this count as equal

@@ -14,7 +14,8 @@ from torch import Tensor
 from weft.batch.batch import Batch
 from weft.data.sorted_values import SortedArray, SortedValues
 from weft.evaluation.resample_weights import Floats, UserWeights, jackknife_hashes, rows_per_block
-from weft.metrics.accumulators import Contribution, StateLayout
+from weft.metrics.accumulators import Contribution
+from weft.metrics.state_layout import StateLayout
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -33,13 +33,13 @@ from weft.evaluation.state import (
     num_processes,
     synchronize,
 )
-from weft.metrics.base.metric import (
-    BaseMetric,
+from weft.metrics.base.batch_checks import (
     check_batch,
     check_item_numbers,
     check_users,
     count_users_outside,
 )
+from weft.metrics.base.metric import BaseMetric
 from weft.metrics.registry import expand_metrics
 from weft.ranking import TieRule
 

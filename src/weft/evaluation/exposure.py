@@ -11,7 +11,8 @@ from torch import Tensor
 
 from weft.data import Train
 from weft.evaluation.result import FRAMES
-from weft.metrics.accumulators import ItemExposure, StateLayout, StateView
+from weft.metrics.accumulators import ItemExposure
+from weft.metrics.state_layout import StateLayout, StateView
 
 if TYPE_CHECKING:
     import polars as pl

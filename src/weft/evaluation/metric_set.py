@@ -20,7 +20,7 @@ from weft.evaluation.contributions import ContributionStore
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.resample_weights import Floats
 from weft.evaluation.result import SLICE_COLUMNS, frame_schema
-from weft.metrics.accumulators import Accumulator, ItemExposure, StateLayout, StateView
+from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import (
     ComputedValue,
     SummedMetric,
@@ -30,6 +30,7 @@ from weft.metrics.base.formulas import (
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import build_metric
+from weft.metrics.state_layout import StateLayout, StateView
 
 if TYPE_CHECKING:
     import polars as pl
@@ -205,7 +206,7 @@ class MetricSet:
         ]
         for name, labels in self.slices.items():
             for group, label in enumerate(labels.names):
-                view_at = self.layout.view(self.layout.select_group(sums, name, group))
+                view_at = self.layout.view(self.layout.select_group(sums, name, group=group))
                 for spec, formula in formulas:
                     computed = formula.summarize(view_at(spec.k))
                     assert computed.value is not None

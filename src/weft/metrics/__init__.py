@@ -15,12 +15,14 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time names come from 
     from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
     from weft.metrics.base.metric import BaseMetric, TopKMetric
     from weft.metrics.bias import *
+    from weft.metrics.bias_disparity import *
     from weft.metrics.coverage import *
     from weft.metrics.diversity import *
     from weft.metrics.fairness import *
     from weft.metrics.multiobjective import *
     from weft.metrics.novelty import *
     from weft.metrics.rating import *
+    from weft.metrics.roc import *
 
 _BASE_CLASSES = {
     "BaseMetric": "weft.metrics.base.metric",

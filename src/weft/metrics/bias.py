@@ -1,7 +1,8 @@
-"""Popularity bias: how the lists and the hits divide between popular items and the long tail.
+"""Popularity bias: the shares of popular items and of the long tail in lists and hits.
 
-By the number of their train interactions, highest first (ties: lower item first), the shortest run
-of items that reaches `pop_ratio` of all interactions is the head; the rest is the tail."""
+Items are ordered by train interactions, highest first (ties: lower item index first). The shortest
+prefix that reaches `pop_ratio` of all interactions is the head; the rest is the tail.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from weft.metrics.accumulators import (
     ItemExposure,
     ItemHits,
     ItemRelevance,
-    StateView,
 )
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.group_rates import rates, relative_spread
 from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
 
 _TAIL_REFERENCE = (
     "Abdollahpouri, Burke and Mobasher (2017), Controlling popularity bias in learning-to-rank "
@@ -33,7 +34,7 @@ _TAIL_REFERENCE = (
 )
 
 
-class _OfLists(UserAverageTopKMetric):
+class _PopularityMetric(UserAverageTopKMetric):
     """A number per list, over all lists or those of users with a relevant item."""
 
     family = "bias"
@@ -48,19 +49,20 @@ class _OfLists(UserAverageTopKMetric):
 
 
 @register
-class ACLT(_OfLists):
+class ACLT(_PopularityMetric):
     """The number of long-tail items in a list, averaged over all lists.
 
-    `pop_ratio`: the share of all train interactions that makes the head. `users="evaluated"` looks
-    at the lists of users with a relevant item only.
+    `pop_ratio`: the share of all train interactions in the head. `users="evaluated"` counts the
+    lists of users with a relevant item only.
 
-    Edge cases: an empty list counts 0; items without train interactions are in the tail; with an
-    empty train everything is tail.
+    Edge cases: an empty list counts 0; items without train interactions are in the tail; if train
+    is empty all items are in the tail.
 
     Example: item 0 has 4 of 5 train interactions and is the head; the list holds one tail item.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.ACLT(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> metric = weft.metrics.ACLT(k=2, train=train)
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
@@ -91,7 +93,8 @@ class APLT(ACLT):
     Example: item 0 has 4 of 5 train interactions and is the head; one of two items is in the tail.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.APLT(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> metric = weft.metrics.APLT(k=2, train=train)
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
     >>> metric.compute()
     tensor(0.5000, dtype=torch.float64)
@@ -113,18 +116,17 @@ class APLT(ACLT):
         self.denominator = check_choice("denominator", denominator, ("k", "list"))
 
     def user_values(self, topk: TopK) -> Tensor:
-        return super().user_values(topk) / (
-            topk.k if self.denominator == "k" else topk.list_length.clamp(min=1)
-        )
+        length = topk.k if self.denominator == "k" else topk.list_length.clamp(min=1)
+        return super().user_values(topk) / length
 
 
 @register
-class ARP(_OfLists):
+class ARP(_PopularityMetric):
     """The average popularity of the recommended items: the mean number of train interactions over a
     list, averaged over lists.
 
-    `users="evaluated"` looks at the lists of users with a relevant item only; `unseen`: what an
-    item without train interactions counts.
+    `users="evaluated"` counts the lists of users with a relevant item only; `unseen` is the
+    popularity of an item without train interactions.
 
     Edge cases: empty lists are left out.
 
@@ -150,13 +152,13 @@ class ARP(_OfLists):
         self.unseen = check_unseen(unseen)
 
     def user_values(self, topk: TopK) -> Tensor:
-        met = topk.sum_column(self._train.popularity_with_default(self.unseen))
-        return met / torch.where(topk.list_length > 0, topk.list_length, torch.nan)
+        popularity = topk.sum_column(self._train.popularity_with_default(self.unseen))
+        return popularity / torch.where(topk.list_length > 0, topk.list_length, torch.nan)
 
 
 class _HeadAndTail(TopKMetric, SummedMetric):
-    """How much the rates of head and tail differ: their standard deviation over their mean, from 0
-    (fair) to 1 (one is 0).
+    """The difference of the rates of head and tail: their standard deviation over their mean, from
+    0 (fair) to 1 (one is 0).
     """
 
     family = "bias"
@@ -174,32 +176,33 @@ class _HeadAndTail(TopKMetric, SummedMetric):
         self.pop_ratio = check_pop_ratio(pop_ratio)
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
-        """What is recommended, and what might have been."""
+        """Return the numerator and the denominator of the rates."""
         raise NotImplementedError
 
-    def compute_value(self, sums: StateView) -> Tensor:
+    def compute_value(self, state: StateView) -> Tensor:
         tail = self._train.long_tail(self.pop_ratio)
-        successes, chances = (sums.by_group(total, tail, 2) for total in self.accumulators())
+        successes, chances = (state.by_group(one, tail, 2) for one in self.accumulators())
         return relative_spread(rates(successes, chances))
 
 
 @register
 class PopREO(_HeadAndTail):
-    """Equal opportunity between head and tail: the share of relevant items that is recommended,
+    """Equal opportunity of head and tail: the share of relevant items that are recommended,
     compared between the two.
 
     Per group: relevant items recommended ÷ relevant items, both summed over users; the value is the
     standard deviation of the two rates over their mean. 0 is fair. `pop_ratio`: the share of all
-    train interactions that makes the head.
+    train interactions in the head.
 
-    Edge cases: relevant items that were not offered count below; undefined if a group has no
-    relevant item, or no relevant item is recommended.
+    Edge cases: relevant items that are not candidates count in the denominator; undefined if a
+    group has no relevant item, or no relevant item is recommended.
 
     Example: item 0 is the head. Its relevant item is recommended (1/1), one of two in the tail is
     (1/2): 0.25 / 0.75.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.PopREO(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> metric = weft.metrics.PopREO(k=2, train=train)
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 1, 1]]))
     >>> metric.compute()
     tensor(0.3333, dtype=torch.float64)
@@ -213,28 +216,29 @@ class PopREO(_HeadAndTail):
 
 @register
 class PopRSP(_HeadAndTail):
-    """Statistical parity between head and tail: the share of offered slots that is recommended,
-    compared between the two.
+    """Statistical parity of head and tail: the share of candidates that are recommended, compared
+    between the two.
 
-    Per group: recommended ÷ offered (user, item) pairs over all lists; the value is the standard
+    Per group: recommended ÷ candidate (user, item) pairs over all lists; the value is the standard
     deviation of the two rates over their mean. 0 is fair. `pop_ratio` as for PopREO;
-    `users="evaluated"` looks at users with a relevant item only.
+    `users="evaluated"` counts users with a relevant item only.
 
-    Edge cases: masked items are not offered; undefined if a group is not offered at all, or nothing
+    Edge cases: masked items are not candidates; undefined if a group has no candidate, or nothing
     is recommended.
 
     Example: item 0 is the head and is recommended (1/1), one of the two tail items is (1/2): 0.25 /
     0.75.
 
     >>> import torch, weft
-    >>> metric = weft.metrics.PopRSP(k=2, train=torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
+    >>> train = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> metric = weft.metrics.PopRSP(k=2, train=train)
     >>> metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[1, 0, 0]]))
     >>> metric.compute()
     tensor(0.3333, dtype=torch.float64)
     """
 
     is_exposure_metric = True
-    undefined = "head or tail is not offered, or nothing is recommended"
+    undefined = "head or tail has no candidate, or nothing is recommended"
 
     def __init__(
         self, k: int, *, train: Any, pop_ratio: float = 0.8, users: str = "lists", **settings: Any
@@ -243,6 +247,5 @@ class PopRSP(_HeadAndTail):
         self.users = check_choice("users", users, POPULATIONS)
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
-        return ItemExposure(self._train.num_items, self.users), ItemCandidacy(
-            self._train.num_items, self.users
-        )
+        num_items = self._train.num_items
+        return ItemExposure(num_items, self.users), ItemCandidacy(num_items, self.users)

@@ -1,7 +1,8 @@
 """Coverage: how many items and users the lists reach. Higher is better.
 
-All lists count: those of every user of the truth or of the source, relevant items or not, empty
-lists included."""
+All lists count: those of every user of the truth or of the source, with or without relevant items,
+empty lists included.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from weft.batch.topk import TopK
 from weft.errors import check_bool, check_choice, check_int
-from weft.metrics.accumulators import Accumulator, ItemExposure, StateView
+from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import (
     POPULATIONS,
     ComputedValue,
@@ -20,17 +21,23 @@ from weft.metrics.base.formulas import (
 )
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
+
+_GE = (
+    "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender systems by "
+    "coverage and serendipity, doi 10.1145/1864708.1864761"
+)
 
 
 @register
 class ItemCoverage(TopKMetric, SummedMetric):
-    """The number of different items that stand in at least one list.
+    """The number of distinct items in at least one list.
 
-    `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` looks at
+    `as_fraction=True` divides by the number of items in the catalogue; `users="evaluated"` counts
     the lists of users with a relevant item only.
 
-    Edge cases: an item that is not offered to a user is never in that user's list, however short
-    the list gets.
+    Edge cases: an item that is not a candidate of a user is never in the user's list, however short
+    the list is.
 
     Example: both users are recommended item 0 first; at k = 2 the lists also hold items 1 and 2.
 
@@ -47,10 +54,7 @@ class ItemCoverage(TopKMetric, SummedMetric):
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     undefined = "the catalogue is empty"
-    reference = (
-        "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender "
-        "systems by coverage and serendipity, doi 10.1145/1864708.1864761"
-    )
+    reference = _GE
 
     def __init__(
         self,
@@ -71,14 +75,14 @@ class ItemCoverage(TopKMetric, SummedMetric):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (ItemExposure(self.num_items, self.users),)
 
-    def compute_value(self, sums: StateView) -> Tensor:
-        exposure = sums.at_items(ItemExposure(self.num_items, self.users))
+    def compute_value(self, state: StateView) -> Tensor:
+        exposure = state.at_items(ItemExposure(self.num_items, self.users))
         covered = (exposure > 0).sum().to(exposure.dtype)
         return covered / self.num_items if self.as_fraction else covered
 
 
-class _OfUsers(UserAverageTopKMetric):
-    """What the coverage metrics over users have in common: a number per list, over all lists."""
+class _ListMetric(UserAverageTopKMetric):
+    """A number per list, over all lists."""
 
     family = "coverage"
     is_exposure_metric = True
@@ -86,14 +90,11 @@ class _OfUsers(UserAverageTopKMetric):
     bounds: Bounds = (0.0, None)
     users = "lists"
     undefined = "there are no users"
-    reference = (
-        "Ge, Delgado-Battenfeld and Jannach (2010), Beyond accuracy: evaluating recommender "
-        "systems by coverage and serendipity, doi 10.1145/1864708.1864761"
-    )
+    reference = _GE
 
 
-class _CoveredUsers(_OfUsers):
-    """The number of users for whom something holds, or their share."""
+class _CoveredUsers(_ListMetric):
+    """The number of users whose list fulfils a condition, or their share."""
 
     def __init__(self, k: int, *, as_fraction: bool = False, **settings: Any) -> None:
         super().__init__(k, **settings)
@@ -105,13 +106,15 @@ class _CoveredUsers(_OfUsers):
     def is_user_mean(self) -> bool:
         return self.as_fraction
 
-    def compute_value(self, sums: StateView) -> Tensor:
-        return super().compute_value(sums) if self.as_fraction else sums[self._user_sums()][2]
+    def compute_value(self, state: StateView) -> Tensor:
+        if self.as_fraction:
+            return super().compute_value(state)
+        return state[self._mean_sums()][2]  # the sum over users
 
-    def summarize(self, sums: StateView) -> ComputedValue:
-        return (
-            super().summarize(sums) if self.as_fraction else ComputedValue(self.compute_value(sums))
-        )
+    def summarize(self, state: StateView) -> ComputedValue:
+        if self.as_fraction:
+            return super().summarize(state)
+        return ComputedValue(self.compute_value(state))
 
 
 @register
@@ -120,13 +123,14 @@ class UserCoverage(_CoveredUsers):
 
     `as_fraction=True` divides by the number of users, those without any recommendation included.
 
-    Edge cases: whether a user has relevant items plays no part.
+    Edge cases: users without relevant items count too.
 
     Example: everything is masked for the second user.
 
     >>> import torch, weft
     >>> metric = weft.metrics.UserCoverage(k=2)
-    >>> metric.update(torch.tensor([[0.9, 0.5], [-torch.inf, -torch.inf]]), torch.tensor([[1, 0], [0, 1]]))
+    >>> scores = torch.tensor([[0.9, 0.5], [-torch.inf, -torch.inf]])
+    >>> metric.update(scores, torch.tensor([[1, 0], [0, 1]]))
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
     """
@@ -143,7 +147,7 @@ class UserCoverageAtN(_CoveredUsers):
 
     Edge cases: `n` above k is allowed and gives 0.
 
-    Example: two items are offered to the first user, one to the second.
+    Example: the first user has two candidates, the second one.
 
     >>> import torch, weft
     >>> metric = weft.metrics.UserCoverageAtN(k=2)
@@ -163,7 +167,7 @@ class UserCoverageAtN(_CoveredUsers):
 
 
 @register
-class NumRetrieved(_OfUsers):
+class NumRetrieved(_ListMetric):
     """The length of the lists: the mean number of items recommended, at most k.
 
     Edge cases: an empty list counts 0.

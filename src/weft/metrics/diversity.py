@@ -1,5 +1,5 @@
-"""Diversity: how evenly the lists spread over the items, and how many of a user's interests a list
-meets.
+"""Diversity: how evenly recommendations spread over the items, and how many of a user's interests
+a list covers.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from torch import Tensor
 from weft.batch.topk import TopK
 from weft.data.labels import read_positional_features
 from weft.errors import SettingError, check_bool, check_choice, check_int
-from weft.metrics.accumulators import Accumulator, ItemExposure, StateView
+from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
 
 
 class _Spread(TopKMetric, SummedMetric):
-    """A number that describes how often each item of the catalogue stands in a list: all lists, or
-    those of evaluated users.
+    """A number that describes the exposure of items: in how many lists each item is, of all users
+    or of evaluated users.
     """
 
     family = "diversity"
@@ -35,35 +36,34 @@ class _Spread(TopKMetric, SummedMetric):
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (ItemExposure(self.num_items, self.users),)
 
-    def compute_value(self, sums: StateView) -> Tensor:
-        exposure = sums.at_items(ItemExposure(self.num_items, self.users))
+    def compute_value(self, state: StateView) -> Tensor:
+        exposure = state.at_items(ItemExposure(self.num_items, self.users))
         total = exposure.sum()
         return torch.where(total > 0, self.spread(exposure, total), torch.nan)
 
     def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
-        """The number, from the lists that hold each item that is in any, and their sum, which is
-        not 0.
-        """
+        """Return the value from the exposure of the items in lists, and its sum, which is not 0."""
         raise NotImplementedError
 
 
 @register
 class Gini(_Spread):
-    """The Gini index of exposure: 0 if every item stands in equally many lists, 1 if one item has
-    them all. Lower is more even.
+    """The Gini index of exposure: 0 if every item is in equally many lists, 1 if one item has all
+    of them. Lower is more even.
 
     With c_j the number of lists that hold an item, ascending over all N items of the catalogue: Σ_j
     (2j - N - 1) · c_j ÷ ((N - 1) · Σ c). `denominator="N"` divides by N · Σ c; `users="evaluated"`
-    looks at the lists of users with a relevant item only.
+    counts the lists of users with a relevant item only.
 
     Edge cases: by default all lists count, of users without relevant items too; a catalogue of one
     item gives 0; undefined if nothing is recommended.
 
-    Example: of three items one stands in both lists, the others in none.
+    Example: of three items one is in both lists, the others are in none.
 
     >>> import torch, weft
     >>> metric = weft.metrics.Gini(k=1, num_items=3)
-    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.1, 0.5]]), torch.tensor([[1, 0, 0], [0, 0, 1]]))
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.1, 0.5]])
+    >>> metric.update(scores, torch.tensor([[1, 0, 0], [0, 0, 1]]))
     >>> metric.compute()
     tensor(1., dtype=torch.float64)
     """
@@ -71,7 +71,10 @@ class Gini(_Spread):
     higher_is_better = False
     bounds: Bounds = (0.0, 1.0)
     undefined = "nothing is recommended"
-    reference = "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, doi 10.1007/978-1-4899-7637-6_26"
+    reference = (
+        "Castells, Hurley and Vargas (2015), Novelty and diversity in recommender systems, "
+        "doi 10.1007/978-1-4899-7637-6_26"
+    )
 
     def __init__(
         self,
@@ -89,24 +92,23 @@ class Gini(_Spread):
         n = self.num_items
         if n <= 1:
             return torch.zeros_like(total)
-        # Many items stand in equally many lists. If m of them have a items below them, 2j - N - 1
-        # sums to m (2a + m - N).
-        number = torch.bincount(exposure.long(), minlength=1).to(exposure.dtype)
-        number[0] += n - len(exposure)
-        below = number.cumsum(0) - number
-        lists = torch.arange(len(number), dtype=exposure.dtype, device=exposure.device)
-        return (lists * number * (2 * below + number - n)).sum() / (
-            (n - 1 if self.denominator == "N-1" else n) * total
-        )
+        # Many items are in equally many lists. For m of them with a items below, 2j - N - 1 sums to
+        # m (2a + m - N).
+        num_items = torch.bincount(exposure.long(), minlength=1).to(exposure.dtype)
+        num_items[0] += n - len(exposure)
+        below = num_items.cumsum(0) - num_items
+        num_lists = torch.arange(len(num_items), dtype=exposure.dtype, device=exposure.device)
+        numerator = (num_lists * num_items * (2 * below + num_items - n)).sum()
+        return numerator / ((n - 1 if self.denominator == "N-1" else n) * total)
 
 
 @register
 class ShannonEntropy(_Spread):
-    """The entropy of exposure: -Σ p_i log p_i with p_i the share of all recommended slots that item
-    i has. Higher is more varied.
+    """The entropy of exposure: -Σ p_i log p_i with p_i the share of item i in all recommendations.
+    Higher is more varied.
 
-    `base`: of the logarithm, `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even
-    spread over the catalogue. `users="evaluated"` looks at the lists of users with a relevant item
+    `base` of the logarithm: `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even
+    spread over the catalogue. `users="evaluated"` counts the lists of users with a relevant item
     only.
 
     Edge cases: by default all lists count; undefined if nothing is recommended, or normalised over
@@ -116,7 +118,8 @@ class ShannonEntropy(_Spread):
 
     >>> import torch, weft
     >>> metric = weft.metrics.ShannonEntropy(k=1, num_items=3)
-    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]]), torch.tensor([[1, 0, 0], [0, 0, 1]]))
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
+    >>> metric.update(scores, torch.tensor([[1, 0, 0], [0, 0, 1]]))
     >>> metric.compute()
     tensor(0.6931, dtype=torch.float64)
     """
@@ -124,7 +127,10 @@ class ShannonEntropy(_Spread):
     higher_is_better = True
     bounds: Bounds = (0.0, None)
     undefined = "nothing is recommended, or the catalogue of a normalised entropy has one item"
-    reference = "Shannon (1948), A mathematical theory of communication, doi 10.1002/j.1538-7305.1948.tb01338.x"
+    reference = (
+        "Shannon (1948), A mathematical theory of communication, "
+        "doi 10.1002/j.1538-7305.1948.tb01338.x"
+    )
 
     def __init__(
         self,
@@ -148,18 +154,16 @@ class ShannonEntropy(_Spread):
         share = exposure / total
         nats = 0 - torch.xlogy(share, share).sum()  # not -x, which would print -0.0
         if self.normalized:
-            return (
-                nats / math.log(self.num_items)
-                if self.num_items > 1
-                else torch.full_like(nats, torch.nan)
-            )
+            if self.num_items <= 1:
+                return torch.full_like(nats, torch.nan)
+            return nats / math.log(self.num_items)
         return nats if self.base == "e" else nats / math.log(2)
 
 
 @register
 class SRecall(UserAverageTopKMetric):
-    """Subtopic recall: of the features that a user's relevant items have, the share that the
-    relevant items in the list have.
+    """Subtopic recall: of the features of a user's relevant items, the share that the relevant
+    items in the list have.
 
     Items carry sets of features, such as genres. `denominator="catalogue"` divides by all features
     of the catalogue instead; `numerator="list"` counts the features of all items in the list, so
@@ -207,65 +211,61 @@ class SRecall(UserAverageTopKMetric):
 
     def user_values(self, topk: TopK) -> Tensor:
         batch = topk.batch
-        relevant = self._found(
-            topk,
-            batch.relevant.rows,
-            batch.relevant.fill_invalid(batch.relevant.items, -1),
-            batch.hit_positions,
+        relevant = batch.relevant
+        relevant_items = relevant.fill_invalid(relevant.items, -1)
+        by_cutoff = in_relevant = self._count_features(
+            topk, relevant.rows, items=relevant_items, positions=batch.hit_positions
         )
-        found = relevant
         if self.numerator == "list":
             rows, positions = torch.meshgrid(
                 torch.arange(batch.size, device=batch.device),
                 torch.arange(batch.depth, device=batch.device),
                 indexing="ij",
             )
-            found = self._found(
-                topk, *(part.reshape(-1) for part in (rows, batch.items, positions))
+            by_cutoff = self._count_features(
+                topk,
+                rows.reshape(-1),
+                items=batch.items.reshape(-1),
+                positions=positions.reshape(-1),
             )
-        met = found[:, :-1].cumsum(1)
-        if self.denominator == "catalogue":
-            return (
-                met / len(self._features.names)
-                if self._features.names
-                else torch.full_like(met, torch.nan)
-            )
-        wanted = relevant.sum(1, keepdim=True)
-        return met / torch.where(wanted > 0, wanted, torch.nan)
+        covered = by_cutoff[:, :-1].cumsum(1)
+        if self.denominator == "relevant":
+            total = in_relevant.sum(1, keepdim=True)
+            return covered / torch.where(total > 0, total, torch.nan)
+        num_features = len(self._features.names)
+        return covered / num_features if num_features else torch.full_like(covered, torch.nan)
 
-    def _found(self, topk: TopK, rows: Tensor, items: Tensor, positions: Tensor) -> Tensor:
-        """How many features of each row are met first within each cut-off but not the one before,
-        or behind the last.
-
-        `[batch, cut-offs + 1]`; `items` (-1 = none) with their rows and positions.
-        """
-        places, width, size = topk.batch.depth + 1, len(topk.cutoffs) + 1, topk.batch.size
-        key = self._keys(rows, items, positions, size, places).sort().values
-        pair = key.div(places, rounding_mode="floor")
-        fresh = torch.ones_like(pair, dtype=torch.bool)
-        fresh[1:] = pair[1:] != pair[:-1]
-        row = pair.div_(max(1, len(self._features.names)), rounding_mode="floor")
-        slot = topk.cutoff_index.index_select(0, key.remainder_(places)).add_(row, alpha=width)
-        found = torch.zeros((size + 1) * width, dtype=topk.k.dtype, device=slot.device)
-        return found.index_add_(0, slot, fresh.to(found.dtype)).view(-1, width)[:-1]
-
-    def _keys(
-        self, rows: Tensor, items: Tensor, positions: Tensor, size: int, places: int
+    def _count_features(
+        self, topk: TopK, rows: Tensor, *, items: Tensor, positions: Tensor
     ) -> Tensor:
-        """(row, feature, position) of each feature of each item in one number: sorted, the first
-        position of each pair comes first.
+        """Return the number of distinct features of each row by the first cut-off that includes
+        them, `[batch, cut-offs + 1]`; the last column is for features beyond all cut-offs.
 
-        One more row, behind `size` others, is for what is no feature.
-        """
-        cell, code = self._features.lookup(items)
-        number = max(1, len(self._features.names))
-        row = torch.where(code < 0, size, rows.index_select(0, cell))
-        key = (
-            row.mul_(number)
-            .add_(code.clamp(min=0))
-            .mul_(places)
-            .add_(positions.index_select(0, cell))
-        )
-        return (
-            key.int() if (size + 1) * number * places < 1 << 31 else key
-        )  # which is sorted faster, in less memory
+        `items` (-1 = none) with their rows and positions, `[n]` each."""
+        num_positions, width = topk.batch.depth + 1, len(topk.cutoffs) + 1
+        size = topk.batch.size
+        key = self._feature_keys(rows, items, positions, size=size, num_positions=num_positions)
+        key = key.sort().values
+        pair = key.div(num_positions, rounding_mode="floor")
+        is_first = torch.ones_like(pair, dtype=torch.bool)
+        is_first[1:] = pair[1:] != pair[:-1]
+        row = pair.div_(max(1, len(self._features.names)), rounding_mode="floor")
+        cutoff = topk.cutoff_index.index_select(0, key.remainder_(num_positions))
+        counts = torch.zeros((size + 1) * width, dtype=topk.k.dtype, device=key.device)
+        counts.index_add_(0, cutoff.add_(row, alpha=width), is_first.to(counts.dtype))
+        return counts.view(-1, width)[:-1]
+
+    def _feature_keys(
+        self, rows: Tensor, items: Tensor, positions: Tensor, *, size: int, num_positions: int
+    ) -> Tensor:
+        """Return (row, feature, position) of each feature of each item as one integer: in sorted
+        order the first position of a (row, feature) pair comes first.
+
+        Row `size` is for items without a feature."""
+        index, code = self._features.lookup(items)
+        num_features = max(1, len(self._features.names))
+        row = torch.where(code < 0, size, rows.index_select(0, index))
+        key = row.mul_(num_features).add_(code.clamp(min=0))
+        key = key.mul_(num_positions).add_(positions.index_select(0, index))
+        # 32 bits sort faster and take less memory.
+        return key.int() if (size + 1) * num_features * num_positions < 1 << 31 else key

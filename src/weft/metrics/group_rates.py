@@ -1,6 +1,4 @@
-"""What the metrics that compare groups have in common: rates by group of items, and how far numbers
-lie apart.
-"""
+"""Comparison of groups of items or users: sums and rates by group, and how much numbers differ."""
 
 from __future__ import annotations
 
@@ -8,20 +6,20 @@ import torch
 from torch import Tensor
 
 
-def by_group(of_items: Tensor, codes: Tensor, groups: int) -> Tensor:
-    """Sums over the items of each group `[groups]`; items without a group (-1) are left out."""
-    return torch.bincount(codes + 1, weights=of_items, minlength=groups + 1)[1:]
+def sum_by_group(values: Tensor, codes: Tensor, num_groups: int) -> Tensor:
+    """Return the sums of values over each group, `[groups]`; entries with code -1 are left out."""
+    return torch.bincount(codes + 1, weights=values, minlength=num_groups + 1)[1:]
 
 
 def rates(successes: Tensor, chances: Tensor) -> Tensor:
-    """Successes over chances; NaN without a chance."""
+    """Return successes over chances; NaN without a chance."""
     return successes / torch.where(chances > 0, chances, torch.nan)
 
 
 def relative_spread(values: Tensor) -> Tensor:
-    """Population standard deviation over mean of the values that are defined; NaN for fewer than
-    two, or if all are 0.
-    """
+    """Return the population standard deviation over the mean of the defined values.
+
+    NaN for fewer than two defined values, or if all are 0."""
     defined = values[~torch.isnan(values)]
     if len(defined) < 2:
         return torch.full_like(values.sum(), torch.nan)
@@ -29,9 +27,9 @@ def relative_spread(values: Tensor) -> Tensor:
 
 
 def mean_difference(values: Tensor) -> Tensor:
-    """The mean absolute difference over all pairs of the values that are defined; NaN for fewer
-    than two.
-    """
+    """Return the mean absolute difference over all pairs of the defined values.
+
+    NaN for fewer than two defined values."""
     defined = values[~torch.isnan(values)]
     if len(defined) < 2:
         return torch.full_like(values.sum(), torch.nan)

@@ -1,8 +1,9 @@
-"""Novelty: how little known the recommended items are, weighted by relevance and position. Higher
-is better.
+"""Novelty: how unpopular the recommended items are, weighted by relevance and position. Higher is
+better.
 
 Both metrics are Σ_p w_p · nov(i_p) · d_p ÷ Σ_{p=1..k} d_p with d_p = 1 / log2(p + 1), averaged over
-users with a relevant item."""
+users with a relevant item.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ RELEVANCES = ("binary", "graded", "none")
 
 
 class _Novelty(UserAverageTopKMetric):
-    """What the novelty metrics have in common."""
+    """The common formula of the novelty metrics."""
 
     family = "novelty"
     higher_is_better = True
@@ -52,50 +53,46 @@ class _Novelty(UserAverageTopKMetric):
         self.is_exposure_metric = self.relevance == "none"
         if self.relevance == "graded":
             self.bounds = (0.0, None)
-        else:  # no gain is looked at
+        else:  # the gain has no effect
             self.gain = "exponential"
 
     def novelty(self, popularity: Tensor) -> Tensor:
-        """How new an item is, given its number of train interactions."""
+        """Return the novelty of items from their numbers of train interactions."""
         raise NotImplementedError
 
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
             return torch.full_like(topk.list_length, torch.nan)
-        most = topk.sum_positions(topk.discounts[None])
+        maximum = topk.sum_positions(topk.discounts[None])
+        popularity = self._train.popularity
         if self.relevance == "none":
-            popularity = self._train.popularity
-            return (
-                topk.sum_items(
-                    lambda items, _: (
-                        (items >= 0) * self.novelty(popularity.lookup(items)) * topk.discounts
-                    )
-                )
-                / most
-            )
+
+            def discounted_novelty(items: Tensor, _: Tensor) -> Tensor:
+                return (items >= 0) * self.novelty(popularity.lookup(items)) * topk.discounts
+
+            return topk.sum_items(discounted_novelty) / maximum
         batch = topk.batch
-        novelty = self.novelty(self._train.popularity.lookup(batch.relevant.items))
-        weights = batch.gains("binary" if self.relevance == "binary" else self.gain)
-        return (
-            batch.observed_positions.gains(topk.cutoffs, weights * novelty, topk.discounts) / most
-        )
+        novelty = self.novelty(popularity.lookup(batch.relevant.items))
+        gains = batch.gains("binary" if self.relevance == "binary" else self.gain)
+        hits = batch.observed_positions
+        return hits.gains(topk.cutoffs, gains * novelty, topk.discounts) / maximum
 
 
 @register
 class EPC(_Novelty):
-    """Expected popularity complement: the share of train users who have not met an item, 1 - n_i /
+    """Expected popularity complement: the share of train users who have not seen an item, 1 - n_i /
     U.
 
-    n_i are the item's train interactions, U the users with a train interaction. `relevance`: only
-    relevant items count (`"binary"`), weighted by their gain (`"graded"`, also called
-    `"discounted"`; `gain` as for nDCG), or all items of the list (`"none"`). `unseen`: with how
-    many interactions an item that nobody has met counts.
+    n_i are the train interactions of the item, U the users with a train interaction. `relevance`:
+    only relevant items count (`"binary"`), weighted by their gain (`"graded"`, also called
+    `"discounted"`; `gain` as for nDCG), or all items of the list (`"none"`). `unseen`: the number
+    of interactions that an item without train interactions counts.
 
-    Edge cases: an item that nobody has met has novelty 1 (unless `unseen` says otherwise);
-    positions behind the end of a list add 0; undefined if train is empty.
+    Edge cases: an item without train interactions has novelty 1 (unless `unseen` is given);
+    positions after the end of a list add 0; undefined if train is empty.
 
-    Example: the relevant item stands first, and one of the two train users has met it: (1 - 1/2) ·
-    1 ÷ (1 + 0.6309).
+    Example: the relevant item is at position 1, and one of the two train users has seen it: (1 -
+    1/2) · 1 ÷ (1 + 0.6309).
 
     >>> import torch, weft
     >>> metric = weft.metrics.EPC(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0]]))
@@ -118,7 +115,7 @@ class EPC(_Novelty):
     ) -> None:
         super().__init__(k, train=train, relevance=relevance, gain=gain, **settings)
         self.unseen = check_unseen(unseen)
-        if self.unseen > 1:  # more interactions than there may be users
+        if self.unseen > 1:  # possibly more interactions than users
             self.bounds = (None, self.bounds[1])
 
     def novelty(self, popularity: Tensor) -> Tensor:
@@ -127,15 +124,16 @@ class EPC(_Novelty):
 
 @register
 class EFD(_Novelty):
-    """Expected free discovery: the information in meeting an item, -log2(n_i / T).
+    """Expected free discovery: the information content of an item, -log2(n_i / T).
 
-    n_i are the item's train interactions, T those of all items. `relevance` and `gain` as for EPC.
+    n_i are the train interactions of the item, T those of all items. `relevance` and `gain` as for
+    EPC.
 
-    Edge cases: an item that nobody has met counts like one with a single interaction, log2 T;
-    positions behind the end of a list add 0; undefined if train is empty.
+    Edge cases: an item without train interactions counts like one with a single interaction, log2
+    T; positions after the end of a list add 0; undefined if train is empty.
 
-    Example: the relevant item stands first and has 1 of 4 train interactions: log2(4) · 1 ÷ (1 +
-    0.6309).
+    Example: the relevant item is at position 1 and has 1 of 4 train interactions: log2(4) · 1 ÷ (1
+    + 0.6309).
 
     >>> import torch, weft
     >>> metric = weft.metrics.EFD(k=2, train=torch.tensor([[1, 1, 0], [0, 1, 0], [0, 1, 0]]))

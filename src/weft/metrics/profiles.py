@@ -80,8 +80,7 @@ PROFILES = {
             },
             excluded={
                 **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("WarpRec")),
-                "UserCoverage": "WarpRec counts users with test items, whatever is "
-                "recommended",
+                "UserCoverage": "WarpRec counts users with test items, whatever is recommended",
                 **dict.fromkeys(
                     ("ACLT", "APLT", "PopREO", "PopRSP"),
                     "WarpRec sorts items by popularity with an unstable sort: which of the "

@@ -1,7 +1,8 @@
-"""Rating: how far scores are from the ratings they predict. Lower is better; there is no cut-off.
+"""Rating: how far scores are from the ratings that they predict. Lower is better; no cut-off.
 
-The errors are those of the truth's cells that have a score, offered or not: the score before
-masking. Cells without a score are left out and counted."""
+Errors are those of the ratings of the truth that have a score before masking. Ratings without a
+score are left out and counted.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from weft.metrics.registry import register
 
 
 class _Rating(RatingMetric):
-    """What the rating metrics have in common."""
+    """The common properties of the built-in rating metrics."""
 
     family = "rating"
     bounds: Bounds = (0.0, None)
@@ -21,12 +22,12 @@ class _Rating(RatingMetric):
 
 @register
 class MAE(_Rating):
-    """The mean absolute error: the mean of |score - rating| over all rated cells that have a score.
+    """The mean absolute error: the mean of |score - rating| over all ratings that have a score.
 
     `average="users"` is the mean over users of their own mean error, so that users with many
     ratings count no more than others.
 
-    Edge cases: a seen item's score is the one before masking; a score of -inf is no score;
+    Edge cases: the score of a masked item is the one before masking; a score of -inf is no score;
     undefined if no rating has a score.
 
     Example: ratings 4 and 1 are predicted as 3 and 1.5: (1 + 0.5) / 2.
@@ -38,7 +39,10 @@ class MAE(_Rating):
     tensor(0.7500, dtype=torch.float64)
     """
 
-    reference = "Herlocker et al. (2004), Evaluating collaborative filtering recommender systems, doi 10.1145/963770.963772"
+    reference = (
+        "Herlocker et al. (2004), Evaluating collaborative filtering recommender systems, "
+        "doi 10.1145/963770.963772"
+    )
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         return (preds - target).abs()
@@ -46,7 +50,7 @@ class MAE(_Rating):
 
 @register
 class MSE(_Rating):
-    """The mean squared error: the mean of (score - rating)² over all rated cells that have a score.
+    """The mean squared error: the mean of (score - rating)² over all ratings that have a score.
 
     `average="users"` is the mean over users of their own mean error.
 
@@ -61,7 +65,10 @@ class MSE(_Rating):
     tensor(0.6250, dtype=torch.float64)
     """
 
-    reference = "Willmott and Matsuura (2005), Advantages of the mean absolute error over the root mean square error, doi 10.3354/cr030079"
+    reference = (
+        "Willmott and Matsuura (2005), Advantages of the mean absolute error over the root mean "
+        "square error, doi 10.3354/cr030079"
+    )
 
     def compute_errors(self, preds: Tensor, target: Tensor) -> Tensor:
         return (preds - target) ** 2
@@ -69,7 +76,7 @@ class MSE(_Rating):
 
 @register
 class RMSE(MSE):
-    """The root of the mean squared error over all rated cells that have a score.
+    """The root of the mean squared error over all ratings that have a score.
 
     `average="users"` is the mean over users of the root of their own mean squared error.
 
@@ -84,7 +91,10 @@ class RMSE(MSE):
     tensor(1.4142, dtype=torch.float64)
     """
 
-    reference = "Koren, Bell and Volinsky (2009), Matrix factorization techniques for recommender systems, doi 10.1109/MC.2009.263"
+    reference = (
+        "Koren, Bell and Volinsky (2009), Matrix factorization techniques for recommender systems, "
+        "doi 10.1109/MC.2009.263"
+    )
 
-    def of_mean(self, mean: Tensor) -> Tensor:
+    def transform_mean(self, mean: Tensor) -> Tensor:
         return mean.sqrt()

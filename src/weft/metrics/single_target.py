@@ -1,8 +1,8 @@
-"""One target per row, as in next-item prediction: the target's rank first, then metrics of the
-ranks.
+"""Metrics for one target per row, as in next-item prediction: the rank of the target, then HR, NDCG
+and MRR of the ranks.
 
-The names are those under which sequential recommenders know them; the values equal HitRate, nDCG
-and MRR on the same data."""
+The names are those of sequential recommenders; the values equal HitRate, nDCG and MRR.
+"""
 
 from __future__ import annotations
 
@@ -15,61 +15,27 @@ from torch import Tensor
 from weft.batch.input_validation import check_readable_scores
 from weft.data.devices import float_type, is_host_readable
 from weft.data.tensors import SparseRows
-from weft.errors import InputError, SettingError, check_int
-from weft.metrics.base.metric import check_batch
+from weft.errors import InputError, SettingError, check_int, setting_ref
+from weft.metrics.base.batch_checks import check_batch
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
 from weft.ranking import TieRule
 
-# What gives the same ranks in another place, form or company: it keeps in mind where they were cut.
-_KEEPING = {
-    *("to", "cpu", "cuda", "int", "long", "short", "clone", "detach", "contiguous", "pin_memory"),
-    *(
-        "reshape",
-        "view",
-        "view_as",
-        "flatten",
-        "unflatten",
-        "squeeze",
-        "unsqueeze",
-        "ravel",
-        "expand",
-        "repeat",
-    ),
-    *(
-        "t",
-        "transpose",
-        "permute",
-        "flip",
-        "roll",
-        "__getitem__",
-        "index_select",
-        "select",
-        "narrow",
-        "masked_select",
-        "take",
-    ),
-    *(
-        "gather",
-        "split",
-        "tensor_split",
-        "chunk",
-        "unbind",
-        "cat",
-        "concat",
-        "concatenate",
-        "stack",
-        "hstack",
-        "vstack",
-    ),
-    *("zeros_like", "empty_like"),  # into which other processes' ranks are gathered
-}
+# Tensor functions whose result holds the same ranks, moved, reshaped, selected or joined. The last
+# two receive the ranks of other processes.
+_FUNCTIONS = (
+    "to cpu cuda int long short clone detach contiguous pin_memory "
+    "reshape view view_as flatten unflatten squeeze unsqueeze ravel expand repeat "
+    "t transpose permute flip roll __getitem__ index_select select narrow masked_select take "
+    "gather split tensor_split chunk unbind cat concat concatenate stack hstack vstack "
+    "zeros_like empty_like"
+)
+_RANK_PRESERVING = frozenset(_FUNCTIONS.split())
 
 
 class Ranks(Tensor):
-    """Ranks that know the `topk` at which they were taken, wherever they are moved, cut or joined.
+    """Ranks with the `topk` at which they were taken, which is kept when they are moved or joined.
 
-    A miss has the rank `topk + 1`, which a metric with a larger cut-off would take for a hit.
-    """
+    A miss has the rank `topk + 1`, which a metric with a larger cut-off would take for a hit."""
 
     cut_at: int
 
@@ -82,18 +48,16 @@ class Ranks(Tensor):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
-            found = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") not in _KEEPING:
-            return found
-        given = [
-            one
-            for arg in (*args, *(kwargs or {}).values())
-            for one in (arg if isinstance(arg, (list, tuple)) else (arg,))
-        ]
-        cut_at = min(one.cut_at for one in given if isinstance(one, Ranks))
-        if isinstance(found, (list, tuple)):
-            return type(found)(_cut_at(one, cut_at) for one in found)
-        return _cut_at(found, cut_at)
+            result = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") not in _RANK_PRESERVING:
+            return result
+        arguments: list[Any] = []
+        for argument in (*args, *(kwargs or {}).values()):
+            arguments += argument if isinstance(argument, (list, tuple)) else [argument]
+        cut_at = min(one.cut_at for one in arguments if isinstance(one, Ranks))
+        if isinstance(result, (list, tuple)):
+            return type(result)(_as_ranks(one, cut_at) for one in result)
+        return _as_ranks(result, cut_at)
 
     def __repr__(self) -> str:  # type: ignore[override]
         return repr(self.as_subclass(Tensor))
@@ -102,14 +66,14 @@ class Ranks(Tensor):
         return self.clone()
 
 
-torch.serialization.add_safe_globals([Ranks])  # so that torch.load takes what torch.save wrote
+torch.serialization.add_safe_globals([Ranks])  # so that torch.load accepts saved ranks
 
 
-def _cut_at(ranks: Tensor, topk: int) -> Tensor:
-    """The ranks, knowing where they were cut."""
+def _as_ranks(ranks: Tensor, topk: int) -> Tensor:
+    """Return the ranks with the `topk` at which they were taken."""
     if type(ranks) is Tensor and not ranks.is_floating_point():
         ranks = ranks.as_subclass(Ranks)
-    # also of other kinds of tensors, which lose it when they are moved
+    # Other kinds of tensors get the attribute too, but lose it when they are moved.
     ranks.cut_at = topk  # type: ignore[attr-defined]
     return ranks
 
@@ -124,21 +88,21 @@ def get_topk_ranks(
     seed: int = 0,
     user_indices: Tensor | None = None,
 ) -> Tensor:
-    """The rank from 1 of each row's target among the row's scores, `topk + 1` for a miss: `[batch,
-    1]`.
+    """Return the rank from 1 of each row's target among the row's scores, `topk + 1` for a miss:
+    `[batch, 1]`.
 
-    `pred_scores [batch, items]`, `target [batch]` or `[batch, 1]`. A target that is not offered
-    (`-inf`) is a miss. `ties` says who comes first among equal scores: `"index"` the lower item
-    index, `"random"` a hash of `seed`, the user's number and the item, `"optimistic"` the target,
-    `"pessimistic"` the others. Without `user_indices [batch]` rows are numbered from 0 in every
-    call.
+    `pred_scores [batch, items]`, `target [batch]` or `[batch, 1]`. A target with score `-inf` is a
+    miss. `ties`: among equal scores the lower item index ranks first (`"index"`), the order is a
+    hash of `seed`, user number and item (`"random"`), or the target ranks first (`"optimistic"`) or
+    last (`"pessimistic"`). Without `user_indices [batch]` rows are numbered from 0 in every call.
 
-    Scores of NaN or +inf, and targets that are no items, are refused on the CPU. On another device,
-    where that would wait, such a row has the rank 0, which HR, NDCG and MRR refuse when they
-    compute.
+    On the CPU, NaN or +inf scores and targets that are no columns raise `InputError`. On another
+    device, where that would synchronize, such a row has the rank 0, which HR, NDCG and MRR refuse
+    in `compute`.
 
     >>> import torch, weft
-    >>> weft.get_topk_ranks(torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.6]]), torch.tensor([2, 1]), topk=2)
+    >>> scores = torch.tensor([[0.1, 0.9, 0.5], [0.7, 0.2, 0.6]])
+    >>> weft.get_topk_ranks(scores, torch.tensor([2, 1]), topk=2)
     tensor([[2],
             [3]])
     """
@@ -146,11 +110,35 @@ def get_topk_ranks(
     rule = TieRule(ties, seed)
     if rule.name == "expected":
         raise SettingError(
-            'ties="expected" is an average over all orders of equal scores, which one rank cannot '
-            "tell; use HitRate, nDCG or MRR of weft.metrics, which equal HR, NDCG and MRR: "
-            "nDCG(k=10, "
-            'ties="expected").update(pred_scores, target).'
+            f"{setting_ref('ties', 'expected')} is an average over all orders of equal scores, "
+            "which is not one rank; use HitRate, nDCG or MRR of weft.metrics, which equal HR, NDCG "
+            "and MRR: nDCG(k=10, ties='expected').update(pred_scores, target)."
         )
+    _check_target(pred_scores, target)
+    scores, users = check_batch(pred_scores, user_indices)
+    scores, targets = scores.contiguous(), target.reshape(-1, 1).long()
+    num_items = scores.shape[1]
+    if num_items == 0:
+        return _as_ranks(torch.full_like(targets, topk + 1), topk)
+    is_outside = (targets < 0) | (targets >= num_items)
+    if is_host_readable(target.device) and is_outside.any():
+        raise InputError(
+            f"target holds the item {int(targets[is_outside][0])}; items are the columns of "
+            f"pred_scores, 0 to {num_items - 1}."
+        )
+    depth = min(topk, num_items)
+    relevant = _target_rows(targets, num_items)
+    ranking = rule.rank(scores, depth, user_keys=users, relevant=relevant)
+    is_bad = ~(ranking.values[:, :1] < torch.inf)
+    if is_host_readable(scores.device) and is_bad.any():
+        check_readable_scores(scores, users)
+    is_hit = (ranking.items == targets) & (ranking.items >= 0)
+    positions = torch.arange(1, depth + 1, device=scores.device)
+    ranks = torch.where(is_hit, positions, topk + 1).amin(1, keepdim=True)
+    return _as_ranks(torch.where(is_bad | is_outside, 0, ranks), topk)
+
+
+def _check_target(pred_scores: Any, target: Any) -> None:
     if not (isinstance(pred_scores, Tensor) and isinstance(target, Tensor)):
         got = f"pred_scores is a {type(pred_scores).__name__} and target a {type(target).__name__}"
         raise InputError(f"{got}; expected a tensor each.")
@@ -164,73 +152,43 @@ def get_topk_ranks(
             f"target is of {target.dtype}; expected the item number of each row's target, as "
             "integers."
         )
-    scores, users = check_batch(pred_scores, user_indices)
-    scores, wanted = scores.contiguous(), target.reshape(-1, 1).long()
-    num_items = scores.shape[1]
-    outside = (wanted < 0) | (wanted >= num_items)
-    if is_host_readable(target.device) and num_items and outside.any():
-        bad = wanted[outside][0]
-        raise InputError(
-            f"target holds the item {int(bad)}; items are the columns of pred_scores, 0 to "
-            f"{num_items - 1}."
-        )
-    if num_items == 0:
-        return _cut_at(torch.full_like(wanted, topk + 1), topk)
-    depth = min(topk, num_items)
-    ranking = rule.rank(scores, depth, user_keys=users, relevant=_one_each(wanted, num_items))
-    is_bad = ~(ranking.values[:, :1] < torch.inf)
-    if is_host_readable(scores.device) and is_bad.any():
-        check_readable_scores(scores, users)
-    hit = (ranking.items == wanted) & (ranking.items >= 0)
-    places = torch.arange(1, depth + 1, device=scores.device)
-    ranks = torch.where(hit, places, topk + 1).amin(1, keepdim=True)
-    return _cut_at(torch.where(is_bad | outside, 0, ranks), topk)
 
 
-def _one_each(wanted: Tensor, num_items: int) -> SparseRows:
-    """One relevant item per row."""
-    offsets = torch.arange(len(wanted) + 1, device=wanted.device)
-    items = wanted[:, 0].clamp(
-        0, num_items - 1
-    )  # what is no item is refused on the CPU; elsewhere it is found nowhere
-    return SparseRows(
-        offsets, items, torch.ones_like(items, dtype=float_type(wanted.device)), num_items
-    )
+def _target_rows(targets: Tensor, num_items: int) -> SparseRows:
+    """Return targets `[batch, 1]` as sparse rows with one relevant item each."""
+    offsets = torch.arange(len(targets) + 1, device=targets.device)
+    # A target outside the catalogue is an error on the CPU; elsewhere its rank is set to 0.
+    items = targets[:, 0].clamp(0, num_items - 1)
+    values = torch.ones_like(items, dtype=float_type(targets.device))
+    return SparseRows(offsets, items, values, num_items)
 
 
-class _OfRanks(StatefulMetric):
-    """A mean over rows of a value of the rank; ranks beyond k add 0."""
+class _RankMetric(StatefulMetric):
+    """A mean over rows of a function of the rank; ranks beyond k add 0."""
 
     higher_is_better = True
     bounds: Bounds = (0.0, 1.0)
 
     def __init__(self, k: int, **torchmetrics_settings: Any) -> None:
-        self._refuse_unknown(torchmetrics_settings, ["k", *TORCHMETRICS_SETTINGS])
+        self._check_keywords(torchmetrics_settings, ["k", *TORCHMETRICS_SETTINGS])
         super().__init__(**torchmetrics_settings)
         self.k = check_int(f"{type(self).__name__} got the cut-off k", k)
-        # State names of its own: a MetricCollection must not take one metric for another (see
-        # weft.metrics.base.metric).
-        self._total, self._rows = (
-            f"total_{type(self).__name__}_{k}",
-            f"rows_{type(self).__name__}_{k}",
-        )
-        self.add_state(self._total, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state(self._rows, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
-        self._bad = f"bad_{type(self).__name__}_{k}"
-        self.add_state(self._bad, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        # Unique state names: a MetricCollection merges metrics with equal states (see MetricType).
+        names = (f"{state}_{type(self).__name__}_{k}" for state in ("total", "rows", "bad"))
+        self._total, self._rows, self._bad = names
+        for name in (self._total, self._rows, self._bad):
+            self.add_state(name, torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     @property
     def title(self) -> str:
         return f"{type(self).__name__}@{self.k}"
 
     def update(self, ranks: Tensor) -> None:
-        """Add the ranks of a batch, as `get_topk_ranks` gives them for a `topk` of at least k."""
+        """Add the ranks of a batch, from `get_topk_ranks` with a `topk` of at least k."""
         if not isinstance(ranks, Tensor) or ranks.is_floating_point() or ranks.dtype == torch.bool:
-            got = (
-                f"a tensor of {ranks.dtype}"
-                if isinstance(ranks, Tensor)
-                else f"a {type(ranks).__name__}"
-            )
+            got = f"a {type(ranks).__name__}"
+            if isinstance(ranks, Tensor):
+                got = f"a tensor of {ranks.dtype}"
             raise InputError(
                 f"ranks are {got}; expected the integers of get_topk_ranks, [batch, 1]."
             )
@@ -247,14 +205,14 @@ class _OfRanks(StatefulMetric):
             raise InputError(
                 f"ranks hold {int(ranks.min())}; ranks begin at 1, as get_topk_ranks gives them."
             )
-        within = torch.where(
-            (ranks <= self.k) & ~is_bad, self.worth(ranks.to(float_type(ranks.device))), 0
-        )
+        values = self.rank_values(ranks.to(float_type(ranks.device)))
+        total = torch.where((ranks <= self.k) & ~is_bad, values, 0).sum()
         setattr(self, self._bad, getattr(self, self._bad) + is_bad.sum())
-        setattr(self, self._total, getattr(self, self._total) + within.sum())
+        setattr(self, self._total, getattr(self, self._total) + total)
         setattr(self, self._rows, getattr(self, self._rows) + ranks.numel())
 
     def compute(self) -> Tensor:
+        """Return the mean over all rows so far."""
         if bad := int(getattr(self, self._bad)):
             raise InputError(
                 f"{bad} ranks are below 1, where ranks begin; get_topk_ranks gives 0 for a row "
@@ -262,12 +220,12 @@ class _OfRanks(StatefulMetric):
             )
         return torch.as_tensor(getattr(self, self._total) / getattr(self, self._rows))
 
-    def worth(self, rank: Tensor) -> Tensor:
-        """What a target at this rank adds."""
-        raise SettingError(f"{type(self).__name__} must define worth(self, rank).")
+    def rank_values(self, ranks: Tensor) -> Tensor:
+        """Return the value of a target at each rank."""
+        raise SettingError(f"{type(self).__name__} must define rank_values(self, ranks).")
 
 
-class HR(_OfRanks):
+class HR(_RankMetric):
     """The share of rows whose target is among the first k.
 
     >>> import torch, weft
@@ -277,11 +235,11 @@ class HR(_OfRanks):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    def worth(self, rank: Tensor) -> Tensor:
-        return torch.ones_like(rank)
+    def rank_values(self, ranks: Tensor) -> Tensor:
+        return torch.ones_like(ranks)
 
 
-class NDCG(_OfRanks):
+class NDCG(_RankMetric):
     """The mean of 1 / log2(rank + 1).
 
     >>> import torch, weft
@@ -291,11 +249,11 @@ class NDCG(_OfRanks):
     tensor(0.7500, dtype=torch.float64)
     """
 
-    def worth(self, rank: Tensor) -> Tensor:
-        return 1 / torch.log2(rank + 1)
+    def rank_values(self, ranks: Tensor) -> Tensor:
+        return 1 / torch.log2(ranks + 1)
 
 
-class MRR(_OfRanks):
+class MRR(_RankMetric):
     """The mean of 1 / rank.
 
     >>> import torch, weft
@@ -305,5 +263,5 @@ class MRR(_OfRanks):
     tensor(0.2500, dtype=torch.float64)
     """
 
-    def worth(self, rank: Tensor) -> Tensor:
-        return 1 / rank
+    def rank_values(self, ranks: Tensor) -> Tensor:
+        return 1 / ranks

@@ -1,9 +1,10 @@
-"""What every metric here adds to those of TorchMetrics: states that merge, load, move and are
-gathered exactly; and plots.
+"""Extensions of TorchMetrics' metric: states that merge, load, move and synchronize exactly, and
+plots.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ TORCHMETRICS_SETTINGS = (
     "process_group",
     "sync_on_compute",
 )
-# What `forward` changes for the time of a batch.
+# Attributes that `forward` changes while it processes a batch.
 _CHANGED = (
     "_update_count",
     "_computed",
@@ -37,8 +38,8 @@ _CHANGED = (
     "_enable_grad",
     "compute_on_cpu",
 )
-# The types that processes tell each other by number. New ones go to the end.
-_TYPES = (
+# Types that processes exchange by number. New ones go to the end.
+_DTYPES = (
     torch.float64,
     torch.float32,
     torch.float16,
@@ -50,7 +51,7 @@ _TYPES = (
     torch.uint8,
     torch.bool,
 )
-_DIMENSIONS = 8
+_MAX_DIMENSIONS = 8
 
 
 class StatefulMetric(torchmetrics.Metric):
@@ -59,16 +60,17 @@ class StatefulMetric(torchmetrics.Metric):
     full_state_update = False
     is_differentiable = False
     bounds: Bounds = (None, None)
-    _is_formula: bool = False  # a part of something that keeps the sums for it: it has no states
+    _is_formula: bool = False  # True inside an evaluator, which keeps the sums: no states
 
     def __init__(self, **settings: Any) -> None:
-        self._refuse_unknown(settings, TORCHMETRICS_SETTINGS)
+        self._check_keywords(settings, TORCHMETRICS_SETTINGS)
         if self._is_formula:
             torch.nn.Module.__init__(self)
         else:
             super().__init__(**settings)
 
-    def _refuse_unknown(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
+    def _check_keywords(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
+        """Raise `UnknownParameter` for a keyword that is not a setting of TorchMetrics."""
         for name in settings:
             if name not in TORCHMETRICS_SETTINGS:
                 hint = did_you_mean(name, known)
@@ -79,20 +81,16 @@ class StatefulMetric(torchmetrics.Metric):
 
     @property
     def title(self) -> str:
-        """The metric in messages and pictures."""
+        """The name of the metric in messages and plots."""
         return type(self).__name__
 
     @property
     def update_called(self) -> bool:
-        """Whether there is something to compute: a batch has come, or may have come to another
-        process.
-        """
+        """True after a batch, or if another process may have had one."""
         return self._update_count > 0 or bool(self._to_sync and self.distributed_available_fn())
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The value of a batch alone, which is also added. A batch that fails leaves everything as
-        it was.
-        """
+        """Add a batch and return its own value. A batch that fails leaves the metric unchanged."""
         states = {
             name: list(state) if isinstance(state, list) else state
             for name, state in self.metric_state.items()
@@ -106,24 +104,21 @@ class StatefulMetric(torchmetrics.Metric):
             raise
 
     def reset(self) -> None:
-        """Forget every batch."""
+        """Reset all states to their defaults."""
         for name, default in self._defaults.items():
             if isinstance(default, list):
-                setattr(
-                    self, name, []
-                )  # not cleared: somebody may hold what was in it, as TorchMetrics' Running does
+                # A new list: TorchMetrics' Running may hold the old one.
+                setattr(self, name, [])
         super().reset()
 
     # ----------------------------------------------------------------------------------------------
 
     def merge_state(self, incoming_state: Mapping[str, Any] | torchmetrics.Metric) -> None:
-        """Add what the same metric with the same settings has seen of other users: the metric, or
-        its states by name.
-        """
+        """Merge the same metric with the same settings over other users, or its states by name."""
         if isinstance(incoming_state, torchmetrics.Metric):
             self.absorb(incoming_state)
         elif isinstance(incoming_state, Mapping):
-            self._refuse_others(incoming_state, self._defaults)
+            self._check_state_names(incoming_state, self._defaults)
             self._add_states(incoming_state)
             self._update_count += 1
         else:
@@ -134,12 +129,12 @@ class StatefulMetric(torchmetrics.Metric):
 
     def absorb(self, other: torchmetrics.Metric) -> None:
         """Add the states of the same metric over other users."""
-        self._refuse_another(other)
+        self._check_compatible(other)
         self._add_states(other.metric_state)
         self._update_count += other._update_count
 
-    def _refuse_another(self, other: torchmetrics.Metric) -> None:
-        """Refuse a metric whose states mean something else."""
+    def _check_compatible(self, other: torchmetrics.Metric) -> None:
+        """Raise `SettingError` for a metric with other states."""
         if type(other) is not type(self) or other.title != self.title:
             name = other.title if isinstance(other, StatefulMetric) else type(other).__name__
             raise SettingError(
@@ -147,9 +142,9 @@ class StatefulMetric(torchmetrics.Metric):
                 "same settings."
             )
 
-    def _refuse_others(self, states: Mapping[str, Any], wanted: Iterable[str]) -> None:
-        """Refuse states by name that are not of this metric."""
-        missing = [name for name in wanted if name not in states]
+    def _check_state_names(self, states: Mapping[str, Any], required: Iterable[str]) -> None:
+        """Raise `SettingError` for states by name that are not of this metric."""
+        missing = [name for name in required if name not in states]
         if missing:
             raise SettingError(
                 f"{self.title} cannot take these states: they are of another metric, of other "
@@ -159,112 +154,93 @@ class StatefulMetric(torchmetrics.Metric):
 
     def _add_states(self, states: Mapping[str, State]) -> None:
         for name, state in self.join_states(self.metric_state, states).items():
-            setattr(
-                self,
-                name,
-                [one.to(self._device_of_lists) for one in state]
-                if isinstance(state, list)
-                else state,
-            )
+            if isinstance(state, list):
+                state = [tensor.to(self._list_device) for tensor in state]
+            setattr(self, name, state)
         self._computed = None
 
     @property
-    def _device_of_lists(self) -> torch.device:
+    def _list_device(self) -> torch.device:
         return torch.device("cpu") if self.compute_on_cpu else torch.device(self.device)
 
     def join_states(
-        self, mine: Mapping[str, State], theirs: Mapping[str, State]
+        self, states: Mapping[str, State], others: Mapping[str, State]
     ) -> dict[str, State]:
-        """States of this metric over some users, and over others, as those over all of them."""
-        return {name: self._joined(name, mine[name], theirs[name]) for name in self._defaults}
+        """Return the merged states of this metric over some users and over others."""
+        return {name: self._merge(name, states[name], others[name]) for name in self._defaults}
 
-    def _joined(self, name: str, mine: State, further: State) -> State:
-        if isinstance(mine, list):
-            return mine + (further if isinstance(further, list) else [further])
+    def _merge(self, name: str, state: State, other: State) -> State:
+        if isinstance(state, list):
+            return state + (other if isinstance(other, list) else [other])
         reduction = self._reductions[name]
         if reduction not in (dim_zero_sum, dim_zero_min, dim_zero_max, dim_zero_cat):
             raise SettingError(
-                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum "
-                "or list, so that two of them do not tell what it would be over both; declare "
+                f"{self.title} cannot be merged: its state {name!r} is no sum, minimum, maximum or "
+                "list, so that two states do not determine the merged one; declare "
                 "dist_reduce_fx='sum', 'min', 'max' or 'cat'."
             )
-        if not isinstance(further, Tensor) or (
-            reduction is not dim_zero_cat and mine.shape != further.shape
-        ):
+        is_list = reduction is dim_zero_cat
+        if not isinstance(other, Tensor) or (not is_list and state.shape != other.shape):
             raise SettingError(
-                f"{self.title} cannot absorb a metric that was made for another number of items "
-                "or groups."
+                f"{self.title} cannot absorb a metric that was made for another number of items or "
+                "groups."
             )
-        further = further.to(mine.device)
-        if reduction is dim_zero_cat:
-            return torch.cat([mine, further])
+        other = other.to(state.device)
+        if is_list:
+            return torch.cat([state, other])
         if reduction is dim_zero_sum:
-            return mine + further
-        return (
-            torch.minimum(mine, further)
-            if reduction is dim_zero_min
-            else torch.maximum(mine, further)
-        )
+            return state + other
+        return (torch.minimum if reduction is dim_zero_min else torch.maximum)(state, other)
 
-    # -------------------------------------------------------------------------------------------- l
+    # ----------------------------------------------------------------------------------------------
+    # Loading and moving
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take the states that were saved, if any were: TorchMetrics saves those that are
-        persistent.
-        """
-        given = {
-            name: state_dict[prefix + name]
-            for name in self._defaults
-            if prefix + name in state_dict
+        """Load the saved states, if there are any: TorchMetrics saves those that are persistent."""
+        states = {
+            key.removeprefix(prefix): state
+            for key, state in state_dict.items()
+            if key.startswith(prefix)
         }
+        own = {name: states[name] for name in self._defaults if name in states}
         saved = [name for name, persistent in self._persistent.items() if persistent]
-        if given or (saved and any(key.startswith(prefix) for key in state_dict)):
-            found = {
-                key.removeprefix(prefix): state
-                for key, state in state_dict.items()
-                if key.startswith(prefix)
-            }
-            self._refuse_others(found, saved or self._defaults)
-            loaded = {name: self._as_state(name, state) for name, state in given.items()}
+        if own or (saved and states):
+            self._check_state_names(states, saved or self._defaults)
+            loaded = {name: self._copy_state(name, state) for name, state in own.items()}
             for name, state in loaded.items():
                 setattr(self, name, state)
             self._update_count = max(1, self._update_count)
             self._computed = None
         others = {
-            key: state for key, state in state_dict.items() if key.removeprefix(prefix) not in given
+            key: state for key, state in state_dict.items() if key.removeprefix(prefix) not in own
         }
         super()._load_from_state_dict(others, prefix, *args)
 
-    def _as_state(self, name: str, given: Any) -> State:
-        """A copy of a loaded state, on the device and of the type of what it replaces."""
-        mine = getattr(self, name)
-        if isinstance(mine, list) or self._reductions[name] is dim_zero_cat:
-            copies = [
-                one.detach().to(self._device_of_lists, copy=True)
-                for one in (given if isinstance(given, list) else [given])
-            ]
-            return copies if isinstance(mine, list) else dim_zero_cat(copies)
-        if not isinstance(given, Tensor) or given.shape != mine.shape:
-            got = (
-                f"of shape {list(given.shape)}"
-                if isinstance(given, Tensor)
-                else f"a {type(given).__name__}"
-            )
+    def _copy_state(self, name: str, loaded: Any) -> State:
+        """Return a copy of a loaded state, on the device and of the type of the present state."""
+        state = getattr(self, name)
+        if isinstance(state, list) or self._reductions[name] is dim_zero_cat:
+            tensors = loaded if isinstance(loaded, list) else [loaded]
+            copies = [tensor.detach().to(self._list_device, copy=True) for tensor in tensors]
+            return copies if isinstance(state, list) else dim_zero_cat(copies)
+        if not isinstance(loaded, Tensor) or loaded.shape != state.shape:
+            got = f"a {type(loaded).__name__}"
+            if isinstance(loaded, Tensor):
+                got = f"of shape {list(loaded.shape)}"
             raise SettingError(
                 f"{self.title} cannot take the state {name!r}, which is {got}; expected "
-                f"{list(mine.shape)}. Was it made for another number of items or groups?"
+                f"{list(state.shape)}. Was it made for another number of items or groups?"
             )
-        return given.detach().to(mine.device, mine.dtype, copy=True)
+        return loaded.detach().to(state.device, state.dtype, copy=True)
 
     def _apply(
         self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ""
     ) -> torch.nn.Module:
-        """Move the states. Their types stay, whatever the precision of a model around: sums of 16
-        bits would end at 2048.
+        """Move the states. Their types stay when a model around them changes its precision: a
+        16-bit sum ends at 2048.
 
-        TorchMetrics' `set_dtype` changes them, because it says so. Where the device has no float64,
-        sums become float32."""
-
+        Only TorchMetrics' `set_dtype` changes them, and a device without float64, where sums become
+        float32."""
         if not self._dtype_convert:
             return super()._apply(dtype_preserving(fn), exclude_state)
         return super()._apply(
@@ -272,110 +248,108 @@ class StatefulMetric(torchmetrics.Metric):
         )
 
     # ----------------------------------------------------------------------------------------------
+    # Synchronizing processes
 
     def _sync_dist(
         self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any = None
     ) -> None:
         lists = [name for name in self._defaults if isinstance(getattr(self, name), list)]
         if lists:
-            self._agree_on_lists(lists, dist_sync_fn, process_group or self.process_group)
+            self._align_lists(lists, dist_sync_fn, group=process_group or self.process_group)
         super()._sync_dist(dist_sync_fn, process_group)
 
-    def _agree_on_lists(
-        self, lists: list[str], dist_sync_fn: Callable[..., Any], group: Any
+    def _align_lists(
+        self, lists: list[str], dist_sync_fn: Callable[..., Any], *, group: Any
     ) -> None:
-        """Give every process lists that can be gathered: one tensor each, of the same type and
+        """Give the lists the same form in every process: one tensor, of the same type and
         dimensions.
 
-        TorchMetrics sends an empty float32 tensor for an empty list, which other types turn into
-        garbage or an abort."""
-        about = torch.full(
-            (len(lists), 3 + _DIMENSIONS), -1
-        )  # the number of tensors, their type, dimensions and lengths
-        for row, name in zip(about, lists):
+        TorchMetrics sends an empty float32 tensor for an empty list, which corrupts lists of other
+        types or aborts."""
+        # Per list: the number of tensors, their type, number of dimensions and shape.
+        own_forms = torch.full((len(lists), 3 + _MAX_DIMENSIONS), -1)
+        for row, name in zip(own_forms, lists):
             tensors = getattr(self, name)
             if tensors and self._reductions[name] is dim_zero_cat:
                 tensors = [dim_zero_cat(tensors)]
                 setattr(self, name, tensors)
             row[0] = len(tensors)
             if tensors:
-                self._describe(name, tensors[0], row[1:])
-        everywhere = torch.stack(dist_sync_fn(about.to(self.device), group=group)).cpu()
-        for place, name in enumerate(lists):
-            of_processes = everywhere[:, place]
+                self._describe(name, tensors[0], row=row[1:])
+        all_forms = torch.stack(dist_sync_fn(own_forms.to(self.device), group=group)).cpu()
+        for index, name in enumerate(lists):
+            forms = all_forms[:, index]
+            has_tensors = forms[:, 0] > 0
             if self._reductions[name] is not dim_zero_cat:
-                numbers = of_processes[:, 0].tolist()
+                numbers = forms[:, 0].tolist()
                 if len(set(numbers)) > 1:
                     raise SettingError(
                         f"{self.title} cannot be gathered: its list {name!r} holds {numbers} "
                         "tensors in the processes, and without dist_reduce_fx='cat' they must be "
                         "as many in each."
                     )
-            elif (of_processes[:, 0] > 0).any():
-                setattr(
-                    self, name, [self._like_others(name, of_processes[of_processes[:, 0] > 0, 1:])]
-                )
+            elif has_tensors.any():
+                setattr(self, name, [self._align_list(name, forms[has_tensors, 1:])])
 
-    def _describe(self, name: str, tensor: Tensor, row: Tensor) -> None:
-        if tensor.dtype not in _TYPES or tensor.ndim > _DIMENSIONS:
+    def _describe(self, name: str, tensor: Tensor, *, row: Tensor) -> None:
+        """Write the type, the number of dimensions and the shape of a tensor into a row."""
+        if tensor.dtype not in _DTYPES or tensor.ndim > _MAX_DIMENSIONS:
             raise SettingError(
                 f"{self.title} cannot be gathered: its list {name!r} holds "
                 f"{tensor.ndim}-dimensional {tensor.dtype}."
             )
-        row[0], row[1] = _TYPES.index(tensor.dtype), tensor.ndim
+        row[0], row[1] = _DTYPES.index(tensor.dtype), tensor.ndim
         row[2 : 2 + tensor.ndim] = torch.tensor(tensor.shape)
 
-    def _like_others(self, name: str, described: Tensor) -> Tensor:
-        """The list as one tensor of the type that holds those of all processes."""
-        shapes = {
-            tuple(one[3 : 2 + one[1]]) for one in described.tolist()
-        }  # beyond the first length, which is free
+    def _align_list(self, name: str, forms: Tensor) -> Tensor:
+        """Return the list as one tensor of the type that holds those of all processes."""
+        # The first length may differ.
+        shapes = {tuple(form[3 : 2 + form[1]]) for form in forms.tolist()}
         if len(shapes) > 1:
             raise SettingError(
                 f"{self.title} cannot be gathered: its list {name!r} holds tensors of different "
                 f"shapes beyond the first dimension, {' and '.join(map(str, sorted(shapes)))}."
             )
-        kind = _TYPES[int(described[0, 0])]
-        for one in described[:, 0].tolist():
-            kind = torch.promote_types(kind, _TYPES[one])
+        dtypes = [_DTYPES[number] for number in forms[:, 0].tolist()]
+        dtype = functools.reduce(torch.promote_types, dtypes)
         own = getattr(self, name)
         if own:
-            return own[0].to(kind)  # type: ignore[no-any-return]
-        return torch.empty((0, *shapes.pop()), dtype=kind, device=self._device_of_lists)
+            return own[0].to(dtype)  # type: ignore[no-any-return]
+        return torch.empty((0, *shapes.pop()), dtype=dtype, device=self._list_device)
 
     # ----------------------------------------------------------------------------------------------
+    # Plots
 
     @property
     def plot_lower_bound(self) -> float | None:  # type: ignore[override]
-        """The lowest value that a picture shows, where there is one."""
+        """The lower end of the value axis, None if the value has no lower bound."""
         return self.bounds[0]
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """The highest."""
+        """The upper end of the value axis, None if the value has no upper bound."""
         return self.bounds[1]
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """A figure and its axes: of the value so far, of a given one, or of a sequence of values
+        """Return a figure and its axes: of the value so far, of `val`, or of a sequence of values
         over time. Needs matplotlib.
 
-        Values are numbers, tensors, or what `compute` gives of a metric with labelled cells.
-        """
+        Values are numbers, tensors, or dicts as `compute` returns for values by label."""
         value = self.compute() if val is None else val
         if isinstance(value, Sequence) and len(value) == 0:
             raise InputError(
                 f"{self.title} has no value to plot; give one value, or a sequence of them."
             )
+        is_sequence = isinstance(value, Sequence)
+        tensors = [_as_tensors(one) for one in value] if is_sequence else _as_tensors(value)
         axes: Any
-        figure, axes = self._plot(
-            [_plain(one) for one in value] if isinstance(value, Sequence) else _plain(value), ax
-        )
+        figure, axes = self._plot(tensors, ax)
         axes.set_ylabel(self.title)
         return figure, axes
 
 
-def _plain(value: Any) -> Any:
-    """Numbers as tensors."""
+def _as_tensors(value: Any) -> Any:
+    """Return a number, or the numbers of a mapping, as tensors."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _as_tensors(one) for name, one in value.items()}
     return value if isinstance(value, Tensor) else torch.as_tensor(value)

@@ -129,7 +129,7 @@ class RankFormulas:
         batch.offered.pairwise_wins = wins
         batch.offered.num_negatives = negatives
         values = [
-            formula.values(batch.at_cutoffs((spec.k or 1,)))[:, 0]
+            formula.shared_user_values(batch.at_cutoffs((spec.k or 1,)))[:, 0]
             for spec, formula in self.metrics.items()
         ]
         batch.close()

@@ -1,0 +1,90 @@
+"""Checks of the tensors that a caller passes to `update`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.data.devices import is_host_readable, to_device
+from weft.data.sources.base import as_tensor
+from weft.errors import InputError
+
+
+def check_batch(preds: Any, user_indices: Any, *, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Return scores `[batch, items]` and the user number of each row `[batch]`.
+
+    Rows without user numbers are counted from `first`."""
+    if not isinstance(preds, Tensor) or preds.ndim != 2:
+        got = f"a {type(preds).__name__}"
+        if isinstance(preds, Tensor):
+            got = f"of shape {list(preds.shape)}"
+        raise InputError(f"preds is {got}; expected a tensor of scores [batch, items].")
+    scores = as_tensor(preds, "preds")
+    if user_indices is None:
+        return scores, torch.arange(first, first + len(preds), device=preds.device)
+    users = to_device(torch.as_tensor(user_indices), preds.device)
+    if users.shape != preds.shape[:1]:
+        raise InputError(
+            f"user_indices has shape {list(users.shape)} for {len(preds)} rows of preds; give one "
+            "per row."
+        )
+    if not _is_integer(users):
+        raise InputError(f"user_indices are of {users.dtype}; expected whole numbers, one per row.")
+    return scores, users.long()
+
+
+def check_item_numbers(items: Any, scores: Tensor) -> Tensor:
+    """Return the item number of each score, `[batch, n]`."""
+    numbers = to_device(torch.as_tensor(items), scores.device)
+    if numbers.shape != scores.shape:
+        raise InputError(
+            f"items has shape {list(numbers.shape)}, but preds {list(scores.shape)}; expected an "
+            "item for each score."
+        )
+    if not _is_integer(numbers):
+        raise InputError(
+            f"items are of {numbers.dtype}; expected item numbers, and -1 to fill up short rows."
+        )
+    return numbers.long()
+
+
+def count_items(target: Any, candidates: Tensor) -> int:
+    """Return the catalogue size where only candidates have scores.
+
+    It is the number of columns of a target that is a matrix; otherwise the highest item number that
+    occurs determines it."""
+    shape = tuple(getattr(target, "shape", ()))
+    is_ids = isinstance(target, Tensor) and not (
+        target.is_floating_point() or target.dtype == torch.bool or target.is_sparse
+    )
+    if len(shape) == 2 and not is_ids and shape != tuple(candidates.shape):
+        return int(shape[1])
+    numbers = [candidates]
+    if isinstance(target, (list, tuple)) or (is_ids and shape != tuple(candidates.shape)):
+        numbers += [torch.as_tensor(row, device=candidates.device) for row in target]
+    return 1 + max((int(some.max()) for some in numbers if some.numel()), default=-1)
+
+
+def _is_integer(numbers: Tensor) -> bool:
+    is_other = numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool
+    return not is_other or numbers.numel() == 0
+
+
+def check_users(users: Tensor, size: int, argument: str) -> None:
+    """Raise `InputError` for user numbers that are not rows of an input of `size` users.
+
+    On a device that is not host-readable, `count_users_outside` counts them instead."""
+    if not is_host_readable(users.device) or len(users) == 0:
+        return
+    if int(users.min()) < 0 or int(users.max()) >= size:
+        outside = int(users[(users < 0) | (users >= size)][0])
+        raise InputError(
+            f"user_indices holds {outside}; expected rows of {argument}, 0 to {size - 1}."
+        )
+
+
+def count_users_outside(users: Tensor, size: int) -> Tensor:
+    """Return the number of user numbers that are not rows of an input of `size` users."""
+    return ((users < 0) | (users >= size)).sum()

@@ -1,0 +1,241 @@
+"""Fairness by bias disparity: how much more of an item cluster a user group gets than the cluster's
+share of the catalogue, in train and in the recommendations.
+
+Users and items without a label belong to no group and are left out of every quantity, totals and
+shares included. Results carry the labels: `BiasDisparityBR@10[F, Drama]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.data import Label, Train
+from weft.data.labels import read_positional_labels
+from weft.errors import InputError
+from weft.metrics.accumulators import Accumulator, GroupExposure
+from weft.metrics.base.formulas import SummedMetric
+from weft.metrics.base.metric import Bounds, TopKMetric
+from weft.metrics.group_rates import rates
+from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
+
+
+class _BiasDisparity(SummedMetric):
+    """A number for each pair of a user group and an item cluster."""
+
+    family = "fairness"
+    has_scalar_value = False
+    bounds: Bounds = (0.0, None)
+    target = 1.0
+    reference = (
+        "Tsintzou, Pitoura and Tsaparas (2019), Bias disparity in recommendation systems, "
+        "doi 10.48550/arXiv.1811.01461"
+    )
+
+    def __init__(
+        self,
+        *,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None,
+        num_items: int | None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self._groups = read_positional_labels(user_groups, "user_groups", "user", num_users)
+        self._clusters = read_positional_labels(item_clusters, "item_clusters", "item", num_items)
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return ()
+
+    def _bias(self, counts: Tensor) -> Tensor:
+        """Return the bias `[groups, clusters]` of counts `[groups * clusters]`: the cluster's share
+        of the group's counts over its share of the catalogue.
+        """
+        by_cluster = counts.reshape(len(self._groups.names), len(self._clusters.names))
+        catalogue = self._clusters.sizes.to(counts.device, counts.dtype)
+        return rates(by_cluster, by_cluster.sum(1, keepdim=True)) / (catalogue / catalogue.sum())
+
+    def _train_bias(self, train: Train) -> Tensor:
+        counts = train.count_by_label(self._groups, self._clusters)
+        return self._bias(torch.as_tensor(counts, dtype=torch.float64))
+
+    def _list_bias(self, state: StateView) -> Tensor:
+        return self._bias(state[GroupExposure(self._groups, self._clusters)])
+
+    def _check_train(self, train: Train) -> Train:
+        """Return train; raises `InputError` if it has more users than there are labels."""
+        if self._groups.size < train.interactions.num_users:
+            raise InputError(
+                f"user_groups has labels for {self._groups.size} users, but train has "
+                f"{train.interactions.num_users}; give a label or None for each."
+            )
+        return train
+
+    def _by_label(self, table: Tensor) -> Mapping[tuple[Label, ...], Tensor]:
+        groups, clusters = self._groups.names, self._clusters.names
+        pairs = [(group, cluster) for group in groups for cluster in clusters]
+        return dict(zip(pairs, table.reshape(-1).unbind()))
+
+
+@register
+class BiasDisparityBS(_BiasDisparity):
+    """Bias in the source: the share of a group's train interactions on a cluster, relative to the
+    cluster's share of the catalogue.
+
+    For each user group g and item cluster c: (share of g's train interactions on c) ÷ (share of the
+    catalogue's items in c). 1 is neutral. It does not depend on the model.
+
+    Edge cases: each (user, item) pair of train counts once; users and items without a label are
+    left out of both shares; undefined for a group without train interactions.
+
+    Example: two clusters of one item each; all of F's interactions fall on item 0, two of M's three
+    on item 1.
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 0], [1, 1], [0, 1]])
+    >>> labels = {"user_groups": ["F", "M", "M"], "item_clusters": ["a", "b"]}
+    >>> metric = weft.metrics.BiasDisparityBS(train=train, **labels)
+    >>> metric.update(torch.tensor([[0.9, 0.5]]), torch.tensor([[1, 0]]))
+    >>> for name, value in metric.compute().items():
+    ...     print(name, round(float(value), 4))
+    BiasDisparityBS[F, a] 2.0
+    BiasDisparityBS[F, b] 0.0
+    BiasDisparityBS[M, a] 0.6667
+    BiasDisparityBS[M, b] 1.3333
+    """
+
+    has_expected_tie_form = True  # there are no lists, and so no ties
+    undefined = undefined_cell = "the group has no train interaction with an item that has a label"
+
+    def __init__(
+        self,
+        *,
+        train: Any,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            num_users=num_users,
+            num_items=num_items,
+            **settings,
+        )
+        self._train = self._check_train(Train.read(train, num_users, num_items))
+
+    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+        return self._by_label(self._train_bias(self._train))
+
+
+@register
+class BiasDisparityBR(TopKMetric, _BiasDisparity):
+    """Bias in the recommendations: the share of a group's recommendations from a cluster, relative
+    to the cluster's share of the catalogue.
+
+    For each user group g and item cluster c: (share of the positions of g's lists with an item of
+    c) ÷ (share of the catalogue's items in c). 1 is neutral.
+
+    Edge cases: all lists count; users and items without a label are left out of both shares;
+    undefined for a group that is recommended no item with a label.
+
+    Example: two clusters of one item each; F is recommended item 0.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.BiasDisparityBR(k=1, user_groups=["F"], item_clusters=["a", "b"])
+    >>> metric.update(torch.tensor([[0.9, 0.5]]), torch.tensor([[1, 0]]))
+    >>> {name: float(value) for name, value in metric.compute().items()}
+    {'BiasDisparityBR@1[F, a]': 2.0, 'BiasDisparityBR@1[F, b]': 0.0}
+    """
+
+    is_exposure_metric = True
+    undefined = undefined_cell = "the group is recommended no item that has a label"
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            k,
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            num_users=num_users,
+            num_items=num_items,
+            **settings,
+        )
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (GroupExposure(self._groups, self._clusters),)
+
+    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+        return self._by_label(self._list_bias(state))
+
+
+@register
+class BiasDisparityBD(BiasDisparityBR):
+    """Bias disparity: the change from the bias of the train interactions to that of the
+    recommendations, (BR - BS) / BS.
+
+    For each user group and item cluster. 0 keeps the bias, above 0 strengthens it, -1 removes the
+    cluster from the group's lists.
+
+    Edge cases: undefined where BS is 0, or BS or BR is undefined.
+
+    Example: BS is 2/3 for item 0 (one of three interactions, half of the catalogue), BR is 2: (2 -
+    2/3) / (2/3).
+
+    >>> import torch, weft
+    >>> train = torch.tensor([[1, 1], [0, 1]])
+    >>> labels = {"user_groups": ["M", "M"], "item_clusters": ["a", "b"]}
+    >>> metric = weft.metrics.BiasDisparityBD(k=1, train=train, **labels)
+    >>> metric.update(torch.tensor([[0.9, 0.5]]), torch.tensor([[1, 0]]))
+    >>> {name: round(float(value), 4) for name, value in metric.compute().items()}
+    {'BiasDisparityBD@1[M, a]': 2.0, 'BiasDisparityBD@1[M, b]': -1.0}
+    """
+
+    bounds: Bounds = (-1.0, None)
+    target = 0.0
+    undefined = undefined_cell = (
+        "the group has no train interaction with the cluster, or is recommended no item that has a "
+        "label"
+    )
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        train: Any,
+        user_groups: Any,
+        item_clusters: Any,
+        num_users: int | None = None,
+        num_items: int | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            k,
+            user_groups=user_groups,
+            item_clusters=item_clusters,
+            num_users=num_users,
+            num_items=num_items,
+            **settings,
+        )
+        self._train = self._check_train(Train.read(train, num_users, num_items))
+
+    def label_values(self, state: StateView) -> Mapping[tuple[Label, ...], Tensor]:
+        list_bias = self._list_bias(state)
+        train_bias = self._train_bias(self._train).to(list_bias.device)
+        change = (list_bias - train_bias) / torch.where(train_bias > 0, train_bias, torch.nan)
+        return self._by_label(change)

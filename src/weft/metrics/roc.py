@@ -1,0 +1,248 @@
+"""Accuracy by the area under the ROC curve (AUC). Higher is better.
+
+`R` are the relevant items of a user, the negatives are the candidates that are not relevant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities import dim_zero_cat
+
+from weft.batch.batch import Batch
+from weft.batch.topk import TopK
+from weft.data.devices import float_type
+from weft.errors import check_choice
+from weft.metrics.accumulators import Accumulator, PairWins
+from weft.metrics.accuracy import AccuracyMetric
+from weft.metrics.base.formulas import ComputedValue, SummedMetric, UserMeanMetric
+from weft.metrics.base.metric import Bounds
+from weft.metrics.registry import register
+from weft.metrics.state_layout import StateView
+
+_UNDEFINED = "no user has both a relevant item and a negative"
+
+
+@register
+class LAUC(AccuracyMetric):
+    """Area under the ROC curve along the list, completed by a straight line from its end to (1, 1).
+
+    A list with all relevant items first reaches 1, an empty list 0.5, a random one about 0.5 for
+    every k. `completion="none"`: relevant items beyond the list get 0, and the sum is divided by
+    min(|R|, k).
+
+    Edge cases: relevant items that are not candidates are never hit; undefined for a user without
+    negatives, or for whom a model has no scores. With recommendation lists every item that is not
+    masked is a candidate, so that a user without a list gets 0.5.
+
+    Example: one hit, then one miss, of one relevant item and three negatives: the curve is at
+    height 1 from the start.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.LAUC(k=2)
+    >>> metric.update(torch.tensor([[0.9, 0.5, 0.1, 0.0]]), torch.tensor([[1, 0, 0, 0]]))
+    >>> metric.compute()
+    tensor(1., dtype=torch.float64)
+    """
+
+    sampling_behaviour = "candidates"  # the line to (1, 1) depends on items outside the list
+    undefined = _UNDEFINED
+    reference = (
+        "Schröder, Thiele and Lehner (2011), Setting goals and choosing metrics for recommender "
+        "system evaluations; on ROC curves Fawcett (2006), An introduction to ROC analysis, "
+        "doi 10.1016/j.patrec.2005.10.010"
+    )
+
+    def __init__(self, k: int, *, completion: str = "line", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.completion = check_choice("completion", completion, ("line", "none"))
+
+    def user_values(self, topk: TopK) -> Tensor:
+        hits, length, negatives = topk.hits, topk.list_length, topk.num_negatives
+        cumulative_hits = topk.cumulative_hits()
+        if self.completion == "none":
+            # The hit at position p has p - hits_p misses before it.
+            wins = negatives * hits - topk.hit_position_sum + cumulative_hits
+            return _defined(wins / negatives / topk.max_hits, negatives)
+        # A miss adds a column as high as the hits so far: each hit counts at its own and every
+        # later position, except at hits.
+        area = hits * (length + 1) - topk.hit_position_sum - cumulative_hits
+        # 1 + 2 + ... + h = (h² + h) / 2, which also holds in expectation.
+        hits_squared = 2 * cumulative_hits - hits
+        unlisted_negatives = hits - length + negatives
+        line = (
+            unlisted_negatives * topk.num_relevant + (negatives - length) * hits + hits_squared
+        ) / 2
+        return _defined((area + line) / (topk.num_relevant * negatives), negatives)
+
+
+@register
+class GAUC(UserMeanMetric):
+    """The AUC of each user, averaged over users.
+
+    The AUC of a user is the share of (relevant item, negative) pairs in which the relevant item
+    scores higher; ties count half. Users without negatives are left out. `weight` of a user in the
+    mean: `"uniform"`, the number of relevant items (`"positives"`), or of ratings in the truth
+    (`"interactions"`).
+
+    Edge cases: a relevant item that is not a candidate beats nothing; tie rules have no effect;
+    recommendation lists, which lack the scores of all other items, are refused (LAUC takes them),
+    unless they hold all candidates (`candidates="listed"`).
+
+    Example: the first user's relevant item beats both negatives, the second's one of two.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.GAUC()
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]])
+    >>> metric.update(scores, torch.tensor([[1, 0, 0], [0, 1, 0]]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+    """
+
+    family = "accuracy"
+    has_expected_tie_form = True
+    sampling_behaviour = "unbiased"  # a share of the negatives
+    needs_all_scores = True
+    higher_is_better = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = _UNDEFINED
+    reference = (
+        "Zhu et al. (2017), Optimized cost per click in Taobao display advertising, "
+        "doi 10.1145/3097983.3098134"
+    )
+
+    def __init__(self, *, weight: str = "uniform", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.weight = check_choice("weight", weight, ("uniform", "positives", "interactions"))
+
+    def user_values(self, topk: TopK) -> Tensor:
+        wins = topk.batch.offered.pairwise_wins[:, None]
+        return _defined(wins / topk.num_relevant, topk.num_negatives)
+
+    def user_weights(self, batch: Batch) -> Tensor | None:
+        if self.weight == "uniform":
+            return None
+        if self.weight == "positives":
+            return batch.num_relevant
+        return batch.truth.lengths.to(batch.dtype)
+
+
+@register
+class AUC(SummedMetric):
+    """The share of negatives below a relevant item, averaged over all relevant items of all users;
+    ties count half.
+
+    Users without negatives are left out. `scope="pooled"` draws one ROC curve over all users' items
+    instead, comparing scores across users; it keeps every candidate's score until the end, as much
+    memory as the score matrix.
+
+    Edge cases: a relevant item that is not a candidate beats nothing; tie rules have no effect;
+    constant scores give 0.5; recommendation lists, which lack the scores of all other items, are
+    refused (LAUC takes them), unless they hold all candidates (`candidates="listed"`).
+
+    Example: three relevant items beat 2 of 2, 1 of 2 and 0 of 1 negatives: (1 + 1/2 + 0) / 3.
+
+    >>> import torch, weft
+    >>> metric = weft.metrics.AUC()
+    >>> scores = torch.tensor([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1], [0.1, 0.5, -torch.inf]])
+    >>> metric.update(scores, torch.tensor([[1, 0, 0], [0, 1, 0], [1, 0, 0]]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    family = "accuracy"
+    has_expected_tie_form = True
+    sampling_behaviour = "unbiased"  # a share of the negatives
+    needs_all_scores = True
+    higher_is_better = True
+    bounds: Bounds = (0.0, 1.0)
+    undefined = _UNDEFINED
+    reference = (
+        "Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, "
+        "doi 10.1148/radiology.143.1.7063747"
+    )
+
+    supports_row_filtering = True
+    # Of the pooled area: all scores row by row, and per row `[3]` the number of relevant items, of
+    # their scores, and of negative scores.
+    positive_scores: list[Tensor]
+    negative_scores: list[Tensor]
+    row_counts: list[Tensor]
+
+    def __init__(self, *, scope: str = "positives", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.scope = check_choice("scope", scope, ("positives", "pooled"))
+        if self.scope == "pooled":  # users with many candidates weigh more than others
+            self.sampling_behaviour = "candidates"
+
+    @property
+    def is_summed(self) -> bool:
+        return self.scope == "positives"
+
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        return (PairWins(),)
+
+    def compute_value(self, state: StateView) -> Tensor:
+        sums = state[PairWins()]
+        return sums[0] / sums[1]
+
+    def summarize(self, state: StateView) -> ComputedValue:
+        return ComputedValue(self.compute_value(state), users=int(state[PairWins()][2]))
+
+    # ----------------------------------------------------------------------------------------------
+    # scope="pooled"
+
+    def add_states(self) -> None:
+        super().add_states()
+        if self.scope == "pooled":
+            for name in ("positive_scores", "negative_scores", "row_counts"):
+                self.add_state(name, [], dist_reduce_fx="cat")
+
+    def accumulate(self, batch: Batch) -> None:
+        if self.is_summed:
+            super().accumulate(batch)
+            return
+        relevant, scores, has_pairs = batch.relevant, batch.relevant_scores, batch.offered.has_pairs
+        is_counted = relevant.fill_invalid(has_pairs[relevant.rows], False) & (scores > -torch.inf)
+        positives, num_positives = relevant.select_values(scores, is_counted, -torch.inf)
+        negatives, num_negatives = batch.offered.negative_scores(has_pairs)
+        num_relevant = torch.where(has_pairs, relevant.lengths, 0)
+        self.positive_scores.append(positives.to(batch.dtype))
+        self.negative_scores.append(negatives)
+        self.row_counts.append(torch.stack([num_relevant, num_positives, num_negatives], dim=1))
+
+    def num_users_counted(self) -> Tensor:
+        # TorchMetrics makes one tensor of the list when processes are synchronized.
+        counts = self.row_counts if isinstance(self.row_counts, list) else [self.row_counts]
+        users = ((rows[:, 0] > 0).sum().cpu() for rows in counts)
+        return torch.stack([torch.zeros(()), *users]).sum()
+
+    def filter_rows(self, states: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+        if self.is_summed:
+            return super().filter_rows(states, rows)
+        counts = dim_zero_cat(states["row_counts"])
+        rows = rows.to(counts.device)
+        filtered: dict[str, Any] = {**states, "row_counts": [counts[rows]]}
+        for name, numbers in (("positive_scores", counts[:, 1]), ("negative_scores", counts[:, 2])):
+            filtered[name] = [dim_zero_cat(states[name])[rows.repeat_interleave(numbers)]]
+        return filtered
+
+    def compute(self) -> Any:
+        if self.is_summed:
+            return super().compute()
+        if len(self.row_counts) == 0:
+            return torch.tensor(torch.nan, dtype=float_type(self.device), device=self.device)
+        lists = (dim_zero_cat(scores) for scores in (self.positive_scores, self.negative_scores))
+        positives, negatives = (scores[scores > -torch.inf] for scores in lists)
+        ordered = negatives.sort().values
+        below = torch.searchsorted(ordered, positives)
+        not_above = torch.searchsorted(ordered, positives, right=True)
+        wins = (below + not_above).to(ordered.dtype).sum() / 2
+        return wins / len(negatives) / dim_zero_cat(self.row_counts)[:, 0].sum()
+
+
+def _defined(values: Tensor, negatives: Tensor) -> Tensor:
+    """Return the values, NaN for users without negatives."""
+    return torch.where(negatives > 0, values, torch.nan)
