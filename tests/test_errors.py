@@ -350,13 +350,13 @@ TRUTH_ERRORS = [
         "row out of range",
         two({2: [0]}),
         InputError,
-        ["not rows of the scores", "0 to 1", "user 2", r"users=\["],
+        ["not rows of the scores", "0 to 1", "user 2", r"users="],
     ),
     (
         "strings for rows",
         two({"ann": [0]}),
         InputError,
-        ["strings", "'ann'", "row numbers", r"users=\["],
+        ["strings", "'ann'", "row numbers", r"users="],
     ),
     (
         "strings for columns",

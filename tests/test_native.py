@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import weft
 from test_lists import SAME, K, same, worlds
 from weft._native import call, is_built
-from weft.data import BatchLists, recommendations
+from weft.data import BatchLists
+from weft.data.recommendations import batch_lists, list_table
 from weft.errors import InputError
 
 pytestmark = pytest.mark.skipif(
@@ -113,7 +114,8 @@ def test_lists_that_are_in_order_give_what_they_give_without_native_loops(world,
     }
     expected = weft.evaluate(rows, world.truth, **settings_)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recommendations, "is_built", lambda: False)
+        for module in (batch_lists, list_table):
+            patch.setattr(module, "is_built", lambda: False)
         found = weft.evaluate(rows, world.truth, **settings_)
     same(found, expected)
     assert found.counts == expected.counts
@@ -129,7 +131,8 @@ def test_lists_that_are_in_order_give_what_they_give_without_native_loops(world,
     ],
 )
 def test_lists_that_are_wrong_are_refused_either_way(monkeypatch, native, columns, message):
-    monkeypatch.setattr(recommendations, "is_built", lambda: native)
+    for module in (batch_lists, list_table):
+        monkeypatch.setattr(module, "is_built", lambda: native)
     frame = pl.DataFrame({"user": [1, 1, 1], "item": [4, 5, 4], **columns})
     with pytest.raises(InputError, match=message):
         weft.evaluate(frame, {1: [4]}, metrics="MRR@3")

@@ -3,7 +3,8 @@ popularity.
 """
 
 from weft.data.devices import DeviceColumn
-from weft.data.interaction_table import InteractionTable, read_interactions
+from weft.data.interaction_readers import read_interactions
+from weft.data.interaction_table import InteractionTable
 from weft.data.interactions import Interactions
 from weft.data.labels import (
     NO_FEATURES,

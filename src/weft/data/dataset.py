@@ -27,7 +27,7 @@ from weft.data.grouping import (
     read_user_groups,
     slice_notes,
 )
-from weft.data.interaction_table import InteractionTable, build
+from weft.data.interaction_table import InteractionTable, build_unique
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels, read_features, read_labels
 from weft.data.popularity import Train, TrainTotals
@@ -226,7 +226,11 @@ def _encode_truth(
             f"{setting_ref('relevance_threshold')} to say from which rating on an item is "
             "relevant, or remove them."
         )
-    return build(table, user_codes, item_codes, (users.size, axes.items.size)), users, is_judged
+    return (
+        build_unique(table, user_codes, item_codes, (users.size, axes.items.size)),
+        users,
+        is_judged,
+    )
 
 
 def _encode_train(

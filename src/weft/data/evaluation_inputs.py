@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from weft.data.interaction_table import InteractionTable, read_interactions, read_pairs
+from weft.data.interaction_readers import read_interactions, read_pairs
+from weft.data.interaction_table import InteractionTable
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
 from weft.data.sources import ListSource, Source, open_source

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import DeviceColumn, is_host_readable
-from weft.data.interaction_table import SHOWN, read_interactions
+from weft.data.interaction_readers import read_interactions
+from weft.data.interaction_table import MAX_EXAMPLES
 from weft.data.interactions import Interactions, digest
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.roles import COLUMNS, find_column_name
@@ -173,11 +174,11 @@ def read_labels(given: Any, where: str, ids: Vocabulary, *, in_order: int | None
     chosen[codes] = numbers
     differing = chosen[codes] != numbers
     if differing.any():
-        kept = ids.ids.gather(codes[differing][:SHOWN])
+        kept = ids.ids.gather(codes[differing][:MAX_EXAMPLES])
         shown = ", ".join(map(repr, kept))
         raise InputError(
             f"{where} gives more than one label to the same {ids.kind}: "
-            f"{shown}{', ...' if differing.sum() > SHOWN else ''}. "
+            f"{shown}{', ...' if differing.sum() > MAX_EXAMPLES else ''}. "
             f"Each {ids.kind} has one label here; remove the others."
         )
     return Labels(DeviceColumn(torch.as_tensor(chosen)), names, unknown)

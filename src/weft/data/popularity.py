@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from weft.data.devices import DeviceColumn
-from weft.data.interaction_table import read_interactions
+from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.labels import Labels
 from weft.data.tensors import PaddedRows

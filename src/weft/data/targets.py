@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from weft.data.devices import float_type, is_host_readable, to_device
-from weft.data.interaction_table import read_interactions
+from weft.data.interaction_readers import read_interactions
 from weft.data.interactions import Interactions
 from weft.data.tensors import SparseRows
 from weft.errors import InputError

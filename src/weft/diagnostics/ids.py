@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.data.interaction_table import SHOWN
+from weft.data.interaction_table import MAX_EXAMPLES
 from weft.diagnostics.reading import RawTable
 from weft.diagnostics.what_if import KINDS, Found, Inputs, Treatment, in_words
 
@@ -166,7 +166,7 @@ def spelling(data: Inputs) -> Iterator[Found]:
             "truth only under another spelling "
             "(spaces, upper case, leading zeros, or '.0' at the end).",
             len(found),
-            tuple({kind: old, "in the truth": new} for old, new in found.head(SHOWN).iter_rows()),
+            tuple({kind: old, "in the truth": new} for old, new in found.head(MAX_EXAMPLES).iter_rows()),
             (as_in_truth,),
             "Spell the ids of all files in the same way.",
         )

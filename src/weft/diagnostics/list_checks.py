@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.data.interaction_table import SHOWN
+from weft.data.interaction_table import MAX_EXAMPLES
 from weft.diagnostics.reading import RawTable
 from weft.diagnostics.what_if import Found, Treatment
 from weft.evaluation.result import Result
@@ -84,7 +84,7 @@ def _lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> Iterator[
             f"{f', {empty:,} of them none' if empty else ''}; {spread}.",
             len(short),
             tuple(
-                {"user": user, "items": length} for user, length in short.head(SHOWN).iter_rows()
+                {"user": user, "items": length} for user, length in short.head(MAX_EXAMPLES).iter_rows()
             ),
             (treatment,),
             f"Ask for lists of at least {deepest} items, or for smaller cut-offs; places behind "
@@ -98,7 +98,7 @@ def _lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> Iterator[
             table.where,
             f"The longest list has {most:g} items, the shortest {least:g}; {spread}.",
             int((lengths["len"] > least).sum()),
-            tuple({"user": user, "items": length} for user, length in long.head(SHOWN).iter_rows()),
+            tuple({"user": user, "items": length} for user, length in long.head(MAX_EXAMPLES).iter_rows()),
             (
                 Treatment(
                     f"all lists cut at {least:g}",
@@ -142,7 +142,7 @@ def _ranks(table: RawTable) -> Iterator[Found]:
             f"{starts[0]:g}{f' to {starts[-1]:g}' if len(starts) > 1 else ''}; only their order "
             "counts.",
             len(odd),
-            tuple({"user": row[0], "first rank": row[1]} for row in odd.head(SHOWN).iter_rows()),
+            tuple({"user": row[0], "first rank": row[1]} for row in odd.head(MAX_EXAMPLES).iter_rows()),
             (Treatment("ranks from 1"),),
             "Nothing, if ranks count from 0; else look whether the first rows are missing.",
         )
@@ -158,7 +158,7 @@ def _ranks(table: RawTable) -> Iterator[Found]:
             len(gaps),
             tuple(
                 {"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]}
-                for row in gaps.head(SHOWN).iter_rows()
+                for row in gaps.head(MAX_EXAMPLES).iter_rows()
             ),
             (Treatment("users with gaps left out", lambda data: data.of_users(users, keep=False)),),
             "Look whether rows are missing, or were taken out after the ranks were given.",
@@ -218,7 +218,7 @@ def _scores(table: RawTable, cutoffs: list[int]) -> Iterator[Found]:
             len(constant),
             tuple(
                 {"user": row[0], "score": row[1], "items": row[3]}
-                for row in constant.head(SHOWN).iter_rows()
+                for row in constant.head(MAX_EXAMPLES).iter_rows()
             ),
             _TIE_RANGE,
             fix,
@@ -249,7 +249,7 @@ def _scores(table: RawTable, cutoffs: list[int]) -> Iterator[Found]:
             len(rising),
             tuple(
                 {"user": row[0], "scores": f"{row[1]:g} to {row[2]:g}"}
-                for row in rising.head(SHOWN).iter_rows()
+                for row in rising.head(MAX_EXAMPLES).iter_rows()
             ),
             (
                 Treatment(
@@ -304,7 +304,7 @@ def _same_lists(table: RawTable, depth: int) -> Iterator[Found]:
     )
     common = (
         lists.group_by("item", maintain_order=True)
-        .agg(pl.len(), pl.col("user").head(SHOWN))
+        .agg(pl.len(), pl.col("user").head(MAX_EXAMPLES))
         .sort("len", descending=True, maintain_order=True)
     )
     count = int(common["len"][0])
@@ -320,7 +320,7 @@ def _same_lists(table: RawTable, depth: int) -> Iterator[Found]:
             f"{whom} {len(lists):,} users have the same first "
             f"{f'{len(items)} items' if len(items) > 1 else 'item'}.",
             count,
-            tuple({"item": item} for item in items[:SHOWN]),
+            tuple({"item": item} for item in items[:MAX_EXAMPLES]),
             (),
             "Nothing, if this is a model without personalisation such as most-popular; else look "
             "at how the lists were joined.",

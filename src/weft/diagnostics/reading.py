@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.data.interaction_table import SHOWN, is_frame, open_frame, read_interactions, read_numbers
+from weft.data.interaction_readers import is_frame, open_frame, read_interactions, read_numbers
+from weft.data.interaction_table import MAX_EXAMPLES
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.roles import find_column
 from weft.data.vocabulary import id_series
@@ -134,7 +135,7 @@ class RawTable:
         known = [
             name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns
         ]
-        shown = list(frame.head(SHOWN).select("row", *known).iter_rows(named=True))
+        shown = list(frame.head(MAX_EXAMPLES).select("row", *known).iter_rows(named=True))
         numbers = [row.pop("row") for row in shown]
         if self.file is None:
             return tuple({"row": number, **row} for number, row in zip(numbers, shown))

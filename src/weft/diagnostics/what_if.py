@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from weft.data.interaction_table import SHOWN
+from weft.data.interaction_table import MAX_EXAMPLES
 from weft.diagnostics import Effect, Finding
 from weft.diagnostics.reading import RawTable
 from weft.evaluation.api import evaluate
@@ -164,7 +164,7 @@ def evaluate_tables(data: Inputs, settings: Mapping[str, Any]) -> Result:
 
 def first_ids(kind: str, ids: pl.Series) -> tuple[dict[str, Any], ...]:
     """The first of some users or items, as examples."""
-    return tuple({kind: value} for value in ids.head(SHOWN))
+    return tuple({kind: value} for value in ids.head(MAX_EXAMPLES))
 
 
 def many(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.data import Vocabulary, read_interactions, read_labels
-from weft.data.interaction_table import read_pairs
+from weft.data.interaction_readers import read_pairs
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.role_assignment import assign_frame_roles
 from weft.data.recommendations import read_lists

@@ -1,0 +1,14 @@
+"""Recommendation lists, by stage of an evaluation.
+
+`ListTable`     as read, under the caller's ids
+`EncodedLists`  all lists by code, best item first
+`BatchLists`    the lists of one batch as tensors on its device
+
+The source of an evaluation that owns them is `weft.data.sources.ListSource`."""
+
+from weft.data.recommendations.batch_lists import BatchLists
+from weft.data.recommendations.encoded_lists import EncodedLists
+from weft.data.recommendations.list_readers import are_lists, read_lists
+from weft.data.recommendations.list_table import ListTable
+
+__all__ = ["BatchLists", "EncodedLists", "ListTable", "are_lists", "read_lists"]
