@@ -18,7 +18,8 @@ from weft.metrics.registry import find_metric, metric_parameters
 from weft.report import definitions as known
 from weft.report.context import ReportContext
 from weft.report.rerun import rerun
-from weft.report.verdicts import CORRECTIONS, TESTS, Verdict, verdict, verdicts
+from weft.report.verdict_phrases import CORRECTIONS, TESTS
+from weft.report.verdicts import Verdict, verdict, verdicts
 
 __all__ = [
     "CORRECTIONS",

@@ -1,6 +1,4 @@
-"""Who leads, by how much, and whether that could be luck: a sentence for each metric that stands
-first.
-"""
+"""Verdicts: a sentence per headline metric on who leads, by how much, and how significantly."""
 
 from __future__ import annotations
 
@@ -9,47 +7,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.errors import SettingError, UnknownMetric
-from weft.evaluation.metric_value import Interval, MetricValue
-from weft.metrics.names import parse_name, split_labels
-from weft.metrics.registry import find_metric
+from weft.evaluation.metric_value import MetricValue
 from weft.report.context import ReportContext
 from weft.report.number_format import number, percent, places, probability, with_places
+from weft.report.verdict_phrases import (
+    CORRECTIONS,
+    describe_direction,
+    describe_overlap,
+    format_ends,
+    half_width,
+    has_ratio_scale,
+    join_names,
+    name_all,
+    name_test,
+    with_interval,
+)
 from weft.statistics import Comparison
 from weft.statistics.comparison_text import row_metric
-from weft.statistics.significance_tests import UNPAIRED
 
-TESTS = {
-    "paired_t": "paired t-test",
-    "wilcoxon": "Wilcoxon's signed-rank test",
-    "randomization": "paired randomisation test",
-    "sign": "sign test",
-    "kruskal": "Kruskal-Wallis test",
-    "mann_whitney": "Mann-Whitney U test",
-}
-CORRECTIONS = {
-    "holm": " after Holm's correction",
-    "bonferroni": " after Bonferroni's correction",
-    "fdr": " after Benjamini and Hochberg's correction",
-    "none": ", not corrected for the number of tests",
-}
-HOW_TO_TEST = "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results (weft.compare, weft compare)."
-_OF_MEANS = (
-    "paired_t",
-    "randomization",
-)  # tests that ask about the mean, as the sentence does; others ask about ranks
-_NAMED = 4  # models in a sentence
-# Where chance is not 0, a percentage of the value says nothing.
-_CHANCE_IS_HALF = ("AUC", "GAUC", "LAUC")
+HOW_TO_TEST = (
+    "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results "
+    "(weft.compare, weft compare)."
+)
+_MEAN_TESTS = ("paired_t", "randomization")  # the other tests compare ranks or signs
+_Row = Mapping[str, Any]  # of `Comparison.rows`
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the numbers say of one metric.
+    """A sentence on one metric.
 
-    `leader` is None where there is none: one model only, the lead shared, nothing defined.
-    `significant` says whether every other model differs significantly from the leader; None where
-    that was not tested, or could not be."""
+    `leader` is None with one model, a shared lead or nothing defined. `significant` is True if
+    every other model differs significantly from the leader, None if that was not tested.
+    """
 
     metric: str
     sentence: str
@@ -58,325 +48,304 @@ class Verdict:
 
 
 def verdicts(context: ReportContext) -> list[Verdict]:
-    """A verdict for each of the headlines."""
-    found = []
-    for at, name in enumerate(context.headlines):
-        found.append(_verdict(context, name, hint=at == 0))
-    return found
+    """Return a verdict for each headline metric."""
+    return [
+        _build_verdict(context, name, has_hint=index == 0)
+        for index, name in enumerate(context.headlines)
+    ]
 
 
 def verdict(context: ReportContext, name: str) -> Verdict:
-    """The verdict on one metric that some of the models have."""
-    return _verdict(context, name, hint=True)
+    """Return the verdict on one metric that some of the models have."""
+    return _build_verdict(context, name, has_hint=True)
 
 
-def _verdict(context: ReportContext, name: str, *, hint: bool) -> Verdict:
+def _build_verdict(context: ReportContext, name: str, *, has_hint: bool) -> Verdict:
     values = {
-        model: result.entry(name) if name in result else None
-        for model, result in context.results.items()
+        model: result.entry(name) for model, result in context.results.items() if name in result
     }
-    defined = {
-        model: value
-        for model, value in values.items()
-        if value is not None and not math.isnan(value.value)
-    }
-    head = f"{name}{_direction(next(value for value in values.values() if value is not None))}"
-    lacking = [model for model, value in values.items() if value is None]
-    undefined = [
-        model for model, value in values.items() if value is not None and model not in defined
-    ]
-    without = f" {name} is undefined for {_listed(undefined)}." if undefined else ""
-    without += (
-        f" {_listed(lacking)} {'has' if len(lacking) == 1 else 'have'} no {name}."
-        if lacking
-        else ""
-    )
+    defined = {model: value for model, value in values.items() if not math.isnan(value.value)}
+    head = name + describe_direction(next(iter(values.values())))
     if not defined:
-        return Verdict(name, f"{head}: undefined for {_everybody(context.models)}.", None, None)
-    if len(defined) == 1:
-        ((model, value),) = defined.items()
-        who = f"only {model} has a value, " if len(values) > 1 else ""
-        return Verdict(name, f"{head}: {who}{_with_interval(value)}.{without}", None, None)
+        return Verdict(name, f"{head}: undefined for {name_all(context.models)}.", None, None)
     merits = {model: value.merit for model, value in defined.items() if value.merit is not None}
-    if not merits:
-        low, high = (
-            choose(defined, key=lambda model: defined[model].value) for choose in (min, max)
-        )
-        said = f"{head}: from {number(defined[low].value)} ({low}) to {number(defined[high].value)} ({high}); no value is better"
-        return Verdict(name, f"{said} than another.{without}", None, None)
     ranked = sorted(merits, key=lambda model: -merits[model])
-    first = [
-        model
-        for model in ranked
-        if math.isclose(merits[model], merits[ranked[0]], rel_tol=1e-9, abs_tol=1e-15)
-    ]
-    if len(first) == len(ranked):
-        said = f"{head}: {_everybody(ranked)} {'have' if len(ranked) > 2 else 'both have'} {_with_interval(defined[first[0]])}."
-        return Verdict(name, said + without, None, False if _is_compared(context, name) else None)
-    if len(first) > 1:
-        second = ranked[len(first)]
-        said = f"{head}: {_listed(first)} lead together with {_with_interval(defined[first[0]])}; {second} follows with "
-        said += f"{number(defined[second].value, _half(defined[second].interval))}."
-        return Verdict(name, said + without, None, False if _is_compared(context, name) else None)
-    lead = _Lead(context, name, ranked[0], ranked[1], {model: defined[model] for model in ranked})
-    said, significant = lead.tested() if _is_compared(context, name) else lead.untested(hint=hint)
-    return Verdict(name, f"{head}: {said}{without}", ranked[0], significant)
+    leader = significant = None
+    if len(defined) == 1 or not merits:
+        sentence = _describe_unranked(defined, len(context.models))
+    elif len(tied := [model for model in ranked if _is_tied(merits, model, ranked[0])]) > 1:
+        sentence = _describe_tie(defined, ranked, tied)
+        significant = False if _is_compared(context, name) else None
+    else:
+        leader, second = ranked[:2]
+        lead = _Lead(context, name, leader, second, {model: defined[model] for model in ranked})
+        is_compared = _is_compared(context, name)
+        sentence, significant = lead.tested() if is_compared else lead.untested(has_hint=has_hint)
+    missing = _describe_missing(context, name, values, defined)
+    return Verdict(name, f"{head}: {sentence}{missing}", leader, significant)
 
 
 def _is_compared(context: ReportContext, name: str) -> bool:
     return context.comparison is not None and name in context.comparison.means
 
 
+def _is_tied(merits: Mapping[str, float], model: str, best: str) -> bool:
+    return math.isclose(merits[model], merits[best], rel_tol=1e-9, abs_tol=1e-15)
+
+
+def _describe_unranked(defined: Mapping[str, MetricValue], num_models: int) -> str:
+    """Return a sentence on a single value, or on values of which none is better."""
+    if len(defined) == 1:
+        ((model, value),) = defined.items()
+        return f"{f'only {model} has a value, ' if num_models > 1 else ''}{with_interval(value)}."
+    low, high = (
+        f"{number(defined[model].value)} ({model})"
+        for model in (pick(defined, key=lambda one: defined[one].value) for pick in (min, max))
+    )
+    return f"from {low} to {high}; no value is better than another."
+
+
+def _describe_tie(
+    defined: Mapping[str, MetricValue], ranked: Sequence[str], tied: Sequence[str]
+) -> str:
+    best = with_interval(defined[tied[0]])
+    if len(tied) == len(ranked):
+        return f"{name_all(ranked)} {'have' if len(ranked) > 2 else 'both have'} {best}."
+    second = ranked[len(tied)]
+    follows = number(defined[second].value, half_width(defined[second].interval))
+    return f"{join_names(tied)} lead together with {best}; {second} follows with {follows}."
+
+
+def _describe_missing(
+    context: ReportContext,
+    name: str,
+    values: Mapping[str, MetricValue],
+    defined: Mapping[str, MetricValue],
+) -> str:
+    """Return sentences on the models for which the metric is undefined or not evaluated."""
+    undefined = [model for model in values if model not in defined]
+    missing = [model for model in context.models if model not in values]
+    text = f" {name} is undefined for {join_names(undefined)}." if undefined else ""
+    if missing:
+        text += f" {join_names(missing)} {'has' if len(missing) == 1 else 'have'} no {name}."
+    return text
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """The lead over the second model as tested: positive if the leader is better."""
+
+    row: _Row  # as seen from the leader
+    size: float
+    interval: str  # " (0.011 to 0.089)", empty if there is none
+    text: str  # "0.050 (20 %) above knn"
+
+    @property
+    def is_tested(self) -> bool:
+        return not math.isnan(self.row["p_value"])
+
+
 @dataclass(frozen=True)
 class _Lead:
-    """A model that leads, and the one that follows."""
+    """The best model on a metric and the second one; `values` by model, the best first."""
 
     context: ReportContext
     name: str
     leader: str
     second: str
-    values: Mapping[str, MetricValue]  # of the models that have one, the best first
+    values: Mapping[str, MetricValue]
+
+    @property
+    def comparison(self) -> Comparison:
+        assert self.context.comparison is not None
+        return self.context.comparison
 
     @property
     def opening(self) -> str:
-        return f"{self.leader} leads with {_with_interval(self.values[self.leader])}"
+        return f"{self.leader} leads with {with_interval(self.values[self.leader])}"
 
-    def untested(self, *, hint: bool) -> tuple[str, bool | None]:
-        """Without values per user there are only the two values."""
+    def untested(self, *, has_hint: bool) -> tuple[str, None]:
+        """Return a sentence on the two values, and None: it was not tested."""
         first, second = self.values[self.leader], self.values[self.second]
         gap = _merit(first) - _merit(second)
-        said = f"{self.opening}, {self._gap(gap, places(gap, _half(first.interval)), second.value)} with {_with_interval(second)}"
-        overlap = _overlap(first.interval, second.interval)
-        comparison = self.context.comparison
-        if comparison is None:
-            return (
-                f"{said}; not tested for significance{overlap}.{f' {HOW_TO_TEST}' if hint else ''}",
-                None,
-            )
-        tables = [result.per_user for result in comparison.results.values()]
+        gap_text = self._describe_gap(gap, places(gap, half_width(first.interval)), second.value)
+        text = f"{self.opening}, {gap_text} with {with_interval(second)}"
+        overlap = describe_overlap(first.interval, second.interval)
+        if self.context.comparison is None:
+            hint = f" {HOW_TO_TEST}" if has_hint else ""
+            return f"{text}; not tested for significance{overlap}.{hint}", None
+        return f"{text}. {self._reason_untested()}{overlap}.", None
+
+    def _reason_untested(self) -> str:
+        tables = [result.per_user for result in self.comparison.results.values()]
         if all(table is not None and self.name in table.columns for table in tables):
-            why = "It was not among the metrics that were tested"
-        elif first.users is None:
-            why = "No test was possible: it is one value of all users together, without values per user to pair"
-        else:
-            why = "No test was possible: not every model has its values per user"
-        return f"{said}. {why}{overlap}.", None
+            return "It was not among the metrics that were tested"
+        if self.values[self.leader].users is None:
+            return (
+                "No test was possible: it is one value of all users together, without values per "
+                "user to pair"
+            )
+        return "No test was possible: not every model has its values per user"
 
     def tested(self) -> tuple[str, bool | None]:
-        comparison = self.context.comparison
-        assert comparison is not None
-        rows = {
-            _other(row, self.leader): row for row in _rows_of(comparison, self.name, self.leader)
-        }
-        row = _seen_from(rows[self.second], self.leader)
-        gap, low, high = self._oriented(row)
-        sure = [
-            model for model, one in rows.items() if one["significant"] and self._shows_lead(one)
-        ]
-        how = f"{_test(comparison)}, p {probability(row['p_adjusted'], comparison.alpha)}{CORRECTIONS[comparison.correction]}"
-        has_target = self.values[self.leader].higher_is_better is None
-        digits = places(
-            gap, _half(self.values[self.leader].interval) if has_target else (high - low) / 2
-        )
-        beside = _ends(" ({} to {})", low, high, digits)
-        shared = f"among the {row['users']:,} users that both have, " if row["left_out"] else ""
-        gap_in_words = self._gap(gap, digits, row["mean_b"])
-        if (
-            gap <= 0
-        ):  # over their own users the leader is ahead, over those that both have it is not
-            said = f"{self.opening}, but among the {row['users']:,} users that both have it is not ahead of {self.second}"
-            if math.isnan(row["p_value"]):
-                return f"{said}.", False
-            differ = "significant" if row["significant"] else "not significant"
-            return f"{said}; the difference{beside} is {differ} ({how}).", False
-        if math.isnan(row["p_value"]):
-            return (
-                f"{self.opening}, {gap_in_words}; the difference could not be tested, because "
-                "fewer than two users have both.",
-                None,
-            )
-        if comparison.alternative != "two-sided" and not self._asks_for_lead(rows[self.second]):
-            a, b = rows[self.second]["model_a"], rows[self.second]["model_b"]
-            wanted = {"greater": "higher", "less": "lower"}[comparison.alternative]
-            answer = "they are" if row["significant"] else "that was not shown"
-            return (
-                f"{self.opening}, {gap_in_words}; the test asked only whether the values of {a} "
-                f"are {wanted} than those of {b}: "
-                f"{answer} ({how}).",
-                None,
-            )
-        if has_target:  # what is tested are the values, not how far they are from the target
-            outcome = f"the two values {'differ' if row['significant'] else 'do not differ'} significantly"
-        else:
-            outcome = f"the difference{beside} is {'' if row['significant'] else 'not '}significant"
-        said = f"{self.opening}, {gap_in_words}; {shared}{outcome} ({how})."
-        if row["significant"] and comparison.tests[0] not in _OF_MEANS and self._few_win(row):
-            better, worse = sorted((row["wins"], row["losses"]))
-            said += f" More users are better off with {self.second} ({percent(worse)} against {percent(better)})."
-        unsure = [model for model in self.values if model in rows and model not in sure]
-        if unsure and comparison.alternative == "two-sided":
-            said += f" {self.leader} cannot be told from {_listed(unsure)}"
-            if not row["significant"] and not math.isnan(row["detectable"]):
-                seen = number(row["detectable"], row["detectable"])
-                said += f"; {row['users']:,} users would show a difference of {seen} with a power of 80 %"
-            said += "."
-        return said, not unsure
+        """Return a sentence on the test, and whether the leader is significantly better than all.
 
-    def _gap(self, gap: float, digits: int, second: float) -> str:
-        """How far the leader is ahead, in words."""
+        That is None if the second model could not be tested, or the test asked for the opposite.
+        """
+        rows = {_other(row, self.leader): row for row in self._rows()}
+        gap = self._measure_gap(rows[self.second])
+        if gap.size <= 0:
+            return self._describe_reversal(gap), False
+        if not gap.is_tested:
+            text = f"{self.opening}, {gap.text}; the difference could not be tested, because "
+            return text + "fewer than two users have both.", None
+        is_two_sided = self.comparison.alternative == "two-sided"
+        if not is_two_sided and not self._asks_for_lead(rows[self.second]):
+            return self._describe_opposite_test(rows[self.second], gap), None
+        text = self._describe_test(gap)
+        unsure = [
+            model
+            for model in self.values
+            if model in rows and not (rows[model]["significant"] and self._is_ahead(rows[model]))
+        ]
+        if unsure and is_two_sided:
+            text += self._describe_unsure(gap, unsure)
+        return text, not unsure
+
+    def _rows(self) -> list[_Row]:
+        """Return the rows of the first test on this metric that involve the leader."""
+        return [
+            row
+            for row in self.comparison.rows
+            if row["test"] == self.comparison.tests[0]
+            and row_metric(row) == self.name
+            and self.leader in (row["model_a"], row["model_b"])
+        ]
+
+    def _measure_gap(self, row: _Row) -> _Gap:
+        row = _seen_from(row, self.leader)
+        size, low, high = self._orient(row)
+        value = self.values[self.leader]
+        has_target = value.higher_is_better is None
+        digits = places(size, half_width(value.interval) if has_target else (high - low) / 2)
+        interval = format_ends(" ({} to {})", low, high, digits)
+        return _Gap(row, size, interval, self._describe_gap(size, digits, row["mean_b"]))
+
+    def _describe_p_value(self, row: _Row) -> str:
+        comparison = self.comparison
+        p = probability(row["p_adjusted"], comparison.alpha)
+        return f"{name_test(comparison)}, p {p}{CORRECTIONS[comparison.correction]}"
+
+    def _describe_reversal(self, gap: _Gap) -> str:
+        """Return a sentence on a leader that is not ahead among the users of both models."""
+        row = gap.row
+        text = (
+            f"{self.opening}, but among the {row['users']:,} users that both have it is not ahead "
+            f"of {self.second}"
+        )
+        if not gap.is_tested:
+            return f"{text}."
+        outcome = "significant" if row["significant"] else "not significant"
+        return f"{text}; the difference{gap.interval} is {outcome} ({self._describe_p_value(row)})."
+
+    def _describe_opposite_test(self, row: _Row, gap: _Gap) -> str:
+        """Return a sentence on a one-sided test that asked whether the leader is worse."""
+        relation = {"greater": "higher", "less": "lower"}[self.comparison.alternative]
+        answer = "they are" if row["significant"] else "that was not shown"
+        return (
+            f"{self.opening}, {gap.text}; the test asked only whether the values of "
+            f"{row['model_a']} are {relation} than those of {row['model_b']}: {answer} "
+            f"({self._describe_p_value(row)})."
+        )
+
+    def _describe_test(self, gap: _Gap) -> str:
+        row, is_significant = gap.row, gap.row["significant"]
+        outcome = f"the difference{gap.interval} is {'' if is_significant else 'not '}significant"
+        if self.values[self.leader].higher_is_better is None:
+            # The test compares the values, not their distances from the target.
+            verb = "differ" if is_significant else "do not differ"
+            outcome = f"the two values {verb} significantly"
+        shared = f"among the {row['users']:,} users that both have, " if row["left_out"] else ""
+        p_value = self._describe_p_value(row)
+        text = f"{self.opening}, {gap.text}; {shared}{outcome} ({p_value})."
+        is_mean_test = self.comparison.tests[0] in _MEAN_TESTS
+        if is_significant and not is_mean_test and self._has_fewer_winners(row):
+            fewer, more = map(percent, sorted((row["wins"], row["losses"])))
+            text += f" More users are better off with {self.second} ({more} against {fewer})."
+        return text
+
+    def _describe_unsure(self, gap: _Gap, unsure: Sequence[str]) -> str:
+        """Return a sentence on the models from which the leader does not differ significantly."""
+        row = gap.row
+        power = ""
+        if not row["significant"] and not math.isnan(row["detectable"]):
+            detectable = number(row["detectable"], row["detectable"])
+            power = (
+                f"; {row['users']:,} users would show a difference of {detectable} with a power "
+                "of 80 %"
+            )
+        return f" {self.leader} cannot be told from {join_names(unsure)}{power}."
+
+    def _describe_gap(self, gap: float, digits: int, second: float) -> str:
+        """Return how far the leader is ahead of the second value."""
         value = self.values[self.leader]
         size = with_places(abs(gap), digits)
         if value.higher_is_better is None:
             return f"{size} closer to {value.target:g} than {self.second}"
-        share = (
-            f" ({percent(abs(gap / second))})"
-            if _has_shares(self.name, value, self.values[self.second])
-            else ""
-        )
+        is_ratio = has_ratio_scale(self.name, value, self.values[self.second])
+        share = f" ({percent(abs(gap / second))})" if is_ratio else ""
         return f"{size}{share} {'above' if value.higher_is_better else 'below'} {self.second}"
 
-    def _oriented(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
-        """The lead and its interval, more is better; the row is seen from the leader."""
+    def _orient(self, row: _Row) -> tuple[float, float, float]:
+        """Return the lead and its interval, positive is better; the row is seen from the leader.
+
+        A lead towards a target has no interval: that of the row is about values, not distances.
+        """
         value = self.values[self.leader]
-        if (
-            value.higher_is_better is None
-        ):  # the interval is one of raw values, and says nothing of distances
+        if value.higher_is_better is None:
             assert value.target is not None
-            return (
-                abs(row["mean_b"] - value.target) - abs(row["mean_a"] - value.target),
-                math.nan,
-                math.nan,
-            )
+            distance_a, distance_b = (abs(row[m] - value.target) for m in ("mean_a", "mean_b"))
+            return distance_b - distance_a, math.nan, math.nan
         if value.higher_is_better:
             return row["difference"], row["ci_low"], row["ci_high"]
         return -row["difference"], -row["ci_high"], -row["ci_low"]
 
-    def _shows_lead(self, row: Mapping[str, Any]) -> bool:
-        """Whether this difference, if significant, is one in favour of the leader."""
-        return self._oriented(_seen_from(row, self.leader))[0] > 0
+    def _is_ahead(self, row: _Row) -> bool:
+        return self._orient(_seen_from(row, self.leader))[0] > 0
 
-    def _asks_for_lead(self, row: Mapping[str, Any]) -> bool:
-        """Whether a one-sided test asked for what the leader has."""
-        comparison = self.context.comparison
-        assert comparison is not None
-        wants_more = (comparison.alternative == "greater") == bool(row["model_a"] == self.leader)
-        return wants_more == (self.values[self.leader].higher_is_better is True)
+    def _asks_for_lead(self, row: _Row) -> bool:
+        """True if a one-sided test asked whether the leader is better."""
+        is_first = bool(row["model_a"] == self.leader)
+        asks_for_more = (self.comparison.alternative == "greater") == is_first
+        return asks_for_more == (self.values[self.leader].higher_is_better is True)
 
-    def _few_win(self, row: Mapping[str, Any]) -> bool:
-        """Whether more users lose by the leader than win."""
-        better = row["wins"] - row["losses"]
-        return bool(better < 0 if self.values[self.leader].higher_is_better else better > 0)
+    def _has_fewer_winners(self, row: _Row) -> bool:
+        """True if more users are better off with the second model."""
+        surplus = row["wins"] - row["losses"]
+        return bool(surplus < 0 if self.values[self.leader].higher_is_better else surplus > 0)
 
 
-def _rows_of(comparison: Comparison, name: str, model: str) -> list[Mapping[str, Any]]:
-    test = comparison.tests[0]
-    return [
-        row
-        for row in comparison.rows
-        if row["test"] == test
-        and row_metric(row) == name
-        and model in (row["model_a"], row["model_b"])
-    ]
-
-
-def _other(row: Mapping[str, Any], model: str) -> str:
+def _other(row: _Row, model: str) -> str:
     return str(row["model_b"] if row["model_a"] == model else row["model_a"])
 
 
-def _seen_from(row: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """The row with this model as the first one."""
+def _seen_from(row: _Row, model: str) -> _Row:
+    """Return the row with this model as the first one."""
     if row["model_a"] == model:
         return row
-    turned = {
-        "model_a": row["model_b"],
-        "model_b": row["model_a"],
-        "mean_a": row["mean_b"],
-        "mean_b": row["mean_a"],
+    swapped = {"model_a": "model_b", "mean_a": "mean_b", "wins": "losses"}
+    swapped |= {second: first for first, second in swapped.items()}
+    negated = {"difference": "difference", "ci_low": "ci_high", "ci_high": "ci_low"}
+    return {
+        **row,
+        **{field: row[other] for field, other in swapped.items()},
+        **{field: -row[other] for field, other in negated.items()},
     }
-    turned |= {
-        "difference": -row["difference"],
-        "ci_low": -row["ci_high"],
-        "ci_high": -row["ci_low"],
-    }
-    return {**row, **turned, "wins": row["losses"], "losses": row["wins"]}
-
-
-def _test(comparison: Comparison) -> str:
-    test = comparison.tests[0]
-    one_sided = "" if comparison.alternative == "two-sided" else ", one-sided"
-    return (
-        TESTS[test]
-        + one_sided
-        + (", which ignores that the users are the same" if test in UNPAIRED else "")
-    )
 
 
 def _merit(value: MetricValue) -> float:
     assert value.merit is not None
     return value.merit
-
-
-def _direction(value: MetricValue) -> str:
-    """Said where it is not the usual one."""
-    if value.higher_is_better is None:
-        return "" if value.target is None else f" (closer to {value.target:g} is better)"
-    return "" if value.higher_is_better else " (lower is better)"
-
-
-def _with_interval(value: MetricValue) -> str:
-    low, high, kind = value.interval
-    half = _half(value.interval)
-    if not half > 0:
-        return number(value.value)
-    digits = places(value.value, half)
-    what = "95 % interval" if kind == "normal" else "95 % bootstrap interval"
-    return with_places(value.value, digits) + _ends(f" ({what} {{}} to {{}})", low, high, digits)
-
-
-def _ends(template: str, low: float, high: float, digits: int) -> str:
-    """Both ends of an interval, if there is one that can be seen."""
-    ends = [with_places(end, digits) for end in (low, high)]
-    return "" if math.isnan(low) or ends[0] == ends[1] else template.format(*ends)
-
-
-def _half(interval: Interval) -> float:
-    return (interval.high - interval.low) / 2
-
-
-def _overlap(one: Interval, other: Interval) -> str:
-    """Whether two intervals overlap, where a test cannot tell more."""
-    if math.isnan(one.low) or math.isnan(other.low):
-        return ""
-    return "; the two intervals " + (
-        "overlap" if one.low <= other.high and other.low <= one.high else "do not overlap"
-    )
-
-
-def _has_shares(name: str, first: MetricValue, second: MetricValue) -> bool:
-    """Whether a percentage of the second value means something: on a scale from 0, and not where
-    that is near.
-    """
-    try:
-        metric = find_metric(parse_name(split_labels(name)[0]).name)
-        is_ratio = (
-            metric.bounds[0] == 0
-            and metric.target is None
-            and metric.__name__ not in _CHANCE_IS_HALF
-        )
-    except (UnknownMetric, SettingError):
-        is_ratio = first.target is None and first.value >= 0
-    half = _half(second.interval)
-    return is_ratio and second.value > max(1e-9, 0.0 if math.isnan(half) else half)
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = (
-        list(names)
-        if len(names) <= _NAMED + 1
-        else [*names[:_NAMED], f"{len(names) - _NAMED} more"]
-    )
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _everybody(models: Sequence[str]) -> str:
-    return _listed(models) if len(models) <= 2 else f"all {len(models)} models"

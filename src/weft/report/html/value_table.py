@@ -1,27 +1,24 @@
-"""The table of the page: every value with its interval, who is best, and who differs significantly."""
+"""The tables of the page: every value with its interval, the best ones, and significance marks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.evaluation.metric_value import MetricValue
 from weft.report.context import ReportContext, metric_family
 from weft.report.number_format import common_places
 from weft.report.result_formats import MetricRow
 from weft.statistics.comparison import MeanCell
 
-FEW = 5  # models that stand beside each other; more of them run down
-_ACROSS = 6  # metrics beside each other, where models run down: as many as a sheet of paper holds
+MAX_MODEL_COLUMNS = 5  # more models are rows
+_MAX_METRIC_COLUMNS = 6  # as many as fit on a sheet of paper
 
 
 @dataclass(frozen=True)
-class Metric:
-    """What the table says of a metric: its name, cut-off and family, and in which direction a value
-    is better.
-    """
+class MetricHeading:
+    """The name of a metric in a table, with its cut-off, family and direction."""
 
     name: str
     cutoff: int | None
@@ -32,9 +29,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class ValueCell:
-    """A value as it is shown; `data` has the value and the ends of its interval, for sorting and
-    copying.
-    """
+    """A value as it is shown; `data` has the value and the ends of its interval as numbers."""
 
     text: str
     margin: str
@@ -44,8 +39,8 @@ class ValueCell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row; its head is a metric or the name of a model."""
+class ValueRow:
+    """A row; its head is a `MetricHeading` or the name of a model."""
 
     head: Any
     cells: Sequence[ValueCell]
@@ -53,175 +48,153 @@ class Row:
 
 @dataclass(frozen=True)
 class ValueTable:
-    """Metrics run down in groups, models across; or models down and metrics of one cut-off across."""
+    """Metrics down by family and models across; or models down and metrics across."""
 
     number: int
     caption: str
-    columns: Sequence[Any]  # what stands above them: names of models, or metrics
-    groups: Sequence[tuple[str, Sequence[Row]]]
-    metrics: Sequence[Metric]
-    cutoff: int | None = None  # of all its columns
+    columns: Sequence[Any]  # names of models, or metric headings
+    groups: Sequence[tuple[str, Sequence[ValueRow]]]
+    metrics: Sequence[MetricHeading]
+    cutoff: int | None = None  # of all metrics, if they are columns
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ValueRow]:
         """The rows of all groups."""
         return [row for _, rows in self.groups for row in rows]
 
     @property
     def style(self) -> str:
-        """Room for the longest interval and the most letters, so that numbers stand below each
-        other.
-        """
+        """CSS variables with the lengths of the longest margin and mark, which align numbers."""
         cells = [cell for row in self.rows for cell in row.cells]
-        margin, mark = (
-            max((len(text) for text in texts), default=0)
-            for texts in zip(*((c.margin, c.mark) for c in cells))
-        )
+        margin = max((len(cell.margin) for cell in cells), default=0)
+        mark = max((len(cell.mark) for cell in cells), default=0)
         return f"#table-{self.number} {{ --margin: {margin}; --mark: {mark}; }}\n"
 
 
 def value_tables(context: ReportContext) -> list[ValueTable]:
-    """Every value that is not about a label. If there are many models: a table for each family and
-    cut-off, fit for paper.
+    """Return one table of all values that have no labels; of many models, several narrow tables.
+
+    Many models have a table for each family and cut-off, which fits on paper.
     """
-    lines = [line for line in context.metric_rows if not _some(line).cell]
-    metrics = [_metric(line) for line in lines]
-    grid = (
-        context.comparison.grid(context.test)
-        if context.comparison is not None and context.test is not None
-        else {}
-    )
-    cells = {line.name: _cells(context.models, line, grid.get(line.name, {})) for line in lines}
-    families = list(dict.fromkeys(metric.family for metric in metrics))
-    if len(context.models) <= FEW:
-        groups = [
-            (family, [Row(one, cells[one.name]) for one in metrics if one.family == family])
-            for family in families
-        ]
-        return (
-            [ValueTable(0, "Values of all metrics", context.models, groups, metrics)]
-            if groups
-            else []
-        )
+    rows = [row for row in context.metric_rows if not row.any_value.cell]
+    headings = [_heading(row) for row in rows]
+    cells = _cells_by_metric(context, rows)
+    families: dict[str, list[MetricHeading]] = {}
+    for heading in headings:
+        families.setdefault(heading.family, []).append(heading)
+    if len(context.models) > MAX_MODEL_COLUMNS:
+        return _narrow_tables(context.models, families, cells)
+    groups = [
+        (family, [ValueRow(heading, cells[heading.name]) for heading in members])
+        for family, members in families.items()
+    ]
+    caption = "Values of all metrics"
+    return [ValueTable(0, caption, context.models, groups, headings)] if groups else []
+
+
+def _narrow_tables(
+    models: Sequence[str],
+    families: Mapping[str, list[MetricHeading]],
+    cells: Mapping[str, list[ValueCell]],
+) -> list[ValueTable]:
+    """Return tables with a row per model and metrics of one family and cut-off across."""
     tables: list[ValueTable] = []
-    for family in families:
-        members = [metric for metric in metrics if metric.family == family]
-        for cutoff in dict.fromkeys(metric.cutoff for metric in members):
-            beside = [metric for metric in members if metric.cutoff == cutoff]
-            caption = family if cutoff is None else f"{family} at {cutoff}"
-            for start in range(0, len(beside), _ACROSS):
-                some = beside[start : start + _ACROSS]
-                rows = [
-                    Row(model, [cells[metric.name][at] for metric in some])
-                    for at, model in enumerate(context.models)
-                ]
-                part = (
-                    f", {start // _ACROSS + 1} of {math.ceil(len(beside) / _ACROSS)}"
-                    if len(beside) > _ACROSS
-                    else ""
-                )
-                tables.append(
-                    ValueTable(len(tables), caption + part, some, [("", rows)], some, cutoff)
-                )
+    for caption, columns in _split_headings(families):
+        rows = [
+            ValueRow(model, [cells[heading.name][index] for heading in columns])
+            for index, model in enumerate(models)
+        ]
+        groups, cutoff = [("", rows)], columns[0].cutoff
+        tables.append(ValueTable(len(tables), caption, columns, groups, columns, cutoff))
     return tables
 
 
+def _split_headings(
+    families: Mapping[str, list[MetricHeading]],
+) -> Iterator[tuple[str, list[MetricHeading]]]:
+    """Yield the caption and the metrics of each table."""
+    for family, members in families.items():
+        for cutoff in dict.fromkeys(heading.cutoff for heading in members):
+            headings = [heading for heading in members if heading.cutoff == cutoff]
+            caption = family if cutoff is None else f"{family} at {cutoff}"
+            num_parts = math.ceil(len(headings) / _MAX_METRIC_COLUMNS)
+            for part in range(num_parts):
+                start = part * _MAX_METRIC_COLUMNS
+                suffix = f", {part + 1} of {num_parts}" if num_parts > 1 else ""
+                yield caption + suffix, headings[start : start + _MAX_METRIC_COLUMNS]
+
+
 def label_values(context: ReportContext) -> dict[str, list[Any]]:
-    """The values about labels, such as `BiasDisparityBD@10[F, Drama]`, by column: the metric and
-    each model.
+    """Return values of labels, such as `BiasDisparityBD@10[F, Drama]`, in columns.
+
+    The first column is the metric; each model has one.
     """
-    lines = [line for line in context.metric_rows if _some(line).cell]
-    values = [[None if value is None else value.value for value in line.values] for line in lines]
-    return {"metric": [line.name for line in lines]} | {
-        model: [row[at] for row in values] for at, model in enumerate(context.models)
-    }
+    rows = [row for row in context.metric_rows if row.any_value.cell]
+    values = [[None if value is None else value.value for value in row.values] for row in rows]
+    columns = {model: [row[i] for row in values] for i, model in enumerate(context.models)}
+    return {"metric": [row.name for row in rows]} | columns
 
 
 def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
-    """What to know to read the tables."""
-    cells = [cell for table in tables for row in table.rows for cell in row.cells]
-    kinds = {
-        value.interval.kind
-        for result in context.results.values()
-        for value in result.values
-        if not value.cell
-    }
-    said = (
-        ["★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"]
-        if any(c.is_best for c in cells)
-        else []
-    )
-    if kinds & {"normal", "bootstrap", "BCa"}:
-        shown = [
-            *(["± half the width of the normal 95 % interval"] if "normal" in kinds else []),
-            *(["[low, high] 95 % interval by bootstrap"] if kinds & {"bootstrap", "BCa"} else []),
-        ]
-        said.append(
-            "; ".join(shown)
-            + " over users"
-            + ("; the line below shows where it lies" if len(context.models) > 1 else "")
+    """Return the lines of the legend below the tables."""
+    lines = []
+    if any(cell.is_best for table in tables for row in table.rows for cell in row.cells):
+        lines.append(
+            "★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"
         )
+    values = (value for result in context.results.values() for value in result.values)
+    kinds = {value.interval.kind for value in values if not value.cell}
+    intervals = []
+    if "normal" in kinds:
+        intervals.append("± half the width of the normal 95 % interval")
+    if kinds & {"bootstrap", "BCa"}:
+        intervals.append("[low, high] 95 % interval by bootstrap")
+    if intervals:
+        position = "; the line below shows where it lies" if len(context.models) > 1 else ""
+        lines.append(f"{'; '.join(intervals)} over users{position}")
     if context.comparison is not None and context.test is not None:
         remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
-        said.append("; ".join([*remarks, context.comparison.caption(context.test)]))
-    return said
+        lines.append("; ".join([*remarks, context.comparison.caption(context.test)]))
+    return lines
 
 
-def _some(line: MetricRow) -> MetricValue:
-    """The value of any model."""
-    return next(value for value in line.values if value is not None)
-
-
-def _metric(line: MetricRow) -> Metric:
-    value = _some(line)
-    family = metric_family(line.name).capitalize()
+def _heading(row: MetricRow) -> MetricHeading:
+    value = row.any_value
+    arrow = direction = ""
     if value.higher_is_better is not None:
-        higher = value.higher_is_better
-        return Metric(
-            line.name,
-            value.k,
-            family,
-            "↑" if higher else "↓",
-            "higher is better" if higher else "lower is better",
-        )
-    if value.target is not None:
-        return Metric(
-            line.name,
-            value.k,
-            family,
-            f"→ {value.target:g}",
-            f"closer to {value.target:g} is better",
-        )
-    return Metric(line.name, value.k, family, "", "")
+        arrow = "↑" if value.higher_is_better else "↓"
+        direction = f"{'higher' if value.higher_is_better else 'lower'} is better"
+    elif value.target is not None:
+        arrow, direction = f"→ {value.target:g}", f"closer to {value.target:g} is better"
+    family = metric_family(row.name).capitalize()
+    return MetricHeading(row.name, value.k, family, arrow, direction)
+
+
+def _cells_by_metric(
+    context: ReportContext, rows: Sequence[MetricRow]
+) -> dict[str, list[ValueCell]]:
+    grid: Mapping[str, Mapping[str, MeanCell]] = {}
+    if context.comparison is not None and context.test is not None:
+        grid = context.comparison.grid(context.test)
+    return {row.name: _cells(context.models, row, grid.get(row.name, {})) for row in rows}
 
 
 def _cells(
-    models: Sequence[str], line: MetricRow, compared: Mapping[str, MeanCell]
+    models: Sequence[str], row: MetricRow, compared: Mapping[str, MeanCell]
 ) -> list[ValueCell]:
-    digits = common_places(value.value for value in line.values if value is not None)
-    found = []
-    for model, value in zip(models, line.values):
+    """Return a cell per model; `compared` has the marks of the models that were compared."""
+    digits = common_places(value.value for value in row.values if value is not None)
+    cells = []
+    for model, value in zip(models, row.values):
         if value is None or math.isnan(value.value):
-            found.append(ValueCell("–" if value is None else "undefined", "", False, "", ""))
+            cells.append(ValueCell("–" if value is None else "undefined", "", False, "", ""))
             continue
         low, high, kind = value.interval
-        margin = {"none": "", "normal": f"± {(high - low) / 2:.{digits}f}"}.get(
-            kind, f"[{low:.{digits}f}, {high:.{digits}f}]"
-        )
+        margins = {"none": "", "normal": f"± {(high - low) / 2:.{digits}f}"}
+        margin = margins.get(kind, f"[{low:.{digits}f}, {high:.{digits}f}]")
         ends = "" if kind == "none" else f" {low:.6g} {high:.6g}"
+        data = f"{value.value:.6g}".replace("inf", "Infinity") + ends  # as JavaScript reads it
         mark = compared[model].mark if model in compared else ""
-        found.append(
-            ValueCell(
-                f"{value.value:.{digits}f}",
-                margin,
-                line.is_best(value),
-                mark,
-                f"{_number(value.value)}{ends}",
-            )
-        )
-    return found
-
-
-def _number(number: float) -> str:
-    """As JavaScript reads it."""
-    return f"{number:.6g}".replace("inf", "Infinity")
+        text = f"{value.value:.{digits}f}"
+        cells.append(ValueCell(text, margin, row.is_best(value), mark, data))
+    return cells
