@@ -236,7 +236,7 @@ def test_another_truth_or_setting_is_said(tmp_path):
     other = replace(result(nDCG=0.5), settings={"profile": None, "ties": "random"})
     other.save(tmp_path / "base.json")
     _, notes = outcomes("nDCG@10 > base.json", result(nDCG=0.6), folder=tmp_path)
-    assert notes == ["base.json was evaluated with ties='random', this run with ties='index'"]
+    assert notes == ["base.json was evaluated with ties 'random', this run with 'index'"]
 
 
 def test_another_sample_is_said(tmp_path):
@@ -250,15 +250,15 @@ def test_another_sample_is_said(tmp_path):
         scores, truth, **{**sampled, "num_negatives": 6}, estimator="rank_estimate"
     )
     for baseline, result_of_run, expected in (
-        (full, drawn, ["strategy='full', this run with strategy='sampled'"]),
+        (full, drawn, ["strategy 'full', this run with 'sampled'"]),
         (drawn, drawn, []),
         (
             drawn,
             again,
             [
                 "other candidates",
-                "num_negatives=5",
-                "estimator=None, this run with estimator='rank_estimate'",
+                "num_negatives 5",
+                "estimator None, this run with 'rank_estimate'",
             ],
         ),
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -43,11 +43,7 @@ def write_files(files: Mapping[Path, Writer]) -> None:
             moved.append(path)
         new_folders.clear()
     except BaseException as error:
-        for target in moved:
-            if target in backups:
-                os.replace(backups[target], target)
-            else:
-                target.unlink()
+        _undo(moved, backups)
         if isinstance(error, OSError):
             raise InputError(f"{path}: cannot be written ({error.strerror}).") from None
         raise
@@ -57,6 +53,15 @@ def write_files(files: Mapping[Path, Writer]) -> None:
         for folder in reversed(new_folders):
             with suppress(OSError):  # another process has written into it
                 folder.rmdir()
+
+
+def _undo(moved: Iterable[Path], backups: Mapping[Path, Path]) -> None:
+    """Restore the earlier version of each moved file, or remove it if there was none."""
+    for target in moved:
+        if target in backups:
+            os.replace(backups[target], target)
+        else:
+            target.unlink()
 
 
 def _make_folders(path: Path, new_folders: list[Path]) -> None:

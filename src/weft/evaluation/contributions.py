@@ -103,7 +103,7 @@ class UserContributions:
         )
 
     def total(self, layout: StateLayout, users: Tensor) -> Tensor:
-        """Return the vector of sums over all users, whose indices are `users`."""
+        """Return the vector of sums over all users; `users` are their indices."""
         weights = {column: torch.from_numpy(weight) for column, weight in self.weights.items()}
         sums = torch.zeros(layout.size, dtype=torch.float64)
         layout.add(sums, list(layout.mean_tables(torch.from_numpy(self.values), weights, users)))

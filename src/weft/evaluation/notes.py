@@ -157,7 +157,7 @@ def _items_without_input(context: NoteContext, counts: Counts) -> Iterator[str]:
 
 
 def _drawn_ties(context: NoteContext, counts: Counts) -> Iterator[str]:
-    """Metrics whose mean over all orders of tied items is unknown, also if ranks are estimated."""
+    """Name metrics without a closed form for tied items, also because ranks are estimated."""
 
     def is_drawn(metric: BaseMetric) -> bool:
         is_estimated = context.estimator and metric.sampling_behaviour in _ESTIMATED

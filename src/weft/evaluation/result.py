@@ -299,17 +299,24 @@ def describe_differences(
     for data, effect in _FINGERPRINTS.items():
         if data in ours and data in theirs and ours[data] != theirs[data]:
             notes.append(f"{name} was evaluated on {effect}")
+    settings, expected = (_numeric_settings(one) for one in (result, reference))
     for setting in (*_SETTINGS, *_SAMPLING_SETTINGS, *_ESTIMATOR_SETTINGS):
-        its, mine = (one.settings.get(setting) for one in (result, reference))
-        if setting in _SAMPLING_SETTINGS:
-            is_comparable = its is not None and mine is not None
-        else:
-            is_comparable = setting in _ESTIMATOR_SETTINGS or all(
-                setting in one.settings for one in (result, reference)
-            )
-        if mine != its and is_comparable:
+        value, other = settings.get(setting), expected.get(setting)
+        is_comparable = setting in _ESTIMATOR_SETTINGS or (
+            setting in settings and setting in expected
+        )
+        if setting in _SAMPLING_SETTINGS and None in (value, other):
+            is_comparable = False
+        if value != other and is_comparable:
             notes.append(
-                f"{name} was evaluated with {setting}={its!r}, {reference_name} with "
-                f"{setting}={mine!r}"
+                f"{name} was evaluated with {setting} {value!r}, {reference_name} with {other!r}"
             )
     return notes
+
+
+def _numeric_settings(result: Result) -> dict[str, Any]:
+    """Return the settings; older results call the rank estimator `correction`."""
+    settings = dict(result.settings)
+    if "correction" in settings:
+        settings["estimator"] = settings.pop("correction")
+    return settings

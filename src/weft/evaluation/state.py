@@ -150,7 +150,7 @@ def synchronize(
 ) -> EvaluationState:
     """Return the combined state of all processes, equal on each. A collective: all must call it.
 
-    Two collectives suffice: rows and other small parts are gathered as objects, then sums are
+    Two collectives suffice: rows and other small parts are exchanged as objects, then sums are
     reduced. Raises `SettingError` on every process if the identities differ.
     """
     without_sums = replace(
@@ -163,11 +163,11 @@ def synchronize(
             for states in state.metric_states
         ),
     )
-    gathered: list[Any] = [None] * num_processes()
-    dist.all_gather_object(gathered, (dict(identity), without_sums))
-    for rank, (theirs, _) in enumerate(gathered):
-        check_compatible(gathered[0][0], theirs, f"cannot merge processes (rank 0 and {rank}) that")
-    combined = _concatenate_rows([theirs for _, theirs in gathered], own_metrics)
+    ranks: list[Any] = [None] * num_processes()
+    dist.all_gather_object(ranks, (dict(identity), without_sums))
+    for rank, (theirs, _) in enumerate(ranks):
+        check_compatible(ranks[0][0], theirs, f"cannot merge processes (rank 0 and {rank}) that")
+    combined = _concatenate_rows([theirs for _, theirs in ranks], own_metrics)
     # Gloo reduces on the CPU, other backends on their devices.
     device = torch.device("cpu") if "gloo" in str(dist.get_backend()) else state.sums.device
     totals = torch.cat([state.sums, state.counts]).to(device)

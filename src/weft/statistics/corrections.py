@@ -9,7 +9,7 @@ import numpy as np
 from weft.statistics.pairing import Floats
 
 CORRECTIONS = ("none", "bonferroni", "holm", "fdr")
-# Families of p-values that are adjusted together: those of one test, of one test and metric, of one
+# Families of p-values, within which they are adjusted: of one test, of one test and metric, of one
 # test and pair of models, or all.
 FAMILIES = ("test", "metric", "pair", "all")
 

@@ -1,16 +1,1 @@
-"""Theory of metrics on sampled negatives, from ranks alone; public as `weft.sampling`.
-
-Ranks are 1-based: of one relevant item per user (`[users]`), or of several (a list of ranks for
-each user), in a full ranking of `num_items` items, a number for all users or one for each. A
-sampled evaluation ranks the relevant items among `num_negatives` others, which are drawn uniformly:
-without replacement, or with (`replacement=True`), as in Krichene and Rendle (2020), doi
-10.1145/3394486.3403226. Metrics are given by name and computed by their own formulas. Metrics that
-are sums over the relevant items of a user are supported: AUC, GAUC, HitRate, MAP, MAR, MRR, nDCG,
-nDCGRendle2020, Precision and Recall.
-"""
-
-from weft.evaluation.candidates import draw
-from weft.statistics.sampling_theory.expectations import deviation, exact, expected
-from weft.statistics.sampling_theory.identification import Identification, is_identified
-
-__all__ = ["Identification", "deviation", "draw", "exact", "expected", "is_identified"]
+"""Theory of metrics on sampled negatives, from ranks alone; public as `weft.sampling`."""

@@ -65,9 +65,8 @@ def deviation(
 ) -> dict[str, float]:
     """Return the exact standard deviations of the sampled metrics over all draws, by name.
 
-    They are the random error of one sampled evaluation of these users, whose negatives are drawn
-    independently. Several relevant items per user take time: a table of all pairs of positions for
-    each user.
+    They are the random error of one sampled evaluation of these users, with independent draws for
+    each. Several relevant items per user take time: a table of all pairs of positions per user.
 
     >>> import weft
     >>> weft.sampling.deviation([1, 1], num_items=10, num_negatives=3, metrics="MRR@3")
