@@ -262,6 +262,15 @@ def test_values_of_metrics_that_are_not_registered_here(tmp_path):
         loaded["FromAfar@10"]
 
 
+def test_the_estimator_of_older_files_has_its_present_name(tmp_path, result):
+    path = result.save(tmp_path / "a.json")
+    document = json.loads(path.read_text())
+    document["settings"]["correction"] = "rank_estimate"
+    path.write_text(json.dumps(document))
+    settings = weft.load_result(path).settings
+    assert settings == {**result.settings, "estimator": "rank_estimate"}
+
+
 def test_a_table_that_was_moved_away_is_noted(tmp_path, result):
     path = result.save(tmp_path / "a.json")
     next(tmp_path.glob("*.parquet")).unlink()

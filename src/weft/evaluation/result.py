@@ -299,7 +299,7 @@ def describe_differences(
     for data, effect in _FINGERPRINTS.items():
         if data in ours and data in theirs and ours[data] != theirs[data]:
             notes.append(f"{name} was evaluated on {effect}")
-    settings, expected = (_numeric_settings(one) for one in (result, reference))
+    settings, expected = result.settings, reference.settings
     for setting in (*_SETTINGS, *_SAMPLING_SETTINGS, *_ESTIMATOR_SETTINGS):
         value, other = settings.get(setting), expected.get(setting)
         is_comparable = setting in _ESTIMATOR_SETTINGS or (
@@ -312,11 +312,3 @@ def describe_differences(
                 f"{name} was evaluated with {setting} {value!r}, {reference_name} with {other!r}"
             )
     return notes
-
-
-def _numeric_settings(result: Result) -> dict[str, Any]:
-    """Return the settings; older results call the rank estimator `correction`."""
-    settings = dict(result.settings)
-    if "correction" in settings:
-        settings["estimator"] = settings.pop("correction")
-    return settings

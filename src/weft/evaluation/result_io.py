@@ -56,7 +56,9 @@ def load_result(path: str | Path) -> Result:
         fields: dict[str, Any] = {
             "values": tuple(MetricValue.from_dict(row) for row in document["values"]),
             "name": str(document["name"]),
-            **{key: dict(document[key]) for key in ("counts", "settings", "provenance")},
+            "counts": dict(document["counts"]),
+            "settings": _read_settings(document["settings"]),
+            "provenance": dict(document["provenance"]),
             **{
                 name: _frame_from_rows(name, document[name])
                 for name in FRAMES
@@ -109,6 +111,11 @@ def _read_document(path: Path) -> dict[str, Any]:
             f"({writer})."
         )
     return document
+
+
+def _read_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings under their present names; older files have `correction`."""
+    return {"estimator" if name == "correction" else name: settings[name] for name in settings}
 
 
 def _file_name(table: str, name: Any) -> str | None:
