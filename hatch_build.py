@@ -1,6 +1,6 @@
-"""Compile the native loops while a wheel is built, if there is a C++ compiler. Without it Weft is
-complete, and slower.
-"""
+"""Compile the native loops when a wheel is built, if there is a C++ compiler.
+
+Without one, Weft is complete but slower."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ FLAGS = [
 
 
 class NativeLoops(BuildHookInterface):
-    """Adds `_native.so` to the wheel; an editable install gets it beside its source."""
+    """Adds `_native.so` to the wheel; an editable install gets it in the source folder."""
 
     PLUGIN_NAME = "custom"
-    _folder: tempfile.TemporaryDirectory[str] | None = None  # removed with the hook
+    _folder: tempfile.TemporaryDirectory[str] | None = None  # deleted with the hook
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called before the files of a wheel are gathered."""
+        """Compile the library before the files of a wheel are collected."""
         compiler = (
             os.environ.get("CXX")
             or shutil.which("c++")
@@ -51,13 +51,13 @@ class NativeLoops(BuildHookInterface):
         folder = Path(self.root, NATIVE)
         self._folder = None if version == "editable" else tempfile.TemporaryDirectory()
         library = Path(folder if self._folder is None else self._folder.name, "_native.so")
-        # To another name first: a library that is in use keeps its old content.
-        fresh = library.with_suffix(".new")
+        # Written under another name first: a library in use keeps its old content.
+        compiled = library.with_suffix(".new")
         command = [
             *compiler.split(),
             *FLAGS,
             "-o",
-            str(fresh),
+            str(compiled),
             *map(str, sorted(folder.glob("*.cpp"))),
         ]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -66,7 +66,7 @@ class NativeLoops(BuildHookInterface):
                 f"the native loops do not compile; Weft will use NumPy instead:\n{done.stderr}"
             )
             return
-        fresh.replace(library)
+        compiled.replace(library)
         if self._folder is not None:
             build_data["force_include"][str(library)] = f"{NATIVE.relative_to('src')}/_native.so"
         build_data["pure_python"] = False

@@ -1,16 +1,15 @@
-// What is asked of lists of items: whether they are in order, and where an item stands. A table has a place for each item of the catalogue,
-// so that nothing is sorted.
+// Operations on lists of items: check their order, and find items. A table with an element for each item of the catalogue avoids sorting.
 
 #include <cstdint>
 #include <vector>
 
 extern "C" {
 
-// Whether no list holds an item twice, and, where there is merit, each is by (merit descending, item ascending); no two of a list may have the
-// same merit, if they must be distinct. Those of list l are from offsets[l] on.
+// Return 1 if no list holds an item twice and, if there is merit, each is sorted by (merit descending, item ascending); else 0. With
+// `distinct`, no two entries of a list may have the same merit. The entries of list l start at offsets[l].
 int64_t lists_are_in_order(const int64_t* offsets, int64_t lists, const int32_t* items, const double* merit, int64_t num_items,
                            int64_t distinct) {
-    std::vector<int32_t> holder(num_items, -1);  // the last list in which an item was met
+    std::vector<int32_t> holder(num_items, -1);  // the last list that holds an item
     for (int64_t list = 0; list < lists; ++list) {
         const int64_t first = offsets[list], last = offsets[list + 1];
         bool wrong = false;
@@ -27,11 +26,11 @@ int64_t lists_are_in_order(const int64_t* offsets, int64_t lists, const int32_t*
     return 1;
 }
 
-// For keys (list * num_items + item), by list: the cell in which the list holds the item, or -1. How many were looked for: all of them, or
-// those before the first of a list that has been left, or that is none.
+// For keys (list * num_items + item), in the order of lists: the entry of the list that holds the item, or -1. Return how many keys were
+// processed: all of them, or those before the first key that is out of order or of no list.
 int64_t find_in_lists(const int64_t* offsets, int64_t lists, const int64_t* items, int64_t num_items, const int64_t* keys, int64_t number,
                       int64_t* cells) {
-    std::vector<int32_t> cell_of(num_items, -1);  // the last cell that holds an item: of this list, if it is not before its first
+    std::vector<int32_t> cell_of(num_items, -1);  // the last entry that holds an item: of this list unless before its first
     int64_t next = 0;
     for (int64_t list = 0; list < lists && next < number; ++list) {
         const int64_t key = list * num_items, first = offsets[list];

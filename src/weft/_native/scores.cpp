@@ -1,4 +1,4 @@
-// The operations that read scores, in about one pass over each row. Plain functions over arrays, called through ctypes.
+// The operations that read scores, in about one pass over each row. Functions over arrays, called through ctypes.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace {
 
-// What goes with a type of scores: numbers of the same width, vectors of 32 bytes, and keys. A key is (score, item) as one number, the
-// higher the better: score descending, then item ascending.
+// The types that belong to a type of scores: integers of the same width, vectors of 32 bytes, and keys. A key is (score, item) as one
+// integer, higher is better: score descending, then item ascending.
 template <class Score>
 struct Kind;
 
@@ -59,12 +59,12 @@ constexpr int64_t kWidth = 32 / sizeof(Score);  // scores in a vector
 template <class Score>
 constexpr Score kLowest = -std::numeric_limits<Score>::infinity();
 
-constexpr int64_t kStep = 32;     // scores that are compared with the bound at once: whole vectors of either type
-constexpr int64_t kFew = 256;     // keys that are placed by counting
+constexpr int64_t kStep = 32;     // scores compared with the bound at once: a multiple of the vectors of both types
+constexpr int64_t kFew = 256;     // up to so many keys are ranked by counting
 constexpr int kHalvings = 12;
-constexpr int64_t kLayers = 64;   // of a long row, the bound is found from this many scores per lane
-constexpr int64_t kBlock = 2048;  // scores that stay in the first cache while they are compared with all values
-constexpr int64_t kSide = 2, kSome = 2 * kSide + 1;  // values that are compared with a score while it is in a register
+constexpr int64_t kLayers = 64;   // scores per lane from which the bound of a long row is computed
+constexpr int64_t kBlock = 2048;  // scores that stay in the L1 cache while they are compared with all values
+constexpr int64_t kSide = 2, kSome = 2 * kSide + 1;  // values compared with a score while it is in a register
 
 template <class Score>
 INLINE Scores<Score> load(const Score* from) {
@@ -73,7 +73,7 @@ INLINE Scores<Score> load(const Score* from) {
     return scores;
 }
 
-// Whole numbers that are ordered as the scores are, and back.
+// Integers in the order of the scores, and back.
 template <class Score>
 INLINE Bits<Score> order_of(Score score) {
     score += 0;  // -0.0 becomes 0.0
@@ -112,7 +112,7 @@ INLINE int64_t total(Counts<Score> counts) {
     return sum;
 }
 
-// Write -inf over the cells `offsets[row]` to `offsets[row + 1] - 1` of each row, and keep what stood there; or put it back.
+// Set the items `cells[offsets[row]]` to `cells[offsets[row + 1] - 1]` of each row to -inf and store their scores in `hidden`; or restore them.
 template <class Score>
 INLINE void hide_in_rows(Score* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, Score* hidden) {
     for (int64_t row = 0; row < rows; ++row)
@@ -125,12 +125,12 @@ INLINE void hide_in_rows(Score* scores, int64_t rows, int64_t items, const int64
 
 template <class Score>
 INLINE void show_in_rows(Score* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const Score* hidden) {
-    for (int64_t row = rows - 1; row >= 0; --row)  // backwards, so that a cell that came twice gets what stood there first
+    for (int64_t row = rows - 1; row >= 0; --row)  // backwards, so that an item that occurs twice gets its original score
         for (int64_t cell = offsets[row + 1] - 1; cell >= offsets[row]; --cell) scores[row * items + cells[cell]] = hidden[cell];
 }
 
-// A score that at least k scores of the row reach: what is below it is not among the k best. NaN, below which nothing is, where none
-// is known. Lane l of `lanes` holds the items l, l + lanes, ...: maxima are vertical, and vectorise.
+// A score that at least k scores of the row reach: lower ones are not among the k best. NaN, which excludes nothing, if none is known.
+// Lane l of `lanes` holds the items l, l + lanes, ...: such maxima vectorize.
 template <class Score>
 INLINE Score first_bound(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes) {
     const int64_t layers = std::min(items / lanes, kLayers);
@@ -138,11 +138,11 @@ INLINE Score first_bound(const Score* row, int64_t items, int64_t k, Score* maxi
     std::fill(maxima, maxima + lanes, kLowest<Score>);
     for (int64_t layer = 0; layer < layers; ++layer)
         for (int64_t lane = 0; lane < lanes; lane += kWidth<Score>) {
-            const Scores<Score> met = load(row + layer * lanes + lane), most = load(maxima + lane);
-            const Scores<Score> higher = met > most ? met : most;
+            const Scores<Score> scores = load(row + layer * lanes + lane), most = load(maxima + lane);
+            const Scores<Score> higher = scores > most ? scores : most;
             std::memcpy(maxima + lane, &higher, sizeof higher);
         }
-    // By halving what lies between the lowest and the highest maximum: near enough, and cheaper than selecting one.
+    // Bisection between the lowest and the highest maximum: close enough, and cheaper than selecting the k-th.
     Bits<Score> low = order_of(*std::min_element(maxima, maxima + lanes)), high = order_of(*std::max_element(maxima, maxima + lanes));
     for (int step = 0; step < kHalvings && high - low > 1; ++step) {
         const Bits<Score> middle = low + (high - low) / 2;
@@ -154,8 +154,8 @@ INLINE Score first_bound(const Score* row, int64_t items, int64_t k, Score* maxi
     return in_order<Score>(low);
 }
 
-// Which of kStep scores may be among the best, one bit each: not those below the bound, nor, once k are there, those equal to it.
-// Asked this way round, NaN on either side gives a bit.
+// A bit for each of kStep scores that may be among the best: not those below the bound, nor, once k were found, those equal to it.
+// The negated comparison sets the bit for NaN on either side.
 template <class Score>
 INLINE uint32_t candidates(const Score* part, Score bound, bool has_k) {
     Counts<Score> bit = {}, chosen = {};
@@ -170,12 +170,12 @@ INLINE uint32_t candidates(const Score* part, Score bound, bool has_k) {
     return uint32_t(all | all >> 32);
 }
 
-// The k best of a few keys of 64 bits, by counting how many are higher than each: more comparisons than sorting takes, but none of
-// them a branch that a processor could guess wrong. There is room for kStep keys behind them.
+// The k best of a few keys of 64 bits, by counting how many are higher than each: more comparisons than a sort, but no branch that could
+// be mispredicted. The array has room for kStep more keys.
 INLINE void place_few(int64_t* keys, int64_t count, int64_t k, int64_t* best) {
     typedef int64_t Keys __attribute__((vector_size(32)));
     constexpr int64_t kLowestKey = std::numeric_limits<int64_t>::min();
-    for (int64_t j = 0; j < count; ++j) keys[j] ^= kLowestKey;  // now they are ordered with their sign
+    for (int64_t j = 0; j < count; ++j) keys[j] ^= kLowestKey;  // now in the order of signed integers
     std::fill(keys + count, keys + count + 4, kLowestKey);
     for (int64_t i = 0; i < count; i += 4) {
         Keys higher[4] = {};
@@ -191,7 +191,7 @@ INLINE void place_few(int64_t* keys, int64_t count, int64_t k, int64_t* best) {
     }
 }
 
-// The k best items of a row and their scores. There is room for `room` keys in `found`. A row with NaN begins with one.
+// The k best items of a row and their scores. `found` has room for `room` keys. A row with NaN begins with one.
 template <class Score>
 INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes, Key<Score>* found, int64_t room,
                         Score* values, int64_t* best) {
@@ -233,21 +233,21 @@ INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64
         best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, values + row * k, best + row * k);
 }
 
-// How many scores are above a value plus how many are at least as high. A comparison gives -1 where it holds.
+// The number of scores above a value plus the number of those at least as high. A true comparison is -1.
 template <class Score>
 INLINE int64_t count_block(const Score* part, int64_t size, Score value) {
     Counts<Score> counts = {};
     int64_t j = 0, sum = 0;
     for (; j + kWidth<Score> <= size; j += kWidth<Score>) {
-        const Scores<Score> met = load(part + j);
-        counts += (met > value) + (met >= value);
+        const Scores<Score> scores = load(part + j);
+        counts += (scores > value) + (scores >= value);
     }
     for (; j < size; ++j) sum += (part[j] > value) + (part[j] >= value);
     return sum - total<Score>(counts);
 }
 
-// The same, summed over kSome values that ascend, for whole vectors of scores. The middle value says with which side a score has yet to be
-// compared; and once is enough for each value, because a score can equal none but the last that it reaches.
+// The sum of these numbers over kSome ascending values, for whole vectors of scores. The middle value decides with which side a score is
+// compared. One comparison per value is enough, because a score can equal only the last value that it reaches.
 template <class Score>
 INLINE int64_t count_vectors(const Score* part, int64_t size, const Score* values) {
     const Scores<Score> nothing = Scores<Score>{} + std::numeric_limits<Score>::quiet_NaN(), middle = Scores<Score>{} + values[kSide];
@@ -256,21 +256,21 @@ INLINE int64_t count_vectors(const Score* part, int64_t size, const Score* value
         low[v] = Scores<Score>{} + values[v];
         high[v] = Scores<Score>{} + values[kSide + 1 + v];
     }
-    Counts<Score> halves = {}, others = {}, equal = {};  // of the scores that reach the middle; of what each reaches on its side
+    Counts<Score> halves = {}, others = {}, equal = {};  // scores that reach the middle; values reached on each side
     for (int64_t j = 0; j < size; j += kWidth<Score>) {
-        const Scores<Score> met = load(part + j);
-        const Counts<Score> is_high = met >= middle;
+        const Scores<Score> scores = load(part + j);
+        const Counts<Score> is_high = scores >= middle;
         Scores<Score> last = is_high ? middle : nothing;
         Counts<Score> reached = {};
         for (int64_t v = 0; v < kSide; ++v) {
             const Scores<Score> value = is_high ? high[v] : low[v];
-            const Counts<Score> is_reached = met >= value;
+            const Counts<Score> is_reached = scores >= value;
             reached += is_reached;
             last = is_reached ? value : last;
         }
         halves += is_high;
         others += reached;
-        equal += met == last;
+        equal += scores == last;
     }
     return total<Score>(equal) - 2 * ((kSide + 1) * total<Score>(halves) + total<Score>(others));
 }
@@ -284,7 +284,7 @@ INLINE int64_t count_above_lowest(const Score* part, int64_t size) {
     return sum - total<Score>(counts);
 }
 
-// For each row, over its values `offsets[row]` to `offsets[row + 1] - 1`: the sum of the above; and how many scores are offered.
+// For each row: the sum of these numbers over its values `offsets[row]` to `offsets[row + 1] - 1`; and the number of scores above -inf.
 template <class Score>
 INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, const Score* values, const int64_t* offsets, int64_t* ranks,
                           int64_t* offered) {
