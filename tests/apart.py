@@ -10,9 +10,12 @@ import numpy as np
 import polars as pl
 
 import weft
-from weft.engines.partitioned import driver as together
-from weft.engines.partitioned.inputs import held, refuse_other_ids
-from weft.engines.partitioned.partitions import Part
+from weft.engines.partitioned.driver import evaluate_partitions
+from weft.engines.partitioned.empty_run import check_arguments
+from weft.engines.partitioned.global_stats import USER_INPUTS
+from weft.engines.partitioned.local_inputs import check_id_types, read_local
+from weft.engines.partitioned.partition_results import collect_user_tables
+from weft.engines.partitioned.partitions import Partition
 
 
 def some_lists(generator, users, items):
@@ -39,16 +42,16 @@ def some_lists(generator, users, items):
 
 @dataclass
 class Sent:
-    """Parts as bytes. Merges as a tree of two."""
+    """Partitions as bytes. Merges as a tree of two."""
 
     parts: list
 
-    def keep(self, work):
+    def map(self, work):
         work = pickle.dumps(work)
         return Sent([pickle.dumps(pickle.loads(work)(pickle.loads(part))) for part in self.parts])
 
-    def merged(self, work, join):
-        found = self.keep(work).parts
+    def map_reduce(self, work, join):
+        found = self.map(work).parts
         while len(found) > 1:
             pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
             found = [
@@ -64,11 +67,11 @@ class Sent:
 def split(frames, number, source=None):
     """Rows by user, into so many parts."""
     codes = {name: _part_of(frame["user"], number) for name, frame in frames.items()}
-    parts = [
-        Part({name: frame.filter(codes[name] == part) for name, frame in frames.items()}, source)
-        for part in range(number)
-    ]
-    return Sent([pickle.dumps(part) for part in parts])
+    parts = []
+    for index in range(number):
+        rows = {name: frame.filter(codes[name] == index) for name, frame in frames.items()}
+        parts.append(pickle.dumps(Partition(rows, source)))
+    return Sent(parts)
 
 
 def _part_of(users, number):
@@ -81,9 +84,9 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     is_model = callable(source) or hasattr(source, "score")
-    together.check(arguments, has_lists=not is_model, engine="the test")
+    check_arguments(arguments, has_lists=not is_model, engine="the test")
     frames, origins = {}, {}
-    given = {name: arguments[name] for name in together.OF_USERS if arguments[name] is not None}
+    given = {name: arguments[name] for name in USER_INPUTS if arguments[name] is not None}
     if is_model:
         del given["source"]
     if isinstance(given["candidates"], str) and given["candidates"] in (
@@ -98,18 +101,18 @@ def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
         if not isinstance(of, str):
             given[f"slices[{name!r}]"] = of
     for name, data in given.items():
-        found, origins[name] = held(data, name)
+        found, origins[name] = read_local(data, name)
         frames |= found
-    refuse_other_ids({name: frames[name].head(3) for name in origins}, origins)
+    check_id_types({name: frames[name].head(3) for name in origins}, origins)
     if shuffle:  # the rows of a user come in any order
         frames = {
             name: frame.sample(fraction=1, shuffle=True, seed=1) for name, frame in frames.items()
         }
-    result, answers = together.evaluate(
+    result, answers = evaluate_partitions(
         split(frames, parts, source if is_model else None), origins, arguments, engine="the test"
     )
     if collect and arguments["per_user"]:
-        per_user, labels = together.collect(answers)
+        per_user, labels = collect_user_tables(answers)
         result = replace(result, per_user=per_user, user_labels=labels)
     return result
 

@@ -16,9 +16,9 @@ from hypothesis.strategies import floats, integers
 import weft
 from apart import Sent, assert_same, evaluate, some_lists, split
 from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
-from weft.engines.partitioned import driver as together
 from weft.engines.partitioned import order_statistics
-from weft.engines.partitioned.partitions import Origin
+from weft.engines.partitioned.driver import evaluate_partitions
+from weft.engines.partitioned.partitions import InputOrigin
 from weft.errors import InputError
 from weft.metrics import registry
 
@@ -349,7 +349,7 @@ def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
         ({"metrics": "AUC(scope=pooled)", "candidates": "listed"}, "keeps something of every row"),
         ({"metrics": [Keeper(3)]}, "Keeper@3 keeps something of every row"),
         ({"user_groups": ["a", "b"]}, "in no order"),
-        ({"user_groups": {1: "a", 2: 3}}, "numbers and words as labels, such as 3 and 'a'"),
+        ({"user_groups": {1: "a", 2: 3}}, "numbers and strings as labels, such as 3 and 'a'"),
     ],
 )
 def test_what_cannot_run_is_said_before(settings, words):
@@ -374,10 +374,10 @@ def in_parts(lists, truth, **settings):
     bound = inspect.signature(weft.evaluate).bind(lists, truth, **settings)
     bound.apply_defaults()
     origins = {
-        "source": Origin("source", columns=("user", "item", "score")),
-        "truth": Origin("truth", columns=("user", "item", "rating")),
+        "source": InputOrigin("source", columns=("user", "item", "score")),
+        "truth": InputOrigin("truth", columns=("user", "item", "rating")),
     }
-    return together.evaluate(
+    return evaluate_partitions(
         split({"source": lists, "truth": truth}, 4), origins, bound.arguments, engine="the test"
     )[0]
 
@@ -389,7 +389,9 @@ def test_several_parts_with_errors_are_one_error():
         )
     )
     assert error[1].startswith("source has scores that are not finite numbers:\n  a row: user")
-    assert error[1].endswith("So have 3 other parts of the users; theirs are not shown.")
+    assert error[1].endswith(
+        "3 other partitions of the users failed too; their errors are not shown."
+    )
 
 
 def test_nobody_and_nothing_in_common():

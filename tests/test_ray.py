@@ -421,22 +421,22 @@ def test_a_missing_extra(monkeypatch):
 
 
 def test_parts_stay_and_come_back_as_one(monkeypatch):
-    from weft.engines.ray.ray_partitions import RayParts, sent
+    from weft.engines.ray.ray_partitions import RayPartitions, sent
 
     def whole(numbers):
         return sum(numbers)
 
-    parts = RayParts(_opened, [(sent(number),) for number in range(70)])
-    kept = parts.keep(_squares)
-    assert kept.merged(_length, whole) == 140
-    assert kept.merged(_first, whole) == sum(number * number for number in range(70))
-    one = kept.merged(_itself, _stacked)
+    parts = RayPartitions(_opened, [(sent(number),) for number in range(70)])
+    kept = parts.map(_squares)
+    assert kept.map_reduce(_length, whole) == 140
+    assert kept.map_reduce(_first, whole) == sum(number * number for number in range(70))
+    one = kept.map_reduce(_itself, _stacked)
     one += 1  # what comes back can be written to
     with pytest.raises(ZeroDivisionError):
-        kept.merged(_fails, whole)
+        kept.map_reduce(_fails, whole)
     monkeypatch.setattr("weft.engines.ray.ray_partitions.RETRIES", 0)
     with pytest.raises(EngineError, match="a worker died"):
-        RayParts(_opened, [(sent(1),)]).merged(_dies, whole)
+        RayPartitions(_opened, [(sent(1),)]).map_reduce(_dies, whole)
     kept.release()
 
 

@@ -18,7 +18,7 @@ from engines import require_spark
 from test_parts import CLUSTERS, FEATURES, GROUPS, ITEMS, LISTS, OF_LISTS, SLICES, TRAIN, TRUTH
 from weft.engines.spark import SparkResult, evaluate, session
 from weft.engines.spark.failures import root_cause
-from weft.engines.spark.spark_partitions import SparkParts, _contents, _written
+from weft.engines.spark.spark_partitions import SparkPartitions, _contents, _written
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
 slow = pytest.mark.slow
@@ -258,7 +258,7 @@ def test_wrong_rows_are_shown_and_java_is_not(spark, sent, tmp_path):
     with pytest.raises(
         EngineError, match=r"a task of Spark failed: ZeroDivisionError: .* \(file .*test_spark.py"
     ):
-        SparkParts(spark.range(2), 2, list).merged(_fails, max)
+        SparkPartitions(spark.range(2), 2, list).map_reduce(_fails, max)
 
 
 def _fails(_):

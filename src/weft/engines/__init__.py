@@ -1,3 +1,1 @@
-"""The same evaluation where the work is shared out: users are evaluated in parts, and what the
-parts gathered adds up.
-"""
+"""Engines that evaluate users on several processes or machines and merge their states."""

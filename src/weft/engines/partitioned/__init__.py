@@ -1,1 +1,1 @@
-"""An evaluation whose users are split into partitions, the same for Ray and Spark."""
+"""Evaluation of users in partitions, shared by Ray and Spark."""

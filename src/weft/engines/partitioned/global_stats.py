@@ -1,11 +1,9 @@
-"""What all parts must know, so that the numbers of each mean the same: items, popularity, labels,
-and where slices are cut.
-"""
+"""Facts about all partitions that each of them needs: items, popularity, labels, slice edges."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,16 +22,16 @@ from weft.data.slices import are_whole, parse_slices, ranges
 from weft.data.vocabulary import distinct
 from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
-    Failure,
-    Origin,
-    Part,
-    Parts,
-    Portion,
-    kept,
-    merged,
-    portion,
+    InputOrigin,
+    Partition,
+    PartitionFailure,
+    Partitions,
+    PartitionTable,
+    map_partitions,
+    map_reduce,
+    read_partition_table,
 )
-from weft.errors import InputError
+from weft.errors import InputError, setting_ref
 from weft.evaluation.api import read_arguments
 from weft.evaluation.runner import EvaluationRun, build_run
 from weft.metrics.profiles import find_profile
@@ -43,299 +41,303 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S")
+Arguments = Mapping[str, Any]  # those of `weft.evaluate`, by name
+Origins = Mapping[str, InputOrigin]  # by input
 
-# Arguments whose rows belong to users, and those that are about items.
-OF_USERS = ("source", "truth", "train", "candidates", "users", "user_groups")
-OF_ITEMS = ("items", "item_clusters", "item_features")
-_FEW = 3  # ids that a message shows
+# Inputs with rows of users, and inputs about items.
+USER_INPUTS = ("source", "truth", "train", "candidates", "users", "user_groups")
+ITEM_INPUTS = ("items", "item_clusters", "item_features")
+_MAX_EXAMPLES = 3  # ids that a message shows
 
 
 def build_partition_run(
-    part: Part, arguments: Mapping[str, Any], origins: Mapping[str, Origin], whole: GlobalStats
+    partition: Partition, arguments: Arguments, origins: Origins, stats: GlobalStats
 ) -> EvaluationRun:
-    """The evaluation of the users of a part."""
-    tables = {name: portion(part.frames, name, origin) for name, origin in origins.items()}
-    given: dict[str, Any] = {name: tables.get(name) for name in OF_USERS if name != "candidates"}
-    if part.source is not None:
-        given["source"] = part.source
-        given["users"] = tables["users"].columns["user"] if "users" in tables else None
-    if "candidates" in tables:
-        given["candidates"] = tables["candidates"]
-    slices = {
-        name: (
-            wanted
-            if (where := f"slices[{name!r}]") not in tables
-            else {"of": tables[where], "by": wanted["by"]}
-            if isinstance(wanted, Mapping) and set(wanted) == {"of", "by"}
-            else tables[where]
-        )
-        for name, wanted in (arguments["slices"] or {}).items()
+    """Return the evaluation of the users of a partition."""
+    tables = _read_tables(partition, origins)
+    inputs: dict[str, Any] = {
+        name: tables.get(name) for name in USER_INPUTS if name != "candidates"
     }
-    given |= {"slices": slices or None, "progress": False, "checkpoint": None}
-    given |= {name: None if name == "items" else whole.labels.get(name) for name in OF_ITEMS}
-    return build_run(*read_arguments({**arguments, **given}), whole)
+    if partition.source is not None:
+        inputs["source"] = partition.source
+        inputs["users"] = tables["users"].columns["user"] if "users" in tables else None
+    if "candidates" in tables:
+        inputs["candidates"] = tables["candidates"]
+    slices = {}
+    for name, definition in (arguments["slices"] or {}).items():
+        table = tables.get(f"slices[{name!r}]")
+        if table is None:
+            slices[name] = definition
+        elif has_number_column(definition):
+            slices[name] = {"of": table, "by": definition["by"]}
+        else:
+            slices[name] = table
+    inputs |= {"slices": slices or None, "progress": False, "checkpoint": None, "items": None}
+    inputs |= {name: stats.labels.get(name) for name in ("item_clusters", "item_features")}
+    return build_run(*read_arguments({**arguments, **inputs}), stats)
+
+
+def has_number_column(definition: Any) -> bool:
+    """Return True if a slice is defined by numbers of users and a cut: {"of": ..., "by": ...}."""
+    return isinstance(definition, Mapping) and set(definition) == {"of", "by"}
+
+
+def _read_tables(partition: Partition, origins: Origins) -> dict[str, PartitionTable]:
+    return {
+        name: read_partition_table(partition.frames, name, origin)
+        for name, origin in origins.items()
+    }
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What is found in some parts, before anybody is evaluated."""
+class PartitionSummary:
+    """Counts, items and labels of some partitions, before any user is evaluated."""
 
-    rows: Counter[str]  # of each argument
-    users: Counter[str]  # "source", "truth", "both", and "train", those with an interaction
-    some_users: dict[str, pl.Series]  # a few of the source's and of the truth's
-    items: dict[str, pl.Series]  # all that source, truth, train and candidates name, each once
-    popularity: pl.DataFrame | None  # item, and how many users have met it in train
-    labels: dict[
-        str, tuple[frozenset[Label], int]
-    ]  # of users: which there are, and how many belong to users nobody knows
+    num_rows: Counter[str]  # by input
+    num_users: Counter[str]  # "source", "truth", "both", and "train" (users with interactions)
+    example_users: dict[str, pl.Series]  # a few of the source and of the truth
+    items: dict[str, pl.Series]  # distinct ids in source, truth, train and candidates
+    popularity: pl.DataFrame | None  # (item, number): users per item in train
+    labels: dict[str, tuple[frozenset[Label], int]]  # names; number of labels of unknown users
 
 
-def survey(parts: Parts[Part], origins: Mapping[str, Origin], slices: Sequence[str]) -> Survey:
-    """What is found in all parts; `slices`: those by labels."""
-    return merged(parts, partial(_survey, origins=origins, slices=slices), _one_survey)
+def summarize(
+    partitions: Partitions[Partition], origins: Origins, label_slices: Sequence[str]
+) -> PartitionSummary:
+    """Return the summary of all partitions; `label_slices` are the slices by labels."""
+    summarize_each = partial(_summarize_partition, origins=origins, label_slices=label_slices)
+    return map_reduce(partitions, summarize_each, _combine_summaries)
 
 
-def _survey(part: Part, origins: Mapping[str, Origin], slices: Sequence[str]) -> Survey:
-    tables = {name: portion(part.frames, name, origin) for name, origin in origins.items()}
-    of_items = [name for name in ("source", "truth", "train", "candidates") if name in tables]
-    people = {
-        name: _people(tables[name])
+def _summarize_partition(
+    partition: Partition, origins: Origins, label_slices: Sequence[str]
+) -> PartitionSummary:
+    tables = _read_tables(partition, origins)
+    users = {
+        name: _distinct_users(tables[name])
         for name in ("source", "users", "truth", "train")
         if name in tables
     }
-    known = Vocabulary.from_data("user", list(people.values()), origin="source")
-    if "users" in people or "source" not in people:
-        people["source"] = people.get("users", people["truth"])
-    both = (
-        np.isin(people["source"].to_numpy(), people["truth"].to_numpy()).sum()
-        if len(people["source"])
-        else 0
-    )
+    known = Vocabulary.from_data("user", list(users.values()), origin="source")
+    if "users" in users or "source" not in users:
+        users["source"] = users.get("users", users["truth"])
+    num_both = 0
+    if len(users["source"]):
+        num_both = int(np.isin(users["source"].to_numpy(), users["truth"].to_numpy()).sum())
     popularity = None
     if "train" in tables:
-        frame = part.frames["train"].select("user", "item").unique()
-        popularity = frame.group_by("item").len("number")
+        pairs = partition.frames["train"].select("user", "item").unique()
+        popularity = pairs.group_by("item").len("number")
     labels = {}
-    for name in ("user_groups", *slices):
+    for name in ("user_groups", *label_slices):
         if name in tables:
-            read = read_labels(tables[name], name, known, in_order=0)
-            labels[name] = frozenset(read.names), read.num_unknown
-    return Survey(
+            user_labels = read_labels(tables[name], name, known, in_order=0)
+            labels[name] = frozenset(user_labels.names), user_labels.num_unknown
+    num_users = {name: len(users.get(name, ())) for name in ("source", "truth", "train")}
+    return PartitionSummary(
         Counter({name: len(table) for name, table in tables.items()}),
-        Counter(
-            {
-                "source": len(people["source"]),
-                "truth": len(people["truth"]),
-                "both": int(both),
-                "train": len(people.get("train", ())),
-            }
-        ),
-        {name: people[name].head(_FEW + 1) for name in ("source", "truth")},
-        {name: distinct(tables[name].columns["item"]) for name in of_items},
+        Counter({**num_users, "both": num_both}),
+        {name: users[name].head(_MAX_EXAMPLES + 1) for name in ("source", "truth")},
+        {
+            name: distinct(tables[name].columns["item"])
+            for name in ("source", "truth", "train", "candidates")
+            if name in tables
+        },
         popularity,
         labels,
     )
 
 
-def _people(table: Portion) -> pl.Series:
+def _distinct_users(table: PartitionTable) -> pl.Series:
     return distinct(table.columns["user"] if table.all_users is None else table.all_users)
 
 
-def _together(ids: Sequence[pl.Series]) -> pl.Series:
-    """All these ids, each once and in order."""
+def _union(ids: Sequence[pl.Series]) -> pl.Series:
+    """Return the distinct ids in ascending order."""
     return Vocabulary.from_data("user", ids, origin="").ids
 
 
-def _one_survey(parts: list[Survey]) -> Survey:
-    import polars as pl
-
-    first = parts[0]
-    rows, users = Counter[str](), Counter[str]()
-    for part in parts:
-        rows.update(part.rows)
-        users.update(part.users)
-    popularity = None
-    if first.popularity is not None:
-        tables = [
-            part.popularity
-            for part in parts
-            if part.popularity is not None and len(part.popularity)
-        ]
-        popularity = (
-            pl.concat(tables).group_by("item").agg(pl.col("number").sum())
-            if tables
-            else first.popularity
-        )
-    return Survey(
-        rows,
-        users,
+def _combine_summaries(summaries: list[PartitionSummary]) -> PartitionSummary:
+    first = summaries[0]
+    num_rows, num_users = Counter[str](), Counter[str]()
+    for summary in summaries:
+        num_rows.update(summary.num_rows)
+        num_users.update(summary.num_users)
+    return PartitionSummary(
+        num_rows,
+        num_users,
         {
-            name: _together([part.some_users[name] for part in parts]).head(_FEW + 1)
-            for name in first.some_users
+            name: _union([each.example_users[name] for each in summaries]).head(_MAX_EXAMPLES + 1)
+            for name in first.example_users
         },
-        {name: _together([part.items[name] for part in parts]) for name in first.items},
-        popularity,
+        {name: _union([each.items[name] for each in summaries]) for name in first.items},
+        _add_popularity([each.popularity for each in summaries]),
         {
             name: (
-                frozenset[Label]().union(*(part.labels[name][0] for part in parts)),
-                sum(part.labels[name][1] for part in parts),
+                frozenset[Label]().union(*(each.labels[name][0] for each in summaries)),
+                sum(each.labels[name][1] for each in summaries),
             )
             for name in first.labels
         },
     )
 
 
-def whole_of(
-    found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]
+def _add_popularity(tables: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
+    import polars as pl
+
+    filled = [table for table in tables if table is not None and len(table)]
+    if not filled:
+        return tables[0]
+    return pl.concat(filled).group_by("item").agg(pl.col("number").sum())
+
+
+def build_global_stats(
+    summary: PartitionSummary, origins: Origins, arguments: Arguments
 ) -> GlobalStats:
-    """What all parts must know; what is wrong with the whole is refused here."""
-    source, truth = origins.get("source"), origins["truth"]
-    for origin in (source, truth):
-        name = "truth" if origin is truth else "source"
-        if origin is not None and origin.path is not None and not found.rows[name]:
+    """Return the facts about all partitions; raise InputError if the inputs do not fit together."""
+    for name in ("source", "truth"):
+        origin = origins.get(name)
+        if origin is not None and origin.path is not None and not summary.num_rows[name]:
             raise InputError(f"{origin.where} has no rows.")
-    items, notes = _catalogue(found, origins, arguments), list[str]()
-    if (
-        source is not None
-        and found.users["source"]
-        and found.users["truth"]
-        and not found.users["both"]
-    ):
-        are_files = source.path is not None or truth.path is not None
-        some = found.some_users["source"], found.some_users["truth"]
-        notes.append(no_common_user(source.where, truth.where, *some, are_files=are_files))
-    if source is not None and len(found.items["source"]) and len(found.items["truth"]):
-        listed = Vocabulary.from_data("item", [found.items["source"]], origin=source.where)
-        if (listed.encode(found.items["truth"], truth.where) < 0).all():
-            notes.append(NO_HITS)
-    totals = None
-    if found.popularity is not None:
-        places, counts = (
-            items.encode(found.popularity["item"], "train"),
-            np.zeros(items.size, dtype=np.int64),
-        )
-        known = (
-            places >= 0
-        )  # what is not in the catalogue is refused with its rows, where these are
-        counts[places[known]] = found.popularity["number"].to_numpy()[known]
-        totals = TrainTotals(counts, found.users["train"])
-    in_order = items.size if arguments["items"] is not None else 0
+    items = _build_catalogue(summary, origins, arguments)
+    notes = tuple(_overlap_notes(summary, origins))
     labels = {}
     for name in ("item_clusters", "item_features"):
-        if (given := arguments[name]) is not None:
-            given = read_table(given, name) if is_file(given) else given
+        if (data := arguments[name]) is not None:
+            data = read_table(data, name) if is_file(data) else data
             read = read_features if name == "item_features" else read_labels
-            labels[name] = read(given, name, items, in_order=in_order)
+            in_order = 0 if arguments["items"] is None else items.size
+            labels[name] = read(data, name, items, in_order=in_order)
     groups = {
-        name: GroupNames(label_names(names, name), None, unknown)
-        for name, (names, unknown) in found.labels.items()
+        name: GroupNames(label_names(names, name), None, num_unknown)
+        for name, (names, num_unknown) in summary.labels.items()
     }
-    return GlobalStats(items, totals, labels, groups, tuple(notes))
+    return GlobalStats(items, _count_train(summary, items), labels, groups, notes)
 
 
-def _catalogue(
-    found: Survey, origins: Mapping[str, Origin], arguments: Mapping[str, Any]
+def _count_train(summary: PartitionSummary, items: Vocabulary) -> TrainTotals | None:
+    if summary.popularity is None:
+        return None
+    counts = np.zeros(items.size, dtype=np.int64)
+    codes = items.encode(summary.popularity["item"], "train")
+    is_known = codes >= 0  # partitions raise errors for unknown items, with their rows
+    counts[codes[is_known]] = summary.popularity["number"].to_numpy()[is_known]
+    return TrainTotals(counts, summary.num_users["train"])
+
+
+def _overlap_notes(summary: PartitionSummary, origins: Origins) -> Iterator[str]:
+    """Yield notes about a source and a truth without common users or items."""
+    if "source" not in origins:
+        return
+    source, truth, num_users = origins["source"], origins["truth"], summary.num_users
+    if num_users["source"] and num_users["truth"] and not num_users["both"]:
+        are_files = source.path is not None or truth.path is not None
+        examples = summary.example_users["source"], summary.example_users["truth"]
+        yield no_common_user(source.where, truth.where, *examples, are_files=are_files)
+    if len(summary.items["source"]) and len(summary.items["truth"]):
+        listed = Vocabulary.from_data("item", [summary.items["source"]], origin=source.where)
+        if (listed.encode(summary.items["truth"], truth.where) < 0).all():
+            yield NO_HITS
+
+
+def _build_catalogue(
+    summary: PartitionSummary, origins: Origins, arguments: Arguments
 ) -> Vocabulary:
-    """The items: those given, or every item that occurs."""
-    if (given := arguments["items"]) is not None:
-        return read_ids("item", read_table(given, "items") if is_file(given) else given)
+    """Return the items of the argument `items`, or else every item that occurs."""
+    if (items := arguments["items"]) is not None:
+        return read_ids("item", read_table(items, "items") if is_file(items) else items)
     if "source" not in origins:
         raise InputError(
-            "the items that the model scores are not known; give their ids as items=[...]."
+            "the items that the model scores are not known; give their ids as "
+            f"{setting_ref('items')}[...]."
         )
     source, truth = origins["source"], origins["truth"]
-    listed = Vocabulary.from_data("item", [found.items["source"]], origin=source.where)
-    met = [found.items[name] for name in ("truth", "train") if name in found.items]
     if source.path is not None:
-        check_common_items(source.where, truth.where, listed, met)
-    everything = Vocabulary.from_data("item", list(found.items.values()), origin=source.where)
-    tool = None if arguments["profile"] is None else find_profile(arguments["profile"])
-    is_reversed = (
-        tool is not None and tool.orders_ties_by_descending_id and arguments["ties"] is None
-    )
-    return everything.sorted_by_text_descending() if is_reversed else everything
+        listed = Vocabulary.from_data("item", [summary.items["source"]], origin=source.where)
+        others = [summary.items[name] for name in ("truth", "train") if name in summary.items]
+        check_common_items(source.where, truth.where, listed, others)
+    catalogue = Vocabulary.from_data("item", list(summary.items.values()), origin=source.where)
+    if arguments["profile"] is None or arguments["ties"] is not None:
+        return catalogue
+    if find_profile(arguments["profile"]).orders_ties_by_descending_id:
+        return catalogue.sorted_by_text_descending()
+    return catalogue
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """The numbers that a slice is cut by, of the users of a part who count for it; and what is
-    known of all of them.
-    """
+class _SliceNumbers:
+    """The numbers by which a slice is cut, of the evaluated users of a partition."""
 
     numbers: NDArray[np.float64]
-    are_whole: bool
+    are_whole: bool  # also those of users who are not evaluated
 
 
-def _cuts(
-    part: Part,
+def add_slice_edges(
+    partitions: Partitions[Partition], arguments: Arguments, origins: Origins, stats: GlobalStats
+) -> GlobalStats:
+    """Return the stats with the edges of slices by numbers, which depend on all users."""
+    parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
+    cuts = {user_slice.where: user_slice.cut for user_slice in parsed if user_slice.cut is not None}
+    if not cuts:
+        return stats
+    read = partial(
+        _read_slice_numbers, names=tuple(cuts), arguments=arguments, origins=origins, stats=stats
+    )
+    numbers = map_partitions(partitions, read)
+    whole_slices = map_reduce(numbers, _find_whole, _all_by_name)
+    groups = dict(stats.groups)
+    for name, cut in cuts.items():
+        ordered = PartitionedFloats(
+            numbers, partial(_apply_to_success, partial(_select_numbers, name=name))
+        )
+        starts = cut.find_edges(ordered) if ordered.size else []
+        names = ranges(starts, are_whole=whole_slices[name]) if ordered.size else []
+        groups[name] = GroupNames(tuple(names), starts)
+    numbers.release()
+    return replace(stats, groups=groups)
+
+
+def _read_slice_numbers(
+    partition: Partition,
     names: Sequence[str],
     *,
-    arguments: Mapping[str, Any],
-    origins: Mapping[str, Origin],
-    whole: GlobalStats,
-) -> dict[str, _Cut]:
-    run = build_partition_run(part, arguments, origins, whole)
-    parsed = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    found = {}
-    for one in parsed:
-        if one.where in names:
-            table = (
-                replace(one, source=portion(part.frames, one.where, origins[one.where]))
-                if one.source is not None
-                else one
-            )
-            dataset = run.dataset
-            values = slice_numbers(table, dataset.users, 0, dataset.relevant, dataset.train)
-            known = values.is_evaluated & ~np.isnan(values.numbers)
-            found[one.where] = _Cut(values.numbers[known], are_whole(values.numbers))
-    return found
+    arguments: Arguments,
+    origins: Origins,
+    stats: GlobalStats,
+) -> dict[str, _SliceNumbers]:
+    dataset = build_partition_run(partition, arguments, origins, stats).dataset
+    numbers = {}
+    for user_slice in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
+        name = user_slice.where
+        if name not in names:
+            continue
+        if user_slice.source is not None:
+            table = read_partition_table(partition.frames, name, origins[name])
+            user_slice = replace(user_slice, source=table)
+        values = slice_numbers(user_slice, dataset.users, 0, dataset.relevant, dataset.train)
+        known = values.is_evaluated & ~np.isnan(values.numbers)
+        numbers[name] = _SliceNumbers(values.numbers[known], are_whole(values.numbers))
+    return numbers
 
 
-def _of_cut(cuts: Mapping[str, _Cut], name: str) -> NDArray[np.float64]:
-    return cuts[name].numbers
+def _select_numbers(slices: Mapping[str, _SliceNumbers], name: str) -> NDArray[np.float64]:
+    return slices[name].numbers
 
 
-def with_cuts(
-    parts: Parts[Part],
-    arguments: Mapping[str, Any],
-    origins: Mapping[str, Origin],
-    whole: GlobalStats,
-) -> GlobalStats:
-    """Where slices by numbers are cut, which depends on all users."""
-    wanted = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    cut = [one for one in wanted if one.cut is not None]
-    if not cut:
-        return whole
-    names = [one.where for one in cut]
-    numbers = kept(
-        parts, partial(_cuts, names=names, arguments=arguments, origins=origins, whole=whole)
-    )
-    whole_numbers = merged(numbers, _are_whole, _all_of_each)
-    groups = dict(whole.groups)
-    for one in cut:
-        assert one.cut is not None
-        ordered = PartitionedFloats(numbers, partial(_unfailed, partial(_of_cut, name=one.where)))
-        starts = one.cut.find_edges(ordered) if ordered.size else []
-        found = ranges(starts, are_whole=whole_numbers[one.where]) if ordered.size else []
-        groups[one.where] = GroupNames(tuple(found), starts)
-    numbers.release()
-    return replace(whole, groups=groups)
+def _find_whole(slices: Mapping[str, _SliceNumbers]) -> dict[str, bool]:
+    return {name: each.are_whole for name, each in slices.items()}
 
 
-def _are_whole(cuts: Mapping[str, _Cut]) -> dict[str, bool]:
-    return {name: cut.are_whole for name, cut in cuts.items()}
+def _all_by_name(partitions: list[dict[str, bool]]) -> dict[str, bool]:
+    return {name: all(each[name] for each in partitions) for name in partitions[0]}
 
 
-def _all_of_each(parts: list[dict[str, bool]]) -> dict[str, bool]:
-    return {name: all(part[name] for part in parts) for name in parts[0]}
-
-
-def _unfailed(work: Callable[[T], S], part: T) -> S:
-    assert not isinstance(part, Failure)  # they were looked at before
-    return work(part)
+def _apply_to_success(function: Callable[[T], S], value: T) -> S:
+    assert not isinstance(value, PartitionFailure)  # an earlier `map_reduce` raised failures
+    return function(value)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.sorted_values import SortedArray
-from weft.engines.partitioned.partitions import Parts
+from weft.engines.partitioned.partitions import Partitions
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -54,9 +54,9 @@ class _Range(NamedTuple):
 class PartitionedIntegers:
     """The integers of all partitions in ascending order; `numbers(partition)` returns its own."""
 
-    def __init__(self, parts: Parts[Any], numbers: Callable[[Any], Integers]) -> None:
-        self._parts, self._numbers = parts, numbers
-        self.size: int = parts.merged(partial(_size, numbers=numbers), sum)
+    def __init__(self, partitions: Partitions[Any], numbers: Callable[[Any], Integers]) -> None:
+        self._partitions, self._numbers = partitions, numbers
+        self.size: int = partitions.map_reduce(partial(_size, numbers=numbers), _total)
 
     @cached_property
     def _collected(self) -> SortedArray[np.int64] | None:
@@ -97,18 +97,18 @@ class PartitionedIntegers:
 
     def _count(self, edges: Integers, side: str) -> Integers:
         count = partial(_count_below_edges, numbers=self._numbers, edges=edges, side=side)
-        return self._parts.merged(count, _sum)
+        return self._partitions.map_reduce(count, _sum)
 
     def _collect(self, ranges: list[tuple[int, int]]) -> Integers:
         select = partial(_select, numbers=self._numbers, ranges=ranges)
-        return self._parts.merged(select, np.concatenate)
+        return self._partitions.map_reduce(select, np.concatenate)
 
 
 class PartitionedFloats:
     """The floats of all partitions in ascending order, compared by integer keys of equal order."""
 
-    def __init__(self, parts: Parts[Any], numbers: Callable[[Any], Floats]) -> None:
-        self._keys = PartitionedIntegers(parts, partial(_keys_of_part, numbers=numbers))
+    def __init__(self, partitions: Partitions[Any], numbers: Callable[[Any], Floats]) -> None:
+        self._keys = PartitionedIntegers(partitions, partial(_partition_keys, numbers=numbers))
         self.size = self._keys.size
 
     def select(self, ranks: Integers) -> Floats:
@@ -151,25 +151,29 @@ def _choose_edges(ranges: list[_Range]) -> list[int]:
     return sorted(edges - {_LOWEST})
 
 
-def _size(part: Any, numbers: Callable[[Any], NDArray[Any]]) -> int:
-    return len(numbers(part))
+def _size(partition: Any, numbers: Callable[[Any], NDArray[Any]]) -> int:
+    return len(numbers(partition))
 
 
-def _keys_of_part(part: Any, numbers: Callable[[Any], Floats]) -> Integers:
-    return to_keys(numbers(part))
+def _total(sizes: list[int]) -> int:
+    return sum(sizes)
+
+
+def _partition_keys(partition: Any, numbers: Callable[[Any], Floats]) -> Integers:
+    return to_keys(numbers(partition))
 
 
 def _count_below_edges(
-    part: Any, numbers: Callable[[Any], Integers], edges: Integers, side: Any
+    partition: Any, numbers: Callable[[Any], Integers], edges: Integers, side: Any
 ) -> Integers:
-    return np.searchsorted(np.sort(numbers(part)), edges, side)
+    return np.searchsorted(np.sort(numbers(partition)), edges, side)
 
 
 def _select(
-    part: Any, numbers: Callable[[Any], Integers], ranges: list[tuple[int, int]]
+    partition: Any, numbers: Callable[[Any], Integers], ranges: list[tuple[int, int]]
 ) -> Integers:
     """Return the numbers of a partition inside the given ranges."""
-    ordered = np.sort(numbers(part))
+    ordered = np.sort(numbers(partition))
     lows, highs = (np.array(ends, dtype=np.int64) for ends in zip(*ranges))
     starts, stops = np.searchsorted(ordered, lows, "left"), np.searchsorted(ordered, highs, "right")
     return np.concatenate([ordered[start:stop] for start, stop in zip(starts, stops)])

@@ -1,4 +1,4 @@
-"""Users in parts, on whatever machines: what an engine has to offer, and what it is handed."""
+"""Partitions of the users: the interface that an engine implements, and the data of a partition."""
 
 from __future__ import annotations
 
@@ -17,57 +17,53 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
-_FEW = 3  # rows that a message shows
+ALL_USERS = " all users"  # suffix of the frame with the users of an input, also those without rows
+_MAX_EXAMPLES = 3  # rows that a message shows
 
 
 @dataclass(frozen=True)
-class Part:
-    """Everything that was given about some users: a frame for each argument that has rows of users,
-    empty where there are none.
+class Partition:
+    """All inputs about some of the users: a frame per input that has rows of users.
 
-    `frames`, by argument: `source` (user, item, and score, rank or both), `truth` and `train`
-    (user, item, and rating if there is one), `candidates` (user, item), `users` (user),
-    `user_groups` and `slices['NAME']` (user, label). Ids are Int64 or String as they came, scores,
-    ranks and ratings Float64. `source everyone`, `truth everyone` (user): who is named there
-    without a row. `source`: the model that scores these users, where there are no lists."""
+    `frames`, by input: `source` (user, item, and score, rank or both), `truth` and `train` (user,
+    item, optionally rating), `candidates` (user, item), `users` (user), `user_groups` and
+    `slices['NAME']` (user, label). A frame may be empty. Ids are Int64 or String; scores, ranks and
+    ratings are Float64. `source all users` and `truth all users` (user) name users without a row.
+    `source` is the model that scores these users if there are no recommendation lists.
+    """
 
     frames: Mapping[str, pl.DataFrame]
     source: Any = None
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where the rows of an argument come from. `where` names it in messages, as in "truth
-    (s3://logs/test)".
-    """
+class InputOrigin:
+    """Origin of the rows of an input; `where` names it in messages: "truth (s3://logs/test)"."""
 
     where: str
-    path: str | None = None  # None: no file
-    unread: tuple[str, ...] = ()  # columns that play no role
+    path: str | None = None  # None if the input is not a file
+    unused_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()  # of its frames, in every part: ("user", "item", "score")
+    columns: tuple[str, ...] = ()  # of its frame in every partition: ("user", "item", "score")
 
 
-class Parts(Protocol[T_co]):
-    """Something of each part, which stays where it is.
+class Partitions(Protocol[T_co]):
+    """A value per partition, each stored on a worker.
 
-    All rows of a user are in one part; a part may have no user. Work may be done more than once (on
-    a machine that was lost, and again elsewhere); what comes of it counts once."""
+    All rows of a user are in one partition; a partition may have no user. An engine may run a
+    function more than once for a partition, if a worker is lost; its result counts once.
+    """
 
-    def keep(self, work: Callable[[T_co], S]) -> Parts[S]:
-        """Do this with each part. What comes of it stays where it is, and is not computed again
-        when it is asked for again.
-        """
+    def map(self, function: Callable[[T_co], S]) -> Partitions[S]:
+        """Apply a function to each partition; the results are computed once, and stay there."""
         ...
 
-    def merged(self, work: Callable[[T_co], S], join: Callable[[list[S]], S]) -> S:
-        """Do this with each part, and bring what comes of it here, as one: joined on the way, some
-        at a time.
-        """
+    def map_reduce(self, function: Callable[[T_co], S], combine: Callable[[list[S]], S]) -> S:
+        """Apply a function to each partition and return the results, combined as a tree."""
         ...
 
     def release(self) -> None:
-        """Nobody asks for these any more."""
+        """Free the storage of these values."""
         ...
 
 
@@ -75,107 +71,110 @@ class Parts(Protocol[T_co]):
 
 
 @dataclass(frozen=True)
-class Failure:
-    """What is wrong in a part, on its way to the caller. `others`: how many other parts have failed
-    too.
-    """
+class PartitionFailure:
+    """An error in a partition, sent to the driver as a value."""
 
     kind: type[WeftError]
     message: str
-    others: int = 0
+    num_others: int = 0  # other partitions that failed
 
-    def error(self) -> WeftError:
-        more = (
-            f"\nSo have {self.others:,} other parts of the users; theirs are not shown."
-            if self.others
-            else ""
+    def to_error(self) -> WeftError:
+        """Return the error to raise on the driver."""
+        if not self.num_others:
+            return self.kind(self.message)
+        return self.kind(
+            f"{self.message}\n{self.num_others:,} other partitions of the users failed too; their "
+            "errors are not shown."
         )
-        return self.kind(self.message + more)
 
 
-def _or_failure(work: Callable[[T], S], part: T | Failure) -> S | Failure:
-    if isinstance(part, Failure):
-        return part
+def _catch_failure(function: Callable[[T], S], value: T | PartitionFailure) -> S | PartitionFailure:
+    if isinstance(value, PartitionFailure):
+        return value
     try:
-        return work(part)
+        return function(value)
     except WeftError as error:
-        return Failure(type(error), str(error))
+        return PartitionFailure(type(error), error.message)
 
 
-def _joined(join: Callable[[list[S]], S], parts: list[S | Failure]) -> S | Failure:
-    failures = sorted(
-        (part for part in parts if isinstance(part, Failure)), key=lambda failure: failure.message
-    )
+def _combine_or_fail(
+    combine: Callable[[list[S]], S], values: list[S | PartitionFailure]
+) -> S | PartitionFailure:
+    failures = [value for value in values if isinstance(value, PartitionFailure)]
     if failures:
-        others = sum(failure.others + 1 for failure in failures) - 1
-        return replace(failures[0], others=others)
-    return join(list(parts))  # type: ignore[arg-type]
+        num_failed = sum(failure.num_others + 1 for failure in failures)
+        first = min(failures, key=lambda failure: failure.message)
+        return replace(first, num_others=num_failed - 1)
+    return combine(list(values))  # type: ignore[arg-type]
 
 
-def merged(parts: Parts[Any], work: Callable[[Any], S], join: Callable[[list[S]], S]) -> S:
-    """What comes of this work in all parts, as one. What is wrong in one of them is raised here."""
-    found: S | Failure = parts.merged(partial(_or_failure, work), partial(_joined, join))
-    if isinstance(found, Failure):
-        raise found.error()
-    return found
+def map_reduce(
+    partitions: Partitions[Any], function: Callable[[Any], S], combine: Callable[[list[S]], S]
+) -> S:
+    """Apply a function to all partitions and combine the results; raise an error of one of them."""
+    result: S | PartitionFailure = partitions.map_reduce(
+        partial(_catch_failure, function), partial(_combine_or_fail, combine)
+    )
+    if isinstance(result, PartitionFailure):
+        raise result.to_error()
+    return result
 
 
-def kept(parts: Parts[Any], work: Callable[[Any], Any]) -> Parts[Any]:
-    """What comes of this work stays in the parts; what is wrong there is raised by `merged`."""
-    return parts.keep(partial(_or_failure, work))
+def map_partitions(partitions: Partitions[Any], function: Callable[[Any], Any]) -> Partitions[Any]:
+    """Apply a function to all partitions; `map_reduce` on the results raises its errors."""
+    return partitions.map(partial(_catch_failure, function))
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Portion(FileTable):
-    """The rows of a part, as a table."""
+class PartitionTable(FileTable):
+    """The rows of an input in a partition, as a table."""
 
     file: File | None = None  # type: ignore[assignment]
     columns: Mapping[str, pl.Series] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
-    origin: Origin = field(default_factory=lambda: Origin(""))
+    origin: InputOrigin = field(default_factory=lambda: InputOrigin(""))
 
     @property
     def path(self) -> str | None:
         return self.origin.path
 
     def locate_rows(self, rows: Sequence[int]) -> list[str]:
-        return ["a row"] * len(rows)  # where it stands in which file, nobody knows any more
+        return ["a row"] * len(rows)  # partitions do not know files and line numbers
 
 
-def portion(frames: Mapping[str, pl.DataFrame], argument: str, origin: Origin) -> Portion:
-    """The rows of an argument in a part. A row without an id is refused."""
-    frame, everyone = frames[argument], frames.get(f"{argument} everyone")
+def read_partition_table(
+    frames: Mapping[str, pl.DataFrame], argument: str, origin: InputOrigin
+) -> PartitionTable:
+    """Return the rows of an input in a partition; raise InputError for rows without an id."""
+    frame, all_users = frames[argument], frames.get(argument + ALL_USERS)
     for kind in ("user", "item"):
         if kind in frame.columns and frame[kind].null_count():
-            missing = frame.filter(frame[kind].is_null())
-            shown = "\n".join(
-                f"  a row: {_shown(row)}" for row in missing.head(_FEW).iter_rows(named=True)
-            )
-            raise InputError(
-                f"{origin.where} has no {kind} id in {len(missing):,} rows:\n{shown}\nEvery row "
-                "needs one."
-            )
+            raise _missing_id(frame, kind, origin.where)
     columns = {name: frame[name] for name in frame.columns}
-    named = (
-        None
-        if everyone is None
-        else Vocabulary.from_data(
-            "user", [frame["user"], everyone["user"]], origin=origin.where
-        ).ids
-    )
-    return Portion(
+    user_ids = None
+    if all_users is not None:
+        series = [frame["user"], all_users["user"]]
+        user_ids = Vocabulary.from_data("user", series, origin=origin.where).ids
+    return PartitionTable(
         where=origin.where,
         columns=columns,
-        unused_columns=origin.unread,
+        unused_columns=origin.unused_columns,
         num_columns=len(columns),
         notes=origin.notes,
-        all_users=named,
+        all_users=user_ids,
         origin=origin,
     )
 
 
-def _shown(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value!r}" for name, value in row.items())
+def _missing_id(frame: pl.DataFrame, kind: str, where: str) -> InputError:
+    missing = frame.filter(frame[kind].is_null())
+    examples = "\n".join(
+        "  a row: " + ", ".join(f"{name} {value!r}" for name, value in row.items())
+        for row in missing.head(_MAX_EXAMPLES).iter_rows(named=True)
+    )
+    return InputError(
+        f"{where} has no {kind} id in {len(missing):,} rows:\n{examples}\nEvery row needs one."
+    )

@@ -24,9 +24,11 @@ from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
 from weft.data.slices import parse_slices
 from weft.data.sources import Factors
-from weft.engines.partitioned import driver as together
-from weft.engines.partitioned.inputs import held, refuse_other_ids
-from weft.engines.partitioned.partitions import Origin, Part
+from weft.engines.partitioned.driver import evaluate_partitions
+from weft.engines.partitioned.empty_run import check_arguments
+from weft.engines.partitioned.local_inputs import check_id_types, read_local
+from weft.engines.partitioned.partition_results import collect_user_tables
+from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
 from weft.engines.ray.model_actors import (
     Pool,
     handles_of,
@@ -36,7 +38,7 @@ from weft.engines.ray.model_actors import (
 )
 from weft.engines.ray.ray_partitions import (
     RETRIES,
-    RayParts,
+    RayPartitions,
     as_part,
     first_line,
     own_errors,
@@ -209,12 +211,12 @@ class _Job:
             max(len(self.handles), min(most, 2 * len(self.handles))) if self.handles else most
         )
         self.tables: dict[str, Rows] = {}  # read by tasks
-        self.frames: dict[str, pl.DataFrame] = {}  # held here
-        self.origins: dict[str, Origin] = {}
+        self.frames: dict[str, pl.DataFrame] = {}  # held by the driver
+        self.origins: dict[str, InputOrigin] = {}
 
     def run(self) -> Result:
         arguments, source = self.arguments, self.arguments["source"]
-        together.check(arguments, has_lists=self.has_lists, engine="Ray")
+        check_arguments(arguments, has_lists=self.has_lists, engine="Ray")
         for name in ("items", "item_clusters", "item_features"):
             if is_dataset(arguments[name]):
                 arguments[name] = brought_here(arguments[name], name)
@@ -229,12 +231,12 @@ class _Job:
             Vocabulary.from_size("user", len(self.frames["users"])).encode(
                 samples["truth"]["user"], self.origins["truth"].where
             )
-        refuse_other_ids(
+        check_id_types(
             {name: few for name, few in samples.items() if name in self.origins}, self.origins
         )
         parts = self.parts or self._number_of_parts()
         pieces = self._split(parts)
-        opening: Callable[..., Part] = partial(
+        opening: Callable[..., Partition] = partial(
             as_part, [(name, len(of)) for name, of in pieces.items()]
         )
         by_user = [
@@ -242,7 +244,7 @@ class _Job:
             for part in range(parts)
         ]
         if self.has_lists:
-            return self._evaluate(RayParts(opening, by_user))
+            return self._evaluate(RayPartitions(opening, by_user))
         self.arguments = {**arguments, "source": None}  # the parts have it
         if isinstance(source, Factors):
             self.arguments["name"] = arguments["name"] or source.kind
@@ -252,7 +254,9 @@ class _Job:
                     for name, origin in self.origins.items()
                     if name in ("truth", "train")
                 }
-                refuse_other_rows(RayParts(opening, by_user), len(self.frames["users"]), wheres)
+                refuse_other_rows(
+                    RayPartitions(opening, by_user), len(self.frames["users"]), wheres
+                )
             return self._evaluate(
                 with_factors(source, self.frames["users"], opening, by_user, self.gpus)
             )
@@ -260,15 +264,15 @@ class _Job:
         try:
             if arguments["items"] is None:
                 self.arguments["items"] = self._columns(pool, samples)
-            return self._evaluate(RayParts(opening, by_user, pool=pool))
+            return self._evaluate(RayPartitions(opening, by_user, pool=pool))
         finally:
             pool.end()
 
-    def _evaluate(self, parts: RayParts[Part]) -> Result:
-        result, answers = together.evaluate(parts, self.origins, self.arguments, engine="Ray")
+    def _evaluate(self, parts: RayPartitions[Partition]) -> Result:
+        result, answers = evaluate_partitions(parts, self.origins, self.arguments, engine="Ray")
         if not self.arguments["per_user"]:
             return result
-        per_user, labels = map(self._in_order, together.collect(answers))
+        per_user, labels = map(self._in_order, collect_user_tables(answers))
         return replace(result, per_user=per_user, user_labels=labels)
 
     def _in_order(self, table: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -290,7 +294,7 @@ class _Job:
             self.frames["users"] = pl.DataFrame(
                 {"user": pl.int_range(source.num_users or 0, dtype=pl.Int64, eager=True)}
             )
-            self.origins["users"] = Origin("users=", columns=("user",))
+            self.origins["users"] = InputOrigin("users=", columns=("user",))
         if len(self.frames["users"]) != source.num_users:
             number = len(self.frames["users"])
             raise InputError(
@@ -331,7 +335,7 @@ class _Job:
         elif not in_order and isinstance(given, File) and (paths := parquet_files(given, argument)):
             self.tables[argument], self.origins[argument] = open_files(given, paths, argument)
         else:
-            frames, self.origins[argument] = held(given, argument)
+            frames, self.origins[argument] = read_local(given, argument)
             self.frames |= frames
 
     def _samples(self) -> dict[str, pl.DataFrame]:
@@ -387,7 +391,7 @@ class _Job:
         named = next(
             (
                 samples[name]
-                for name in ("users", "truth", "truth everyone")
+                for name in ("users", "truth", "truth" + ALL_USERS)
                 if name in samples and len(samples[name])
             ),
             None,

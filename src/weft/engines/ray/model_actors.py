@@ -15,12 +15,12 @@ import torch
 from weft.data.recommendations import are_lists
 from weft.data.sources import Factors, Model, open_source
 from weft.data.sources.matrix import ScoreMatrix
-from weft.engines.partitioned.partitions import Part
+from weft.engines.partitioned.partitions import Partition
 from weft.engines.ray.ray_partitions import (
     RETRIES,
     Failed,
     Packed,
-    RayParts,
+    RayPartitions,
     all_right,
     attempted,
     from_arrow,
@@ -52,7 +52,7 @@ class _Worker:
         part = opening.open()(*pieces)
         return Packed.of(
             work.open()(
-                replace(part, source=self._opened(model)) if isinstance(part, Part) else part
+                replace(part, source=self._opened(model)) if isinstance(part, Partition) else part
             )
         )
 
@@ -107,7 +107,7 @@ class _Asked:
 
 
 class Pool:
-    """Actors that hold the model. Parts go to those that are free."""
+    """Actors that hold the model. Partitions go to those that are free."""
 
     def __init__(self, source: Any, handles: Sequence[Any], workers: int, gpus: float) -> None:
         import ray
@@ -206,10 +206,10 @@ def _factors(names: Sequence[str], device: str, *stored: Any) -> Factors:
 def with_factors(
     source: Factors,
     users: pl.DataFrame,
-    opening: Callable[..., Part],
+    opening: Callable[..., Partition],
     pieces: list[tuple[Any, ...]],
     gpus: float,
-) -> RayParts[Part]:
+) -> RayPartitions[Partition]:
     """Each part with the embeddings of its users, and all with the same ones of the items. `users`:
     those of the rows, in order.
     """
@@ -229,15 +229,17 @@ def with_factors(
         }
         with_rows.append((*of_part, *({**own, **shared}[name] for name in given)))
     make = partial(_factors, list(given), "cuda" if gpus else "cpu")
-    return RayParts(partial(with_source, opening, len(given), make), with_rows, gpus=gpus)
+    return RayPartitions(partial(with_source, opening, len(given), make), with_rows, gpus=gpus)
 
 
-def refuse_other_rows(parts: RayParts[Part], rows: int, wheres: Mapping[str, str]) -> None:
+def refuse_other_rows(
+    parts: RayPartitions[Partition], rows: int, wheres: Mapping[str, str]
+) -> None:
     """Without users=, users are row numbers: refuse others. `wheres`: the arguments to look at, and
     what they are called.
     """
     for argument, where in wheres.items():
-        if (found := parts.merged(partial(_other, argument, rows), _first_of)) is not None:
+        if (found := parts.map_reduce(partial(_other, argument, rows), _first_of)) is not None:
             raise InputError(
                 f"{where} has the user {found!r}, who is not a row of the scores, 0 to {rows - 1}. "
                 "Give the ids of the scores' "
@@ -245,7 +247,7 @@ def refuse_other_rows(parts: RayParts[Part], rows: int, wheres: Mapping[str, str
             )
 
 
-def _other(argument: str, rows: int, part: Part) -> int | None:
+def _other(argument: str, rows: int, part: Partition) -> int | None:
     """A user who is no row number."""
     users = part.frames[argument]["user"]
     found = users.filter((users < 0) | (users >= rows)).min()

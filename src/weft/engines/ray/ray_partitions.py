@@ -1,4 +1,4 @@
-"""Parts in the object store of Ray, and tasks that work on them."""
+"""Partitions in the object store of Ray, and tasks that work on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from weft.engines.partitioned.partitions import Part, Parts
+from weft.engines.partitioned.partitions import Partition, Partitions
 from weft.errors import EngineError, InputError, WeftError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def all_right(done: list[Any]) -> None:
             raise failed.again()
 
 
-def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Part:
+def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Partition:
     """The tables of a part from their pieces: so many of each argument, in this order."""
     import polars as pl
 
@@ -139,18 +139,18 @@ def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Part:
             [from_arrow(piece) for piece in pieces[start : start + number]], rechunk=True
         )
         start += number
-    return Part(frames)
+    return Partition(frames)
 
 
 def with_source(
-    opening: Callable[..., Part], number: int, make: Callable[..., Any], *pieces: Any
-) -> Part:
+    opening: Callable[..., Partition], number: int, make: Callable[..., Any], *pieces: Any
+) -> Partition:
     """A part whose last pieces make its source."""
     return replace(opening(*pieces[:-number]), source=make(*pieces[-number:]))
 
 
-class RayParts(Parts[T_co]):
-    """Parts in Ray's object store. `opening` makes of the `pieces` of a part what work is done
+class RayPartitions(Partitions[T_co]):
+    """Partitions in Ray's object store. `opening` makes of the `pieces` of a part what work is done
     with.
     """
 
@@ -164,10 +164,10 @@ class RayParts(Parts[T_co]):
     ) -> None:
         self._opening, self._pieces, self._pool, self._gpus = opening, pieces, pool, gpus
 
-    def keep(self, work: Callable[[T_co], S]) -> Parts[S]:
-        return RayParts(Packed.open, [(found,) for found in self._each(work)], pool=self._pool)
+    def map(self, work: Callable[[T_co], S]) -> Partitions[S]:
+        return RayPartitions(Packed.open, [(found,) for found in self._each(work)], pool=self._pool)
 
-    def merged(self, work: Callable[[T_co], S], join: Callable[[list[S]], S]) -> S:
+    def map_reduce(self, work: Callable[[T_co], S], join: Callable[[list[S]], S]) -> S:
         import ray
 
         found, packed = self._each(work), sent(join)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File
 from weft.data.readers.paths import find_files
-from weft.engines.partitioned.inputs import roles
-from weft.engines.partitioned.partitions import Origin
+from weft.engines.partitioned.local_inputs import assign_roles
+from weft.engines.partitioned.partitions import InputOrigin
 from weft.engines.ray.ray_partitions import (
     RETRIES,
     Failed,
@@ -280,7 +280,7 @@ def brought_here(dataset: Any, argument: str) -> pl.DataFrame | pl.Series:
     frame = pl.concat([from_arrow(block) for block in ray.get(dataset.to_arrow_refs())])
     if argument != "items":
         return frame
-    found, _ = roles(frame.columns, argument, f"{argument} (a Ray Dataset)")
+    found, _ = assign_roles(frame.columns, argument, f"{argument} (a Ray Dataset)")
     return frame[found["item"]].unique(maintain_order=True)
 
 
@@ -321,7 +321,7 @@ def _listed(url: str, argument: str) -> list[str]:
         ) from None
 
 
-def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[Rows, Origin]:
+def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[Rows, InputOrigin]:
     """Parquet files as a table that tasks read. Whatever their footers tell to be wrong is refused."""
     import ray
 
@@ -342,7 +342,7 @@ def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[Rows, O
                 f"the parts of a folder must have the same columns: {paths[0]} has {list(first)}, "
                 f"but {path} has {list(types)}."
             )
-    columns, unread = roles(list(first), argument, where, file.columns)
+    columns, unread = assign_roles(list(first), argument, where, file.columns)
     for path, (_, types) in zip(paths, found):
         for role, name in columns.items():
             _refuse_type(role, name, types[name], path)
@@ -365,7 +365,7 @@ def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[Rows, O
         sum(numbers),
         files=list(zip(paths, numbers)),
     )
-    return table, Origin(where, file.address, unread, columns=table.reading.names)
+    return table, InputOrigin(where, file.address, unread, columns=table.reading.names)
 
 
 def _survey(paths: Sequence[str], where: str) -> list[tuple[int, dict[str, Any]]]:
@@ -384,7 +384,7 @@ def _survey(paths: Sequence[str], where: str) -> list[tuple[int, dict[str, Any]]
     return found
 
 
-def open_dataset(given: Any, argument: str) -> tuple[Rows, Origin]:
+def open_dataset(given: Any, argument: str) -> tuple[Rows, InputOrigin]:
     """A Ray Dataset as a table whose blocks tasks read where they lie."""
     import pyarrow
 
@@ -392,7 +392,7 @@ def open_dataset(given: Any, argument: str) -> tuple[Rows, Origin]:
     names = given.columns()
     if not names:
         raise InputError(f"{where} has no rows.")
-    columns, unread = roles(names, argument, where)
+    columns, unread = assign_roles(names, argument, where)
     if argument == "source" and not columns.keys() & {"score", "rank"}:
         raise InputError(
             f"{where} has the columns {names}: neither scores nor ranks. A Ray Dataset has no "
@@ -407,7 +407,7 @@ def open_dataset(given: Any, argument: str) -> tuple[Rows, Origin]:
     table = Rows(
         _reading(argument, where, columns, types), made.count(), blocks=made.to_arrow_refs()
     )
-    return table, Origin(where, None, unread, columns=table.reading.names)
+    return table, InputOrigin(where, None, unread, columns=table.reading.names)
 
 
 def _reading(

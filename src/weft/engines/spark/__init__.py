@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from weft._choices import CandidatePool, choices
 from weft.data.recommendations import are_lists
 from weft.data.slices import parse_slices
-from weft.engines.partitioned import driver as together
-from weft.engines.partitioned.partitions import Part
+from weft.engines.partitioned.driver import evaluate_partitions
+from weft.engines.partitioned.empty_run import check_arguments
+from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
+from weft.engines.partitioned.partitions import ALL_USERS, Partition
 from weft.engines.spark.failures import explained
 from weft.engines.spark.sessions import require, running, session
-from weft.engines.spark.spark_partitions import EVERYONE, POLARS, Layout, SparkParts, read_part
+from weft.engines.spark.spark_partitions import POLARS, Layout, SparkPartitions, read_part
 from weft.engines.spark.spark_tables import Reader, Rows, is_spark_frame, quoted
 from weft.errors import InputError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
@@ -47,7 +49,7 @@ class SparkResult(Result):
     runs."""
 
     per_user_table: DataFrame | None = None
-    answers: SparkParts[Any] | None = None  # of the parts, which the table is read from
+    answers: SparkPartitions[Any] | None = None  # of the parts, which the table is read from
 
     def collected(self) -> Result:
         """The same with what is known of each user in the memory of this process, for
@@ -55,7 +57,7 @@ class SparkResult(Result):
         """
         known = {one.name: getattr(self, one.name) for one in fields(Result)}
         if self.answers is not None:
-            known["per_user"], known["user_labels"] = together.collect(self.answers)
+            known["per_user"], known["user_labels"] = collect_user_tables(self.answers)
         return Result(**known)
 
 
@@ -111,7 +113,7 @@ def evaluate(
     ):
         given["candidates"] = arguments["candidates"]
         arguments["candidates"] = _GIVEN  # the name of a table is none that checks of settings know
-    together.check(arguments, has_lists=True, engine="Spark")
+    check_arguments(arguments, has_lists=True, engine="Spark")
     for one in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
         if one.source is not None:
             given[one.where] = one.source
@@ -144,12 +146,12 @@ def _evaluate(
         rows = [one for name, some in given.items() for one in reader.open(some, name)]
         reader.refuse_ids(rows)
         parted = _partition(spark, rows, parts)
-        result, answers = together.evaluate(parted, reader.origins, arguments, engine="Spark")
+        result, answers = evaluate_partitions(parted, reader.origins, arguments, engine="Spark")
         known = {one.name: getattr(result, one.name) for one in fields(Result)}
         if not arguments["per_user"]:
             return SparkResult(**known)
-        assert isinstance(answers, SparkParts)
-        table = answers.table(together.users_table)
+        assert isinstance(answers, SparkPartitions)
+        table = answers.table(get_user_values)
         is_done = True
         return SparkResult(**known, per_user_table=table, answers=answers)
     finally:
@@ -160,7 +162,9 @@ def _evaluate(
             answers.release()
 
 
-def _partition(spark: SparkSession, rows: list[Rows], parts: int | None) -> SparkParts[Part]:
+def _partition(
+    spark: SparkSession, rows: list[Rows], parts: int | None
+) -> SparkPartitions[Partition]:
     """All rows in one table, those of a user in one partition.
 
     Its columns: argument (which of the frames of a part the row is of), user, item, value (a score,
@@ -195,8 +199,8 @@ def _partition(spark: SparkSession, rows: list[Rows], parts: int | None) -> Spar
             Layout(one.key, ids, value, "rank" in has, one.labels if "label" in has else None)
         )
         if one.names_users:
-            number = functions.when(quoted(EVERYONE), len(layout)).otherwise(number)
-            layout.append(Layout(one.key + EVERYONE, {"user": POLARS[kinds["user"]]}))
+            number = functions.when(quoted(ALL_USERS), len(layout)).otherwise(number)
+            layout.append(Layout(one.key + ALL_USERS, {"user": POLARS[kinds["user"]]}))
         columns = {
             "argument": number.cast("tinyint"),
             "user": quoted("user").cast(kinds["user"]),
@@ -210,17 +214,17 @@ def _partition(spark: SparkSession, rows: list[Rows], parts: int | None) -> Spar
         tables.append(one.frame.select(*(column.alias(name) for name, column in columns.items())))
     everything = reduce(lambda one, other: one.unionByName(other), tables)
     number_of_parts = parts or _enough(spark, everything.count())
-    shuffled = SparkParts(
+    shuffled = SparkPartitions(
         everything.repartition(number_of_parts, "user"),
         number_of_parts,
         partial(read_part, tuple(layout), kinds),
     )
-    return shuffled.keep(
+    return shuffled.map(
         _itself
     )  # rows go from Java to Python once; what is kept is read several times
 
 
-def _itself(part: Part) -> Part:
+def _itself(part: Partition) -> Partition:
     return part
 
 

@@ -1,4 +1,4 @@
-"""Parts of the users in the partitions of a DataFrame; pickles of what is kept of them, and the
+"""Partitions of the users in the partitions of a DataFrame; pickles of what is kept of them, and the
 tree that merges.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.engines.partitioned.partitions import Part, Parts
+from weft.engines.partitioned.partitions import Partition, Partitions
 from weft.engines.spark.failures import explained
 from weft.engines.spark.sessions import quiet
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 
-EVERYONE = " everyone"
 POLARS = {"bigint": "Int64", "string": "String"}  # what ids are, in Spark and in polars
 _FAN_IN = 16  # what one task joins, and what comes to the driver at once
 _CHUNK = (
@@ -76,7 +75,7 @@ def _polars(name: str) -> Any:
 
 def read_part(
     layout: tuple[Layout, ...], kinds: Mapping[str, str], batches: Iterable[pa.RecordBatch]
-) -> Part:
+) -> Partition:
     """The rows of a partition as frames. `kinds`: of the ids, in Spark."""
     import polars as pl
     import pyarrow as pa
@@ -90,7 +89,7 @@ def read_part(
         rows = pl.DataFrame(
             schema=schema | {role: _polars(POLARS[kind]) for role, kind in kinds.items()}
         )
-    return Part(
+    return Partition(
         {
             frame.key: frame.of(rows.filter(pl.col("argument") == number))
             for number, frame in enumerate(layout)
@@ -195,8 +194,8 @@ def _settle_threads() -> None:
 
 
 @dataclass(frozen=True)
-class SparkParts(Parts[T], Generic[T]):
-    """Parts in the partitions of a DataFrame, one in each. `read` makes a part of the batches of
+class SparkPartitions(Partitions[T], Generic[T]):
+    """Partitions in the partitions of a DataFrame, one in each. `read` makes a part of the batches of
     its partition.
     """
 
@@ -207,16 +206,16 @@ class SparkParts(Parts[T], Generic[T]):
         default=()
     )  # what they were made by, and are made by again if they are lost
 
-    def keep(self, work: Callable[[T], S]) -> SparkParts[S]:
+    def map(self, work: Callable[[T], S]) -> SparkPartitions[S]:
         """Do this with each part, and keep a pickle of what comes of it."""
         from pyspark import StorageLevel
 
         sent = _Sent(self.frame, work)
-        return SparkParts(
+        return SparkPartitions(
             self._mapped(sent).persist(StorageLevel.MEMORY_AND_DISK), self.number, _only, (sent,)
         )
 
-    def merged(self, work: Callable[[T], S], join: Callable[[list[S]], S]) -> S:
+    def map_reduce(self, work: Callable[[T], S], join: Callable[[list[S]], S]) -> S:
         """Do this with each part; executors join what comes of some, until few are left for the
         driver.
         """
@@ -249,7 +248,7 @@ class SparkParts(Parts[T], Generic[T]):
             _settle_threads()
             yield from sent.value(read(batches)).to_arrow().to_batches()
 
-        empty = self.merged(partial(_no_rows, work), _first)
+        empty = self.map_reduce(partial(_no_rows, work), _first)
         with quiet():
             schema = self.frame.sparkSession.createDataFrame(empty.to_arrow()).schema
             return self.frame.mapInArrow(make, schema)

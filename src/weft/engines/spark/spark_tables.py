@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File, FileTable
 from weft.data.readers.roles import find_column_name
-from weft.engines.partitioned import inputs
-from weft.engines.partitioned.partitions import Origin
+from weft.engines.partitioned import local_inputs
+from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin
 from weft.engines.spark.failures import java_error, root_cause
 from weft.engines.spark.sessions import quiet
-from weft.engines.spark.spark_partitions import EVERYONE, POLARS
+from weft.engines.spark.spark_partitions import POLARS
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Rows:
     """The rows of a frame of the parts (`key`) in Spark: user and, as far as there are any, item,
     score, rank, rating, label.
 
-    If it `names_users`, the rows that are marked in the column EVERYONE merely name a user: they go
-    into the frame `key + EVERYONE`."""
+    If it `names_users`, the rows that are marked in the column ALL_USERS merely name a user: they go
+    into the frame `key + ALL_USERS`."""
 
     key: str
     frame: DataFrame
-    origin: Origin
+    origin: InputOrigin
     labels: str = "String"  # the polars type of the label
     names_users: bool = False
 
@@ -84,7 +84,7 @@ class Reader:
     def __init__(self, spark: SparkSession, *, counts: bool) -> None:
         self.spark = spark
         self.counts = counts
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, InputOrigin] = {}
         self._kept: list[DataFrame] = []
 
     def release(self) -> None:
@@ -130,7 +130,7 @@ class Reader:
                 f"{where} is a stream; expected a DataFrame that ends. Write it to a table first."
             )
         frame, from_arrays = _exploded(frame, where, named)
-        roles, unread = inputs.roles(
+        roles, unread = local_inputs.assign_roles(
             [name for name in frame.columns if name != _PLACE], argument, where, named
         )
         if argument == "source" and not from_arrays and not {"score", "rank"} & roles.keys():
@@ -150,10 +150,10 @@ class Reader:
         )
         if from_arrays and argument == "source":
             columns["rank"] = quoted(_PLACE) + 1.0
-        self.origins[argument] = origin = Origin(where, path, unread, columns=tuple(columns))
+        self.origins[argument] = origin = InputOrigin(where, path, unread, columns=tuple(columns))
         names_users = from_arrays and argument in _WITH_EVERYONE
         if names_users:
-            columns[EVERYONE] = quoted(_PLACE).isNull()
+            columns[ALL_USERS] = quoted(_PLACE).isNull()
         elif from_arrays:
             frame = frame.where(quoted(_PLACE).isNotNull())
         frame = frame.select(*(column.alias(role) for role, column in columns.items()))
@@ -175,7 +175,7 @@ class Reader:
             )
             for one in rows
         }
-        inputs.refuse_other_ids(samples, {one.key: one.origin for one in rows})
+        local_inputs.check_id_types(samples, {one.key: one.origin for one in rows})
 
     def _opened(self, given: Any, argument: str) -> tuple[DataFrame | None, str, str | None]:
         """A table or Parquet as a DataFrame (None: for the driver to read), what messages call it,
@@ -229,7 +229,7 @@ class Reader:
 
     def _held(self, given: Any, argument: str) -> list[Rows]:
         """What the driver holds, sent to Spark."""
-        frames, origin = inputs.held(given, argument)
+        frames, origin = local_inputs.read_local(given, argument)
         self.origins[argument] = origin
         found = []
         for key, frame in frames.items():

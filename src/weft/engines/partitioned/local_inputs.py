@@ -1,0 +1,159 @@
+"""Inputs in the memory or the files of the driver, as rows of users that can be partitioned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.data import Vocabulary, read_interactions, read_labels
+from weft.data.interaction_readers import read_pairs
+from weft.data.readers.files import is_file, read_table
+from weft.data.readers.role_assignment import assign_frame_roles
+from weft.data.recommendations import read_lists
+from weft.data.vocabulary import id_series
+from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def assign_roles(
+    columns: Sequence[str],
+    argument: str,
+    where: str,
+    declared: Mapping[str, str | int] | None = None,
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the column of each role, `{"user": "visitor_id", ...}`, and the unused columns.
+
+    `argument` is the input that the table is given as; `declared` are columns that the caller
+    declares, as in `weft.File.columns`. Errors are those of files.
+    """
+    return assign_frame_roles(list(columns), declared or {}, _file_use(argument), where)
+
+
+def _file_use(argument: str) -> str:
+    if argument == "source":
+        return "lists"
+    return "user_groups" if argument.startswith("slices[") else argument
+
+
+def read_local(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], InputOrigin]:
+    """Return an input (frame, dict, file) as frames of a `Partition`, and its origin.
+
+    Lists without scores and ranks get ranks from the order of their rows.
+    """
+    import polars as pl
+
+    if argument in ("source", "truth", "train", "candidates"):
+        return _read_pairs(data, argument)
+    if is_file(data):
+        table = read_table(data, argument, use=_file_use(argument))
+        names = ("user",) if argument == "users" else ("user", "label")
+        frame = pl.DataFrame({name: _plain_ids(table.columns[name]) for name in names})
+        return {argument: frame}, InputOrigin(
+            table.where, table.path, table.unused_columns, table.notes, names
+        )
+    if argument == "users":
+        frame = pl.DataFrame({"user": Vocabulary.from_ids("user", data).ids})
+    else:
+        frame = _read_user_labels(data, argument)
+    return {argument: frame}, InputOrigin(argument, columns=tuple(frame.columns))
+
+
+def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], InputOrigin]:
+    """Return an input with rows (user, item, ...)."""
+    import polars as pl
+
+    columns: dict[str, Any] = {}
+    unused: tuple[str, ...] = ()
+    if argument == "source":
+        lists = read_lists(data)
+        pairs, unused = lists.entries, lists.unused_columns
+        columns = {"score": pairs.values} if lists.has_scores else {}
+        columns |= {"rank": lists.ranks} if lists.ranks is not None else {}
+        if lists.order == "rows":
+            columns["rank"] = np.arange(len(pairs.values), dtype=np.float64)
+    elif argument == "candidates":
+        pairs = read_pairs(data, argument)
+    else:
+        pairs = read_interactions(data, argument)
+        columns = {"rating": pairs.values}
+    if pairs.shape is not None:
+        raise InputError(
+            f"{argument} is a matrix with row and column numbers; partitioned users and items have "
+            "ids. Give a frame or a file (user, item, rating), or evaluate it in one process with "
+            "weft.evaluate."
+        )
+    frame = pl.DataFrame(
+        {"user": _plain_ids(pairs.users), "item": _plain_ids(pairs.items), **columns}
+    )
+    frames = {argument: frame}
+    if pairs.all_users is not None:
+        frames[argument + ALL_USERS] = pl.DataFrame({"user": _plain_ids(pairs.all_users)})
+    origin = InputOrigin(pairs.where, unused_columns=unused, columns=tuple(frame.columns))
+    if (table := pairs.table) is not None:
+        origin = InputOrigin(
+            pairs.where, table.path, unused or table.unused_columns, table.notes, origin.columns
+        )
+    return frames, origin
+
+
+def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
+    """Return labels of users as rows (user, label)."""
+    import polars as pl
+
+    ids: Any
+    if isinstance(data, Mapping):
+        ids = list(data)
+    elif type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "Series":
+        ids = data.index.tolist()
+    elif hasattr(data, "columns"):
+        data = data.collect() if hasattr(data, "collect") else data
+        columns = {str(name): name for name in data.columns}
+        roles, _ = assign_roles(list(columns), argument, argument)
+        ids = data[columns[roles["user"]]].to_list()
+    else:
+        raise InputError(
+            f"{argument} is a {type(data).__name__}, but partitioned users are in no order; give "
+            "{id: label}, or a frame with a column of ids and one of labels."
+        )
+    users = Vocabulary.from_data("user", [id_series(ids, "user", argument)], origin=argument)
+    labels = read_labels(data, argument, users, in_order=0)
+    strings = [name for name in labels.names if isinstance(name, str)]
+    numbers = [name for name in labels.names if not isinstance(name, str)]
+    if numbers and strings:
+        raise InputError(
+            f"{argument} has numbers and strings as labels, such as {numbers[0]!r} and "
+            f"{strings[0]!r}; labels of partitioned users have one type. Write "
+            f"{str(numbers[0])!r}."
+        )
+    codes = labels.codes.values.numpy()
+    names = pl.Series([*labels.names, None], strict=False)
+    column = names.gather(np.where(codes < 0, len(labels.names), codes))
+    return pl.DataFrame({"user": users.ids, "label": column})
+
+
+def _plain_ids(column: pl.Series) -> pl.Series:
+    """Return ids as Int64 or String; other types are left unchanged."""
+    import polars as pl
+
+    if isinstance(column.dtype, (pl.Enum, pl.Categorical)):
+        return column.cast(pl.String)
+    return column.cast(pl.Int64) if column.dtype.is_integer() else column
+
+
+def check_id_types(samples: Mapping[str, pl.DataFrame], origins: Mapping[str, InputOrigin]) -> None:
+    """Raise InputError if the first rows of two inputs have ids of different types."""
+    for kind in ("item", "user"):
+        first: Vocabulary | None = None
+        for argument, sample in samples.items():
+            if kind not in sample.columns or len(sample) == 0:
+                continue
+            ids = id_series(sample[kind].drop_nulls(), kind, origins[argument].where)
+            if first is None:
+                first = Vocabulary.from_data(kind, [ids], origin=origins[argument].where)
+            else:
+                first.encode(ids, origins[argument].where)
