@@ -81,20 +81,23 @@ def passed(made, scores=SCORES, order=EVERYONE, batch=11):
 
 
 def contributions(made):
-    """What was kept of each user."""
+    """Return the contributions of each user."""
     return UserContributions.from_rows(made.state.rows, made.metric_set.layout)
 
 
 def resamples_of(made):
-    """What every value is in each resample, and its acceleration, by name."""
+    """Return the resampled values and the acceleration of each value, by name."""
     values = tuple(made.metric_set.values(made.metric_set.layout.view(made.sums)))
     return made.metric_set.resample(
-        LocalContributions(contributions(made)), values, made.bootstrap, made.rule.seed
+        LocalContributions(contributions(made)),
+        values,
+        made.settings.bootstrap,
+        made.settings.seed,
     )
 
 
 def resampled(made):
-    """What every value is in each resample, by name."""
+    """Return the resampled values of each value, by name."""
     return {name: values for name, (values, _) in resamples_of(made).items()}
 
 
