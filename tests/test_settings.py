@@ -1,5 +1,6 @@
 """`EvaluationSettings` is the one declaration of every option: signatures, rules, errors."""
 
+import inspect
 import subprocess
 import sys
 
@@ -189,3 +190,20 @@ def test_the_json_schema_has_choices_and_bounds():
     assert schema["ties"]["anyOf"][0]["enum"] == list(choices(weft._choices.TieRuleName))
     assert schema["num_negatives"]["anyOf"][0]["minimum"] == 1
     assert schema["seed"]["minimum"] == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "data"),
+    [(weft.evaluate, DATA), (weft.Evaluator, {"train", "num_users", "num_items", *DATA})],
+)
+def test_signatures_follow_the_settings(function, data):
+    """Every setting is a parameter with the same default, and there are no others."""
+    parameters = inspect.signature(function).parameters
+    fields = {field.name: field for field in EvaluationSettings.fields()}
+    of_evaluator = {"sync_on_compute", "prefix", "postfix"} if function is weft.Evaluator else set()
+    assert parameters.keys() - fields.keys() <= data | of_evaluator
+    if function is weft.evaluate:
+        named = {name for name, field in fields.items() if field.option.in_evaluate}
+        assert parameters.keys() - data == named
+    for name in parameters.keys() & fields.keys() - {"metrics"}:
+        assert parameters[name].default == fields[name].default, name

@@ -573,10 +573,10 @@ def test_notes_and_counts():
 
 
 def test_every_count_of_the_package_has_words():
-    from weft.evaluation.candidates import COUNTED
+    from weft.evaluation.candidates import COUNTS
     from weft.evaluation.counts import COUNT_NAMES, DEFERRED_ERRORS
 
-    for name in {*COUNT_NAMES, *COUNTED} - {*DEFERRED_ERRORS}:
+    for name in {*COUNT_NAMES, *COUNTS} - {*DEFERRED_ERRORS}:
         assert name in words._COUNTS
 
 
@@ -683,7 +683,7 @@ def test_the_call_in_python_gives_the_same_numbers():
             "top_k": 5,
             "strategy": "sampled",
             "num_negatives": 5,
-            "correction": "bias_variance",
+            "estimator": "bias_variance",
             "gamma": 0.2,
         },
         {
