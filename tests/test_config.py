@@ -225,7 +225,7 @@ evaluation:
         "metrics": [],
         "strategy": "sampled",
         "num_negatives": 7,
-        "correction": "bias_variance",
+        "estimator": "bias_variance",
         "gamma": 0.5,
     }
 

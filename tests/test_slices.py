@@ -404,7 +404,7 @@ def test_fewer_groups_than_asked_are_said():
         ({"activity": "bins(5, 3)"}, "ascending"),
         ({"activity": "bins(inf)"}, "ascending"),
         ({"age": {"of": {"u01": 3}, "by": 4}}, "\\['by'\\] has 4; expected quantiles"),
-        (["activity"], "slices is a list"),
+        (["activity"], "slices= is a list"),
         ({3: "quantiles(4)"}, "slices has the name 3"),
     ],
 )

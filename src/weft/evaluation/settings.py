@@ -127,7 +127,7 @@ def read_cutoffs(value: Any) -> tuple[int, ...] | None:
             cutoffs.append(check_int("top_k", k))
         except SettingError:
             raise SettingError(
-                f"top_k holds {k!r}; cut-offs are whole numbers from 1 up, like "
+                f"{setting_ref('top_k')} holds {k!r}; cut-offs are whole numbers from 1 up, like "
                 f"{setting_ref('top_k', [10, 20])}.",
                 setting="top_k",
             ) from None
@@ -149,7 +149,7 @@ def _slices(value: Any) -> dict[str, Any] | None:
     if value is None or isinstance(value, Mapping):
         return None if value is None else dict(value)
     raise SettingError(
-        f"slices is a {type(value).__name__}; expected {{name: labels of users, "
+        f"{setting_ref('slices')} is a {type(value).__name__}; expected {{name: labels of users, "
         "or how to group them}.",
         setting="slices",
     )
