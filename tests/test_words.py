@@ -394,7 +394,7 @@ def test_metrics_that_are_not_registered_here():
         "Own(x=2)@10: als leads with 0.300 (95 % interval 0.280 to 0.320), 0.100 (50 %) above knn;"
     )
     (definition,) = words.definitions(ReportContext.from_result(result("als", 0.3, "Own(x=2)@10")))
-    assert definition == words.Definition("Own(x=2)", "not known here")
+    assert definition == words.MetricDefinition("Own(x=2)", "not known here")
 
 
 def test_names_are_plain_text():
@@ -594,7 +594,7 @@ def test_definitions_with_the_parameters_that_were_used():
     assert ndcg.parameters == (("gain", "linear"), ("ideal", "cut (default)"))
     assert (
         ndcg.summary.startswith("Discounted cumulative gain")
-        and "`gain`:" in ndcg.definition
+        and "`gain` is" in ndcg.definition
         and "Järvelin" in ndcg.reference
     )
     assert gini.better == "lower" and gini.parameters == (

@@ -13,6 +13,7 @@ from weft.errors import SettingError, did_you_mean
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
+from weft.evaluation.settings import NEGATIVE_SETTINGS
 from weft.metrics.names import format_labels, parse_name, split_labels
 from weft.metrics.profiles import profiled_name
 from weft.metrics.registry import canonical_name
@@ -279,7 +280,6 @@ _SETTINGS = (
     "strategy",
     "candidates",
 )
-_SAMPLING_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
 _ESTIMATOR_SETTINGS = ("estimator", "gamma")  # present only where ranks are estimated
 _FINGERPRINTS = {
     "truth": "another truth: the numbers are not about the same users and items",
@@ -300,12 +300,12 @@ def describe_differences(
         if data in ours and data in theirs and ours[data] != theirs[data]:
             notes.append(f"{name} was evaluated on {effect}")
     settings, expected = result.settings, reference.settings
-    for setting in (*_SETTINGS, *_SAMPLING_SETTINGS, *_ESTIMATOR_SETTINGS):
+    for setting in (*_SETTINGS, *NEGATIVE_SETTINGS, *_ESTIMATOR_SETTINGS):
         value, other = settings.get(setting), expected.get(setting)
         is_comparable = setting in _ESTIMATOR_SETTINGS or (
             setting in settings and setting in expected
         )
-        if setting in _SAMPLING_SETTINGS and None in (value, other):
+        if setting in NEGATIVE_SETTINGS and None in (value, other):
             is_comparable = False
         if value != other and is_comparable:
             notes.append(

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 NUM_NEGATIVES = 99
 NEG_ALPHA = 0.75
 GAMMA = 0.1
+NEGATIVE_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
 DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
 
 COUNTING = "Metrics and counting"
@@ -546,8 +547,7 @@ class EvaluationSettings(BaseModel):
             yield from self._input_conflicts(available)
 
     def _sampling_conflicts(self) -> Iterator[WeftError]:
-        drawing = ("num_negatives", "negative_sampling", "neg_alpha")
-        for name in drawing:
+        for name in NEGATIVE_SETTINGS:
             value = getattr(self, name)
             if value is not None and self.strategy == "full":
                 yield SettingError(

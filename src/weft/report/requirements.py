@@ -1,4 +1,4 @@
-"""The packages that only the extra `weft[report]` brings."""
+"""The packages of the extra `weft[report]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.errors import MissingExtra
 
 
 def require() -> None:
-    """Import Altair, Jinja and vl-convert; where one of them is missing, say how to install them."""
+    """Import Altair, Jinja and vl-convert. Raises `MissingExtra` if one of them is missing."""
     try:
         for package in ("altair", "jinja2", "vl_convert"):
             import_module(package)

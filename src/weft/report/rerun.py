@@ -1,4 +1,4 @@
-"""How to get the same numbers again: the configuration of a command, or the calls in Python."""
+"""The configuration or the Python calls that reproduce a result ("run it again")."""
 
 from __future__ import annotations
 
@@ -10,87 +10,50 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.errors import SettingError
-from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
+from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import parse_name
 from weft.metrics.registry import RUN_INPUTS, prototype
 from weft.report.context import ReportContext
 from weft.report.result_folder import file_names
 from weft.statistics import Comparison, compare
 
-# What a result says of how it was evaluated, and `weft.evaluate` and `weft.Evaluator` take, in
-# their order.
-_SETTINGS = (
-    *(
-        "relevance_threshold",
-        "mask_seen",
-        "candidates",
-        "ties",
-        "seed",
-        "strategy",
-        "num_negatives",
-        "negative_sampling",
-    ),
-    *(
-        "neg_alpha",
-        "estimator",
-        "gamma",
-        "bootstrap",
-        "empty_users",
-        "missing_lists",
-        "repeated_users",
-        "profile",
-    ),
-)
-_WIDE = 100  # a line of code
+_LINE_LENGTH = 100
 
 
 def rerun(context: ReportContext) -> list[tuple[str, str]]:
-    """Headings, and what to run: a YAML configuration where a command made the results, calls of
-    Python where Python did.
+    """Return headings, each with a YAML configuration, a Python call or a command to run.
 
-    Models that were evaluated alike stand together. A comparison follows.
+    Results of the command line have a configuration, results of Python have calls. Models that were
+    evaluated in the same way share one. A comparison follows.
     """
     groups: dict[str, dict[str, Result]] = {}
     for name, result in context.results.items():
-        groups.setdefault(json.dumps(_alike(result), sort_keys=True, default=str), {})[name] = (
-            result
-        )
-    found = []
+        key = json.dumps(_shared_settings(result), sort_keys=True, default=str)
+        groups.setdefault(key, {})[name] = result
+    sections = []
     for group in groups.values():
-        of_whom = "" if len(groups) == 1 else f" of {', '.join(group)}"
+        models = "" if len(groups) == 1 else f" of {', '.join(group)}"
         if all("configuration" in result.provenance for result in group.values()):
-            found.append(
-                (
-                    f"Configuration{of_whom}: save it as config.yaml, and run weft evaluate "
-                    "config.yaml",
-                    _yaml(group),
-                )
-            )
+            run = "save it as config.yaml, and run weft evaluate config.yaml"
+            sections.append((f"Configuration{models}: {run}", _configuration(group)))
         else:
-            found.append((f"Evaluation{of_whom} in Python", _python(group)))
+            sections.append((f"Evaluation{models} in Python", _python_call(group)))
     if context.comparison is not None:
-        found += [
-            ("Comparison in Python", _compare_call(context.comparison)),
-            (
-                "Comparison on the command line, of result files",
-                _compare_command(context.comparison),
-            ),
-        ]
-    return found
+        heading = "Comparison on the command line, of result files"
+        sections.append(("Comparison in Python", _compare_call(context.comparison)))
+        sections.append((heading, _compare_command(context.comparison)))
+    return sections
 
 
-def _alike(result: Result) -> dict[str, Any]:
-    """What results have in common that one configuration, or one call, makes."""
+def _shared_settings(result: Result) -> dict[str, Any]:
+    """Return what results must have in common to share a configuration or a call."""
     if "configuration" in result.provenance:
-        return {
-            key: value
-            for key, value in result.provenance["configuration"].items()
-            if key != "models"
-        }
+        configuration = result.provenance["configuration"]
+        return {key: value for key, value in configuration.items() if key != "models"}
     return {
         "settings": dict(result.settings),
-        "given": _given(result),
+        "inputs": _inputs(result),
         "per_user": result.per_user is not None,
     }
 
@@ -98,132 +61,126 @@ def _alike(result: Result) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _yaml(group: Mapping[str, Result]) -> str:
+def _configuration(group: Mapping[str, Result]) -> str:
+    """Return one YAML configuration for all models of a group, without gates."""
     from ruamel.yaml import YAML
 
-    first, *_ = (result.provenance["configuration"] for result in group.values())
+    configurations = [result.provenance["configuration"] for result in group.values()]
     models: dict[str, Any] = {}
-    for name, result in group.items():
-        for own, file in result.provenance["configuration"].get("models", {}).items():
-            models[own if models.get(own, file) == file else name] = file
-    evaluation = dict(first.get("evaluation", {}))
+    for name, configuration in zip(group, configurations):
+        for own_name, file in configuration.get("models", {}).items():
+            is_free = models.get(own_name, file) == file
+            models[own_name if is_free else name] = file
+    evaluation = dict(configurations[0].get("evaluation", {}))
     gates = evaluation.pop("gates", None)
     yaml = YAML()
-    yaml.width = 4096  # nothing is folded
+    yaml.width = 4096  # no line is folded
     yaml.allow_unicode = True
     text = io.StringIO()
-    yaml.dump({**first, "evaluation": evaluation, "models": models}, text)
-    return (
-        "# without its gates, which judge numbers and do not make them\n" if gates else ""
-    ) + text.getvalue()
+    yaml.dump({**configurations[0], "evaluation": evaluation, "models": models}, text)
+    comment = "# without its gates, which judge numbers and do not make them\n" if gates else ""
+    return comment + text.getvalue()
 
 
 # --------------------------------------------------------------------------------------------------
 
 
-def _python(group: Mapping[str, Result]) -> str:
-    result = next(iter(group.values()))
-    if "fingerprint" not in result.provenance:
-        return _evaluator(group, result)
-    arguments = [f"{name}={name}" for name in _given(result)] + _settings(result)
-    if result.per_user is not None:
-        arguments.append("per_user=True")
-    remarks = ["import weft", ""]
-    if result.provenance["fingerprint"].get("source_kind") != "lists":
-        remarks.append("# users=, items=: the ids of rows and columns, if they were given")
-    if len(group) == 1:
-        (name,) = group
-        return "\n".join(
-            [
-                *remarks,
-                _call("result = weft.evaluate", ["source", "truth", *arguments, f"name={name!r}"]),
-            ]
-        )
+def _python_call(group: Mapping[str, Result]) -> str:
+    """Return the calls of `weft.evaluate`, or of `weft.Evaluator` for results of batches."""
     names = list(group)
-    call = _call("weft.evaluate", ["sources[name]", "truth", *arguments, "name=name"], indent=4)
-    loop = f"    {call}\n    for name in {names!r}\n"
-    return "\n".join([*remarks, f"results = [\n{loop}]"])
-
-
-def _evaluator(group: Mapping[str, Result], result: Result) -> str:
-    """Of batches that were added one by one."""
-    arguments = [f"{name}={name}" for name in _given(result)] + _settings(result)
-    if items := result.counts.get("items"):
-        arguments.append(f"num_items={items}")
+    result = group[names[0]]
+    arguments = [f"{name}={name}" for name in _inputs(result)] + _metric_arguments(result)
+    arguments += _setting_arguments(result)
     if result.per_user is not None:
         arguments.append("per_user=True")
+    if "fingerprint" not in result.provenance:
+        return _evaluator_call(names, result, arguments)
     lines = ["import weft", ""]
-    if len(group) > 1:
-        lines.append(f"# for each of {', '.join(group)}")
-    lines += [
-        _call("evaluator = weft.Evaluator", arguments),
-        "for preds, target, user_indices in batches:",
-        "    evaluator.update(preds, target, user_indices)",
-        "result = evaluator.compute()",
-    ]
-    return "\n".join(lines)
+    if result.provenance["fingerprint"].get("source_kind") != "lists":
+        lines.append("# users=, items=: the ids of rows and columns, if they were given")
+    if len(names) == 1:
+        arguments = ["source", "truth", *arguments, f"name={names[0]!r}"]
+        return "\n".join([*lines, _format_call("result = weft.evaluate", arguments)])
+    arguments = ["sources[name]", "truth", *arguments, "name=name"]
+    call = _format_call("weft.evaluate", arguments, indent=4)
+    return "\n".join([*lines, f"results = [\n    {call}\n    for name in {names!r}\n]"])
 
 
-def _given(result: Result) -> list[str]:
-    """The data beside the truth that the run must have had: what it says, and what its metrics
-    cannot do without.
-    """
-    needed = set(result.provenance.get("files", {})) - {"source", "truth"}
+def _evaluator_call(names: list[str], result: Result, arguments: list[str]) -> str:
+    if items := result.counts.get("items"):
+        arguments = [*arguments, f"num_items={items}"]
+    comment = [f"# for each of {', '.join(names)}"] if len(names) > 1 else []
+    return "\n".join(
+        [
+            *("import weft", "", *comment),
+            _format_call("evaluator = weft.Evaluator", arguments),
+            "for preds, target, user_indices in batches:",
+            "    evaluator.update(preds, target, user_indices)",
+            "result = evaluator.compute()",
+        ]
+    )
+
+
+def _inputs(result: Result) -> list[str]:
+    """Return the inputs of the run beyond the truth: recorded ones, and those its metrics need."""
+    names = set(result.provenance.get("files", {})) - {"source", "truth"}
     if result.provenance.get("fingerprint", {}).get("train") is not None:
-        needed.add("train")
+        names.add("train")
     if "users_without_group" in result.counts:
-        needed.add("user_groups")
+        names.add("user_groups")
     for value in result.values:
         try:
-            needed |= prototype(parse_name(value.plain_name)).needed_inputs() - {
-                "num_users",
-                "num_items",
-            }
+            names |= prototype(parse_name(value.plain_name)).needed_inputs()
         except SettingError:  # not registered here
             continue
     order = ("train", "users", "items", *RUN_INPUTS)
-    return sorted(needed & set(order), key=order.index)
+    counts = {"num_users", "num_items"}
+    return sorted((names - counts) & set(order), key=order.index)
 
 
-def _settings(result: Result) -> list[str]:
-    """The arguments that say what was computed, and how; those that have their default are left
-    out.
-    """
-    settings = result.settings
-    metrics, top_k = _metrics(
-        settings.get("metrics") or [value.plain_name for value in result.values]
-    )
-    found = [f"metrics={metrics!r}", *([f"top_k={top_k!r}"] if top_k else [])]
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(evaluate).parameters.items()
-    }
-    for name in _SETTINGS:
-        value = settings.get(name)
-        if name == "candidates" and value == "given":
-            found.append("candidates=candidates")
-        elif (
-            value is not None
-            and value != defaults.get(name)
-            and not (name == "neg_alpha" and _is_uniform(settings))
-        ):
-            found.append(f"{name}={value!r}")
-    slices = settings.get("slices")
+def _metric_arguments(result: Result) -> list[str]:
+    """Return the arguments `metrics` and, if the metrics share their cut-offs, `top_k`."""
+    names = result.settings.get("metrics") or [value.plain_name for value in result.values]
+    metrics, cutoffs = _factor_cutoffs(names)
+    return [f"metrics={metrics!r}", *([f"top_k={cutoffs!r}"] if cutoffs else [])]
+
+
+def _setting_arguments(result: Result) -> list[str]:
+    """Return the recorded settings that differ from their defaults as arguments."""
+    recorded: dict[str, Any] = {}
+    for field in EvaluationSettings.fields():
+        value = result.settings.get(field.name)
+        if field.option.recorded != "no" and value is not None and value != field.default:
+            recorded[field.name] = value
+    if "strategy" in result.settings:  # not the result of an `Evaluator`, which records less
+        recorded = _drop_ineffective(recorded)
+    arguments = [
+        "candidates=candidates" if (name, value) == ("candidates", "given") else f"{name}={value!r}"
+        for name, value in recorded.items()
+    ]
+    slices = result.settings.get("slices")
     if slices:
-        how = slices if isinstance(slices, Mapping) else dict.fromkeys(slices, "labels")
-        inside = ", ".join(
-            f"{name!r}: {'labels' if cut == 'labels' else repr(cut)}" for name, cut in how.items()
-        )
-        found.append(f"slices={{{inside}}}")
-    return found
+        cuts = slices if isinstance(slices, Mapping) else dict.fromkeys(slices, "labels")
+        texts = (f"{name!r}: {cut if cut == 'labels' else repr(cut)}" for name, cut in cuts.items())
+        arguments.append(f"slices={{{', '.join(texts)}}}")
+    return arguments
 
 
-def _is_uniform(settings: Mapping[str, Any]) -> bool:
-    return settings.get("negative_sampling") == "uniform"
+def _drop_ineffective(recorded: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without those that had no effect, which `evaluate` refuses.
+
+    Earlier versions recorded them, too.
+    """
+    try:
+        conflicts = list(EvaluationSettings.from_options(**recorded).conflicts())
+    except SettingError:  # of another version
+        return recorded
+    refused = {error.setting for error in conflicts}
+    return {name: value for name, value in recorded.items() if name not in refused}
 
 
-def _metrics(names: Iterable[str]) -> tuple[list[str], list[int]]:
-    """Names and cut-offs that expand to these names in this order; or the names themselves."""
+def _factor_cutoffs(names: Iterable[str]) -> tuple[list[str], list[int]]:
+    """Return names and cut-offs that expand to `names` in this order, or the names themselves."""
     full = [parse_name(name) for name in dict.fromkeys(names)]
     plain = list(dict.fromkeys(spec.with_cutoff(None) for spec in full))
     cutoffs = sorted({spec.k for spec in full if spec.k is not None})
@@ -236,75 +193,55 @@ def _metrics(names: Iterable[str]) -> tuple[list[str], list[int]]:
     return [str(spec) for spec in full], []
 
 
-def _call(function: str, arguments: list[str], indent: int = 0) -> str:
-    """A call on one line, or with an argument on each."""
+def _format_call(function: str, arguments: list[str], indent: int = 0) -> str:
+    """Return a call on one line, or with a line per argument if it is too long."""
     short = f"{function}({', '.join(arguments)})"
-    if len(short) + indent <= _WIDE:
+    if len(short) + indent <= _LINE_LENGTH:
         return short
-    inner = " " * (indent + 4)
-    return (
-        f"{function}(\n"
-        + "".join(f"{inner}{argument},\n" for argument in arguments)
-        + " " * indent
-        + ")"
-    )
+    outer, inner = " " * indent, " " * (indent + 4)
+    lines = "".join(f"{inner}{argument},\n" for argument in arguments)
+    return f"{function}(\n{lines}{outer})"
 
 
 # --------------------------------------------------------------------------------------------------
 
 
-def _differing(comparison: Comparison) -> dict[str, Any]:
-    """How the models were compared, as far as it is not the default."""
-    defaults = {
-        name: parameter.default for name, parameter in inspect.signature(compare).parameters.items()
-    }
-    tables = [
-        result.per_user for result in comparison.results.values() if result.per_user is not None
-    ]
-    shared = (
-        set.intersection(*(set(table.columns) for table in tables)) - {"user"} if tables else set()
-    )
-    used = {
-        "metrics": None if set(comparison.means) >= shared else list(comparison.means),
+def _comparison_settings(comparison: Comparison) -> dict[str, Any]:
+    """Return the settings of a comparison that differ from their defaults."""
+    parameters = inspect.signature(compare).parameters
+    tables = [result.per_user for result in comparison.results.values()]
+    columns = [set(table.columns) - {"user"} for table in tables if table is not None]
+    has_all_metrics = set(comparison.means) >= (set.intersection(*columns) if columns else set())
+    settings: dict[str, Any] = {
+        "metrics": None if has_all_metrics else list(comparison.means),
         "tests": list(comparison.tests),
         "correction": comparison.correction,
         "family": comparison.family,
         "alternative": comparison.alternative,
         "alpha": comparison.alpha,
-        **(
-            {"resamples": comparison.resamples, "seed": comparison.seed}
-            if "randomization" in comparison.tests
-            else {}
-        ),
     }
-    return {
-        name: value
-        for name, value in used.items()
-        if value != defaults[name] and value != list(defaults["tests"])
-    }
+    if "randomization" in comparison.tests:
+        settings |= {"resamples": comparison.resamples, "seed": comparison.seed}
+    defaults = {name: parameters[name].default for name in settings}
+    defaults["tests"] = list(defaults["tests"])
+    return {name: value for name, value in settings.items() if value != defaults[name]}
 
 
 def _compare_call(comparison: Comparison) -> str:
     names = list(comparison.results)
-    own = [result.name for result in comparison.results.values()]
-    given = "results" if own == names else f"dict(zip({names!r}, results))"
-    return _call(
-        "comparison = weft.compare",
-        [given, *(f"{name}={value!r}" for name, value in _differing(comparison).items())],
-    )
+    own_names = [result.name for result in comparison.results.values()]
+    results = "results" if own_names == names else f"dict(zip({names!r}, results))"
+    settings = [f"{name}={value!r}" for name, value in _comparison_settings(comparison).items()]
+    return _format_call("comparison = weft.compare", [results, *settings])
 
 
 def _compare_command(comparison: Comparison) -> str:
-    words = [
-        "weft",
-        "compare",
-        *(f"{name}.json" for name in file_names([r.name for r in comparison.results.values()])),
-    ]
-    for name, value in _differing(comparison).items():
-        if name == "tests":
-            words += [word for test in value for word in ("--test", test)]
-        elif name == "metrics":
-            words += [word for metric in value for word in ("--metric", metric)]
+    names = [result.name for result in comparison.results.values()]
+    words = ["weft", "compare", *(f"{name}.json" for name in file_names(names))]
+    repeated = {"tests": "--test", "metrics": "--metric"}
+    for name, value in _comparison_settings(comparison).items():
+        if name in repeated:
+            words += [word for entry in value for word in (repeated[name], entry)]
         else:
             words += [f"--{name}", str(value)]
     return shlex.join(words)
