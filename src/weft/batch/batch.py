@@ -52,7 +52,7 @@ class BatchInputs:
     before masking, if lists do not hold them. `item_mask [items]`: the items that can be
     recommended (default: all). `candidates`: the items that can be recommended to each user, seen
     ones excluded, if lists hold some of them only. `sample_sizes`: the numbers of sampled negatives
-    behind the lists."""
+    of the lists."""
 
     predictions: Tensor | BatchLists | None
     truth: SparseRows
@@ -257,7 +257,7 @@ class Batch:
 
     @cached_property
     def positions(self) -> Positions:
-        """The positions of relevant items, averaged over all orders of ties if the rule says so."""
+        """The positions of relevant items, averaged over all orders of ties for `expected`."""
         if self.tie_rule.name != "expected" or self.is_tie_free:
             return self.observed_positions
         last = self.values[:, -1]
@@ -337,7 +337,7 @@ def compute_gain(ratings: Tensor, kind: str) -> Tensor:
 
 @contextmanager
 def open_batch(inputs: BatchInputs, options: RankingOptions) -> Iterator[Batch]:
-    """Open a ranked batch whose seen items are masked, in place, until it is closed.
+    """Open a ranked batch. Its seen items are masked, in place, until it is closed.
 
     Raises `InputError` if scores contain NaN or +inf, or ratings are invalid."""
     if isinstance(inputs.predictions, Tensor):

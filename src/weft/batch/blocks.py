@@ -32,7 +32,7 @@ class MetricBlock(enum.Enum):
         return self.value.startswith("top_k_")
 
     def keyword(self, k: int | None) -> str:
-        """Return the keyword under which a metric receives the block: `top_10_values` for k = 10."""
+        """Return the keyword of the block in a metric's `update`: `top_10_values` for k = 10."""
         return self.value.replace("top_k_", f"top_{k}_") if self.has_cutoff else self.value
 
 

@@ -63,7 +63,7 @@ class ImmediateValidation:
     def read_candidates(
         self, scores: Tensor, items: Tensor, *, users: Tensor, num_items: int
     ) -> BatchLists:
-        """Return validated candidates as complete lists. `items [batch, n]`; -1 fills short rows."""
+        """Return valid candidates as complete lists. `items [batch, n]`; -1 fills short rows."""
         is_unknown = (items < -1) | (items >= num_items)
         if len(unknown := items[is_unknown]):
             raise InputError(

@@ -255,7 +255,7 @@ class OfferedItems:
         return is_complement, SparseRows(offsets, keys % max(1, num_items), values, num_items)
 
     def _known_offers(self, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Find the users whose offered items are known without a look at the scores.
+        """Find the users with offered items that are known without a look at the scores.
 
         Return: whether a user gets the complement form, whether the user is known, both `[batch]`;
         and the keys of the known users, `[n]`."""

@@ -176,7 +176,7 @@ class TopK:
 
     @cached_property
     def hit_slots(self) -> tuple[Tensor, Tensor]:
-        """The index of each relevant item in a flattened `[items, cut-offs]`, and whether it is hit.
+        """Indices of relevant items in a flattened `[items, cut-offs]`, and whether they are hits.
 
         0 and 0.0 if it is not in the list; `[n]` both."""
         index = self.cutoff_index.index_select(0, self.batch.hit_positions)

@@ -17,8 +17,8 @@ TILE_ENTRIES = 1 << 16
 class SortedLists:
     """Some lists, sorted in two ways. Entries are numbered from the first list of the tile.
 
-    `keys [n]`: indices in a flattened `[lists, items]` matrix, ascending; `by_item [n]`: the entries
-    at these; `order [n]`: the entries of each list, best first (None: in their given order)."""
+    `keys [n]`: indices in a flattened `[lists, items]` matrix, ascending; `by_item [n]`: their
+    entries; `order [n]`: the entries of each list, best first (None: in their given order)."""
 
     keys: Numbers
     by_item: Numbers

@@ -45,12 +45,7 @@ def read_target(
                 to_device(dense.detach(), device), candidates, num_items=num_items
             )
     if isinstance(target, Tensor) and _is_dense(target):
-        is_integer = not target.is_floating_point() and target.dtype != torch.bool
-        if is_integer and target.ndim == 1:
-            return _read_items(target[:, None], batch, num_items=num_items).to(device)
-        if is_integer and target.ndim == 2 and target.shape[1] != num_items:
-            return _read_items(target, batch, num_items=num_items).to(device)
-        return _read_dense(target.detach(), batch, num_items=num_items).to(device)
+        return _read_strided(target, batch, num_items=num_items).to(device)
     if isinstance(target, (list, tuple)):
         return _read_items(_pad_lists(target), batch, num_items=num_items).to(device)
     if isinstance(target, Mapping):
@@ -86,7 +81,14 @@ def _refuse_item(item: int, num_items: int) -> NoReturn:
     )
 
 
-def _read_dense(target: Tensor, batch: int, *, num_items: int) -> SparseRows:
+def _read_strided(target: Tensor, batch: int, *, num_items: int) -> SparseRows:
+    """Read the items of each row, or a dense matrix of ratings."""
+    if not target.is_floating_point() and target.dtype != torch.bool:
+        if target.ndim == 1:
+            return _read_items(target[:, None], batch, num_items=num_items)
+        if target.ndim == 2 and target.shape[1] != num_items:
+            return _read_items(target, batch, num_items=num_items)
+    target = target.detach()
     if target.ndim != 2 or tuple(target.shape) != (batch, num_items):
         _refuse_form(f"has shape {list(target.shape)}", batch, num_items)
     rows, items = target.nonzero(as_tuple=True)  # forces a synchronization on other devices

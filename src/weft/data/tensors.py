@@ -107,7 +107,7 @@ class SparseRows(RaggedRows):
 
     @cached_property
     def keys(self) -> Tensor:
-        """The index of each interaction in a flattened `[batch, items]` matrix, ascending, `[n]`."""
+        """Indices of interactions in a flattened `[batch, items]` matrix, ascending, `[n]`."""
         first = torch.arange(self.num_rows, device=self.items.device) * self.num_items
         repeated = torch.repeat_interleave(first, self.padded_lengths, output_size=len(self.items))
         return repeated.add_(self.items)
@@ -163,7 +163,7 @@ class PaddedRows:
         self._num_items = interactions.num_items
 
     def select(self, users: Tensor) -> SparseRows:
-        """Return the rows of user numbers, each padded to the longest; unknown numbers are empty."""
+        """Return the rows of some users, each padded to the longest; unknown users are empty."""
         device, last = users.device, len(self._offsets) - 2
         offsets, items = self._offsets.to(device), self._items.to(device)
         row = users.clamp(0, max(0, last))

@@ -21,7 +21,7 @@ _NEGLIGIBLE = 1e-17
 
 
 def estimate_ranks(above: Tensor, negatives: Tensor, eligible: Tensor) -> Tensor:
-    """Return `above * eligible / negatives`, the unbiased estimate, rounded to integers (half up)."""
+    """Return the unbiased estimate `above * eligible / negatives`, rounded (half up)."""
     return torch.div(
         2 * above * eligible + negatives, (2 * negatives).clamp(min=1), rounding_mode="floor"
     )
@@ -30,7 +30,7 @@ def estimate_ranks(above: Tensor, negatives: Tensor, eligible: Tensor) -> Tensor
 def estimate_weights(
     above: Tensor, negatives: Tensor, eligible: Tensor, *, gamma: float, depth: int
 ) -> Tensor:
-    """Return weights `[n, depth]` of n observations: w[a] estimates whether `a` negatives rank above.
+    """Return weights `[n, depth]`: w[a] estimates whether `a` negatives rank above.
 
     Σ_a w[a] f(a) is then the estimate of f(a) that minimises bias² + γ variance, summed over all
     `a` from 0 to `eligible` with equal weight, for every f at once. With γ = 1 it is the mean of f
@@ -84,7 +84,7 @@ def _compute_posterior(m: int, eligible: Tensor, *, width: int, depth: int) -> T
 
 
 def _compute_shrinkage(m: int, eligible: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    """Return 1 / γ - 1 / ((1-γ) ρ_d² + γ), `[pools, degrees]`, and polynomials `[m + 1, degrees]`."""
+    """Return 1/γ - 1/((1-γ) ρ_d² + γ), `[pools, degrees]`, and polynomials `[m + 1, degrees]`."""
     larger = eligible[eligible > m]  # if all are drawn, there is nothing to solve
     if gamma == 1 or len(larger) == 0:
         nothing = torch.zeros((len(eligible), 0), dtype=torch.float64)

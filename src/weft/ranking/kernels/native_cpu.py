@@ -104,7 +104,7 @@ def count_offered(scores: Tensor) -> Tensor:
 def _count(
     scores: Tensor, values: NDArray[Any], offsets: NDArray[np.int64]
 ) -> tuple[Tensor, Tensor]:
-    """Count as `double_ranks` for the values `offsets[row]` to `offsets[row + 1] - 1` of each row."""
+    """Count for the values `offsets[row]` to `offsets[row + 1] - 1` of each row."""
     ranks, offered = np.empty((2, len(scores)), dtype=np.int64)
     _run("count", scores, values, by_row=(offsets, ranks, offered))
     return torch.from_numpy(ranks), torch.from_numpy(offered)
