@@ -19,7 +19,8 @@ import weft.evaluation.evaluator  # imports `to_device` before it is replaced
 from everything import BUILT_IN, VARIANTS, about
 from no_waiting import CAUGHT, CAUGHT_ELSEWHERE, NoWaiting
 from weft.data import Train
-from weft.data.labels import read_positional_features, read_positional_labels
+from weft.data.features import read_positional_features
+from weft.data.labels import read_positional_labels
 from weft.metrics.names import parse_name
 from weft.metrics.registry import build_metric, needs_cutoff
 from weft.ranking import TIE_RULES

@@ -24,7 +24,8 @@ from no_waiting import CAUGHT, NoWaiting, Waited
 from on_fakegpu import CASES, FAILING
 from weft.data import DeviceColumn, Train
 from weft.data.devices import DEFERRED_ERRORS, is_host_readable, to_device, treat_cpu_as_device
-from weft.data.labels import read_positional_features, read_positional_labels
+from weft.data.features import read_positional_features
+from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
 from weft.errors import InputError, render
 from weft.metrics.names import parse_name

@@ -958,7 +958,7 @@ UPDATE_ERRORS = [
         "metric with a block",
         alone(SCORES, [[0], [1]], valid_users=1),
         InputError,
-        ["'valid_users' beside a target"],
+        ["'valid_users' in addition to a target"],
     ),
     ("metric with numpy", alone(SCORES.numpy(), [[0], [1]]), InputError, ["preds is a ndarray"]),
     (

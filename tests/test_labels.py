@@ -23,7 +23,7 @@ from rich.console import Console
 import weft
 from everything import ACCURACY, BUILT_IN, about
 from weft.data import Interactions, Train
-from weft.data.labels import read_positional_features
+from weft.data.features import read_positional_features
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result

@@ -16,7 +16,8 @@ from rich.console import Console
 
 import weft
 from everything import BUILT_IN, about
-from weft.data.slices import Cut, cut_numbers
+from weft.data.grouping import UserNumbers
+from weft.data.slices import Cut
 from weft.errors import InputError, MissingInput, SettingError
 from weft.evaluation.result import SLICE_COLUMNS
 from weft.report.result_folder import save_results
@@ -296,13 +297,15 @@ def test_lists_have_slices_too():
 # --------------------------------------------------------------------------------------------------
 
 
+def cut_numbers(numbers, is_evaluated, cut):
+    values = UserNumbers(numbers, is_evaluated, cut)
+    return values.assign(values.group_names())
+
+
 def grouped(numbers, cut, among=None):
     numbers = np.array(numbers, dtype=float)
-    labels = cut_numbers(
-        numbers,
-        np.ones(len(numbers), dtype=bool) if among is None else np.array(among),
-        Cut.parse(cut, "x"),
-    )
+    is_evaluated = np.ones(len(numbers), dtype=bool) if among is None else np.array(among)
+    labels = cut_numbers(numbers, is_evaluated, Cut.parse(cut, "x"))
     codes = labels.codes.values.tolist()
     return [labels.names[code] if code >= 0 else None for code in codes]
 

@@ -13,7 +13,7 @@ from weft.data.evaluation_inputs import InputTables
 from weft.data.interaction_table import InteractionTable
 from weft.data.readers.files import FileTable
 from weft.data.sources import ListSource, Model, Source
-from weft.data.vocabulary import Vocabulary, distinct
+from weft.data.vocabulary import Vocabulary, distinct_ids
 from weft.errors import InputError, SettingError, setting_ref
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
     for table in tables.interactions:
         if listed.ids.dtype.is_integer() != table.items.dtype.is_integer():
             listed.encode(table.items, table.where)  # raises: the ids have different types
-    others = [distinct(table.items) for table in tables.interactions]
+    others = [distinct_ids(table.items) for table in tables.interactions]
     if lists.table is not None:
         check_common_items(lists.where, tables.truth.where, listed, others)
-    ids = [listed.ids, *others, *(distinct(table.items) for table in candidates)]
+    ids = [listed.ids, *others, *(distinct_ids(table.items) for table in candidates)]
     items = Vocabulary.from_data("item", ids, origin=lists.where)
     return items.sorted_by_text_descending() if orders_ties_by_id else items
 
@@ -167,7 +167,7 @@ def read_ids(kind: str, ids: Any) -> Vocabulary:
 
 def named_users(table: InteractionTable) -> pl.Series:
     """Return each user that a table names, once, in order."""
-    return distinct(table.users if table.all_users is None else table.all_users)
+    return distinct_ids(table.users if table.all_users is None else table.all_users)
 
 
 def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:

@@ -20,6 +20,7 @@ from weft.data.axes import (
     score_axes,
 )
 from weft.data.evaluation_inputs import EvaluationInputs, InputTables
+from weft.data.features import read_features
 from weft.data.grouping import (
     GroupNames,
     UserLabels,
@@ -29,7 +30,7 @@ from weft.data.grouping import (
 )
 from weft.data.interaction_table import InteractionTable, build_unique
 from weft.data.interactions import Interactions
-from weft.data.labels import Labels, read_features, read_labels
+from weft.data.labels import Labels, read_labels
 from weft.data.popularity import Train, TrainTotals
 from weft.data.readers.files import FileTable
 from weft.data.recommendations import EncodedLists
@@ -306,7 +307,7 @@ def _local_stats(
     in_order = axes.items.size if tables.has_item_order else 0
     readers = {"item_clusters": read_labels, "item_features": read_features}
     labels = {
-        name: read(tables.labels[name], name, axes.items, in_order=in_order)
+        name: read(tables.labels[name], name, axes.items, num_in_order=in_order)
         for name, read in readers.items()
         if name in tables.labels
     }

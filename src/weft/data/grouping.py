@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.interactions import Interactions
-from weft.data.labels import Label, Labels, read_labels
+from weft.data.label_readers import Label
+from weft.data.labels import Labels, read_labels
 from weft.data.popularity import Train
-from weft.data.slices import Cut, UserSlice, are_whole, cut_at, ranges
+from weft.data.slices import Cut, UserSlice, are_integers, assign_groups, format_ranges
 from weft.data.sorted_values import SortedArray
 from weft.data.vocabulary import Vocabulary
 
@@ -64,12 +65,14 @@ class UserNumbers:
         if not len(known):
             return GroupNames((), [])
         starts = self.cut.find_edges(SortedArray(known))
-        return GroupNames(tuple(ranges(starts, are_whole=are_whole(self.numbers))), starts)
+        return GroupNames(
+            tuple(format_ranges(starts, are_integers=are_integers(self.numbers))), starts
+        )
 
     def assign(self, groups: GroupNames) -> Labels:
         """Return the group of each user; none for NaN."""
         assert groups.starts is not None
-        return cut_at(self.numbers, groups.starts, tuple(map(str, groups.names)))
+        return assign_groups(self.numbers, groups.starts, tuple(map(str, groups.names)))
 
 
 def read_user_groups(
@@ -88,7 +91,7 @@ def read_user_groups(
     values: dict[str, UserLabels | UserNumbers] = {}
     if "user_groups" in labels:
         values["user_groups"] = UserLabels(
-            read_labels(labels["user_groups"], "user_groups", users, in_order=num_in_order)
+            read_labels(labels["user_groups"], "user_groups", users, num_in_order=num_in_order)
         )
     for one in slices:
         if one.cut is None:

@@ -1,4 +1,4 @@
-"""Ids of users or items, and the numbers 0, 1, 2, ... that stand for them inside."""
+"""Vocabularies: the ids of users or items, and their codes 0, 1, 2, ..."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ Codes = NDArray[np.int64]
 class Vocabulary:
     """The ids of one kind ("user" or "item") in order; the position of an id is its code.
 
-    Without ids, an id *is* its code: a row or column number below `size`. `origin` says in messages
-    whose ids, or rows and columns, these are."""
+    Without ids, it is positional: an id is a row or column number below `size`. `origin` names the
+    data with these ids, or with these rows and columns, in messages.
+    """
 
     def __init__(
         self, kind: str, size: int, ids: pl.Series | None = None, *, origin: str | None = None
@@ -34,40 +35,36 @@ class Vocabulary:
 
     @classmethod
     def from_size(cls, kind: str, size: int, *, origin: str = "the scores") -> Vocabulary:
-        """Row or column numbers as ids."""
+        """Return a positional vocabulary."""
         return cls(kind, size, origin=origin)
 
     @classmethod
     def from_data(cls, kind: str, ids: Sequence[pl.Series], *, origin: str) -> Vocabulary:
-        """Every id that occurs, in order: numbers by size, text by its characters. All of one type."""
+        """Return a vocabulary of all distinct ids, sorted; all series have ids of one type."""
         import polars as pl
 
-        met = [distinct(part) for part in ids if len(part)]  # integers of 64 bits, or strings
-        everything = (
-            distinct(pl.concat(met))
-            if len(met) > 1
-            else met[0]
-            if met
-            else pl.Series(dtype=pl.Int64)
-        )
-        return cls(kind, len(everything), everything, origin=origin)
+        parts = [distinct_ids(part) for part in ids if len(part)]
+        if len(parts) > 1:
+            parts = [distinct_ids(pl.concat(parts))]
+        series = parts[0] if parts else pl.Series(dtype=pl.Int64)
+        return cls(kind, len(series), series, origin=origin)
 
     @classmethod
     def from_ids(cls, kind: str, ids: Any, *, where: str | None = None) -> Vocabulary:
-        """The given ids, in the given order; each id once."""
-        series = id_series(ids, kind, where or f"{kind}s=")
-        repeated = series.filter(series.is_duplicated())
-        if len(repeated):
+        """Return a vocabulary of these ids in their order; raise `InputError` for duplicates."""
+        name = where or setting_ref(f"{kind}s")
+        series = id_series(ids, kind, name)
+        duplicates = series.filter(series.is_duplicated())
+        if len(duplicates):
             raise InputError(
-                f"{where or f'{kind}s='} holds the id {repeated[0]!r} "
-                f"{(series == repeated[0]).sum()} times; each {kind} id must "
-                "occur once."
+                f"{name} holds the id {duplicates[0]!r} {(series == duplicates[0]).sum()} times; "
+                f"each {kind} id must occur once."
             )
         return cls(kind, len(series), series, origin=where)
 
     @property
     def is_positional(self) -> bool:
-        """Whether ids are row or column numbers."""
+        """True if ids are row or column numbers."""
         return self._ids is None
 
     @cached_property
@@ -75,15 +72,16 @@ class Vocabulary:
         """All ids in the order of their codes."""
         import polars as pl
 
-        return (
-            pl.int_range(self.size, dtype=pl.Int64, eager=True) if self._ids is None else self._ids
-        )
+        if self._ids is None:
+            return pl.int_range(self.size, dtype=pl.Int64, eager=True)
+        return self._ids
 
     def encode(
         self, ids: pl.Series, where: str, *, dtype: type[np.signedinteger[Any]] = np.int64
     ) -> NDArray[Any]:
-        """The code of each id, -1 for an id that is not here. `where` names the data in messages,
-        `dtype` must hold the codes.
+        """Return the code of each id, -1 for unknown ids.
+
+        `where` names the data in messages; `dtype` must hold the codes.
         """
         import polars as pl
 
@@ -91,77 +89,71 @@ class Vocabulary:
             return np.full(len(ids), -1, dtype=dtype)
         own = self.ids
         if own.dtype.is_integer() != ids.dtype.is_integer():
-            if self._ids is None:
-                line = "row" if self.kind == "user" else "column"
-                raise InputError(
-                    f"{where} has {_describe(ids)} as {self.kind} ids, but without {self.kind}s= "
-                    f"ids are {line} numbers of "
-                    f"{self.origin}, 0 to {self.size - 1}. Give the ids of the {line}s of "
-                    f"{self.origin} as {self.kind}s=[...]."
-                )
-            raise InputError(
-                f"{where} has {_describe(ids)} as {self.kind} ids, but "
-                f"{self.origin or f'{self.kind}s='} has {_describe(own)}. "
-                "Convert one of them: 1 and '1' are different ids. Ids of files are read as "
-                f"strings with the setting {setting_ref('ids', 'string')} of the file."
-            )
+            raise self._wrong_type(ids, where)
         if isinstance(ids.dtype, pl.Enum):  # strings that are codes already
-            return _look_up(
-                self.encode(ids.dtype.categories, where, dtype=dtype), ids.to_physical().to_numpy()
-            )
+            codes = self.encode(ids.dtype.categories, where, dtype=dtype)
+            return _look_up(codes, ids.to_physical().to_numpy())
         if self._ids is None:
             codes = ids.to_numpy().astype(np.int64)
             return np.where((codes >= 0) & (codes < self.size), codes, -1).astype(dtype, copy=False)
         if own.dtype.is_integer() and (span := _span(own, self.size + len(ids))) is not None:
-            # Whole numbers that lie close together are looked up in a table, which is many times
-            # faster than a join.
-            low, high = span
-            wanted, all_inside = ids.to_numpy(), ids.min() >= low and ids.max() <= high  # type: ignore[operator]
-            if (
-                all_inside and high - low + 1 == self.size and own.is_sorted()
-            ):  # low, low + 1, low + 2, ...
-                codes = wanted - wanted.dtype.type(low) if low else wanted
-                return codes.astype(dtype, copy=codes is wanted)
-            places = np.full(high - low + 1, -1, dtype=dtype)
-            places[own.to_numpy() - low] = np.arange(self.size)
-            if all_inside:
-                return _look_up(places, wanted, low)
-            inside = (wanted >= low) & (wanted <= high)
-            return np.where(
-                inside, places[np.where(inside, wanted, low).astype(np.int64) - low], -1
-            )
-        ids = ids.cast(own.dtype)
+            return self._encode_by_table(ids, span, dtype)
         table = pl.DataFrame({"id": own, "code": np.arange(self.size, dtype=np.int64)})
-        found = pl.DataFrame({"id": ids}).join(table, on="id", how="left", maintain_order="left")
+        frame = pl.DataFrame({"id": ids.cast(own.dtype)})
+        found = frame.join(table, on="id", how="left", maintain_order="left")
         return found["code"].fill_null(-1).to_numpy().astype(dtype, copy=False)
 
+    def _encode_by_table(
+        self, ids: pl.Series, span: tuple[int, int], dtype: type[np.signedinteger[Any]]
+    ) -> NDArray[Any]:
+        """Encode integers of a small span, many times faster than by a join."""
+        (low, high), own, sought = span, self.ids, ids.to_numpy()
+        are_inside = ids.min() >= low and ids.max() <= high  # type: ignore[operator]
+        is_range = high - low + 1 == self.size and own.is_sorted()  # low, low + 1, low + 2, ...
+        if are_inside and is_range:
+            codes = sought - sought.dtype.type(low) if low else sought
+            return codes.astype(dtype, copy=codes is sought)
+        table = np.full(high - low + 1, -1, dtype=dtype)
+        table[own.to_numpy() - low] = np.arange(self.size)
+        if are_inside:
+            return _look_up(table, sought, low)
+        is_inside = (sought >= low) & (sought <= high)
+        places = np.where(is_inside, sought, low).astype(np.int64) - low
+        return np.where(is_inside, table[places], -1)
+
+    def _wrong_type(self, ids: pl.Series, where: str) -> InputError:
+        """Return the error for integers where ids are strings, and the other way round."""
+        setting = setting_ref(f"{self.kind}s")
+        if self._ids is None:
+            axis = "row" if self.kind == "user" else "column"
+            return InputError(
+                f"{where} has {_describe(ids)} as {self.kind} ids, but without {setting} ids are "
+                f"{axis} numbers of {self.origin}, 0 to {self.size - 1}. Give the ids of the "
+                f"{axis}s of {self.origin} with {setting}."
+            )
+        return InputError(
+            f"{where} has {_describe(ids)} as {self.kind} ids, but {self.origin or setting} has "
+            f"{_describe(self.ids)}. Convert one of them: 1 and '1' are different ids. Ids of "
+            f"files are read as strings with the setting {setting_ref('ids', 'string')} of the file."
+        )
+
     def extend(self, ids: pl.Series) -> Vocabulary:
-        """The same vocabulary with further ids behind its own."""
+        """Return a vocabulary with further ids after its own."""
         import polars as pl
 
         ids = ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
-        return Vocabulary(
-            self.kind,
-            self.size + len(ids),
-            pl.concat([self.ids, ids]) if self.size else ids,
-            origin=self.origin,
-        )
+        all_ids = pl.concat([self.ids, ids]) if self.size else ids
+        return Vocabulary(self.kind, len(all_ids), all_ids, origin=self.origin)
 
     def sorted_by_text_descending(self) -> Vocabulary:
-        """The same ids with the last first, in the order of their text."""
+        """Return a vocabulary of these ids as text, in descending order."""
         import polars as pl
 
-        return Vocabulary(
-            self.kind,
-            self.size,
-            self.ids.gather(self.ids.cast(pl.String).arg_sort(descending=True)),
-            origin=self.origin,
-        )
+        order = self.ids.cast(pl.String).arg_sort(descending=True)
+        return Vocabulary(self.kind, self.size, self.ids.gather(order), origin=self.origin)
 
     def hash_keys(self) -> Codes:
-        """A number for each id that depends on the id alone, for hashing: not on its place or on
-        the machine.
-        """
+        """Return a number for each id that depends on the id alone, for hashing, `[size]`."""
         if self._ids is None:
             return np.arange(self.size, dtype=np.int64)
         if self._ids.dtype.is_integer():
@@ -170,59 +162,57 @@ class Vocabulary:
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
     def hash_keys_of(self, codes: Codes) -> Codes:
-        """The key of each of these codes, at the cost of the ids among them."""
+        """Return the hash key of each code; only ids that occur are hashed."""
         import polars as pl
 
-        met = np.zeros(self.size, dtype=np.bool_)
-        met[codes] = True
+        is_used = np.zeros(self.size, dtype=np.bool_)
+        is_used[codes] = True
         keys = np.arange(self.size, dtype=np.int64)
         if self._ids is not None:
-            keys[met] = Vocabulary(self.kind, 0, self._ids.filter(pl.Series(met))).hash_keys()
+            used = self._ids.filter(pl.Series(is_used))
+            keys[is_used] = Vocabulary(self.kind, len(used), used).hash_keys()
         return keys[codes]
 
 
-def distinct(ids: pl.Series) -> pl.Series:
-    """Each id once, in order: integers of 64 bits, or strings."""
+def distinct_ids(ids: pl.Series) -> pl.Series:
+    """Return each id once, sorted, as Int64 or String."""
     import polars as pl
 
-    if isinstance(ids.dtype, pl.Enum):  # sorted already
-        met = np.zeros(len(ids.dtype.categories), dtype=np.bool_)
-        met[ids.to_physical().to_numpy()] = True
-        return ids.dtype.categories.filter(met)
+    if isinstance(ids.dtype, pl.Enum):  # categories are sorted
+        is_used = np.zeros(len(ids.dtype.categories), dtype=np.bool_)
+        is_used[ids.to_physical().to_numpy()] = True
+        return ids.dtype.categories.filter(is_used)
     if ids.dtype.is_integer() and len(ids) and (span := _span(ids, len(ids))) is not None:
         low, high = span
-        met = np.zeros(high - low + 1, dtype=np.bool_)
-        met[ids.to_numpy() - low if low else ids.to_numpy()] = True
-        return pl.Series(np.flatnonzero(met) + low, dtype=pl.Int64)
+        is_used = np.zeros(high - low + 1, dtype=np.bool_)
+        is_used[ids.to_numpy() - low if low else ids.to_numpy()] = True
+        return pl.Series(np.flatnonzero(is_used) + low, dtype=pl.Int64)
     ids = ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
     return ids.unique(maintain_order=True).sort()  # in polars 2.1 faster than without the order
 
 
-# Ids that are looked up at once: NumPy widens the codes that it takes as places.
-_AT_ONCE = 1 << 20
+_LOOK_UP_ROWS = 1 << 20  # looked up at once, because NumPy widens the codes that it indexes with
 
 
-def _look_up(table: NDArray[Any], places: NDArray[Any], low: int = 0) -> NDArray[Any]:
-    """What stands at each place of a table that starts at `low`."""
-    if places.dtype == np.int64 and not low:
-        return np.take(table, places)
-    found = np.empty(len(places), dtype=table.dtype)
-    for start in range(0, len(places), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        found[some] = table[places[some].astype(np.int64) - low if low else places[some]]
-    return found
+def _look_up(table: NDArray[Any], keys: NDArray[Any], low: int = 0) -> NDArray[Any]:
+    """Return `table[keys - low]`."""
+    if keys.dtype == np.int64 and not low:
+        return np.take(table, keys)
+    values = np.empty(len(keys), dtype=table.dtype)
+    for start in range(0, len(keys), _LOOK_UP_ROWS):
+        rows = slice(start, start + _LOOK_UP_ROWS)
+        values[rows] = table[keys[rows].astype(np.int64) - low if low else keys[rows]]
+    return values
 
 
-def _span(ids: pl.Series, count: int) -> tuple[int, int] | None:
-    """The lowest and the highest of some whole numbers, if a table of all between them costs no
-    more than `count` ids do.
-    """
+def _span(ids: pl.Series, num_ids: int) -> tuple[int, int] | None:
+    """Return the lowest and highest integer; None if a table of that size costs too much."""
     low, high = int(ids.min()), int(ids.max())  # type: ignore[arg-type]
-    return (low, high) if high - low < 4 * count + (1 << 16) else None
+    return (low, high) if high - low < 4 * num_ids + (1 << 16) else None
 
 
 def id_series(ids: Any, kind: str, where: str) -> pl.Series:
-    """Ids as a polars series of Int64 or String; refuses missing, mixed and other ids."""
+    """Return ids as a series of Int64 or String; raise `InputError` for other and missing ids."""
     import polars as pl
 
     if not isinstance(ids, pl.Series):
@@ -236,10 +226,10 @@ def id_series(ids: Any, kind: str, where: str) -> pl.Series:
         if not isinstance(ids, np.ndarray):
             ids = list(ids)
         ids = _series_of_values(ids, kind, where)
-    return _checked(ids, kind, where)
+    return _check_ids(ids, kind, where)
 
 
-def _checked(ids: pl.Series, kind: str, where: str) -> pl.Series:
+def _check_ids(ids: pl.Series, kind: str, where: str) -> pl.Series:
     import polars as pl
 
     if ids.null_count():
@@ -286,17 +276,18 @@ def _series_of_values(values: Sequence[Any] | NDArray[Any], kind: str, where: st
 
 
 def _describe(ids: pl.Series) -> str:
+    """Return the type of ids and the first of them, for messages."""
     import polars as pl
 
-    is_text = ids.dtype == pl.String or isinstance(ids.dtype, pl.Enum)
-    name = "integers" if ids.dtype.is_integer() else "strings" if is_text else str(ids.dtype)
     shown = ids.head(3).to_list()
-    if is_text and all(
-        value is not None and value.isdigit() for value in shown
-    ):  # what else makes them strings
-        shown += (
-            ids.filter(~ids.cast(pl.String).str.contains("^[0-9]+$").fill_null(False))
-            .head(1)
-            .to_list()
-        )
+    if ids.dtype.is_integer():
+        name = "integers"
+    elif ids.dtype == pl.String or isinstance(ids.dtype, pl.Enum):
+        name = "strings"
+        if all(value is not None and value.isdigit() for value in shown):
+            # An id that shows why these are strings.
+            is_number = ids.cast(pl.String).str.contains("^[0-9]+$").fill_null(False)
+            shown += ids.filter(~is_number).head(1).to_list()
+    else:
+        name = str(ids.dtype)
     return f"{name} ({', '.join(map(repr, shown))}{', ...' if len(ids) > len(shown) else ''})"

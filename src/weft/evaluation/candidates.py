@@ -17,7 +17,7 @@ from weft.data import BatchLists, Interactions, Train, Vocabulary, read_interact
 from weft.data.dataset import EvaluationData, build_dataset
 from weft.data.devices import float_type
 from weft.data.evaluation_inputs import EvaluationInputs
-from weft.data.interactions import mixed
+from weft.data.interactions import hash_rows
 from weft.data.readers.files import is_file, read_table
 from weft.data.sources import Model, Source
 from weft.errors import SettingError, check_int, setting_ref
@@ -166,7 +166,7 @@ class CandidateProvider:
 
     def _add_to_digest(self, keys: Codes, start: int) -> None:
         users, items = np.divmod(keys, max(1, self._dataset.items.size))
-        hashes = mixed(self._user_keys[users + start], self._item_keys[items])
+        hashes = hash_rows(self._user_keys[users + start], self._item_keys[items])
         self._digest += np.array(
             [hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64)]
         )

@@ -16,7 +16,8 @@ from weft.batch.input_validation import validation_for
 from weft.data import BatchLists, Features, Labels, Train
 from weft.data.dataset import EvaluationData
 from weft.data.devices import dtype_preserving, float_type, is_host_readable, to_device
-from weft.data.labels import read_positional_features, read_positional_labels
+from weft.data.features import read_positional_features
+from weft.data.labels import read_positional_labels
 from weft.data.targets import read_target
 from weft.data.tensors import SparseRows
 from weft.errors import InputError, MissingInput, SettingError, check_int, setting_ref

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.batch.topk import TopK
-from weft.data.labels import read_positional_features
+from weft.data.features import read_positional_features
 from weft.errors import SettingError, check_bool, check_choice, check_int
 from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric

@@ -15,11 +15,11 @@ from weft.data import Label, Vocabulary, read_features, read_labels
 from weft.data.axes import NO_HITS, check_common_items, no_common_user, read_ids
 from weft.data.dataset import GlobalStats
 from weft.data.grouping import GroupNames, slice_numbers
-from weft.data.labels import label_names
+from weft.data.label_readers import label_names
 from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
-from weft.data.slices import are_whole, parse_slices, ranges
-from weft.data.vocabulary import distinct
+from weft.data.slices import are_integers, format_ranges, parse_slices
+from weft.data.vocabulary import distinct_ids
 from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
     InputOrigin,
@@ -134,7 +134,7 @@ def _summarize_partition(
     labels = {}
     for name in ("user_groups", *label_slices):
         if name in tables:
-            user_labels = read_labels(tables[name], name, known, in_order=0)
+            user_labels = read_labels(tables[name], name, known, num_in_order=0)
             labels[name] = frozenset(user_labels.names), user_labels.num_unknown
     num_users = {name: len(users.get(name, ())) for name in ("source", "truth", "train")}
     return PartitionSummary(
@@ -142,7 +142,7 @@ def _summarize_partition(
         Counter({**num_users, "both": num_both}),
         {name: users[name].head(_MAX_EXAMPLES + 1) for name in ("source", "truth")},
         {
-            name: distinct(tables[name].columns["item"])
+            name: distinct_ids(tables[name].columns["item"])
             for name in ("source", "truth", "train", "candidates")
             if name in tables
         },
@@ -152,7 +152,7 @@ def _summarize_partition(
 
 
 def _distinct_users(table: PartitionTable) -> pl.Series:
-    return distinct(table.columns["user"] if table.all_users is None else table.all_users)
+    return distinct_ids(table.columns["user"] if table.all_users is None else table.all_users)
 
 
 def _union(ids: Sequence[pl.Series]) -> pl.Series:
@@ -210,7 +210,7 @@ def build_global_stats(
             data = read_table(data, name) if is_file(data) else data
             read = read_features if name == "item_features" else read_labels
             in_order = 0 if arguments["items"] is None else items.size
-            labels[name] = read(data, name, items, in_order=in_order)
+            labels[name] = read(data, name, items, num_in_order=in_order)
     groups = {
         name: GroupNames(label_names(names, name), None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
@@ -275,7 +275,7 @@ class _SliceNumbers:
     """The numbers by which a slice is cut, of the evaluated users of a partition."""
 
     numbers: NDArray[np.float64]
-    are_whole: bool  # also those of users who are not evaluated
+    are_integers: bool  # also those of users who are not evaluated
 
 
 def add_slice_edges(
@@ -297,7 +297,7 @@ def add_slice_edges(
             numbers, partial(_apply_to_success, partial(_select_numbers, name=name))
         )
         starts = cut.find_edges(ordered) if ordered.size else []
-        names = ranges(starts, are_whole=whole_slices[name]) if ordered.size else []
+        names = format_ranges(starts, are_integers=whole_slices[name]) if ordered.size else []
         groups[name] = GroupNames(tuple(names), starts)
     numbers.release()
     return replace(stats, groups=groups)
@@ -322,7 +322,7 @@ def _read_slice_numbers(
             user_slice = replace(user_slice, source=table)
         values = slice_numbers(user_slice, dataset.users, 0, dataset.relevant, dataset.train)
         known = values.is_evaluated & ~np.isnan(values.numbers)
-        numbers[name] = _SliceNumbers(values.numbers[known], are_whole(values.numbers))
+        numbers[name] = _SliceNumbers(values.numbers[known], are_integers(values.numbers))
     return numbers
 
 
@@ -331,7 +331,7 @@ def _select_numbers(slices: Mapping[str, _SliceNumbers], name: str) -> NDArray[n
 
 
 def _find_whole(slices: Mapping[str, _SliceNumbers]) -> dict[str, bool]:
-    return {name: each.are_whole for name, each in slices.items()}
+    return {name: each.are_integers for name, each in slices.items()}
 
 
 def _all_by_name(partitions: list[dict[str, bool]]) -> dict[str, bool]:

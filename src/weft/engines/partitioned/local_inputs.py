@@ -121,7 +121,7 @@ def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
             "{id: label}, or a frame with a column of ids and one of labels."
         )
     users = Vocabulary.from_data("user", [id_series(ids, "user", argument)], origin=argument)
-    labels = read_labels(data, argument, users, in_order=0)
+    labels = read_labels(data, argument, users, num_in_order=0)
     strings = [name for name in labels.names if isinstance(name, str)]
     numbers = [name for name in labels.names if not isinstance(name, str)]
     if numbers and strings:

@@ -1,0 +1,311 @@
+"""Readers of labels of users and items from files, frames, dicts, matrices and sequences."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from weft.data.interaction_readers import is_frame, read_interactions
+from weft.data.readers.files import is_file, read_table
+from weft.data.readers.roles import COLUMNS, check_unique_columns, find_column_name
+from weft.data.vocabulary import Vocabulary, id_series
+from weft.errors import InputError, SettingError, setting_ref
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from weft.data.readers.files import FileTable
+
+Label = str | int | float | bool
+# Labels before they are numbered: integers as an array, strings as a series, others as a list.
+RawLabels = Union[NDArray[np.int64], "pl.Series", list[Any]]
+_COLLECTIONS = (list, tuple, set, frozenset)
+
+
+@dataclass(frozen=True)
+class EncodedLabels:
+    """Pairs of an id's code and a label's number into `names`; `num_unknown` had unknown ids."""
+
+    codes: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    names: tuple[Label, ...]
+    num_unknown: int
+
+
+def encode_labels(data: Any, where: str, ids: Vocabulary, num_in_order: int) -> EncodedLabels:
+    """Read labels of ids; missing labels are left out.
+
+    A sequence holds the labels of the first `num_in_order` ids; 0: ids have no known order.
+    """
+    codes, labels = _read_pairs(data, where, ids, num_in_order)
+    is_known = codes >= 0
+    num_unknown = 0
+    if not is_known.all():
+        num_unknown = _count_present(_filter(labels, ~is_known))
+        codes, labels = codes[is_known], _filter(labels, is_known)
+    names, numbers = number_labels(labels, where)
+    if len(numbers) and numbers.min() < 0:
+        codes, numbers = codes[numbers >= 0], numbers[numbers >= 0]
+    return EncodedLabels(codes, numbers, names, num_unknown)
+
+
+def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
+    """Return distinct labels in order; raise `InputError` for labels of incompatible types."""
+    return number_labels(list(names), where)[0]
+
+
+def infer_vocabulary(data: Any, where: str, kind: str, size: int | None) -> Vocabulary:
+    """Return a vocabulary of positions, whose size may follow from a sequence of labels."""
+    is_sequence = hasattr(data, "__len__") and not (
+        isinstance(data, Mapping) or hasattr(data, "columns")
+    )
+    if size is None and is_sequence:
+        size = data.shape[0] if hasattr(data, "shape") else len(data)
+    if size is None:
+        raise SettingError(
+            f"{setting_ref(where)} does not tell how many {kind}s there are; give "
+            f"{setting_ref(f'num_{kind}s')} with it."
+        )
+    return Vocabulary.from_size(kind, size)
+
+
+def _filter(labels: RawLabels, mask: NDArray[np.bool_]) -> RawLabels:
+    if isinstance(labels, list):
+        return list(itertools.compress(labels, mask))
+    return labels[mask] if isinstance(labels, np.ndarray) else labels.filter(mask)
+
+
+def _count_present(labels: RawLabels) -> int:
+    if isinstance(labels, list):
+        return sum(_to_plain(label) is not None for label in labels)
+    return len(labels) if isinstance(labels, np.ndarray) else len(labels) - labels.null_count()
+
+
+def _read_pairs(
+    data: Any, where: str, ids: Vocabulary, num_in_order: int
+) -> tuple[NDArray[np.int64], RawLabels]:
+    """Return the code of an id (-1: unknown) for each label; an id may have several labels."""
+    if is_file(data):
+        return _from_file(read_table(data, where), ids)
+    library, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "pandas" and name == "Series":  # its index holds the ids
+        return _pair(data.index.tolist(), data.tolist(), where, ids)
+    if isinstance(data, Mapping):
+        owners = [owner for owner, labels in data.items() for _ in _to_collection(labels)]
+        labels = [label for labels in data.values() for label in _to_collection(labels)]
+        return ids.encode(id_series(owners, ids.kind, where), where), labels
+    if is_frame(data):
+        return _from_frame(data.collect() if name == "LazyFrame" else data, where, ids)
+    if (library == "scipy" and hasattr(data, "tocoo")) or getattr(data, "ndim", 1) == 2:
+        return _from_matrix(data, where, ids)
+    return _from_sequence(data, where, ids, num_in_order)
+
+
+def _from_sequence(
+    data: Any, where: str, ids: Vocabulary, num_in_order: int
+) -> tuple[NDArray[np.int64], RawLabels]:
+    labels = _to_raw_labels(data)
+    is_series = type(labels).__module__.partition(".")[0] == "polars"
+    if not isinstance(labels, (list, tuple, np.ndarray)) and not is_series:
+        raise InputError(
+            f"{where} is a {type(data).__name__}; expected {{id: label}}, a frame with a column of "
+            "ids and one of labels, or a list."
+        )
+    if num_in_order == 0 and ids.size:
+        # Lists name their users themselves, so that users= is not an option.
+        are_listed_users = (ids.origin or "").startswith("source") and ids.kind == "user"
+        hint = "" if are_listed_users else f", or {setting_ref(f'{ids.kind}s')}"
+        raise InputError(
+            f"{where} is a list, but the {ids.kind}s are in no order that you gave; give {{id: "
+            f"label}}{hint}."
+        )
+    if len(labels) != num_in_order:
+        raise InputError(
+            f"{where} has {len(labels)} labels for {num_in_order} {ids.kind}s; give one for each, "
+            "or {id: label} for some."
+        )
+    if isinstance(labels, tuple):
+        labels = list(labels)
+    if isinstance(labels, list):
+        types = set(map(type, labels))
+        if any(kind in _COLLECTIONS or hasattr(kind, "tolist") for kind in types):
+            return _read_pairs(dict(zip(ids.ids, labels)), where, ids, num_in_order)
+    return np.arange(len(labels), dtype=np.int64), labels
+
+
+def _to_raw_labels(data: Any) -> Any:
+    """Return integers as an array, strings as a series, other arrays and series as a list."""
+    import polars as pl
+
+    if isinstance(data, pl.Series):
+        if data.dtype.is_integer() and not data.null_count():
+            return data.cast(pl.Int64).to_numpy()
+        return data if data.dtype == pl.String else data.to_list()
+    if isinstance(data, torch.Tensor):
+        data = data.detach().cpu().numpy()
+    if isinstance(data, np.ndarray):
+        is_too_large = data.dtype == np.uint64 and (data >= 1 << 63).any()
+        if data.dtype.kind in "iu" and not is_too_large:
+            return data.astype(np.int64)
+        if data.dtype.kind == "U":
+            return pl.Series(data)
+    return data.tolist() if hasattr(data, "tolist") else data
+
+
+def _to_collection(labels: Any) -> Iterable[Any]:
+    """Return the labels of one id as a collection."""
+    if hasattr(labels, "tolist"):  # NumPy's and torch's arrays and numbers
+        labels = labels.tolist()
+    return labels if isinstance(labels, _COLLECTIONS) else [labels]
+
+
+def _from_matrix(data: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
+    """Return the columns that are not 0 in each row."""
+    kinds = f"{ids.kind}s"
+    try:
+        table = read_interactions(data, where)
+    except InputError:
+        raise InputError(
+            f"{where} is a matrix, but not of finite numbers; expected 0 or 1 for each of the "
+            f"{kinds} and features."
+        ) from None
+    num_rows = 0 if table.shape is None else table.shape[0]
+    if table.shape is None or num_rows != ids.size:
+        raise InputError(
+            f"{where} is a matrix of {num_rows} rows, but there are {ids.size} {kinds}."
+        )
+    owners, features = table.users.to_numpy(), table.items.to_numpy()
+    is_set = table.values != 0
+    return (owners, features) if is_set.all() else (owners[is_set], features[is_set])
+
+
+def _from_file(table: FileTable, known: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
+    ids, labels = table.columns[known.kind], table.columns["label"]
+    raw = _to_raw_labels(labels)
+    if isinstance(raw, list):
+        return _pair(ids.to_list(), raw, table.where, known)
+    return known.encode(ids, table.where), raw
+
+
+def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
+    columns = [str(column) for column in frame.columns]
+    check_unique_columns(columns, where)
+    id_column, label_column = _find_label_columns(columns, known.kind, where)
+    names = dict(zip(columns, frame.columns))  # pandas allows names that are not text
+    ids, labels = frame[names[id_column]], frame[names[label_column]]
+    raw = _to_raw_labels(labels)
+    if not isinstance(raw, list) and type(labels).__module__.startswith("polars"):
+        return known.encode(id_series(ids, known.kind, where), where), raw
+    return _pair(ids.to_list(), labels.to_list(), where, known)
+
+
+def _find_label_columns(columns: list[str], kind: str, where: str) -> tuple[str, str]:
+    """Return the names of the column of ids and of the column of labels."""
+    id_column = find_column_name(columns, kind, where)
+    if id_column is None:
+        raise InputError(
+            f"{where} has the columns {columns}; expected one named {COLUMNS[kind][0]!r} with the "
+            f"{kind} ids."
+        )
+    others = [name for name in columns if name != id_column]
+    if len(others) != 1:
+        others = [name for name in others if find_column_name([name], "label", where)]
+    if len(others) != 1:
+        raise InputError(
+            f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. "
+            f"Select two columns, for example frame.select({id_column!r}, 'label')."
+        )
+    return id_column, others[0]
+
+
+def _pair(
+    ids: list[Any], labels: list[Any], where: str, known: Vocabulary
+) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return the code of an id for each label, where an id may have a collection of labels."""
+    pairs = [
+        (_to_plain(owner), label)
+        for owner, collection in zip(ids, labels)
+        for label in _to_collection(collection)
+    ]
+    owners = id_series([owner for owner, _ in pairs], known.kind, where)
+    return known.encode(owners, where), [label for _, label in pairs]
+
+
+def _to_plain(label: Any) -> Any:
+    """Return a label as a Python value, None if it is missing.
+
+    Floats without a fraction become integers, because pandas turns integers into such floats.
+    """
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, float):
+        if math.isnan(label):
+            return None
+        return int(label) if label.is_integer() else label
+    return label
+
+
+def number_labels(labels: RawLabels, where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    """Return distinct labels, numbers before text, and the number of each (-1: missing)."""
+    if isinstance(labels, np.ndarray):
+        return number_integers(labels)
+    if not isinstance(labels, list):
+        return _number_strings(labels)
+    types = set(map(type, labels)) - {type(None)}
+    if types not in ({str}, {int}):
+        labels = [_to_plain(label) for label in labels]
+        types = set(map(type, labels)) - {type(None)}
+    _check_types(labels, types, where)
+    names = sorted(set(labels) - {None}, key=lambda label: (isinstance(label, str), label))
+    by_text: dict[str, Label] = {}
+    for name in names:
+        if by_text.setdefault(str(name), name) is not name:
+            raise InputError(
+                f"{where} has both {by_text[str(name)]!r} and {name!r} as labels; write them in "
+                "one way."
+            )
+    numbers = {name: number for number, name in enumerate(names)}
+    found = map(numbers.get, labels, itertools.repeat(-1))
+    return tuple(names), np.fromiter(found, dtype=np.int64, count=len(labels))
+
+
+def _check_types(labels: list[Any], types: set[type], where: str) -> None:
+    for kind in types - {str, int, float, bool}:
+        label = next(label for label in labels if type(label) is kind)
+        raise InputError(
+            f"{where} has the label {label!r}, a {kind.__name__}; labels are strings or numbers."
+        )
+    if bool in types and types & {int, float}:
+        truth_value = next(label for label in labels if type(label) is bool)
+        number = next(label for label in labels if type(label) in (int, float))
+        raise InputError(f"{where} has both {truth_value} and {number} as labels.")
+
+
+def number_integers(labels: NDArray[np.int64]) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    """Return distinct integers in order, and the number of each label."""
+    lowest = int(labels.min()) if len(labels) else 0
+    if len(labels) == 0 or int(labels.max()) - lowest > 4 * len(labels):
+        names, numbers = np.unique(labels, return_inverse=True)
+        return tuple(names.tolist()), numbers.astype(np.int64)
+    # Most labels are in a small range: counting is faster than sorting.
+    shifted = labels - lowest if lowest else labels
+    is_present = np.bincount(shifted) > 0
+    numbers = shifted if is_present.all() else (np.cumsum(is_present) - 1).take(shifted)
+    return tuple((np.flatnonzero(is_present) + lowest).tolist()), numbers
+
+
+def _number_strings(labels: pl.Series) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
+    import polars as pl
+
+    names = labels.drop_nulls().unique().sort()
+    numbers = labels.cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1)
+    return tuple(names.to_list()), numbers.to_numpy()
