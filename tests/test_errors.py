@@ -762,7 +762,7 @@ SETTING_ERRORS = [
         "missing_lists",
         two(TRUTH, missing_lists=0),
         SettingError,
-        ["missing_lists=0", "'zero', 'skip'"],
+        ["missing_lists=0", "'skip', 'zero'"],
     ),
     ("seed a word", two(TRUTH, seed="x", ties="random"), SettingError, ["seed='x'"]),
     ("seed a fraction", two(TRUTH, seed=1.5), SettingError, ["seed=1.5"]),
