@@ -117,7 +117,9 @@ def worst_cases(sizes: list[str], rounds: int) -> dict[str, dict[str, Ratio]]:
 
 
 def growth(rounds: int) -> dict[str, list[tuple[int, Ratio]]]:
-    """Cost against users, items and the number of metrics, each as a multiple of its first point."""
+    """Cost against users, items and the number of metrics, each as a multiple of its first
+    point.
+    """
     items, users = SIZES["S"]
     largest = make(items, 4 * users)
     by_users = {n: largest.first(n) for n in (users // 4, users // 2, users, 2 * users, 4 * users)}

@@ -379,7 +379,8 @@ def run(
         for ours, weft_name in (("HR", "HitRate"), ("NDCG", "nDCG"), ("MRR", "MRR")):
             for k in CUTOFFS:
                 print(
-                    f"{ours}@{k:<{7 - len(ours)}}{tested[f'test_{ours}@{k}']:12.4f}{baseline[f'{weft_name}@{k}']:12.4f}"
+                    f"{ours}@{k:<{7 - len(ours)}}{tested[f'test_{ours}@{k}']:12.4f}"
+                    f"{baseline[f'{weft_name}@{k}']:12.4f}"
                 )
         print(f"\nSASRec beyond accuracy, by the callback:\n{beyond.result}")
     return tested, baseline, beyond

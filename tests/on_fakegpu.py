@@ -209,7 +209,10 @@ def main(chosen):
                 f"{part.filename.rpartition('/')[2]}:{part.lineno}"
                 for part in traceback.extract_tb(error.__traceback__)
             ]
-            wrong = f"{type(error).__name__}: {error} ({' '.join(part for part in at if not part.startswith('_'))})"
+            wrong = (
+                f"{type(error).__name__}: {error} "
+                f"({' '.join(part for part in at if not part.startswith('_'))})"
+            )
             if chosen:
                 traceback.print_exc()
         print(json.dumps([name, wrong]), flush=True)

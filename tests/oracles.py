@@ -298,7 +298,9 @@ def split_scores(case: Case) -> tuple[list[float], list[float]]:
 
 
 def gauc(case: Case, weight: str = "uniform") -> float:
-    """AUC of one user, which no weight changes; NaN without a relevant item or without a negative."""
+    """AUC of one user, which no weight changes; NaN without a relevant item or without a
+    negative.
+    """
     positive, negative = split_scores(case)
     return statistics.fmean(wins(positive, negative)) if positive and negative else NAN
 

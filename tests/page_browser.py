@@ -12,7 +12,10 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
-VIOLATIONS = "window.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));"
+VIOLATIONS = (
+    "window.violations = []; addEventListener('securitypolicyviolation', (event) => "
+    "violations.push(event.violatedDirective));"
+)
 
 
 def executable() -> str:
@@ -22,7 +25,10 @@ def executable() -> str:
     named = os.environ.get("WEFT_BROWSER")
     found = next(filter(None, map(shutil.which, [named] if named else BROWSERS)), None)
     if found is None:
-        missing = f"no browser: {named or ', '.join(BROWSERS)}; install chromium, or name a browser in WEFT_BROWSER"
+        missing = (
+            f"no browser: {named or ', '.join(BROWSERS)}; install chromium, or name a browser in "
+            f"WEFT_BROWSER"
+        )
         if os.environ.get("WEFT_REQUIRE_BROWSER") == "1":
             pytest.fail(missing)
         pytest.skip(missing)

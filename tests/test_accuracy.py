@@ -101,7 +101,9 @@ class Problem:
         return result
 
     def cases(self, missing_lists="zero"):
-        """The users as the oracles see them; those of the truth without a row of scores come last."""
+        """The users as the oracles see them; those of the truth without a row of scores
+        come last.
+        """
         cases = {}
         for user, row in zip(self.users, self.scores.double().tolist()):
             seen = (self.train or {}).get(user, ())

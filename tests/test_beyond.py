@@ -165,7 +165,9 @@ def text(metric, params, k=None):
 
 
 def close(value, scale=1.0):
-    """Equal to 1e-9, absolutely or relatively; of a difference, relatively to what was subtracted."""
+    """Equal to 1e-9, absolutely or relatively; of a difference, relatively to what was
+    subtracted.
+    """
     return pytest.approx(
         value, rel=1e-9, abs=1e-9 * max(1.0, 0.0 if math.isnan(scale) else abs(scale)), nan_ok=True
     )
@@ -173,7 +175,9 @@ def close(value, scale=1.0):
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows of scores for `users`, everything else under these and further ids, and how to read it."""
+    """Rows of scores for `users`, everything else under these and further ids, and how to
+    read it.
+    """
 
     scores: torch.Tensor
     users: tuple[Any, ...]

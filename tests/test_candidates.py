@@ -536,7 +536,10 @@ def test_parameters_that_are_no_items():
 def test_wrong_answers():
     with pytest.raises(
         InputError,
-        match=r"asked for 3 items of each of 3 users, .* answered with shape \[3, 4\]; expected \[3, 3\]",
+        match=(
+            r"asked for 3 items of each of 3 users, .* answered with shape \[3, 4\]; expected "
+            r"\[3, 3\]"
+        ),
     ):
         of(lambda users, items: SCORES, items=range(4), candidates=GIVEN)
     with pytest.raises(InputError, match="answered with 4 columns, but there are 5 items"):

@@ -556,7 +556,10 @@ def test_cutoffs_tells_who_leads():
     one = figure(THREE, "cutoffs")
     at10 = {model: THREE.results[model]["nDCG@10"] for model in THREE.models}
     first, second, third = sorted(at10, key=lambda model: -at10[model])
-    said = f"{first} leads with {short_number(at10[first])}, {second} has {short_number(at10[second])}, {third} has {short_number(at10[third])}."
+    said = (
+        f"{first} leads with {short_number(at10[first])}, {second} has "
+        f"{short_number(at10[second])}, {third} has {short_number(at10[third])}."
+    )
     assert one.text == f"nDCG at k = 1, 5, 10, 20 for 3 models: at k = 10 {said}"
     assert one.table.columns == [
         "metric",

@@ -146,7 +146,10 @@ def test_another_evaluation_does_not_go_on(other, says, tmp_path):
     given |= {name: value for name, value in other.items() if name not in ("truth", "model")}
     with pytest.raises(
         SettingError,
-        match=rf"run\.state: cannot resume from it: it and this evaluation differ in {says}.*start again",
+        match=(
+            rf"run\.state: cannot resume from it: it and this evaluation differ in {says}.*start "
+            rf"again"
+        ),
     ):
         weft.evaluate(
             other.get("model", Model()), other.get("truth", TRUTH), checkpoint=path, **given

@@ -509,7 +509,10 @@ def test_a_model_is_named_or_takes_the_name_of_its_file(given, name, path):
 
 
 def test_metrics_are_split_outside_of_brackets(folder, call):
-    names = "ndcg, F1(metric_name_1=Precision, beta=0.5),EucDistance(metric_names=[Precision, nDCG], utopia_points=[1, 1])@2"
+    names = (
+        "ndcg, F1(metric_name_1=Precision, beta=0.5),EucDistance(metric_names=[Precision, nDCG], "
+        "utopia_points=[1, 1])@2"
+    )
     done = call(
         *FLAGS,
         "--metrics",
@@ -1005,7 +1008,10 @@ def test_an_engine_gets_the_files_and_gives_the_same_values(folder, call, engine
 
 
 def test_an_engine_in_a_file_and_flags_that_replace_it(folder, call, engines):
-    start = "models: {good: good.csv}\ndata: {truth: {path: test.csv, ratings: false}}\nevaluation: {metrics: nDCG@2}\n"
+    start = (
+        "models: {good: good.csv}\ndata: {truth: {path: test.csv, ratings: false}}\nevaluation: "
+        "{metrics: nDCG@2}\n"
+    )
     (folder / "run.yaml").write_text(
         f"{start}engine: {{name: spark, address: 'local[2]', parts: 3}}\n"
     )
@@ -1087,7 +1093,10 @@ def test_what_spark_could_not_write_is_not_left_behind(folder, call, engines, mo
 
 
 def test_tests_bring_the_values_of_spark_here(folder, call, engines):
-    text = "models: {good: good.csv, poor: poor.csv}\ndata: {truth: test.csv}\nengine: spark\nevaluation: {metrics: nDCG@2, %s}\n"
+    text = (
+        "models: {good: good.csv, poor: poor.csv}\ndata: {truth: test.csv}\nengine: "
+        "spark\nevaluation: {metrics: nDCG@2, %s}\n"
+    )
     (folder / "run.yaml").write_text(
         text % "save_per_user: true, stat_significance: {paired_t_test: true}"
     )
@@ -1484,7 +1493,10 @@ def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, packag
         ("evaluate", "run.yaml"),
     ):
         done = call(*words, cwd=folder, code=2)
-        said = "a report needs Altair, Jinja and vl-convert; install them with: pip install 'weft[report]'"
+        said = (
+            "a report needs Altair, Jinja and vl-convert; install them with: pip install "
+            "'weft[report]'"
+        )
         assert (
             done.stderr == f"error: {said}\n"
             and done.stdout == ""

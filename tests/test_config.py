@@ -648,11 +648,13 @@ MISTAKES = [
     ),
     (
         DATA + "evaluation:\n  metrics: [Gini@5, EPC@5]",
-        "3:21: evaluation.metrics[1]: EPC@5 needs train, the train interactions; give data.train (a file",
+        "3:21: evaluation.metrics[1]: EPC@5 needs train, the train interactions; give data.train "
+        "(a file",
     ),
     (
         DATA + "evaluation: {metrics: REO@5}",
-        "2:23: evaluation.metrics: REO@5 needs item_clusters, a label per item; give data.item_clusters (a file",
+        "2:23: evaluation.metrics: REO@5 needs item_clusters, a label per item; give "
+        "data.item_clusters (a file",
     ),
     (
         DATA + "evaluation: {mask_seen: true}",
@@ -853,7 +855,8 @@ def test_overrides_win_and_their_paths_start_here(folder):
     text = """
 data: {truth: gone.csv, train: train.csv}
 models: {old: gone.csv}
-evaluation: {top_k: [5, 6], ties: random, metrics: [MRR], complex_metrics: [{name: F1, params: {beta: 2}}]}
+evaluation: {top_k: [5, 6], ties: random, metrics: [MRR],
+  complex_metrics: [{name: F1, params: {beta: 2}}]}
 output: there
 """
     path = written(folder, text)
@@ -960,7 +963,10 @@ def test_a_result_can_be_run_again_from_what_it_says(folder, monkeypatch):
 
 
 def test_ratings_can_be_left_unread(folder):
-    text = "data: {truth: {path: truth.csv, ratings: false}}\nmodels: {als: als.csv}\nevaluation: {top_k: 2, metrics: nDCG}"
+    text = (
+        "data: {truth: {path: truth.csv, ratings: false}}\nmodels: {als: als.csv}\nevaluation: "
+        "{top_k: 2, metrics: nDCG}"
+    )
     (unrated,) = plan.run(load(written(folder, text)))
     (rated,) = plan.run(load(written(folder, text.replace("false", "true"))))
     lists = {"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}
@@ -990,7 +996,10 @@ def test_what_is_missing_is_said_when_it_is_run(folder, missing, message):
 
 
 def test_significance_of_every_test_and_correction(folder):
-    wanted = "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true, randomization_test: true, sign_test: on"
+    wanted = (
+        "paired_t_test: true, wilcoxon_test: yes, kruskal_test: true, whitney_u_test: true, "
+        "randomization_test: true, sign_test: on"
+    )
     wanted += ", corrections: {bonferroni: true, fdr: true, alpha: 0.2}"
     evaluation = f"top_k: 2, metrics: [nDCG, Gini], stat_significance: {{{wanted}}}"
     told = []
@@ -1022,7 +1031,10 @@ def test_significance_of_every_test_and_correction(folder):
 
 
 def test_settings_of_significance(folder):
-    wanted = "paired_t_test: true, randomization_test: true, family: Metric, alternative: greater, resamples: 7"
+    wanted = (
+        "paired_t_test: true, randomization_test: true, family: Metric, alternative: greater, "
+        "resamples: 7"
+    )
     (comparison,) = plan.run(
         run_file(
             folder,
@@ -1077,7 +1089,10 @@ def test_settings_of_significance_that_cannot_be(folder, wanted, message):
     ],
 )
 def test_which_corrections_are_meant(folder, corrections, chosen):
-    evaluation = f"top_k: 2, metrics: nDCG, save_per_user: true, stat_significance: {{paired_t_test: true, corrections: {corrections}}}"
+    evaluation = (
+        f"top_k: 2, metrics: nDCG, save_per_user: true, stat_significance: "
+        f"{{paired_t_test: true, corrections: {corrections}}}"
+    )
     outcome = plan.run(run_file(folder, evaluation=evaluation))
     assert tuple(comparison.correction for comparison in outcome.comparisons) == chosen
     assert all(result.per_user is not None for result in outcome)
@@ -1151,7 +1166,8 @@ def test_modules_that_cannot_be_imported(folder, registered):
         "5]\n  metrics: [Mine@3]",
     )
     expected = [
-        "2:20: evaluation.custom_modules[0]: there is no module 'nowhere' in the folder of the YAML file",
+        "2:20: evaluation.custom_modules[0]: there is no module 'nowhere' in the folder of the "
+        "YAML file",
         f"2:29: evaluation.custom_modules[1]: there is no file '{folder / 'no.py'}'",
         "cannot be imported: No module named 'not_installed_at_all'. Install what is missing.",
         "cannot be imported: ZeroDivisionError: division by zero (line 2 of ",
@@ -1356,7 +1372,10 @@ def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
         "59:14: evaluation.mask_seen: got 'context'",
     ]
     assert [line for line, start in zip(lines[1:], starts) if not line.startswith(start)] == []
-    taken = "models: {A: {recommendation_file: [one.tsv, two.csv]}, A_2: {recommendation_file: one.tsv}}"
+    taken = (
+        "models: {A: {recommendation_file: [one.tsv, two.csv]}, A_2: {recommendation_file: "
+        "one.tsv}}"
+    )
     assert refused(warprec, taken) == [
         "1:13: models.A: has several files, but 'A_2', the name of one of them, is taken; rename "
         "that model."

@@ -96,7 +96,9 @@ def bins(counts, interactions):
 
 
 def check(result, counts_at, interactions=None):
-    """Both frames against the oracles; `counts_at`: how often each item is recommended, by cut-off."""
+    """Both frames against the oracles; `counts_at`: how often each item is recommended, by
+    cut-off.
+    """
     assert result.exposure.schema == {
         "k": pl.Int64,
         "items": pl.Float64,
@@ -555,8 +557,8 @@ def test_older_files_and_missing_tables(whole, tmp_path):
     lacking = weft.load_result(path)
     assert lacking.user_labels is None and lacking.per_user is not None
     assert (
-        "the labels of the users were saved as a.user_labels.parquet, which is not in the folder of a.json"
-        in lacking.notes
+        "the labels of the users were saved as a.user_labels.parquet, which is not in the folder "
+        "of a.json" in lacking.notes
     )
     document = json.loads(path.read_text())
     for key in ("exposure", "popularity", "user_labels"):

@@ -50,7 +50,9 @@ class ByScores(weft.UserAverageTopKMetric):
 
 
 class ByBlocks(weft.TopKMetric):
-    """The guide's second style: declared blocks, a slot per user, the number of users from the run."""
+    """The guide's second style: declared blocks, a slot per user, the number of users from
+    the run.
+    """
 
     _REQUIRED_COMPONENTS: ClassVar[set[B]] = {
         B.BINARY_RELEVANCE,

@@ -533,7 +533,10 @@ def test_rows_are_named_by_their_lines(tmp_path):
     path.write_text('user,item,score\n\na,"x\ny",1\n\na,z,nan\nb,z,1\n')
     with pytest.raises(
         InputError,
-        match=r"(?s)lists.csv\) has scores that are not finite.*line 6: user 'a', item 'z', score nan",
+        match=(
+            r"(?s)lists.csv\) has scores that are not finite.*line 6: user 'a', item 'z', score "
+            r"nan"
+        ),
     ):
         weft.evaluate(path, {"a": ["z"]}, metrics="MRR@1")
     truth = tmp_path / "truth.tsv"
@@ -896,7 +899,8 @@ def test_folders_and_paths_that_cannot_be_read(tmp_path):
     LISTS[3:].select("item", "user", "score").write_csv(folder / "1.csv")
     refused(
         folder,
-        r"same columns: .*0.csv has \['user', 'item', 'score'\], but .*1.csv has \['item', 'user', 'score'\]",
+        r"same columns: .*0.csv has \['user', 'item', 'score'\], but .*1.csv has \['item', "
+        r"'user', 'score'\]",
     )
     LISTS[3:].write_parquet(folder / "1.csv")
     refused(folder, "same columns")

@@ -1,4 +1,6 @@
-"""Every way of reading scores against a stable sort and plain counting, and so against each other."""
+"""Every way of reading scores against a stable sort and plain counting, and so against
+each other.
+"""
 
 from dataclasses import replace
 

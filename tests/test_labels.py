@@ -794,7 +794,9 @@ def test_an_empty_train():
 
 
 def refused(says, error=InputError, **changed):
-    """The call is refused, with these words in this order, before the model is asked for anything."""
+    """The call is refused, with these words in this order, before the model is asked for
+    anything.
+    """
     with pytest.raises(error, match="(?s)" + ".*".join(says)) as caught:
         run(source=unready, **changed)
     assert caught.type.__module__ == "weft.errors" and len(str(caught.value)) < 900

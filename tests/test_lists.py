@@ -433,7 +433,10 @@ def test_a_matrix_names_users_and_items_by_numbers(matrix):
     assert named["MRR@2"] == 0.25
     with pytest.raises(
         InputError,
-        match=r"source has items that are not in the catalogue of 4 items \(column numbers 0 to 3\)",
+        match=(
+            r"source has items that are not in the catalogue of 4 items "
+            r"\(column numbers 0 to 3\)"
+        ),
     ):
         weft.evaluate({0: [4]}, truth, metrics="MRR@2")
     with pytest.raises(InputError, match="truth is a matrix of 4 columns, but there are 3 items"):

@@ -277,7 +277,9 @@ def test_one_user_has_no_standard_error():
 
 
 def test_cells_by_hand():
-    """Half of the four labelled items are in each cluster, so that a disparity is twice the share."""
+    """Half of the four labelled items are in each cluster, so that a disparity is twice
+    the share.
+    """
     # F: a0 a1 c0 on P. M: b0 t1 on P, b2 t3 on Q.
     source = {("F", "P"): 2, ("F", "Q"): 0, ("M", "P"): 1, ("M", "Q"): 1}
     assert answer("BiasDisparityBS", WORLD, None) == Answer(

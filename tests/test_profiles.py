@@ -538,7 +538,8 @@ NOT_COMPARED = {
         r"AUROC\(.*\)@\d+": "the AUC inside the top k, which is not LAUC",
     },
     "rectools": {
-        r"(Accuracy|MCC|MIUF|PAP|PartialAUC|Serendipity|UnrepeatedReco|ILD\(.*\))@\d+|Intersection@.*": NOT_OURS,
+        r"(Accuracy|MCC|MIUF|PAP|PartialAUC|Serendipity|UnrepeatedReco|ILD\(.*\))@\d+": NOT_OURS,
+        r"Intersection@.*": NOT_OURS,
         r".*debiased.*": "computed on another test set, which is not here",
         r"SufficientReco@\d+": "a share, and 1 wherever lists are full",
         r"MAP\(divide_by_k\)@\d+|NDCG\(log_base=3\)@\d+": "Weft has no such normaliser or base",
@@ -601,7 +602,9 @@ class Case:
         return tuple(name.format(k=k) for k in CUTOFFS) if "{k}" in name else (name,)
 
     def pairs(self):
-        """The tool's name of each value, its cut-off, the numbers of its labels, and Weft's name."""
+        """The tool's name of each value, its cut-off, the numbers of its labels, and
+        Weft's name.
+        """
         _, groups, _, clusters = CLUSTERS[self.clusters]
         for k in CUTOFFS if "{k}" in self.theirs else (None,):
             for g in range(1, groups + 1) if "{g" in self.theirs else (0,):
@@ -718,7 +721,9 @@ def listed(model):
 
 @cache
 def judged(profile, relevance):
-    """The truth. Elliot had the ratings and a threshold of 4 in "thr4", from which its gain counts."""
+    """The truth. Elliot had the ratings and a threshold of 4 in "thr4", from which its
+    gain counts.
+    """
     if profile == "elliot" and relevance == THR4:
         return truth(RATING).with_columns(rating=(pl.col("rating") - 3).clip(lower_bound=0))
     return truth(RATING if relevance in RATED else relevance.partition("|")[0])
@@ -838,7 +843,9 @@ PARAMETERS = [
 
 
 def spoil(name, parameter):
-    """The name with Weft's default of a parameter written out, which the profile then leaves alone."""
+    """The name with Weft's default of a parameter written out, which the profile then
+    leaves alone.
+    """
     spec = parse_name(name)
     default = metric_parameters(find_metric(spec.name))[parameter].default
     return str(MetricSpec(spec.name, (*spec.params, (parameter, default)), spec.k))
@@ -1198,7 +1205,10 @@ def test_unknown_profiles_are_refused_with_a_suggestion():
     ):
         with pytest.raises(
             SettingError,
-            match=r"profile='warp_rec' is not known\..*'warprec', 'elliot'.*Did you mean 'warprec'\?",
+            match=(
+                r"profile='warp_rec' is not known\..*'warprec', 'elliot'.*"
+                r"Did you mean 'warprec'\?"
+            ),
         ):
             run_it("warp_rec")
         with pytest.raises(SettingError, match="profile='' is not known"):

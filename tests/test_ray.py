@@ -319,7 +319,10 @@ def test_errors_are_those_of_one_process(files, tmp_path):
     bad.write_parquet(tmp_path / "bad.parquet")
     with pytest.raises(
         InputError,
-        match=r"bad.parquet\) has scores that are not finite numbers:\n  .*user 7, item \d+, score nan",
+        match=(
+            r"bad.parquet\) has scores that are not finite numbers:\n  .*user 7, item \d+, score "
+            r"nan"
+        ),
     ):
         on_ray.evaluate(tmp_path / "bad.parquet", TRUTH, parts=2, metrics="nDCG@3")
     pl.concat([LISTS, LISTS.filter(pl.col("user") == 8).head(1)]).write_parquet(

@@ -929,7 +929,11 @@ TWO = [result("a", [1, 2]), result("b", [1, 2])]
         ([result("a", [1, 2]), Result((), name="b")], {}, "per_user=True"),
         ([result("a", [1, 2]), result("b", [1, 2], users=["0", "1"])], {}, "different users"),
         ([result("a", [1, 2]), result("b", [1, 2], users=[7, 8])], {}, "share no user"),
-        ([*TWO, result("c", [1, 2], users=[1, 7]), result("d", [1, 2], users=[7, 8])], {}, "'a' and 'd' share no user"),
+        (
+            [*TWO, result("c", [1, 2], users=[1, 7]), result("d", [1, 2], users=[7, 8])],
+            {},
+            "'a' and 'd' share no user",
+        ),
         ([result("a", [1, 2]), result("b", [1, 2], users=[1, 1])], {}, "'b' has the user 1 more "
                                                                        "than once"),
         ([result("a", []), result("b", [])], {}, "no user"),

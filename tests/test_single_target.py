@@ -148,7 +148,9 @@ def test_ranks_under_each_tie_rule_by_definition(rule, topk):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rule", RULES)
 def test_equal_to_the_metrics_under_each_tie_rule(rule, kind):
-    """Alone and in an Evaluator, in batches, with targets that are not offered (a fifth of them)."""
+    """Alone and in an Evaluator, in batches, with targets that are not offered (a fifth of
+    them).
+    """
     scores = (SCORES / 7).to(kind)
     names = {
         f"{name}@{k}": str(general(k=k).spec)

@@ -344,7 +344,7 @@ def test_causes_are_told_in_a_line():
 \tat org.apache.spark.Some.thing(Some.scala:1)
 Caused by: java.io.IOException: No space left on device
 \tat java.base/java.io.File(File.java:2)
-\t... 3 more"""
+\t... 3 more"""  # noqa: E501
     assert root_cause(java) == "No space left on device"
     assert (
         root_cause("[PATH_NOT_FOUND] Path does not exist: file:/none. SQLSTATE: 42K03")

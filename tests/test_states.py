@@ -135,7 +135,10 @@ def test_who_is_to_be_counted_once_must_be_known():
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
     with pytest.raises(
         SettingError,
-        match=r"repeated_users='drop' needs the contributions of each user, but ScoreRange keeps states",
+        match=(
+            r"repeated_users='drop' needs the contributions of each user, but ScoreRange keeps "
+            r"states"
+        ),
     ):
         weft.Evaluator([ScoreRange(), "Recall@1"], repeated_users="drop")
     with pytest.raises(SettingError, match=r"repeated_users='twice'.*'count', 'drop'"):
@@ -246,7 +249,9 @@ def test_a_model_keeps_nothing_of_an_evaluator_unless_asked():
 
 
 def test_sums_of_a_model_are_neither_buffers_nor_halved():
-    """DistributedDataParallel sends the buffers of rank 0 to all; half precision would ruin sums."""
+    """DistributedDataParallel sends the buffers of rank 0 to all; half precision would
+    ruin sums.
+    """
     model = Model().half()
     assert list(model.buffers()) == []
     model.evaluator.update(SCORES, TARGET, EVERYONE)
@@ -414,7 +419,10 @@ def test_files_of_other_settings_are_refused(other, says, tmp_path):
         weft.merge_states(paths)
     with pytest.raises(
         SettingError,
-        match=rf"(?s)b\.state: cannot take up this state: the evaluator and the state differ in {says}",
+        match=(
+            rf"(?s)b\.state: cannot take up this state: the evaluator and the state differ in "
+            rf"{says}"
+        ),
     ):
         weft.load_state(paths[1], evaluator())
 

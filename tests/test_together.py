@@ -155,6 +155,4 @@ def test_a_comparison_says_that_one_model_was_sampled():
     )
     assert weft.compare({"a": full, "b": full}).notes[1:] == ()  # behind that nothing differs
     notes = weft.compare({"full": full, "sampled": sampled}).notes
-    assert notes == (
-        "'sampled' was evaluated with strategy 'sampled', 'full' with 'full'",
-    )
+    assert notes == ("'sampled' was evaluated with strategy 'sampled', 'full' with 'full'",)

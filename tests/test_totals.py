@@ -85,7 +85,9 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
 
 
 def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():
-    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(accumulators.MEAN_SUMS)
+    assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(
+        accumulators.MEAN_SUMS
+    )
     assert evaluator(["BiasDisparityBS"]).sums.numel() == 0
 
 
@@ -141,7 +143,9 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
 
 @pytest.mark.parametrize("evaluated", [False, True])
 def test_offered_items_user_by_user_are_those_counted_together(evaluated):
-    """Whoever lacks nothing but train, a little, most or everything; in as few cells as can say it."""
+    """Whoever lacks nothing but train, a little, most or everything; in as few cells as
+    can say it.
+    """
     scores = torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(9))
     scores[0] = -torch.inf
     scores[1, 3:] = -torch.inf

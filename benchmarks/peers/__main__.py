@@ -15,7 +15,9 @@ COLUMNS = "{:24} {:4} {:>5} {:5} {:>7} {:>6}  {:24} {:24} {:24}"
 
 
 def main() -> None:
-    """Name what cannot be measured, print a row for each thing measured, and what was not compared."""
+    """Name what cannot be measured, print a row for each thing measured, and what was not
+    compared.
+    """
     parser = argparse.ArgumentParser(
         description="Other tools' CPU time as multiples of torch.topk(scores, 100)'s and of Weft's."
     )

@@ -343,7 +343,10 @@ def _sklearn(problem: Problem, metrics: list[str]) -> Run:
     return run
 
 
-_HEAD_AND_TAIL = "WarpRec sorts items by popularity with an unstable sort, so that which items at the border are head is chance"
+_HEAD_AND_TAIL = (
+    "WarpRec sorts items by popularity with an unstable sort, so that which items at the border "
+    "are head is chance"
+)
 _PLUS_ONE = "WarpRec counts one negative more than there are"
 _MRR_OF_LIST = [name for name in SIX if name != "MRR"] + [
     f"MRR@{max(CUTOFFS)}"

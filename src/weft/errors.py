@@ -118,7 +118,8 @@ def check_choice(parameter: str, value: object, allowed: tuple[str, ...]) -> str
                 return option
     hint = did_you_mean(str(value), allowed)
     raise SettingError(
-        f"{setting_ref(parameter, value)} is not known. Choose one of {', '.join(map(repr, allowed))}.{hint}"
+        f"{setting_ref(parameter, value)} is not known. Choose one of "
+        f"{', '.join(map(repr, allowed))}.{hint}"
     )
 
 

@@ -109,13 +109,14 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     def _logged_name(self, name: str) -> str:
         """Return the name under which a metric of the evaluator is logged."""
-        known, profile = [str(spec) for spec in self.evaluator.specs], self.evaluator.settings.profile
+        known, profile = (
+            [str(spec) for spec in self.evaluator.specs],
+            self.evaluator.settings.profile,
+        )
         spelling = name
         if isinstance(name, str) and name not in known:
             with suppress(SettingError):  # an unknown metric is refused below
-                spelling = (
-                    canonical_name(name) if profile is None else profiled_name(name, profile)
-                )
+                spelling = canonical_name(name) if profile is None else profiled_name(name, profile)
         if spelling not in known:
             raise SettingError(
                 f"prog_bar has {name!r}, which is not evaluated.{did_you_mean(str(name), known)} "
