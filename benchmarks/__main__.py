@@ -116,10 +116,10 @@ def show_main(given: argparse.Namespace) -> None:
         rows,
     )
     ratios = (
-        f"{found[size]['all forty'].median / found[size]['six metrics'].median:.1f}"
+        f"{found[size]['all metrics'].median / found[size]['six metrics'].median:.1f}"
         for size in found
     )
-    print(f"\nAll forty cost {' / '.join(ratios)} times the six.")
+    print(f"\nAll metrics cost {' / '.join(ratios)} times the six.")
 
 
 def show_worst(given: argparse.Namespace) -> None:
@@ -194,7 +194,7 @@ def show_memory(given: argparse.Namespace) -> None:
         "The peak beyond scores, inputs and result, as a share of one batch of scores; at most 0.5 "
         "is wanted.\n"
     )
-    kinds = {"six metrics": "six", "all forty": "forty", "six metrics, torch alone": "torch"}
+    kinds = {"six metrics": "six", "all metrics": "all", "six metrics, torch alone": "torch"}
     shares = [
         [size, *(f"{memory.beyond_the_scores(size, kind):.2f}" for kind in kinds.values())]
         for size in given.sizes

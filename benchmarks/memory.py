@@ -24,7 +24,7 @@ def beyond_the_scores(size: str, metrics: str) -> float:
     """The peak of the pass over a score matrix, as a share of one batch of scores; truth, train and
     labels are read before.
 
-    `metrics`: "six", "forty", or "torch" for six with torch alone.
+    `metrics`: "six", "all", or "torch" for six with torch alone.
     """
     return _alone("matrix", size, metrics)
 
@@ -64,10 +64,10 @@ def _forget_peak() -> None:
 
 def _measure_matrix(size: str, metrics: str) -> float:
     import weft
-    from benchmarks.cases import FORTY, evaluation
+    from benchmarks.cases import ALL_METRICS, evaluation
 
     items, users = SIZES[size]
-    names = FORTY if metrics == "forty" else SIX
+    names = ALL_METRICS if metrics == "all" else SIX
     evaluation(make(items, 64), names)  # what is made once and kept
     problem = make(items, users)
     before: list[int] = []
@@ -79,7 +79,7 @@ def _measure_matrix(size: str, metrics: str) -> float:
         return problem.scores[int(wanted[0]) : int(wanted[-1]) + 1]
 
     rows = min(users, 1024)
-    about = problem.about if metrics == "forty" else {}
+    about = problem.about if metrics == "all" else {}
     inputs = {"train": problem.train, "users": range(users), "items": range(items), **about}
     result = weft.evaluate(
         scores, problem.truth, metrics=names, top_k=CUTOFFS, batch_size=rows, **inputs

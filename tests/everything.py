@@ -6,13 +6,9 @@ import torch
 from torchmetrics.utilities import dim_zero_cat
 
 import weft
-from weft.metrics.registry import all_metrics
+from weft.metrics.registry import all_metrics, built_in_metrics
 
-BUILT_IN = [
-    metric.example or metric.__name__
-    for metric in all_metrics()
-    if metric.__module__.startswith("weft.")
-]
+BUILT_IN = [metric.example or metric.__name__ for metric in built_in_metrics()]
 # Some of them with other parameters.
 VARIANTS = [
     "Precision(denominator=list)",

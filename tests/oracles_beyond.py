@@ -728,6 +728,16 @@ def value_of_part(world: World, user: User, k: int | None, given: Any) -> float:
 
 # Answers
 
+COMBINATIONS = ("F1", "EucDistance", "Hypervolume")
+WITH_ORACLE = frozenset(
+    ("AUC", "GAUC", *COMBINATIONS, *LIST_METRICS, *USER_METRICS, *GLOBAL_METRICS, *CELL_METRICS)
+) | frozenset(RATING)
+
+
+def missing_oracles(metrics: Iterable[str]) -> list[str]:
+    """Return the metrics that have no oracle, neither here nor in `oracles`."""
+    return [metric for metric in metrics if metric not in WITH_ORACLE]
+
 
 def has_user_values(metric: str, params: Mapping[str, Any]) -> bool:
     """Whether the metric, with these parameters, has a value per user."""

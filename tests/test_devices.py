@@ -69,7 +69,6 @@ def test_what_waits_is_noticed(case, on_fakegpu):
 
 def test_every_metric_is_proved():
     assert {*BUILT_IN, *VARIANTS} <= set(CASES)
-    assert len(BUILT_IN) == 40
 
 
 @pytest.mark.parametrize("waiting", CAUGHT.values(), ids=CAUGHT)

@@ -11,12 +11,19 @@ from ruamel.yaml import YAML
 from weft.config import load
 from weft.metrics import registry
 from weft.metrics.profiles import PROFILES
-from weft.metrics.registry import all_metrics
-from weft.report.definitions import LIKED, LISTS, RATED, facts, side_by_side, words
-from weft.report.metric_pages import built_in, pages
+from weft.metrics.registry import built_in_metrics, find_metric
+from weft.report.definitions import (
+    LIKED,
+    LISTS,
+    RATED,
+    compare_definitions,
+    describe,
+    list_facts,
+)
+from weft.report.metric_pages import render_pages
 
 ROOT = Path(__file__).parents[1]
-PAGES = pages()
+PAGES = render_pages()
 
 
 @pytest.mark.parametrize("place", PAGES)
@@ -32,22 +39,22 @@ def test_a_page_is_up_to_date(place):
 def test_no_page_is_left_of_a_metric_that_is_gone():
     assert {path.name for path in (ROOT / "docs" / "metrics").iterdir()} == {
         "README.md",
-        *(f"{metric.__name__}.md" for metric in built_in()),
+        *(f"{metric.__name__}.md" for metric in built_in_metrics()),
     }
 
 
-@pytest.mark.parametrize("metric", built_in(), ids=lambda metric: metric.__name__)
+@pytest.mark.parametrize("metric", built_in_metrics(), ids=lambda metric: metric.__name__)
 def test_a_metric_says_everything_that_a_page_shows(metric):
-    told = words(metric)
+    description = describe(metric)
     assert (
-        told.summary.endswith(".")
-        and told.edge_cases.endswith(".")
-        and told.example
-        and ">>> metric.update(" in told.code
+        description.summary.endswith(".")
+        and description.edge_cases.endswith(".")
+        and description.example
+        and ">>> metric.update(" in description.code
     )
     assert re.search(r"doi 10\.\d{4,9}/\S+$", metric.reference), metric.reference
     assert {"family", "better", "range", "needs", "reference"} <= {
-        what for what, _ in facts(metric)
+        what for what, _ in list_facts(metric)
     }
 
 
@@ -122,12 +129,7 @@ def test_the_definitions_differ_where_tools_differ():
     """The four lists of the docs under each tool's definition; worked out by hand in the README and
     in test_pitfalls.
     """
-    by_tool = {
-        row.tool: row
-        for row in side_by_side(
-            next(metric for metric in all_metrics() if metric.__name__ == "MAP")
-        )
-    }
+    by_tool = {row.tool: row for row in compare_definitions(find_metric("MAP"))}
     assert {
         tool: by_tool[tool].binary for tool in ("weft", "trec_eval", "torchmetrics", "rectools")
     } == {

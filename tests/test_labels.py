@@ -28,7 +28,8 @@ from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, U
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name, split_labels
-from weft.metrics.registry import all_metrics, canonical_name, needs_cutoff
+from weft.metrics.registry import built_in_metrics, canonical_name, example_spec, find_metric
+from weft.report.definitions import needed_inputs
 from weft.report.terminal import comparison_tables, results_tables
 
 # ------------------------------------------------------------------------------------------- popula
@@ -1089,15 +1090,10 @@ LACKING = [
 
 
 def test_which_metrics_need_what():
-    found = {
-        metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")
-    }
-    for name in found:
-        spec = parse_name(found[name].example or name)
-        if name not in NEEDS and name not in ("EucDistance", "Hypervolume"):
-            weft.evaluate(
-                SCORES, {0: [0]}, metrics=str(spec.with_cutoff(2 if needs_cutoff(name) else None))
-            )  # needs nothing
+    for metric in built_in_metrics():
+        if not needed_inputs(metric):
+            weft.evaluate(SCORES, {0: [0]}, metrics=str(example_spec(metric, 2)))
+    assert {name: set(needed_inputs(find_metric(name))) for name in NEEDS} == NEEDS
 
 
 @pytest.mark.parametrize(("name", "which"), LACKING)
@@ -1566,17 +1562,15 @@ BOUNDS = {
 
 
 def test_directions():
-    found = {
-        metric.__name__: metric for metric in all_metrics() if metric.__module__.startswith("weft.")
-    }
-    assert set(found) == set(DIRECTIONS) and len(found) == 40
-    for name, metric in found.items():
-        assert (metric.higher_is_better, metric.target, metric.bounds) == DIRECTIONS[name], name
+    for name, expected in DIRECTIONS.items():
+        metric = find_metric(name)
+        assert (metric.higher_is_better, metric.target, metric.bounds) == expected, name
 
 
 def test_directions_reach_the_result(situations):
     for value in situations["plain"].values:
-        higher, target, _ = DIRECTIONS[parse_name(value.metric).name]
+        metric = find_metric(parse_name(value.metric).name)
+        higher, target = metric.higher_is_better, metric.target
         if value.cell and not value.metric.startswith("BiasDisparity"):
             assert (value.higher_is_better, value.target, value.merit) == (
                 None,

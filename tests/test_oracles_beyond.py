@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from oracles import summary
-from oracles_beyond import Answer, World, answer, head, lists, user_answer
+from oracles_beyond import Answer, World, answer, head, lists, missing_oracles, user_answer
+from weft.metrics.registry import built_in_metrics
 
 OUT, NAN = -math.inf, math.nan
 LOG3 = math.log2(3)
@@ -790,6 +791,10 @@ def test_accuracy_comes_from_the_other_oracles():
     assert answer("AUC", WORLD, None) == Answer(
         summary("AUC", cases, None).value, {}, close(NAN), None
     )
+
+
+def test_every_built_in_metric_has_an_oracle():
+    assert missing_oracles(metric.__name__ for metric in built_in_metrics()) == []
 
 
 def test_cutoffs_are_given_where_they_belong():

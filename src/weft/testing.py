@@ -1,4 +1,4 @@
-"""Conformance checks: what every metric must survive. Weft's own metrics run them; so can yours.
+"""Conformance checks for authors of metrics. Weft's own metrics pass them in its tests.
 
     import weft
 
@@ -6,7 +6,8 @@
         weft.testing.check_metric("MyMetric(alpha=0.5)")
 
 Each check compares a metric with itself: on reordered users, other batches, relabelled items,
-merged shards and so on. What the value should be is for the metric's own tests."""
+merged shards and so on. The expected values are a matter of the metric's own tests.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +43,11 @@ _USERS, _ITEMS, _K = 23, 17, 5
 def check_metric(
     metric: str | MetricSpec, *, order_only: bool | None = None, tolerance: float = TOLERANCE
 ) -> None:
-    """Run every check on a registered metric; the first failure raises AssertionError with what was
-    expected.
+    """Run every check on a registered metric; the first failure raises `AssertionError`.
 
-    `order_only`: whether the metric depends on the order of the scores alone, as rankers do
-    (default: as its `reads_scores` says). `tolerance`: how closely two ways to the same value must
-    agree; a metric that computes in float32 needs about 1e-6."""
+    `order_only`: whether the metric depends only on the order of the scores (default: not
+    `reads_scores`). `tolerance`: how closely two computations of the same value must agree; a
+    metric that computes in float32 needs about 1e-6."""
     for name in CHECKS:
         run_check(name, metric, order_only=order_only, tolerance=tolerance)
 
@@ -69,25 +69,24 @@ def run_check(
 
 
 class _Subject:
-    """A metric under test, and the random data it is tested on: no two scores are equal, some items
-    are not offered.
+    """A metric under test with random data: no two scores of a user are equal, and some items are
+    not candidates.
 
-    There is whatever metrics may ask for: train (no two items are equally popular, one is cold),
-    labels (some are missing) and features."""
+    All inputs are available: train (no two items are equally popular, one is cold), labels (some
+    are missing) and features."""
 
     def __init__(self, spec: MetricSpec, tolerance: float) -> None:
         self.order_only = True
         self.tolerance = tolerance
         generator = torch.Generator().manual_seed(20_260_101)
-        places = torch.rand((_USERS, _ITEMS), generator=generator, dtype=torch.float64).argsort(1)
-        self.scores = places.double() / 4 - 2
-        hidden = torch.rand((_USERS, _ITEMS), generator=generator) < 0.1
-        self.scores = self.scores.masked_fill(hidden, -torch.inf)
+        order = torch.rand((_USERS, _ITEMS), generator=generator, dtype=torch.float64).argsort(1)
+        is_masked = torch.rand((_USERS, _ITEMS), generator=generator) < 0.1
+        self.scores = (order.double() / 4 - 2).masked_fill(is_masked, -torch.inf)
         ratings = torch.randint(1, 6, (_USERS, _ITEMS), generator=generator).double()
         self.target = ratings * (torch.rand((_USERS, _ITEMS), generator=generator) < 0.3)
-        met = torch.rand((_USERS, _ITEMS), generator=generator).argsort(0) < torch.arange(_ITEMS)
+        seen = torch.rand((_USERS, _ITEMS), generator=generator).argsort(0) < torch.arange(_ITEMS)
         self.inputs: dict[str, Any] = {
-            "train": met.int(),
+            "train": seen.int(),
             "user_groups": ["F", "M", None, "M"] * (_USERS // 4) + ["F"] * (_USERS % 4),
             "item_clusters": [1, 2, 2, 3, None] * (_ITEMS // 5) + [3] * (_ITEMS % 5),
             "item_features": [{number % 3, number % 4} - {3} for number in range(_ITEMS)],
@@ -101,7 +100,7 @@ class _Subject:
         )
 
     def with_items(self, order: Tensor) -> dict[str, Any]:
-        """What is known of the items, in another order."""
+        """Return the inputs with the items in another order."""
         columns = {
             name: [self.inputs[name][number] for number in order]
             for name in ("item_clusters", "item_features")
@@ -118,17 +117,13 @@ class _Subject:
         users: Tensor | None = None,
         inputs: dict[str, Any] | None = None,
     ) -> dict[str, float]:
-        """The metric's values in an Evaluator, which refuses infinities: one, or one for each
-        label.
-        """
-        scores, target = (
-            self.scores if scores is None else scores,
-            self.target if target is None else target,
-        )
+        """Return the values of the metric in an Evaluator, which refuses infinities, by name."""
+        scores = self.scores if scores is None else scores
+        target = self.target if target is None else target
         users = torch.arange(len(scores)) if users is None else users
         spec = self.spec if k is None else self.spec.with_cutoff(k)
-        about = self.inputs if inputs is None else inputs
-        evaluator = Evaluator([spec], num_users=_USERS, num_items=_ITEMS, mask_seen=False, **about)
+        inputs = self.inputs if inputs is None else inputs
+        evaluator = Evaluator([spec], num_users=_USERS, num_items=_ITEMS, mask_seen=False, **inputs)
         for start in range(0, len(scores), batch):
             rows = slice(start, start + batch)
             evaluator.update(scores[rows], target[rows], users[rows])
@@ -138,38 +133,38 @@ class _Subject:
             raise AssertionError(f"{spec}: {error}") from None
 
     def value(self, scores: Tensor | None = None) -> float:
-        """The value of a metric that has one."""
+        """Return the value of a metric that has a single one."""
         return self.values(scores)[str(self.spec)]
 
-    def agree_on_all(self, got: dict[str, float], expected: dict[str, float], what: str) -> None:
-        """The same names, and `agree` for each."""
+    def agree_on_all(self, got: dict[str, float], expected: dict[str, float], case: str) -> None:
+        """Assert that both have the same names, and that the values agree."""
         assert got.keys() == expected.keys(), (
-            f"{self.spec}: {what}: got {list(got)}, expected {list(expected)}"
+            f"{self.spec}: {case}: got {list(got)}, expected {list(expected)}"
         )
         for name, value in got.items():
-            self.agree(value, expected[name], what)
+            self.agree(value, expected[name], case)
 
-    def agree(self, got: float, expected: float, what: str) -> None:
-        """Both NaN, or equal within the tolerance."""
-        close = math.isclose(got, expected, rel_tol=self.tolerance, abs_tol=self.tolerance)
-        same = close or (math.isnan(got) and math.isnan(expected))
-        assert same, f"{self.spec}: {what}: got {got!r}, expected {expected!r}"
+    def agree(self, got: float, expected: float, case: str) -> None:
+        """Assert that both are NaN, or equal within the tolerance."""
+        is_close = math.isclose(got, expected, rel_tol=self.tolerance, abs_tol=self.tolerance)
+        is_same = is_close or (math.isnan(got) and math.isnan(expected))
+        assert is_same, f"{self.spec}: {case}: got {got!r}, expected {expected!r}"
 
 
 def _stays_in_bounds(subject: _Subject) -> None:
     low, high = subject.build().bounds
     for scores in (subject.scores, -subject.scores.abs(), _perfect(subject)):
         for value in subject.values(scores).values():
-            inside = (low is None or value >= low - subject.tolerance) and (
+            is_inside = (low is None or value >= low - subject.tolerance) and (
                 high is None or value <= high + subject.tolerance
             )
-            assert math.isnan(value) or inside, (
-                f"{subject.spec}: {value!r} lies outside its bounds {(low, high)}"
+            assert math.isnan(value) or is_inside, (
+                f"{subject.spec}: {value!r} is outside its bounds {(low, high)}"
             )
 
 
 def _perfect(subject: _Subject) -> Tensor:
-    """Scores that rank by rating."""
+    """Return scores that rank by rating."""
     return subject.target + torch.linspace(0.1, 0, subject.target.shape[1], dtype=torch.float64)
 
 
@@ -177,12 +172,9 @@ def _prefers_the_perfect_ranking(subject: _Subject) -> None:
     metric = subject.build()
     higher = metric.higher_is_better
     if higher is None or not subject.order_only or metric.family not in ("accuracy", "custom"):
-        return  # for other families a list is not better because it has more hits
-    best, middle, worst = (
-        subject.value(_perfect(subject)),
-        subject.value(),
-        subject.value(-_perfect(subject)),
-    )
+        return  # in other families a list with more hits is not better
+    perfect = _perfect(subject)
+    best, middle, worst = subject.value(perfect), subject.value(), subject.value(-perfect)
     if not higher:
         best, worst = worst, best
     assert best >= middle >= worst, (
@@ -226,8 +218,8 @@ def _takes_any_cutoff(subject: _Subject) -> None:
 
 
 def _survives_empty_users(subject: _Subject) -> None:
-    """Nobody has a relevant item, half of the users have none, nothing is offered: anything finite
-    or NaN, no exception.
+    """No user has a relevant item, half of the users have none, there are no candidates: the value
+    is finite or NaN, without an exception.
     """
     half = subject.target.clone()
     half[::2] = 0
@@ -240,78 +232,78 @@ def _agrees_between_float_types(subject: _Subject) -> None:
     subject.agree_on_all(subject.values(subject.scores.float()), subject.values(), "float32 scores")
 
 
-def _alone(subject: _Subject, metric: BaseMetric, rows: slice = slice(None)) -> BaseMetric:
+def _update(subject: _Subject, metric: BaseMetric, rows: slice = slice(None)) -> BaseMetric:
+    """Return a standalone metric after an update with some rows."""
     metric.update(subject.scores[rows], subject.target[rows], torch.arange(_USERS)[rows])
     return metric
 
 
-def _computed(metric: BaseMetric) -> dict[str, float]:
-    """The values of a metric alone, as an Evaluator names them."""
+def _computed(metric: BaseMetric, name: str) -> dict[str, float]:
+    """Return the values of a standalone metric by name."""
     value = metric.compute()
-    named = value if isinstance(value, dict) else {str(metric.spec): value}
+    named = value if isinstance(value, dict) else {name: value}
     return {name: float(number) for name, number in named.items()}
 
 
-def _agree_alone(subject: _Subject, metric: BaseMetric, what: str) -> None:
-    """Alone there is no more than a value, or a value for each label; an Evaluator may tell both."""
-    got, expected = _computed(metric), subject.values()
-    subject.agree_on_all(
-        got, {name: value for name, value in expected.items() if name in got}, what
+def _agree_standalone(subject: _Subject, metric: BaseMetric, case: str) -> None:
+    """Assert that a standalone metric agrees with an Evaluator, which may have further values."""
+    got, expected = _computed(metric, str(metric.spec)), subject.values()
+    expected = {name: value for name, value in expected.items() if name in got}
+    subject.agree_on_all(got, expected, case)
+
+
+def _agrees_standalone(subject: _Subject) -> None:
+    _agree_standalone(
+        subject, _update(subject, subject.build()), "standalone instead of in an Evaluator"
     )
 
 
-def _is_the_same_alone(subject: _Subject) -> None:
-    _agree_alone(subject, _alone(subject, subject.build()), "alone instead of in an Evaluator")
-
-
 def _forgets_on_reset(subject: _Subject) -> None:
-    metric = _alone(subject, subject.build(), slice(0, 9))
+    metric = _update(subject, subject.build(), slice(0, 9))
     metric.reset()
-    _agree_alone(subject, _alone(subject, metric), "after a reset")
+    _agree_standalone(subject, _update(subject, metric), "after a reset")
 
 
 def _merges_shards(subject: _Subject) -> None:
     first, second = (
-        _alone(subject, subject.build(), rows) for rows in (slice(0, 9), slice(9, None))
+        _update(subject, subject.build(), rows) for rows in (slice(0, 9), slice(9, None))
     )
     first.absorb(second)
-    _agree_alone(subject, first, "two shards merged")
+    _agree_standalone(subject, first, "two shards merged")
 
 
 def _survives_copies(subject: _Subject) -> None:
-    half = _alone(subject, subject.build(), slice(0, 9))
+    half = _update(subject, subject.build(), slice(0, 9))
     copies = [copy.deepcopy(half)]
-    home = sys.modules.get(type(half).__module__)
-    if getattr(home, type(half).__name__, None) is type(
-        half
-    ):  # a class that is no module's cannot be pickled by anyone
+    module = sys.modules.get(type(half).__module__)
+    if getattr(module, type(half).__name__, None) is type(half):  # otherwise it has no pickle
         copies.append(pickle.loads(pickle.dumps(half)))
     half.persistent(True)
     loaded = subject.build()
     loaded.load_state_dict(half.state_dict())
     for metric in (*copies, loaded):
-        _agree_alone(
+        _agree_standalone(
             subject,
-            _alone(subject, metric, slice(9, None)),
+            _update(subject, metric, slice(9, None)),
             "copied, or saved and loaded, half-way",
         )
 
 
 def _uses_what_it_declares(subject: _Subject) -> None:
-    """Changing a declared block must change the value, or the declaration asks for work that nobody
-    needs.
-    """
+    """Changing a declared block must change the value; otherwise the declaration is needless."""
     declared = find_metric(subject.spec.name)._REQUIRED_COMPONENTS
     if find_metric(subject.spec.name)._update_from_blocks is None or declared is None:
         return
     for which in declared:
-        metric, whole = subject.build(), _alone(subject, subject.build())
+        metric, unchanged = subject.build(), _update(subject, subject.build())
         with metric.open(subject.scores, subject.target) as batch:
             garbled = _garbled(batch, which)
             batch.cached(which, lambda garbled=garbled: garbled)  # type: ignore[misc]
             metric.accumulate(batch)
-        changed = float(type(metric).compute(metric)) != float(whole.compute())
-        assert changed, f"{subject.spec} declares {which.name}, but its value does not depend on it"
+        is_changed = float(type(metric).compute(metric)) != float(unchanged.compute())
+        assert is_changed, (
+            f"{subject.spec} declares {which.name}, but its value does not depend on it"
+        )
 
 
 def _garbled(batch: Any, which: MetricBlock) -> Tensor:
@@ -326,13 +318,13 @@ def _garbled(batch: Any, which: MetricBlock) -> Tensor:
 
 
 def _refuses_unknown_parameters(subject: _Subject) -> None:
-    """The constructor itself, which a name reaches only after its parameters were checked."""
-    wanted = inspect.signature(find_metric(subject.spec.name).__init__).parameters
+    """Check the constructor itself: the parameters of a name are checked before."""
+    accepted = inspect.signature(find_metric(subject.spec.name).__init__).parameters
     inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
-    given = {name: inputs[name] for name in RUN_INPUTS if name in wanted} | dict(
+    given = {name: inputs[name] for name in RUN_INPUTS if name in accepted} | dict(
         subject.spec.params
     )
-    if "inputs" in wanted:
+    if "inputs" in accepted:
         given["inputs"] = inputs
     if subject.spec.k is not None:
         given["k"] = subject.spec.k
@@ -354,9 +346,9 @@ def _has_a_name_that_parses_back(subject: _Subject) -> None:
     )
 
 
-def _keeps_apart_in_a_collection(subject: _Subject) -> None:
-    """TorchMetrics merges metrics whose states agree after a first batch, here one without a hit;
-    ours must stay apart.
+def _stays_separate_in_a_collection(subject: _Subject) -> None:
+    """TorchMetrics merges metrics with equal states after the first batch, here one without a hit;
+    Weft's metrics must stay separate.
     """
     other = MetricSpec("HitRate", (), 1) if subject.spec.k is None else subject.spec.with_cutoff(1)
 
@@ -364,25 +356,18 @@ def _keeps_apart_in_a_collection(subject: _Subject) -> None:
         inputs = {**subject.inputs, "num_users": _USERS, "num_items": _ITEMS}
         return {"subject": subject.build(), "other": build_metric(other, inputs=inputs)}
 
-    collection, alone = MetricCollection(both()), both()
+    collection, separate = MetricCollection(both()), both()
     misses = torch.zeros_like(subject.target)
     misses.scatter_(1, subject.scores.argmin(1, keepdim=True), 1.0)
     for target in (misses, subject.target):
         collection.update(subject.scores, target, torch.arange(_USERS))
-        for metric in alone.values():
+        for metric in separate.values():
             metric.update(subject.scores, target, torch.arange(_USERS))
     expected: dict[str, float] = {}
-    for name, metric in alone.items():
-        value = metric.compute()
-        expected |= {
-            key: float(one)
-            for key, one in (value if isinstance(value, dict) else {name: value}).items()
-        }
-    subject.agree_on_all(
-        {name: float(value) for name, value in collection.compute().items()},
-        expected,
-        "in a MetricCollection",
-    )
+    for name, metric in separate.items():
+        expected |= _computed(metric, name)
+    got = {name: float(value) for name, value in collection.compute().items()}
+    subject.agree_on_all(got, expected, "in a MetricCollection")
 
 
 CHECKS: dict[str, Callable[[_Subject], None]] = {
@@ -397,13 +382,13 @@ CHECKS: dict[str, Callable[[_Subject], None]] = {
         _takes_any_cutoff,
         _survives_empty_users,
         _agrees_between_float_types,
-        _is_the_same_alone,
+        _agrees_standalone,
         _forgets_on_reset,
         _merges_shards,
         _survives_copies,
         _uses_what_it_declares,
         _refuses_unknown_parameters,
         _has_a_name_that_parses_back,
-        _keeps_apart_in_a_collection,
+        _stays_separate_in_a_collection,
     )
 }

@@ -68,8 +68,8 @@ def _list_metrics(*, with_profiles: bool) -> None:
             tools = profiles.tool_definitions(metric.__name__).items()
             last = ", ".join(tool for tool, found in tools if not isinstance(found, str))
         else:
-            last = definitions.words(metric).summary
-        direction = definitions.better(metric).partition(" (")[0]
+            last = definitions.describe(metric).summary
+        direction = definitions.direction(metric).partition(" (")[0]
         table.add_row(definitions.title(metric), direction, Text(last))
     open_console().print(trimmed)
 
@@ -83,7 +83,7 @@ def _explain_metric(metric: type[BaseMetric]) -> None:
     from weft.report.terminal import paragraph
 
     console = open_console()
-    words = definitions.words(metric)
+    words = definitions.describe(metric)
     console.print(Text(definitions.title(metric), style="bold"))
     titled = (("Edge cases: ", words.edge_cases), ("Example: ", words.example))
     paragraphs = [
@@ -98,7 +98,7 @@ def _explain_metric(metric: type[BaseMetric]) -> None:
         console.print()
         console.print(Text(words.code), soft_wrap=True)
     console.print()
-    for title, text in definitions.facts(metric):
+    for title, text in definitions.list_facts(metric):
         console.print(paragraph(text, console.width, first=f"{title:<10} "))
 
 
@@ -119,12 +119,12 @@ def _print_definitions(metric: type[BaseMetric]) -> None:
     table, trimmed = trimmed_table(
         "tool", "Weft's name for it", "ratings 1", "ratings 1-5", numbers=2
     )
-    rows = definitions.side_by_side(metric)
+    rows = definitions.compare_definitions(metric)
     for row in rows:
         name = Text(row.name) if row.name else Text(row.reason, style="dim")
         table.add_row(row.tool, name, row.binary or "-", row.graded or "-")
     console.print(trimmed)
     covered = {row.tool for row in rows}
-    missing = [tool for tool in definitions.tools() if tool not in covered]
+    missing = [tool for tool in definitions.profile_tools() if tool not in covered]
     if missing:
         console.print(paragraph(f"not covered by: {', '.join(missing)}", console.width, "dim"))

@@ -38,10 +38,9 @@ def _add_choices(sections: list[dict[str, Any]]) -> None:
 
 def _complete_evaluation(sections: dict[str, Any]) -> None:
     """Name the metrics, and keep the keys that YAML offers."""
-    from weft.metrics.registry import all_metrics
+    from weft.metrics.registry import built_in_metrics
 
-    classes = (metric for metric in all_metrics() if metric.__module__.startswith("weft."))
-    names = sorted((metric.__name__ for metric in classes), key=str.casefold)
+    names = sorted((metric.__name__ for metric in built_in_metrics()), key=str.casefold)
     metric_name = {"anyOf": [{"enum": names}, {"type": "string"}]}
     section = sections["EvaluationSection"]
     properties = section["properties"]
