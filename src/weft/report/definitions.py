@@ -67,8 +67,13 @@ def describe(metric: type[BaseMetric]) -> MetricDescription:
         else:
             content = paragraph.removeprefix(start)
             sections[start] = content[:1].upper() + content[1:]
-    code = f">>> {code}" if code else ""
-    return MetricDescription(plain[0], "\n\n".join(plain[1:]), *sections.values(), code)
+    return MetricDescription(
+        plain[0],
+        "\n\n".join(plain[1:]),
+        edge_cases=sections["Edge cases: "],
+        example=sections["Example: "],
+        code=f">>> {code}" if code else "",
+    )
 
 
 def title(metric: type[BaseMetric]) -> str:

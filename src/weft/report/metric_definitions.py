@@ -40,7 +40,7 @@ def _define(name: str) -> MetricDefinition:
         metric = find_metric(spec.name)
     except (UnknownMetric, SettingError):
         return MetricDefinition(name, "not known here")
-    words = known.words(metric)
+    words = known.describe(metric)
     set_parameters = dict(spec.params)
     parameters = [(key, _format_parameter(value)) for key, value in set_parameters.items()]
     for parameter in metric_parameters(metric).values():
@@ -51,7 +51,7 @@ def _define(name: str) -> MetricDefinition:
         name,
         words.summary,
         "\n\n".join(part for part in (words.definition, words.edge_cases) if part),
-        known.better(metric),
+        known.direction(metric),
         known.value_range(metric),
         tuple(parameters),
         metric.reference,
