@@ -1,6 +1,4 @@
-"""An engine of no machines: users in parts that lie in this process, each work and answer sent
-through pickle.
-"""
+"""An engine in one process: partitions of the users, with functions and results pickled."""
 
 import inspect
 import pickle
@@ -42,20 +40,22 @@ def some_lists(generator, users, items):
 
 @dataclass
 class Sent:
-    """Partitions as bytes. Merges as a tree of two."""
+    """Pickled partitions, combined as a binary tree."""
 
     parts: list
 
-    def map(self, work):
-        work = pickle.dumps(work)
+    def map(self, function):
+        work = pickle.dumps(function)
         return Sent([pickle.dumps(pickle.loads(work)(pickle.loads(part))) for part in self.parts])
 
-    def map_reduce(self, work, join):
-        found = self.map(work).parts
+    def map_reduce(self, function, combine):
+        found = self.map(function).parts
         while len(found) > 1:
             pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
             found = [
-                pickle.dumps(pickle.loads(pickle.dumps(join))([pickle.loads(one) for one in pair]))
+                pickle.dumps(
+                    pickle.loads(pickle.dumps(combine))([pickle.loads(one) for one in pair])
+                )
                 for pair in pairs
             ]
         return pickle.loads(found[0])
@@ -65,7 +65,7 @@ class Sent:
 
 
 def split(frames, number, source=None):
-    """Rows by user, into so many parts."""
+    """Split rows by user into partitions."""
     codes = {name: _part_of(frame["user"], number) for name, frame in frames.items()}
     parts = []
     for index in range(number):
@@ -79,7 +79,7 @@ def _part_of(users, number):
 
 
 def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
-    """`weft.evaluate` on users in parts."""
+    """`weft.evaluate` on partitions of the users."""
     bound = inspect.signature(weft.evaluate).bind(source, truth, **settings)
     bound.apply_defaults()
     arguments = dict(bound.arguments)

@@ -223,7 +223,7 @@ def test_what_differs_stops_all(together, what):
     for rank, found in enumerate(together):
         assert re.search(SAID[what], found[f"refused {what}"]), found[f"refused {what}"]
         if what == "one stops":
-            assert ("rank 1 of the processes" in found["refused one stops"]) == (rank != 1)
+            assert ("stopped on the process of rank 1" in found["refused one stops"]) == (rank != 1)
 
 
 @pytest.mark.slow

@@ -162,8 +162,8 @@ def test_what_is_offered(files, settings):
 
 @pytest.mark.parametrize("order", ["rank", "rows"])
 def test_lists_with_ranks_and_as_they_stand(tmp_path, monkeypatch, order):
-    monkeypatch.setattr(on_ray, "_ROWS_READ", 100)  # several tasks read a file
-    monkeypatch.setattr(on_ray, "_ROWS_AT_LEAST", 30)
+    monkeypatch.setattr("weft.engines.ray.ray_job._ROWS_READ", 100)  # several tasks read a file
+    monkeypatch.setattr("weft.engines.ray.ray_job._MIN_ROWS", 30)
     ranked = LISTS.with_columns(rank=pl.col("score").rank("ordinal", descending=True).over("user"))
     ranked = (
         ranked.select("user", "item", "rank")
@@ -424,12 +424,12 @@ def test_a_missing_extra(monkeypatch):
 
 
 def test_parts_stay_and_come_back_as_one(monkeypatch):
-    from weft.engines.ray.ray_partitions import RayPartitions, sent
+    from weft.engines.ray.ray_partitions import RayPartitions, put_pickled
 
     def whole(numbers):
         return sum(numbers)
 
-    parts = RayPartitions(_opened, [(sent(number),) for number in range(70)])
+    parts = RayPartitions(_unpack, [(put_pickled(number),) for number in range(70)])
     kept = parts.map(_squares)
     assert kept.map_reduce(_length, whole) == 140
     assert kept.map_reduce(_first, whole) == sum(number * number for number in range(70))
@@ -439,12 +439,12 @@ def test_parts_stay_and_come_back_as_one(monkeypatch):
         kept.map_reduce(_fails, whole)
     monkeypatch.setattr("weft.engines.ray.ray_partitions.RETRIES", 0)
     with pytest.raises(EngineError, match="a worker died"):
-        RayPartitions(_opened, [(sent(1),)]).map_reduce(_dies, whole)
+        RayPartitions(_unpack, [(put_pickled(1),)]).map_reduce(_dies, whole)
     kept.release()
 
 
-def _opened(packed):
-    return packed.open()
+def _unpack(packed):
+    return packed.unpack()
 
 
 def _squares(number):
@@ -476,16 +476,16 @@ def _dies(number):
 
 
 def test_reading_is_shared_out_by_rows():
-    from weft.engines.ray.ray_tables import Reading, Rows
+    from weft.engines.ray.ray_tables import RayTable, RowReader
 
-    table = Rows(
-        Reading("source", {}, frozenset()),
+    table = RayTable(
+        RowReader("source", {}, frozenset()),
         75,
         files=[("a", 10), ("b", 0), ("c", 5), ("d", 50), ("e", 10)],
     )
     shares = [
-        [(span.path, span.first, span.rows, span.before) for span in spans]
-        for spans, _ in table.shares(20)
+        [(span.path, span.start, span.num_rows, span.offset) for span in spans]
+        for spans, _ in table.split(20)
     ]
     assert shares == [
         [("a", 0, 10, 0), ("c", 0, 5, 10)],
@@ -493,10 +493,10 @@ def test_reading_is_shared_out_by_rows():
         [("d", 20, 20, 35)],
         [("d", 40, 10, 55), ("e", 0, 10, 65)],
     ]
-    nothing = Rows(Reading("train", {}, frozenset()), 0, files=[("a", 0)])
-    assert [len(spans) for spans, _ in nothing.shares(20)] == [1]
-    blocks = Rows(Reading("train", {}, frozenset()), 100, blocks=list("abcdefghij"))
-    assert [blocks for _, blocks in blocks.shares(30)] == [
+    nothing = RayTable(RowReader("train", {}, frozenset()), 0, files=[("a", 0)])
+    assert [len(spans) for spans, _ in nothing.split(20)] == [1]
+    blocks = RayTable(RowReader("train", {}, frozenset()), 100, blocks=list("abcdefghij"))
+    assert [blocks for _, blocks in blocks.split(30)] == [
         tuple("abc"),
         tuple("def"),
         tuple("ghi"),

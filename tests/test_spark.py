@@ -18,7 +18,7 @@ from engines import require_spark
 from test_parts import CLUSTERS, FEATURES, GROUPS, ITEMS, LISTS, OF_LISTS, SLICES, TRAIN, TRUTH
 from weft.engines.spark import SparkResult, evaluate, session
 from weft.engines.spark.failures import root_cause
-from weft.engines.spark.spark_partitions import SparkPartitions, _contents, _written
+from weft.engines.spark.spark_partitions import SparkPartitions, _read_values, _write_value
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
 slow = pytest.mark.slow
@@ -355,10 +355,10 @@ Caused by: java.io.IOException: No space left on device
 
 def test_large_values_are_cut_and_put_together(monkeypatch):
     require_spark()
-    monkeypatch.setattr("weft.engines.spark.spark_partitions._CHUNK", 100)
-    batches = list(_written(list(range(1000))))
+    monkeypatch.setattr("weft.engines.spark.spark_partitions._CHUNK_BYTES", 100)
+    batches = list(_write_value(list(range(1000))))
     assert len(batches) > 10
-    assert _contents(reversed(batches)) == [list(range(1000))]
+    assert _read_values(reversed(batches)) == [list(range(1000))]
 
 
 def test_a_missing_spark_or_java_is_told(monkeypatch):

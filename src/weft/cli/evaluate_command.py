@@ -148,9 +148,9 @@ def _process_group() -> Iterator[None]:
     if TORCHRUN not in os.environ:
         yield
         return
-    from weft.engines.distributed import joined
+    from weft.engines.distributed import process_group
 
-    with joined():
+    with process_group():
         yield
 
 

@@ -1,8 +1,8 @@
-"""Several processes of torch.distributed: each evaluates its share of the users, and all get the
-same result.
+"""Evaluation in several processes of torch.distributed: each evaluates its share of the users.
 
-An `Evaluator` in a loop needs none of this: its `compute` puts together what all processes have
-met."""
+An `Evaluator` in a loop does not need this module: its `compute` synchronizes the states of all
+processes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from weft.errors import InputError, SettingError, check_int
+from weft.errors import InputError, SettingError, check_int, setting_ref
 from weft.evaluation.api import evaluate as evaluate_alone
 from weft.evaluation.api import read_arguments
 from weft.evaluation.result import Result
@@ -25,66 +25,69 @@ T = TypeVar("T")
 
 
 def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
-    """`weft.evaluate`, shared out among all processes of torch.distributed. All must call it, with
-    the same arguments.
+    """Run `weft.evaluate` on all processes of torch.distributed and return the result of all users.
 
-    Each process reads the data, evaluates its share of the users, and gets the result of all of
-    them. A model is asked only for the users of the share. Where an error stops one process, it
-    stops all."""
+    All processes must call it, with the same arguments. Each process reads the data and evaluates
+    its share of the users; a model scores only these. An error in one process stops all.
+    """
     bound = inspect.signature(evaluate_alone).bind(source, truth, **settings)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    rank, number = this_process(), num_processes()
+    rank, number = process_rank(), num_processes()
     if number == 1:
         return evaluate_alone(source, truth, **settings)
     if arguments["checkpoint"] is not None:
         arguments["checkpoint"] = f"{arguments['checkpoint']}.{rank}-of-{number}"
     arguments["progress"] = arguments["progress"] and rank == 0
 
-    job = _all_or_none(lambda: build_run(*read_arguments(arguments)))
-    everyone: list[Any] = [None] * number
-    dist.all_gather_object(everyone, job.identity())
-    for other, theirs in enumerate(everyone):
-        check_compatible(everyone[0], theirs, f"cannot merge processes (rank 0 and {other}) that")
-    _all_or_none(lambda: job.run((rank, number)))
-    counted: list[Any] = [None] * number
-    dist.all_gather_object(counted, job.candidates.state())
-    for other, theirs in enumerate(counted):
+    run = _run_on_all(lambda: build_run(*read_arguments(arguments)))
+    identities = _gather_objects(run.identity())
+    for other, identity in enumerate(identities):
+        check_compatible(
+            identities[0], identity, f"cannot merge processes (rank 0 and {other}) that"
+        )
+    _run_on_all(lambda: run.run((rank, number)))
+    for other, state in enumerate(_gather_objects(run.candidates.state())):
         if other != rank:
-            job.candidates.merge(theirs)
-    job.evaluator.sync_on_compute = True
-    return job.result()
+            run.candidates.merge(state)
+    run.evaluator.sync_on_compute = True
+    return run.result()
 
 
-def _all_or_none(work: Callable[[], T]) -> T:
-    """What each process does by itself; an error in one is an error in all, so that nobody waits
-    for it.
+def _gather_objects(value: T) -> list[T]:
+    """Return the values of all processes, by rank."""
+    values: list[Any] = [None] * num_processes()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def _run_on_all(function: Callable[[], T]) -> T:
+    """Call a function on each process; raise an error on all if it fails on one.
+
+    Otherwise the other processes would wait for the failed one.
     """
-    found, error = None, None
+    result, error = None, None
     try:
-        found = work()
+        result = function()
     except Exception as raised:
         error = raised
-    said: list[str | None] = [None] * num_processes()
-    dist.all_gather_object(said, None if error is None else str(error) or type(error).__name__)
+    messages = _gather_objects(None if error is None else str(error) or type(error).__name__)
     if error is not None:
         raise error
-    for rank, message in enumerate(said):
+    for rank, message in enumerate(messages):
         if message is not None:
-            raise InputError(
-                f"rank {rank} of the processes that evaluate together stopped: {message}"
-            )
-    return found  # type: ignore[return-value]
+            raise InputError(f"the evaluation stopped on the process of rank {rank}: {message}")
+    return result  # type: ignore[return-value]
 
 
-def this_process() -> int:
-    """The rank of this process: 0 where it is alone."""
+def process_rank() -> int:
+    """Return the rank of this process, 0 without torch.distributed."""
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
 @contextmanager
-def joined() -> Iterator[None]:
-    """The processes that torchrun started work together; without torchrun, this process alone."""
+def process_group() -> Iterator[None]:
+    """Open the process group of torchrun while the block runs; do nothing without torchrun."""
     if not dist.is_available() or not dist.is_torchelastic_launched() or dist.is_initialized():
         yield
         return
@@ -96,11 +99,10 @@ def joined() -> Iterator[None]:
 
 
 class ShareSampler(Sampler[int]):
-    """The rows of a data set that are this process's, each row on one process: for evaluation,
-    where repeating rows is wrong.
+    """The rows of a data set for this process; each row belongs to exactly one process.
 
-    `torch.utils.data.DistributedSampler` repeats rows until all processes have as many, so that
-    some users count twice. Here processes may have one row more or less than others, or none. That
+    `torch.utils.data.DistributedSampler` repeats rows until all processes have the same number, so
+    that some users count twice. Here the numbers of rows of two processes may differ by one, which
     is harmless as long as no collective runs per batch.
 
     >>> from weft.engines.distributed import ShareSampler
@@ -109,17 +111,17 @@ class ShareSampler(Sampler[int]):
     """
 
     def __init__(self, rows: Sized, *, rank: int | None = None, number: int | None = None) -> None:
-        self._rows = len(rows)
+        self._num_rows = len(rows)
         self._number = num_processes() if number is None else check_int("number", number)
-        self._rank = this_process() if rank is None else check_int("rank", rank, least=0)
+        self._rank = process_rank() if rank is None else check_int("rank", rank, least=0)
         if self._rank >= self._number:
             raise SettingError(
-                f"rank={self._rank} is not one of {self._number} processes, which are 0 to "
-                f"{self._number - 1}."
+                f"{setting_ref('rank', self._rank)} is not one of {self._number} processes, which "
+                f"are 0 to {self._number - 1}."
             )
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(self._rank, self._rows, self._number))
+        return iter(range(self._rank, self._num_rows, self._number))
 
     def __len__(self) -> int:
-        return len(range(self._rank, self._rows, self._number))
+        return len(range(self._rank, self._num_rows, self._number))

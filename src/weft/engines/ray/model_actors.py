@@ -1,4 +1,4 @@
-"""Models on workers of Ray: in a pool of actors, or as factors that come with the parts."""
+"""Models on the workers of Ray: in a pool of actors, or as factors sent with the partitions."""
 
 from __future__ import annotations
 
@@ -18,102 +18,99 @@ from weft.data.sources.matrix import ScoreMatrix
 from weft.engines.partitioned.partitions import Partition
 from weft.engines.ray.ray_partitions import (
     RETRIES,
-    Failed,
-    Packed,
+    PickledValue,
     RayPartitions,
-    all_right,
-    attempted,
+    TaskError,
+    add_source,
+    combine_results,
     from_arrow,
-    joined,
-    own_errors,
-    sent,
-    settle,
-    with_source,
+    put_pickled,
+    raise_task_errors,
+    run_task,
+    set_thread_counts,
+    unwrap_ray_errors,
 )
-from weft.engines.ray.ray_tables import by_part, stamp_of_hashes
-from weft.errors import InputError
+from weft.engines.ray.ray_tables import hash_checksum, split_by_user
+from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-class _Worker:
-    """An actor that holds the model: unpickled, constructed, or another actor that is asked."""
+class _ModelActor:
+    """An actor with a model: unpickled, constructed, or a proxy of another actor."""
 
     def __init__(self) -> None:
         self._model: Any = None
 
-    def work(self, *given: Any) -> tuple[Failed | None, Packed | Failed]:
-        """Do something with a part."""
-        found = attempted(self._worked, *given)
-        return found if isinstance(found, Failed) else None, found
+    def process(self, *args: Any) -> tuple[TaskError | None, PickledValue | TaskError]:
+        """Apply a function to a partition; return its error, which is small, and its result."""
+        result = run_task(self._apply, *args)
+        return result if isinstance(result, TaskError) else None, result
 
-    def _worked(self, model: list[Any], work: Packed, opening: Packed, *pieces: Any) -> Packed:
-        part = opening.open()(*pieces)
-        return Packed.of(
-            work.open()(
-                replace(part, source=self._opened(model)) if isinstance(part, Partition) else part
-            )
-        )
+    def _apply(
+        self, model: list[Any], function: PickledValue, build: PickledValue, *pieces: Any
+    ) -> PickledValue:
+        value = build.unpack()(*pieces)
+        if isinstance(value, Partition):
+            value = replace(value, source=self._load(model))
+        return PickledValue.pack(function.unpack()(value))
 
-    def join(self, *given: Any) -> Packed | Failed:
-        """Put some results together."""
-        return joined(*given)
+    def combine(self, *args: Any) -> PickledValue | TaskError:
+        """Combine some results."""
+        return combine_results(*args)
 
-    def number_of_items(self, model: list[Any], users: Any) -> int:
-        """How many columns the model answers with."""
-        settle()
+    def count_items(self, model: list[Any], users: Any) -> int:
+        """Return the number of columns of the model's scores."""
+        set_thread_counts()
         ids = from_arrow(users)["user"]
-        return Model(self._opened(model)).probe(0, len(ids), ids)
+        return Model(self._load(model)).probe(0, len(ids), ids)
 
-    def _opened(self, model: list[Any]) -> Any:
-        """The model, from a reference to it, or the actor to ask. Not in the constructor: what that
-        raises does not come back.
+    def _load(self, model: list[Any]) -> Any:
+        """Return the model of a reference or of an actor handle.
+
+        It is not loaded in the constructor, since Ray does not return errors of constructors.
         """
         import ray
 
         if self._model is None:
             if isinstance(model[0], ray.actor.ActorHandle):
-                self._model = _Asked(model[0])
+                self._model = _ActorModel(model[0])
             else:
-                opened = ray.get(model[0]).open()
-                self._model = opened() if isinstance(opened, type) else opened
+                loaded = ray.get(model[0]).unpack()
+                self._model = loaded() if isinstance(loaded, type) else loaded
         return self._model
 
 
-class _Asked:
-    """A model in an actor."""
+class _ActorModel:
+    """A model that forwards `score` to an actor."""
 
     def __init__(self, handle: Any) -> None:
         def score(users: Any, **items: Any) -> Any:
             import ray
 
-            with own_errors():
+            with unwrap_ray_errors():
                 return ray.get(handle.score.remote(users, **items))
 
-        # Ray has no other way to tell what a method takes.
+        # Ray has no public way to read the signature of a method.
         known = getattr(handle, "_ray_method_signatures", {}).get("score", ())
-        score.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter("users", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-                *(
-                    inspect.Parameter("items", inspect.Parameter.KEYWORD_ONLY, default=one.default)
-                    for one in known
-                    if one.name == "items"
-                ),
-            ]
-        )
+        parameters = [inspect.Parameter("users", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        parameters += [
+            inspect.Parameter("items", inspect.Parameter.KEYWORD_ONLY, default=each.default)
+            for each in known
+            if each.name == "items"
+        ]
+        score.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         self.score = score
 
 
-class Pool:
-    """Actors that hold the model. Partitions go to those that are free."""
+class ActorPool:
+    """Actors with the model, which process partitions whenever they are free."""
 
     def __init__(self, source: Any, handles: Sequence[Any], workers: int, gpus: float) -> None:
         import ray
 
-        # They hold no CPU while they live, as actors that do not say what they need: nothing waits
-        # for a CPU until they end.
+        # Without stated needs, actors hold no CPU while idle, so that tasks do not wait for them.
         needs: dict[str, Any] = {"num_gpus": gpus, "num_cpus": 0} if gpus else {}
         options: Any = {
             "max_restarts": -1,
@@ -121,161 +118,161 @@ class Pool:
             "scheduling_strategy": "SPREAD",
             **needs,
         }
-        kind: Any = ray.remote(**options)(_Worker)
-        # The model comes with every call, for an actor that had to start again; in a list, so that
-        # it is fetched only then.
-        models = list(handles) or [sent(source)]
-        self._actors = [
-            (kind.remote(), [models[number % len(models)]]) for number in range(workers)
-        ]
+        kind: Any = ray.remote(**options)(_ModelActor)
+        # Every call carries the model, for actors that were restarted; inside a list, since Ray
+        # resolves references only at the top level.
+        models = list(handles) or [put_pickled(source)]
+        self._actors = [(kind.remote(), [models[i % len(models)]]) for i in range(workers)]
 
-    def start(self, work: Any, opening: Any, parts: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """References to what comes of each part, when all are done. While an actor works, the next
-        part's pieces come to it.
+    def process(
+        self, function: Any, build: Any, partitions: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        """Return references to the result of each partition, when all are finished.
+
+        Each actor has up to two calls, so that pieces are transferred while it computes.
         """
-        found: list[Any] = []
+        results: list[Any] = []
         busy: dict[Any, Any] = {}
         free = [*self._actors, *self._actors]
-        with own_errors():
-            for pieces in parts:
+        with unwrap_ray_errors():
+            for pieces in partitions:
                 if not free:
-                    free = self._freed(busy)
+                    free = self._wait(busy)
                 actor, model = free.pop(0)
-                done, one = actor.work.options(num_returns=2).remote(model, work, opening, *pieces)
-                busy[done] = actor, model
-                found.append(one)
+                call = actor.process.options(num_returns=2)
+                error, result = call.remote(model, function, build, *pieces)
+                busy[error] = actor, model
+                results.append(result)
             while busy:
-                self._freed(busy)
-        return found
+                self._wait(busy)
+        return results
 
     @staticmethod
-    def _freed(busy: dict[Any, Any]) -> list[Any]:
+    def _wait(busy: dict[Any, Any]) -> list[Any]:
+        """Wait for a call; raise its error, or return the actor that is free."""
         import ray
 
         ready, _ = ray.wait(list(busy), num_returns=1, fetch_local=False)
-        all_right(ready)
-        return [busy.pop(done) for done in ready]
+        raise_task_errors(ready)
+        return [busy.pop(error) for error in ready]
 
-    def join(self, join: Any, found: Sequence[Any], number: int) -> Any:
-        """A reference to some results, put together by one of the actors: other processes would
-        have to be started for it.
-        """
-        actor, _ = self._actors[number % len(self._actors)]
-        return actor.join.remote(join, *found)
+    def combine(self, combine: Any, results: Sequence[Any], index: int) -> Any:
+        """Return a reference to combined results; actors do it to avoid starting processes."""
+        actor, _ = self._actors[index % len(self._actors)]
+        return actor.combine.remote(combine, *results)
 
-    def number_of_items(self, users: Any) -> int:
-        """How many columns the model answers with."""
+    def count_items(self, users: Any) -> int:
+        """Return the number of columns of the model's scores."""
         import ray
 
         actor, model = self._actors[0]
-        with own_errors():
-            number: int = ray.get(actor.number_of_items.remote(model, users))
+        with unwrap_ray_errors():
+            number: int = ray.get(actor.count_items.remote(model, users))
         return number
 
-    def end(self) -> None:
-        """The model is not needed any more."""
+    def shut_down(self) -> None:
+        """End the actors."""
         import ray
 
         for actor, _ in self._actors:
             ray.kill(actor)
 
 
-def _stored(tensor: torch.Tensor) -> Any:
-    """A tensor as it lies in memory, in the object store, where workers read it without a copy; and
-    how to see it.
-    """
+def _store_tensor(tensor: torch.Tensor) -> Any:
+    """Return a reference to (bytes, dtype, shape), which workers read without a copy."""
     import ray
 
     plain = tensor.detach().cpu().contiguous()
     return ray.put((plain.reshape(-1).view(torch.uint8).numpy(), plain.dtype, tuple(plain.shape)))
 
 
-def _seen(stored: tuple[Any, torch.dtype, tuple[int, ...]]) -> torch.Tensor:
+def _load_tensor(stored: tuple[Any, torch.dtype, tuple[int, ...]]) -> torch.Tensor:
     memory, dtype, shape = stored
     if not memory.size:
         return torch.empty(shape, dtype=dtype)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it cannot be written to, which factors never do
+        warnings.simplefilter("ignore")  # the memory is read-only; factors are never written to
         return torch.from_numpy(memory).view(dtype).reshape(shape)
 
 
-def _factors(names: Sequence[str], device: str, *stored: Any) -> Factors:
-    return Factors(**{name: _seen(one).to(device) for name, one in zip(names, stored)})
+def _load_factors(names: Sequence[str], device: str, *stored: Any) -> Factors:
+    return Factors(**{name: _load_tensor(each).to(device) for name, each in zip(names, stored)})
 
 
-def with_factors(
+def add_factors(
     source: Factors,
     users: pl.DataFrame,
-    opening: Callable[..., Partition],
+    build: Callable[..., Partition],
     pieces: list[tuple[Any, ...]],
     gpus: float,
 ) -> RayPartitions[Partition]:
-    """Each part with the embeddings of its users, and all with the same ones of the items. `users`:
-    those of the rows, in order.
+    """Return partitions with the embeddings of their users, and of all items.
+
+    `users` has the user of each row of the factors, in order.
     """
     rows = [
         piece["row"].to_numpy()
-        for piece in by_part(users.with_row_index("row"), len(pieces), stamp_of_hashes())
+        for piece in split_by_user(users.with_row_index("row"), len(pieces), hash_checksum())
     ]
-    given = {name: tensor for name, tensor in source.tensors.items() if tensor is not None}
-    shared = {name: _stored(tensor) for name, tensor in given.items() if name.startswith("item")}
-    with_rows = []
-    for some, of_part in zip(rows, pieces):
-        chosen = torch.as_tensor(some.astype(np.int64))
-        own = {
-            name: _stored(tensor[chosen.to(tensor.device)])
-            for name, tensor in given.items()
+    tensors = {name: tensor for name, tensor in source.tensors.items() if tensor is not None}
+    shared = {
+        name: _store_tensor(tensor) for name, tensor in tensors.items() if name.startswith("item")
+    }
+    pieces_with_factors = []
+    for partition_rows, partition_pieces in zip(rows, pieces):
+        selected = torch.as_tensor(partition_rows.astype(np.int64))
+        stored = shared | {
+            name: _store_tensor(tensor[selected.to(tensor.device)])
+            for name, tensor in tensors.items()
             if name.startswith("user")
         }
-        with_rows.append((*of_part, *({**own, **shared}[name] for name in given)))
-    make = partial(_factors, list(given), "cuda" if gpus else "cpu")
-    return RayPartitions(partial(with_source, opening, len(given), make), with_rows, gpus=gpus)
+        pieces_with_factors.append((*partition_pieces, *(stored[name] for name in tensors)))
+    load = partial(_load_factors, list(tensors), "cuda" if gpus else "cpu")
+    build_with_factors = partial(add_source, build, len(tensors), load)
+    return RayPartitions(build_with_factors, pieces_with_factors, gpus=gpus)
 
 
-def refuse_other_rows(
-    parts: RayPartitions[Partition], rows: int, wheres: Mapping[str, str]
+def check_row_numbers(
+    partitions: RayPartitions[Partition], num_rows: int, wheres: Mapping[str, str]
 ) -> None:
-    """Without users=, users are row numbers: refuse others. `wheres`: the arguments to look at, and
-    what they are called.
-    """
+    """Raise InputError for users that are no row numbers; `wheres` names the inputs to check."""
     for argument, where in wheres.items():
-        if (found := parts.map_reduce(partial(_other, argument, rows), _first_of)) is not None:
+        user = partitions.map_reduce(partial(_find_unknown_row, argument, num_rows), _minimum)
+        if user is not None:
             raise InputError(
-                f"{where} has the user {found!r}, who is not a row of the scores, 0 to {rows - 1}. "
-                "Give the ids of the scores' "
-                "rows as users=[...]."
+                f"{where} has the user {user!r}, who is not a row of the scores, 0 to "
+                f"{num_rows - 1}. Give the ids of the scores' rows as {setting_ref('users')}[...]."
             )
 
 
-def _other(argument: str, rows: int, part: Partition) -> int | None:
-    """A user who is no row number."""
-    users = part.frames[argument]["user"]
-    found = users.filter((users < 0) | (users >= rows)).min()
-    assert found is None or isinstance(found, int)
-    return found
+def _find_unknown_row(argument: str, num_rows: int, partition: Partition) -> int | None:
+    users = partition.frames[argument]["user"]
+    smallest = users.filter((users < 0) | (users >= num_rows)).min()
+    assert smallest is None or isinstance(smallest, int)
+    return smallest
 
 
-def _first_of(found: list[int | None]) -> int | None:
-    return min((one for one in found if one is not None), default=None)
+def _minimum(users: list[int | None]) -> int | None:
+    return min((user for user in users if user is not None), default=None)
 
 
-def handles_of(source: Any) -> list[Any]:
-    """The actors that were given as a model."""
+def actor_handles(source: Any) -> list[Any]:
+    """Return the actors if the source consists of Ray actors, else an empty list."""
     from ray.actor import ActorHandle
 
-    given = list(source) if isinstance(source, (list, tuple)) else [source]
-    if not given or not all(isinstance(one, ActorHandle) for one in given):
+    handles = list(source) if isinstance(source, (list, tuple)) else [source]
+    if not handles or not all(isinstance(handle, ActorHandle) for handle in handles):
         return []
-    if any(not hasattr(one, "score") for one in given):
+    if any(not hasattr(handle, "score") for handle in handles):
         raise InputError(
             "the actor has no method 'score'; expected score(users), or score(users, items), that "
             "answers with scores."
         )
-    return given
+    return handles
 
 
-def refuse_source(source: Any) -> None:
-    """Refuse what is no source, or what only one process has."""
+def check_source(source: Any) -> None:
+    """Raise InputError for a source that cannot be evaluated, or exists in one process only."""
     if isinstance(source, type):
         if not callable(getattr(source, "score", None)) and "__call__" not in vars(source):
             raise InputError(
@@ -285,6 +282,6 @@ def refuse_source(source: Any) -> None:
     elif not are_lists(source) and isinstance(open_source(source), ScoreMatrix):
         raise InputError(
             "source is a matrix of scores in the memory of this process; evaluate it here with "
-            "weft.evaluate. On Ray, give "
-            "weft.Factors, a model that computes the scores, or a class of models that load them."
+            "weft.evaluate. On Ray, give weft.Factors, a model that computes the scores, or a "
+            "class of models that load them."
         )

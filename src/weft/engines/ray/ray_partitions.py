@@ -1,4 +1,4 @@
-"""Partitions in the object store of Ray, and tasks that work on them."""
+"""Partitions in the object store of Ray, and the tasks that process them."""
 
 from __future__ import annotations
 
@@ -18,123 +18,122 @@ from weft.errors import EngineError, InputError, WeftError
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.engines.ray.model_actors import Pool
+    from weft.engines.ray.model_actors import ActorPool
 
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
 
-RETRIES = 3  # of what was lost with its worker
-_FAN_IN = 8  # results that are joined by one task
+RETRIES = 3  # of a task whose worker was lost
+_FAN_IN = 8  # results that one task combines
 
 
 @dataclass(frozen=True)
-class Packed:
-    """Something pickled, with its arrays apart, which are not copied into the object store twice.
+class PickledValue:
+    """A pickled value with its arrays out of band, which the object store does not copy twice.
 
-    Ray would give back arrays that cannot be written to: torch warns of them, and a write that goes
-    wrong ends the process."""
+    Arrays that Ray itself returns are read-only: torch warns about them, and writing to one can
+    crash the process. `unpack` returns writable arrays.
+    """
 
-    pickled: bytes
+    content: bytes
     arrays: list[pickle.PickleBuffer]
 
     @classmethod
-    def of(cls, value: Any) -> Packed:
-        """Packed by value where workers cannot import it."""
+    def pack(cls, value: Any) -> PickledValue:
+        """Pickle a value; objects that workers cannot import are pickled by value."""
         from ray import cloudpickle
 
         arrays: list[pickle.PickleBuffer] = []
-        pickled: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=arrays.append)  # type: ignore[no-untyped-call]
-        return cls(pickled, arrays)
+        content: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=arrays.append)  # type: ignore[no-untyped-call]
+        return cls(content, arrays)
 
-    def open(self) -> Any:
-        """Another one of what was packed."""
-        return pickle.loads(self.pickled, buffers=[bytearray(array) for array in self.arrays])
+    def unpack(self) -> Any:
+        """Return a new copy of the value."""
+        return pickle.loads(self.content, buffers=[bytearray(array) for array in self.arrays])
 
 
-def sent(value: Any) -> Any:
-    """A reference to something that tasks will open."""
+def put_pickled(value: Any) -> Any:
+    """Return a reference to a `PickledValue` in the object store."""
     import ray
 
     try:
-        return ray.put(Packed.of(value))
+        return ray.put(PickledValue.pack(value))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise InputError(
             f"what the workers need cannot be sent to them: {first_line(error)}. A model that "
-            "cannot be pickled is given as a "
-            "class, which each worker constructs, or as Ray actors that hold it."
+            "cannot be pickled is given as a class, which each worker constructs, or as Ray actors "
+            "that hold it."
         ) from error
 
 
 @dataclass(frozen=True)
-class Failed:
-    """What was raised in a task, as a value: Ray itself would log it for every task that fails, and
-    for every one behind it.
-    """
+class TaskError:
+    """An error in a task, as its return value: Ray would log an exception for every later task."""
 
-    pickled: bytes
+    content: bytes  # the pickled exception
     traceback: str
 
-    def again(self) -> Exception:
-        """The same here."""
-        error: Exception = pickle.loads(self.pickled)
+    def to_exception(self) -> Exception:
+        """Return the exception, with the traceback of the worker if it is not one of Weft."""
+        error: Exception = pickle.loads(self.content)
         if not isinstance(error, WeftError):
             error.add_note(f"In a worker of Ray:\n{self.traceback}")
         return error
 
 
-def attempted(task: Callable[..., S], *given: Any) -> S | Failed:
-    """What comes of a task, or of one that it needs, if that has failed."""
+def run_task(function: Callable[..., S], *args: Any) -> S | TaskError:
+    """Call a function inside a task; return the error of the task, or of one that it depends on."""
     from ray import cloudpickle
 
-    settle()
-    if failed := next((one for one in given if isinstance(one, Failed)), None):
+    set_thread_counts()
+    if failed := next((value for value in args if isinstance(value, TaskError)), None):
         return failed
     try:
-        return task(*given)
+        return function(*args)
     except Exception as error:
-        told = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(error))
         try:
-            pickled = cloudpickle.dumps(error)  # type: ignore[no-untyped-call]
-            pickle.loads(pickled)
-        except Exception:  # it cannot travel
-            pickled = pickle.dumps(EngineError(f"{type(error).__name__}: {error}"))
-        return Failed(pickled, told)
+            content = cloudpickle.dumps(error)  # type: ignore[no-untyped-call]
+            pickle.loads(content)
+        except Exception:  # the exception cannot be pickled
+            content = pickle.dumps(EngineError(f"{type(error).__name__}: {error}"))
+        return TaskError(content, text)
 
 
-def _work(*given: Any) -> tuple[Failed | None, Packed | Failed]:
-    """Do something with a part. The first of the two things that come back says whether it is done."""
-    found = attempted(_worked, *given)
-    return found if isinstance(found, Failed) else None, found
+def _process(*args: Any) -> tuple[TaskError | None, PickledValue | TaskError]:
+    """Apply a function to a partition; return its error, which is small, and its result."""
+    result = run_task(_apply, *args)
+    return result if isinstance(result, TaskError) else None, result
 
 
-def _worked(work: Packed, opening: Packed, *pieces: Any) -> Packed:
-    return Packed.of(work.open()(opening.open()(*pieces)))
+def _apply(function: PickledValue, build: PickledValue, *pieces: Any) -> PickledValue:
+    return PickledValue.pack(function.unpack()(build.unpack()(*pieces)))
 
 
-def joined(*given: Any) -> Packed | Failed:
-    """Put some results together."""
-    return attempted(_joined, *given)
+def combine_results(*args: Any) -> PickledValue | TaskError:
+    """Combine some results inside a task: a pickled function, then the results."""
+    return run_task(_combine, *args)
 
 
-def _joined(join: Packed, *found: Packed) -> Packed:
-    return Packed.of(join.open()([one.open() for one in found]))
+def _combine(combine: PickledValue, *results: PickledValue) -> PickledValue:
+    return PickledValue.pack(combine.unpack()([result.unpack() for result in results]))
 
 
-def all_right(done: list[Any]) -> None:
-    """Fetch whether some tasks are done; raises what they raised."""
+def raise_task_errors(references: list[Any]) -> None:
+    """Fetch the first return values of some finished tasks and raise their errors."""
     import ray
 
-    for failed in ray.get(done):
+    for failed in ray.get(references):
         if failed is not None:
-            raise failed.again()
+            raise failed.to_exception()
 
 
-def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Partition:
-    """The tables of a part from their pieces: so many of each argument, in this order."""
+def build_partition(num_pieces: Sequence[tuple[str, int]], *pieces: Any) -> Partition:
+    """Return a partition from its pieces, ordered by input; `num_pieces` is (input, number)."""
     import polars as pl
 
     frames, start = {}, 0
-    for argument, number in arguments:
+    for argument, number in num_pieces:
         frames[argument] = pl.concat(
             [from_arrow(piece) for piece in pieces[start : start + number]], rechunk=True
         )
@@ -142,80 +141,86 @@ def as_part(arguments: Sequence[tuple[str, int]], *pieces: Any) -> Partition:
     return Partition(frames)
 
 
-def with_source(
-    opening: Callable[..., Partition], number: int, make: Callable[..., Any], *pieces: Any
+def add_source(
+    build: Callable[..., Partition], number: int, make_source: Callable[..., Any], *pieces: Any
 ) -> Partition:
-    """A part whose last pieces make its source."""
-    return replace(opening(*pieces[:-number]), source=make(*pieces[-number:]))
+    """Return a partition with a source, which is made of the last `number` pieces."""
+    return replace(build(*pieces[:-number]), source=make_source(*pieces[-number:]))
 
 
 class RayPartitions(Partitions[T_co]):
-    """Partitions in Ray's object store. `opening` makes of the `pieces` of a part what work is done
-    with.
+    """Values in Ray's object store, one per partition.
+
+    `build` makes the value of a partition from its pieces. With a pool, its actors process the
+    partitions; else tasks do.
     """
 
     def __init__(
         self,
-        opening: Callable[..., T_co],
+        build: Callable[..., T_co],
         pieces: list[tuple[Any, ...]],
         *,
-        pool: Pool | None = None,
+        pool: ActorPool | None = None,
         gpus: float = 0,
     ) -> None:
-        self._opening, self._pieces, self._pool, self._gpus = opening, pieces, pool, gpus
+        self._build, self._pieces, self._pool, self._gpus = build, pieces, pool, gpus
 
-    def map(self, work: Callable[[T_co], S]) -> Partitions[S]:
-        return RayPartitions(Packed.open, [(found,) for found in self._each(work)], pool=self._pool)
+    def map(self, function: Callable[[T_co], S]) -> Partitions[S]:
+        results = [(result,) for result in self._start(function)]
+        return RayPartitions(PickledValue.unpack, results, pool=self._pool)
 
-    def map_reduce(self, work: Callable[[T_co], S], join: Callable[[list[S]], S]) -> S:
+    def map_reduce(self, function: Callable[[T_co], S], combine: Callable[[list[S]], S]) -> S:
         import ray
 
-        found, packed = self._each(work), sent(join)
-        task: Any = ray.remote(max_retries=RETRIES)(joined)
-        with own_errors():
-            while True:
-                some = [found[start : start + _FAN_IN] for start in range(0, len(found), _FAN_IN)]
-                found = [
-                    task.remote(packed, *few)
-                    if self._pool is None
-                    else self._pool.join(packed, few, number)
-                    for number, few in enumerate(some)
-                ]
-                if len(found) == 1:
-                    one = ray.get(found[0])
-                    if isinstance(one, Failed):
-                        raise one.again()
-                    result: S = one.open()
-                    return result
+        results, packed = self._start(function), put_pickled(combine)
+        with unwrap_ray_errors():
+            results = self._combine_level(results, packed)
+            while len(results) > 1:
+                results = self._combine_level(results, packed)
+            last = ray.get(results[0])
+        if isinstance(last, TaskError):
+            raise last.to_exception()
+        value: S = last.unpack()
+        return value
+
+    def _combine_level(self, results: list[Any], combine: Any) -> list[Any]:
+        """Combine groups of at most `_FAN_IN` results; return references."""
+        import ray
+
+        groups = [results[start : start + _FAN_IN] for start in range(0, len(results), _FAN_IN)]
+        if self._pool is not None:
+            return [self._pool.combine(combine, group, i) for i, group in enumerate(groups)]
+        task: Any = ray.remote(max_retries=RETRIES)(combine_results)
+        return [task.remote(combine, *group) for group in groups]
 
     def release(self) -> None:
         self._pieces.clear()
 
-    def _each(self, work: Callable[[T_co], S]) -> list[Any]:
-        """References to what comes of each part, when all are done."""
+    def _start(self, function: Callable[[T_co], S]) -> list[Any]:
+        """Return references to the result of each partition, when all are finished."""
         import ray
 
-        packed, opening = sent(work), sent(self._opening)
+        packed, build = put_pickled(function), put_pickled(self._build)
         if self._pool is not None:
-            return self._pool.start(packed, opening, self._pieces)
-        task = ray.remote(max_retries=RETRIES, num_returns=2, num_gpus=self._gpus)(_work)
-        started = [task.remote(packed, opening, *pieces) for pieces in self._pieces]
-        pending = [done for done, _ in started]
-        with own_errors():
+            return self._pool.process(packed, build, self._pieces)
+        task = ray.remote(max_retries=RETRIES, num_returns=2, num_gpus=self._gpus)(_process)
+        started = [task.remote(packed, build, *pieces) for pieces in self._pieces]
+        pending = [error for error, _ in started]
+        with unwrap_ray_errors():
             try:
                 while pending:
                     ready, pending = ray.wait(pending, num_returns=1, fetch_local=False)
-                    all_right(ready)
+                    raise_task_errors(ready)
             except BaseException:
-                for done in pending:  # nobody waits for them
-                    ray.cancel(done)
+                for error in pending:
+                    ray.cancel(error)
                 raise
-        return [found for _, found in started]
+        return [result for _, result in started]
 
 
 @contextmanager
-def own_errors() -> Iterator[None]:
-    """What was raised inside a task is raised here as what it is."""
+def unwrap_ray_errors() -> Iterator[None]:
+    """Raise the exception of a task instead of Ray's wrapper around it."""
     from ray.exceptions import (
         ActorDiedError,
         OutOfMemoryError,
@@ -235,14 +240,12 @@ def own_errors() -> Iterator[None]:
         if isinstance(cause, Exception) and not isinstance(cause, RayError):
             raise cause from error
         died = isinstance(cause, (WorkerCrashedError, ActorDiedError, OutOfMemoryError))
-        what = "a worker died each time that this was tried" if died else "Ray could not go on"
+        what = "a worker died at every attempt" if died else "Ray could not go on"
         raise EngineError(f"{what}: {first_line(cause or error)}.") from error
 
 
-def settle() -> None:
-    """One thread for each CPU that the task has; polars asks for their number when it is first
-    imported.
-    """
+def set_thread_counts() -> None:
+    """Use one thread per CPU of the task; polars reads the number when it is first imported."""
     import ray
 
     context: Any = ray.get_runtime_context()
@@ -253,23 +256,21 @@ def settle() -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first, without its full stop."""
+    """Return the first line of an error's message, without its full stop."""
     return (str(error).strip().partition("\n")[0] or type(error).__name__).rstrip(".")
 
 
 def to_arrow(frame: pl.DataFrame) -> Any:
-    """A table that Ray stores without copying it again; text in a form that holds nothing of other
-    rows.
-    """
+    """Return an Arrow table that Ray stores without a copy; its strings hold no other rows."""
     import polars as pl
 
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def from_arrow(table: Any) -> pl.DataFrame:
-    """The same table, which is not copied."""
+    """Return an Arrow table as a frame, without a copy."""
     import polars as pl
 
-    found = pl.from_arrow(table)
-    assert isinstance(found, pl.DataFrame)
-    return found
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

@@ -1,6 +1,4 @@
-"""Tables that tasks read: Parquet files and Ray Datasets, split by user into pieces that lie in the
-object store.
-"""
+"""Tables that tasks of Ray read, Parquet files and Ray Datasets, and their split by user."""
 
 from __future__ import annotations
 
@@ -17,172 +15,173 @@ from weft.engines.partitioned.local_inputs import assign_roles
 from weft.engines.partitioned.partitions import InputOrigin
 from weft.engines.ray.ray_partitions import (
     RETRIES,
-    Failed,
-    attempted,
+    TaskError,
     first_line,
     from_arrow,
-    own_errors,
-    settle,
+    run_task,
+    set_thread_counts,
     to_arrow,
+    unwrap_ray_errors,
 )
-from weft.errors import EngineError, InputError
+from weft.errors import EngineError, InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
-_FILES_AT_ONCE = 64  # whose footers one task reads
-_IDS = ("user", "item")
+_FILES_PER_TASK = 64  # files of which one task reads the footers
+_SAMPLE_ROWS = 3
+_ID_ROLES = ("user", "item")
 
 
 @dataclass(frozen=True)
-class Span:
-    """Consecutive rows of a Parquet file; `before`: how many rows of the table come before them."""
+class RowSpan:
+    """Consecutive rows of a Parquet file; `offset` rows of the table precede them."""
 
     path: str
-    first: int
-    rows: int
-    before: int
+    start: int
+    num_rows: int
+    offset: int
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How to read rows of a table: the column of each role, and what becomes of it."""
+class RowReader:
+    """Reads rows of a table: selects the column of each role and converts it."""
 
     where: str
     columns: Mapping[str, str]
-    strings: frozenset[str]  # ids that are, or become, strings; the others are integers
-    numbered: bool = False  # lists as they stand: the number of a row is its rank
+    string_ids: frozenset[str]  # roles of ids that are read as strings; the others are integers
+    ranks_by_row: bool = False  # row numbers are ranks: lists without scores and ranks
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns of what is read."""
-        return (*self.columns, *(("rank",) if self.numbered else ()))
+        """The columns of the frames that are read."""
+        return (*self.columns, "rank") if self.ranks_by_row else tuple(self.columns)
 
-    def _expressions(self, types: Mapping[str, Any]) -> list[pl.Expr]:
-        """The columns under the names of their roles. Ids that are neither integers nor strings
-        stay what they are.
-        """
+    def read_spans(self, spans: Sequence[RowSpan]) -> pl.DataFrame:
+        """Read rows of Parquet files."""
         import polars as pl
 
-        chosen = []
-        for role, name in self.columns.items():
-            column, dtype = pl.col(name), types[name]
-            if role in self.strings:
-                column = column.cast(pl.String) if _is_text(dtype) or dtype.is_integer() else column
-            elif role in _IDS:
-                text = column.cast(pl.String).cast(pl.Int64, strict=False)
-                column = (
-                    column.cast(pl.Int64)
-                    if dtype.is_integer()
-                    else text
-                    if _is_text(dtype)
-                    else column
-                )
-            elif role != "label":
-                column = column.cast(pl.Float64).fill_null(float("nan"))
-            elif isinstance(dtype, (pl.Enum, pl.Categorical)):
-                column = column.cast(pl.String)
-            chosen.append(column.alias(role))
-        return chosen
-
-    def of_spans(self, spans: Sequence[Span]) -> pl.DataFrame:
-        """Rows of Parquet files."""
-        import polars as pl
-
-        found = []
-        for span in spans:
-            try:
-                frame = (
-                    _scan(span.path)
-                    .slice(span.first, span.rows)
-                    .select(*dict.fromkeys(self.columns.values()))
-                    .collect()
-                )
-            except (OSError, pl.exceptions.PolarsError) as error:
-                raise InputError(
-                    f"{self.where}: a task of Ray cannot read {span.path}: {first_line(error)}. "
-                    "Files must be visible on every "
-                    "machine of the cluster, and must not change meanwhile."
-                ) from None
-            if len(frame) != span.rows:
-                raise InputError(
-                    f"{self.where}: {span.path} has other rows than a moment ago; it must not "
-                    "change meanwhile."
-                )
-            found.append(self.canonical(frame, f"{span.path}, row", span.first))
-        frame = pl.concat(found) if len(found) > 1 else found[0]
-        if not self.numbered:
+        frames = [self._read_span(span) for span in spans]
+        frame = pl.concat(frames) if len(frames) > 1 else frames[0]
+        if not self.ranks_by_row:
             return frame
-        before = spans[0].before
-        return frame.with_columns(rank=pl.int_range(before, before + len(frame)).cast(pl.Float64))
+        first = spans[0].offset
+        return frame.with_columns(rank=pl.int_range(first, first + len(frame)).cast(pl.Float64))
 
-    def canonical(self, frame: pl.DataFrame, at: str, first: int = 0) -> pl.DataFrame:
-        """The same rows with the columns that play a role, by role; refuses missing ids and numbers
-        that float64 does not hold.
+    def _read_span(self, span: RowSpan) -> pl.DataFrame:
+        import polars as pl
+
+        names = dict.fromkeys(self.columns.values())
+        try:
+            frame = _scan(span.path).slice(span.start, span.num_rows).select(*names).collect()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError(
+                f"{self.where}: a task of Ray cannot read {span.path}: {first_line(error)}. Files "
+                "must be visible on every machine of the cluster, and must not change meanwhile."
+            ) from None
+        if len(frame) != span.num_rows:
+            raise InputError(
+                f"{self.where}: {span.path} has other rows than a moment ago; it must not change "
+                "meanwhile."
+            )
+        return self.convert(frame, f"{span.path}, row", span.start)
+
+    def convert(self, frame: pl.DataFrame, row_name: str, start: int = 0) -> pl.DataFrame:
+        """Return the columns by role.
+
+        Raises InputError for missing ids and for integers that float64 does not represent;
+        `row_name` and the row number, from `start`, name a row in messages.
         """
         import polars as pl
 
         try:
-            found = frame.select(self._expressions(frame.schema))
+            converted = frame.select(
+                self._convert_column(role, name, frame.schema[name])
+                for role, name in self.columns.items()
+            )
         except pl.exceptions.InvalidOperationError:
             raise InputError(
-                f"{self.where} has ids beyond 63 bits; read them as strings: weft.File(path, "
-                "ids='string')."
+                f"{self.where} has ids beyond 63 bits; read them as strings, with the setting "
+                f"{setting_ref('ids', 'string')} of the file."
             ) from None
         for role, name in self.columns.items():
-            if role in _IDS and found[role].null_count():
-                row = int(found[role].is_null().arg_true()[0])
-                given = frame[name][row]
-                if given is not None:
-                    raise InputError(
-                        f"{self.where}: the {role} id {given!r} is no integer, but ids='integer'."
-                    )
-                raise InputError(
-                    f"{at} {first + row}: there is no {role} id (column {name!r}); every row needs "
-                    "one."
-                )
-            is_number = role not in _IDS and role != "label"
-            if is_number and frame.schema[name].is_integer() and (found[role].abs() > 2**53).any():
+            if role in _ID_ROLES:
+                self._check_ids(converted[role], frame[name], row_name, start)
+            elif (
+                role != "label"
+                and frame.schema[name].is_integer()
+                and (converted[role].abs() > 2**53).any()
+            ):
                 raise InputError(
                     f"{self.where}: the column {name!r} has integers beyond 2**53, which float64 "
-                    "cannot tell apart; rescale them."
+                    "does not represent exactly; rescale them."
                 )
-        return found
+        return converted
+
+    def _convert_column(self, role: str, name: str, dtype: Any) -> pl.Expr:
+        """Return a column by role; ids that are neither integers nor strings are unchanged."""
+        import polars as pl
+
+        column = pl.col(name)
+        if role in self.string_ids:
+            column = column.cast(pl.String) if _is_text(dtype) or dtype.is_integer() else column
+        elif role in _ID_ROLES:
+            if dtype.is_integer():
+                column = column.cast(pl.Int64)
+            elif _is_text(dtype):
+                column = column.cast(pl.String).cast(pl.Int64, strict=False)
+        elif role != "label":
+            column = column.cast(pl.Float64).fill_null(float("nan"))
+        elif isinstance(dtype, (pl.Enum, pl.Categorical)):
+            column = column.cast(pl.String)
+        return column.alias(role)
+
+    def _check_ids(self, ids: pl.Series, original: pl.Series, row_name: str, start: int) -> None:
+        if not ids.null_count():
+            return
+        row = int(ids.is_null().arg_true()[0])
+        if original[row] is not None:
+            raise InputError(
+                f"{self.where}: the {ids.name} id {original[row]!r} is no integer, but "
+                f"{setting_ref('ids', 'integer')}."
+            )
+        raise InputError(
+            f"{row_name} {start + row}: there is no {ids.name} id (column {original.name!r}); "
+            "every row needs one."
+        )
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A table that tasks read: how, and what each task takes, either spans of files or blocks in
-    the object store.
-    """
+class RayTable:
+    """A table that tasks read, from files or from blocks in the object store."""
 
-    reading: Reading
-    rows: int
-    files: Sequence[tuple[str, int]] = ()  # paths and rows
+    reader: RowReader
+    num_rows: int
+    files: Sequence[tuple[str, int]] = ()  # (path, number of rows)
     blocks: Sequence[Any] = ()
 
-    def shares(self, at_most: int) -> Iterator[tuple[tuple[Span, ...], tuple[Any, ...]]]:
-        """What each task reads: about so many rows."""
+    def split(self, max_rows: int) -> Iterator[tuple[tuple[RowSpan, ...], tuple[Any, ...]]]:
+        """Yield the spans and the blocks that each task reads, of about `max_rows` rows."""
         if not self.files:
-            step = max(1, at_most * len(self.blocks) // max(1, self.rows))
+            step = max(1, max_rows * len(self.blocks) // max(1, self.num_rows))
             for start in range(0, len(self.blocks), step):
                 yield (), tuple(self.blocks[start : start + step])
             return
-        share: list[Span] = []
-        room, before = at_most, 0
-        for path, rows in self.files:
-            if rows > room and share:
-                yield tuple(share), ()
-                share, room = [], at_most
-            first = 0
-            while rows - first > at_most:
-                yield (Span(path, first, at_most, before + first),), ()
-                first += at_most
-            if rows or not self.rows:
-                share.append(Span(path, first, rows - first, before + first))
-            room, before = room - (rows - first), before + rows
-        if share:
-            yield tuple(share), ()
+        spans: list[RowSpan] = []
+        room, offset = max_rows, 0
+        for path, num_rows in self.files:
+            if num_rows > room and spans:
+                yield tuple(spans), ()
+                spans, room = [], max_rows
+            start = 0
+            while num_rows - start > max_rows:
+                yield (RowSpan(path, start, max_rows, offset + start),), ()
+                start += max_rows
+            if num_rows or not self.num_rows:
+                spans.append(RowSpan(path, start, num_rows - start, offset + start))
+            room, offset = room - (num_rows - start), offset + num_rows
+        if spans:
+            yield tuple(spans), ()
 
 
 def _is_text(dtype: Any) -> bool:
@@ -197,105 +196,107 @@ def _scan(path: str) -> pl.LazyFrame:
     return pl.scan_parquet(path, glob=False, hive_partitioning=False)
 
 
-def split(reading: Reading, spans: Sequence[Span], parts: int, stamp: int, *blocks: Any) -> Any:
-    """Read some rows, and give each part those of its users: an Arrow table each, or what went
-    wrong.
-    """
-    pieces = attempted(_split, reading, spans, parts, stamp, *blocks)
-    pieces = [pieces] * parts if isinstance(pieces, Failed) else pieces
-    return pieces if parts > 1 else pieces[0]
+def split_rows(
+    reader: RowReader, spans: Sequence[RowSpan], number: int, checksum: int, *blocks: Any
+) -> Any:
+    """Read some rows and split them by user: an Arrow table per partition, or an error for each."""
+    pieces = run_task(_split_rows, reader, spans, number, checksum, *blocks)
+    pieces = [pieces] * number if isinstance(pieces, TaskError) else pieces
+    return pieces if number > 1 else pieces[0]
 
 
-def _split(
-    reading: Reading, spans: Sequence[Span], parts: int, stamp: int, *blocks: Any
+def _split_rows(
+    reader: RowReader, spans: Sequence[RowSpan], number: int, checksum: int, *blocks: Any
 ) -> list[Any]:
     import polars as pl
 
     if spans:
-        frame = reading.of_spans(spans)
+        frame = reader.read_spans(spans)
     else:
-        frame = pl.concat(
-            [reading.canonical(from_arrow(block), f"{reading.where}, row") for block in blocks]
-        )
-    return [to_arrow(piece) for piece in by_part(frame, parts, stamp)]
+        row_name = f"{reader.where}, row"
+        frame = pl.concat([reader.convert(from_arrow(block), row_name) for block in blocks])
+    return [to_arrow(piece) for piece in split_by_user(frame, number, checksum)]
 
 
-def by_part(frame: pl.DataFrame, parts: int, stamp: int) -> list[pl.DataFrame]:
-    """The rows of each part, in order. A user is in the same part of every table, on every machine."""
+def split_by_user(frame: pl.DataFrame, number: int, checksum: int) -> list[pl.DataFrame]:
+    """Return the rows of each partition, in order.
+
+    A user is in the same partition of every table, on every machine; `checksum` is the
+    `hash_checksum` of the driver.
+    """
     import polars as pl
 
-    if stamp != stamp_of_hashes():
+    if checksum != hash_checksum():
         raise EngineError(
             "the machines of the cluster have different versions of polars; install the same on "
             "all of them."
         )
-    if parts == 1:
+    if number == 1:
         return [frame]
-    kind = pl.UInt16 if parts < 1 << 16 else pl.UInt32
-    keyed = frame.with_columns((pl.col("user").hash(0) % parts).cast(kind).alias("weft part"))
-    found = keyed.partition_by("weft part", as_dict=True, include_key=False, maintain_order=True)
-    nothing = frame.clear()
-    return [found.get((part,), nothing) for part in range(parts)]
+    kind = pl.UInt16 if number < 1 << 16 else pl.UInt32
+    name = "weft partition"
+    keyed = frame.with_columns((pl.col("user").hash(0) % number).cast(kind).alias(name))
+    pieces = keyed.partition_by(name, as_dict=True, include_key=False, maintain_order=True)
+    empty = frame.clear()
+    return [pieces.get((index,), empty) for index in range(number)]
 
 
-def stamp_of_hashes() -> int:
-    """By which two machines see that they hash alike."""
+def hash_checksum() -> int:
+    """Return a number that is equal on machines whose polars hashes ids alike."""
     import polars as pl
 
     hashes = [
         *pl.Series([-1, 0, 1, 2**40]).hash(0),
         *pl.Series(["", "weft", "a longer text, and é"]).hash(0),
     ]
-    return sum(number * hashed for number, hashed in enumerate(hashes, start=1))
+    return sum(number * value for number, value in enumerate(hashes, start=1))
 
 
-def head(reading: Reading, spans: Sequence[Span], *blocks: Any) -> Any:
-    """The first rows, to see what ids are like."""
-    settle()
+def read_sample(reader: RowReader, spans: Sequence[RowSpan], *blocks: Any) -> Any:
+    """Return the first rows, to check the types of ids."""
+    set_thread_counts()
     if spans:
-        return reading.of_spans([replace(spans[0], rows=min(3, spans[0].rows))])
-    found = (from_arrow(block).head(3) for block in blocks)
-    first = next((frame for frame in found if len(frame)), None)
-    return reading.canonical(
-        from_arrow(blocks[0]).clear() if first is None else first, f"{reading.where}, row"
-    )
+        return reader.read_spans([replace(spans[0], num_rows=min(_SAMPLE_ROWS, spans[0].num_rows))])
+    frames = (from_arrow(block).head(_SAMPLE_ROWS) for block in blocks)
+    first = next((frame for frame in frames if len(frame)), None)
+    sample = from_arrow(blocks[0]).clear() if first is None else first
+    return reader.convert(sample, f"{reader.where}, row")
 
 
 # --------------------------------------------------------------------------------------------------
 
 
-def is_dataset(given: Any) -> bool:
-    """Whether this is a Ray Dataset; asked without importing ray.data."""
+def is_dataset(data: Any) -> bool:
+    """Return True for a Ray Dataset, without importing ray.data."""
     return any(
         kind.__name__ == "Dataset" and kind.__module__.startswith("ray.data")
-        for kind in type(given).__mro__
+        for kind in type(data).__mro__
     )
 
 
-def brought_here(dataset: Any, argument: str) -> pl.DataFrame | pl.Series:
-    """All rows of a Dataset that is small; of items, their ids."""
+def collect_dataset(dataset: Any, argument: str) -> pl.DataFrame | pl.Series:
+    """Return all rows of a small Dataset; of the input `items`, the distinct ids."""
     import polars as pl
     import ray
 
     frame = pl.concat([from_arrow(block) for block in ray.get(dataset.to_arrow_refs())])
     if argument != "items":
         return frame
-    found, _ = assign_roles(frame.columns, argument, f"{argument} (a Ray Dataset)")
-    return frame[found["item"]].unique(maintain_order=True)
+    roles, _ = assign_roles(frame.columns, argument, f"{argument} (a Ray Dataset)")
+    return frame[roles["item"]].unique(maintain_order=True)
 
 
-def parquet_files(file: File, argument: str) -> list[str]:
-    """The paths of the Parquet files that were given; none if they are of another format."""
+def find_parquet_files(file: File, argument: str) -> list[str]:
+    """Return the paths of Parquet files; an empty list for files of another format."""
     import ray
 
     if file.format not in (None, "parquet"):
         return []
     if "://" in file.address:
-        with own_errors():
-            found: list[str] = ray.get(
-                ray.remote(max_retries=RETRIES)(_listed).remote(file.address, argument)
-            )
-        return found
+        task = ray.remote(max_retries=RETRIES)(_list_url)
+        with unwrap_ray_errors():
+            urls: list[str] = ray.get(task.remote(file.address, argument))
+        return urls
     paths = find_files(file.path, f"{argument} ({file.path})")
     if file.format is None:
         with paths[0].open("rb") as stream:
@@ -304,132 +305,123 @@ def parquet_files(file: File, argument: str) -> list[str]:
     return [os.path.abspath(path) for path in paths]
 
 
-def _listed(url: str, argument: str) -> list[str]:
-    """The files that a URL means, in order."""
+def _list_url(url: str, argument: str) -> list[str]:
+    """Return the files of a URL, sorted."""
     import polars as pl
 
     if url.endswith((".parquet", ".pq")) and not glob.has_magic(url):
         return [url]
+    column = "weft path"
     try:
-        named = pl.scan_parquet(
-            url, hive_partitioning=False, include_file_paths="weft path"
-        ).select("weft path")
-        return sorted(named.unique().collect(engine="streaming").to_series().to_list())
+        scan = pl.scan_parquet(url, hive_partitioning=False, include_file_paths=column)
+        return sorted(
+            scan.select(column).unique().collect(engine="streaming").to_series().to_list()
+        )
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{argument} ({url}) cannot be read as Parquet: {first_line(error)}."
         ) from None
 
 
-def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[Rows, InputOrigin]:
-    """Parquet files as a table that tasks read. Whatever their footers tell to be wrong is refused."""
-    import ray
-
+def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[RayTable, InputOrigin]:
+    """Return Parquet files as a table; raise InputError if their schemas do not fit."""
     where = f"{argument} ({file.address})"
-    some = [paths[start : start + _FILES_AT_ONCE] for start in range(0, len(paths), _FILES_AT_ONCE)]
-    if len(some) == 1:
-        found = _survey(paths, where)
-    else:
-        task = ray.remote(max_retries=RETRIES)(_survey)
-        with own_errors():
-            found = [
-                one for few in ray.get([task.remote(few, where) for few in some]) for one in few
-            ]
-    _, first = found[0]
-    for path, (_, types) in zip(paths, found):
+    footers = _read_all_footers(paths, where)
+    _, first = footers[0]
+    for path, (_, types) in zip(paths, footers):
         if list(types) != list(first):
             raise InputError(
                 f"the parts of a folder must have the same columns: {paths[0]} has {list(first)}, "
                 f"but {path} has {list(types)}."
             )
-    columns, unread = assign_roles(list(first), argument, where, file.columns)
-    for path, (_, types) in zip(paths, found):
+    columns, unused = assign_roles(list(first), argument, where, file.columns)
+    for path, (_, types) in zip(paths, footers):
         for role, name in columns.items():
-            _refuse_type(role, name, types[name], path)
-            if (
-                role in _IDS
-                and file.ids == "auto"
-                and types[name].is_integer() != first[name].is_integer()
-            ):
-                kinds = [
-                    "integers" if of[name].is_integer() else "strings" for of in (first, types)
-                ]
+            _check_type(role, name, types[name], path)
+            is_integer = first[name].is_integer(), types[name].is_integer()
+            if role in _ID_ROLES and file.ids == "auto" and is_integer[0] != is_integer[1]:
+                kinds = ["integers" if each else "strings" for each in is_integer]
                 raise InputError(
                     f"{where}: {Path(paths[0]).name} has {kinds[0]} as {role} ids, "
-                    f"{Path(path).name} has {kinds[1]}. Write them "
-                    "alike, or read all as strings: weft.File(path, ids='string')."
+                    f"{Path(path).name} has {kinds[1]}. Write them alike, or read all as strings, "
+                    f"with the setting {setting_ref('ids', 'string')} of the file."
                 )
-    numbers = [number for number, _ in found]
-    table = Rows(
-        _reading(argument, where, columns, first, file.ids),
-        sum(numbers),
-        files=list(zip(paths, numbers)),
-    )
-    return table, InputOrigin(where, file.address, unread, columns=table.reading.names)
+    num_rows = [number for number, _ in footers]
+    reader = _build_reader(argument, where, columns, first, file.ids)
+    table = RayTable(reader, sum(num_rows), files=list(zip(paths, num_rows)))
+    return table, InputOrigin(where, file.address, unused, columns=reader.names)
 
 
-def _survey(paths: Sequence[str], where: str) -> list[tuple[int, dict[str, Any]]]:
-    """The number of rows and the types of the columns of Parquet files, from their footers."""
+def _read_all_footers(paths: Sequence[str], where: str) -> list[tuple[int, dict[str, Any]]]:
+    """Read the footers of Parquet files, in tasks if there are many."""
+    import ray
+
+    if len(paths) <= _FILES_PER_TASK:
+        return _read_footers(paths, where)
+    task = ray.remote(max_retries=RETRIES)(_read_footers)
+    starts = range(0, len(paths), _FILES_PER_TASK)
+    references = [task.remote(paths[start : start + _FILES_PER_TASK], where) for start in starts]
+    with unwrap_ray_errors():
+        return [footer for footers in ray.get(references) for footer in footers]
+
+
+def _read_footers(paths: Sequence[str], where: str) -> list[tuple[int, dict[str, Any]]]:
+    """Return (number of rows, types of the columns) of Parquet files."""
     import polars as pl
 
-    found = []
+    footers = []
     for path in paths:
         try:
             scan = _scan(path)
-            found.append((int(scan.select(pl.len()).collect().item()), dict(scan.collect_schema())))
+            num_rows = int(scan.select(pl.len()).collect().item())
+            footers.append((num_rows, dict(scan.collect_schema())))
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 f"{where}: {path} cannot be read as Parquet: {first_line(error)}."
             ) from None
-    return found
+    return footers
 
 
-def open_dataset(given: Any, argument: str) -> tuple[Rows, InputOrigin]:
-    """A Ray Dataset as a table whose blocks tasks read where they lie."""
+def open_dataset(data: Any, argument: str) -> tuple[RayTable, InputOrigin]:
+    """Return a Ray Dataset as a table of its blocks."""
     import pyarrow
 
     where = f"{argument} (a Ray Dataset)"
-    names = given.columns()
+    names = data.columns()
     if not names:
         raise InputError(f"{where} has no rows.")
-    columns, unread = assign_roles(names, argument, where)
+    columns, unused = assign_roles(names, argument, where)
     if argument == "source" and not columns.keys() & {"score", "rank"}:
         raise InputError(
-            f"{where} has the columns {names}: neither scores nor ranks. A Ray Dataset has no "
-            "order in which its rows stand best "
-            "first; add a column 'score' or 'rank'."
+            f"{where} has the columns {names}: neither scores nor ranks. The rows of a Ray Dataset "
+            "have no order; add a column 'score' or 'rank'."
         )
-    made = given.materialize()
-    schema = made.schema()
+    dataset = data.materialize()
+    schema = dataset.schema()
     types = from_arrow(pyarrow.schema(list(zip(schema.names, schema.types))).empty_table()).schema
     for role, name in columns.items():
-        _refuse_type(role, name, types[name], where)
-    table = Rows(
-        _reading(argument, where, columns, types), made.count(), blocks=made.to_arrow_refs()
-    )
-    return table, InputOrigin(where, None, unread, columns=table.reading.names)
+        _check_type(role, name, types[name], where)
+    reader = _build_reader(argument, where, columns, types, "auto")
+    table = RayTable(reader, dataset.count(), blocks=dataset.to_arrow_refs())
+    return table, InputOrigin(where, None, unused, columns=reader.names)
 
 
-def _reading(
-    argument: str,
-    where: str,
-    columns: Mapping[str, str],
-    types: Mapping[str, Any],
-    ids: str = "auto",
-) -> Reading:
-    are_strings = {
+def _build_reader(
+    argument: str, where: str, columns: Mapping[str, str], types: Mapping[str, Any], ids: str
+) -> RowReader:
+    string_ids = {
         role
-        for role, name in columns.items()
-        if ids == "string" or (ids == "auto" and not types[name].is_integer())
+        for role in columns.keys() & set(_ID_ROLES)
+        if ids == "string" or (ids == "auto" and not types[columns[role]].is_integer())
     }
-    in_order = argument == "source" and not columns.keys() & {"score", "rank"}
-    return Reading(where, columns, frozenset(are_strings.intersection(_IDS)), in_order)
+    ranks_by_row = argument == "source" and not columns.keys() & {"score", "rank"}
+    return RowReader(where, columns, frozenset(string_ids), ranks_by_row)
 
 
-def _refuse_type(role: str, name: str, dtype: Any, where: str) -> None:
+def _check_type(role: str, name: str, dtype: Any, where: str) -> None:
     import polars as pl
 
-    if role in _IDS and not (dtype.is_integer() or _is_text(dtype)):
+    if role in _ID_ROLES and not (dtype.is_integer() or _is_text(dtype)):
         raise InputError(
             f"{where}: the column {name!r} holds {dtype}; {role} ids are integers or strings."
         )

@@ -1,17 +1,16 @@
-"""Spark: all rows of a user come into one partition, partitions are evaluated by `mapInArrow`, and
-what comes of them is merged.
+"""Evaluation on Spark.
 
-Recommendation lists, truth, train, candidates and labels go into one table, which is shuffled by
-user once. Each partition is a part of the users. What is kept of a part (a pickle) lies beside it
-in Spark's storage; what is merged goes through a tree of executors, so that only what is of the
-size of the catalogue, a few times, comes to the driver. Spark runs again what was lost with a
-worker."""
+Recommendation lists, truth, train, candidates and labels are united into one table, which is
+shuffled by user once, so that each Spark partition has all rows of its users. `mapInArrow`
+evaluates the partitions. Their pickled results stay in Spark's storage; states are merged as a tree
+of executors, so that only data of the size of the catalogue comes to the driver. Spark repeats work
+that was lost with a worker.
+"""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, fields
-from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from weft._choices import CandidatePool, choices
@@ -20,11 +19,11 @@ from weft.data.slices import parse_slices
 from weft.engines.partitioned.driver import evaluate_partitions
 from weft.engines.partitioned.empty_run import check_arguments
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
-from weft.engines.partitioned.partitions import ALL_USERS, Partition
-from weft.engines.spark.failures import explained
-from weft.engines.spark.sessions import require, running, session
-from weft.engines.spark.spark_partitions import POLARS, Layout, SparkPartitions, read_part
-from weft.engines.spark.spark_tables import Reader, Rows, is_spark_frame, quoted
+from weft.engines.spark.failures import convert_errors
+from weft.engines.spark.sessions import open_session, require_spark, session
+from weft.engines.spark.shuffle import shuffle_by_user
+from weft.engines.spark.spark_partitions import SparkPartitions
+from weft.engines.spark.spark_tables import SparkReader, is_spark_frame
 from weft.errors import InputError, check_int
 from weft.evaluation.api import evaluate as evaluate_alone
 from weft.evaluation.result import Result
@@ -34,10 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkResult", "evaluate", "session"]
 
-# Rows of a part, where the number of parts is not given: at most so many, and so many before
-# another part is worth its start.
-_ROWS_OF_PART = 1 << 21
-_FEW_ROWS = 1 << 16
+_IN_PARTITIONS = True  # replaces data that is in the partitions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,20 +41,19 @@ class SparkResult(Result):
     """A Result whose values per user stay in Spark.
 
     `per_user_table`, with `per_user=True`, is a Spark DataFrame: user, and a column per metric, as
-    `Result.per_user` has them. It can be written as Parquet, and is valid as long as the session
-    runs."""
+    in `Result.per_user`. It can be written as Parquet, and is valid while the session runs.
+    """
 
     per_user_table: DataFrame | None = None
-    answers: SparkPartitions[Any] | None = None  # of the parts, which the table is read from
+    partition_results: SparkPartitions[Any] | None = None  # from which the table is computed
 
     def collected(self) -> Result:
-        """The same with what is known of each user in the memory of this process, for
-        `weft.compare`.
-        """
-        known = {one.name: getattr(self, one.name) for one in fields(Result)}
-        if self.answers is not None:
-            known["per_user"], known["user_labels"] = collect_user_tables(self.answers)
-        return Result(**known)
+        """Return a Result with the values of users in the memory of this process."""
+        values = {each.name: getattr(self, each.name) for each in fields(Result)}
+        if self.partition_results is not None:
+            tables = collect_user_tables(self.partition_results)
+            values["per_user"], values["user_labels"] = tables
+        return Result(**values)
 
 
 def evaluate(
@@ -70,23 +65,23 @@ def evaluate(
     address: str | None = None,
     **settings: Any,
 ) -> SparkResult:
-    """`weft.evaluate` on Spark: the same arguments, the same values.
+    """Evaluate on Spark, with the arguments and the values of `weft.evaluate`.
 
     source, truth, train, candidates, user_groups, slices
         A Spark DataFrame, the name of a table, the path of Parquet as Spark reads it (a folder, a
-        pattern, `s3a://...`), or whatever `weft.evaluate` reads, which the driver then holds.
+        pattern, `s3a://...`), or any other input of `weft.evaluate`, which the driver reads.
         Recommendation lists have a score or a rank, or are arrays: a row per user, with an array of
-        items or of structs (item, score), the best first, as `ALSModel.recommendForAllUsers` gives
-        them.
+        items or of structs (item, score), the best first, as from
+        `ALSModel.recommendForAllUsers`.
     items, item_clusters, item_features
         As for `weft.evaluate`, or one of the above; the driver collects them.
     spark, address
-        The session; without it the active one, or else a new one at `address` (the URL of a master,
+        The session; by default the active one, or else a new one at `address` (the URL of a master,
         by default all cores of this machine), which is stopped at the end, unless a per-user table
         needs it.
     parts
-        In how many parts the users are evaluated. By default as many as tasks run at once, and more
-        where a part would have more than two million rows.
+        Number of partitions of the users. By default the number of tasks that run at once, and more
+        if a partition would have more than two million rows.
 
     With `per_user=True` the values of users stay in Spark: `result.per_user_table`.
     """
@@ -94,141 +89,70 @@ def evaluate(
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     parts = None if parts is None else check_int("parts", parts)
-    require()
+    require_spark()
     if not is_spark_frame(source) and not are_lists(source):
         raise InputError(
             f"source is a {type(source).__name__}; Spark evaluates recommendation lists: a "
-            "DataFrame (user, item, and a score or a "
-            "rank), a table, or a path. Models are evaluated by weft.evaluate, or on several "
-            "machines by weft.engines.ray.evaluate."
+            "DataFrame (user, item, and a score or a rank), a table, or a path. Models are "
+            "evaluated by weft.evaluate, or on several machines by weft.engines.ray.evaluate."
         )
-    given = {
-        name: arguments[name]
-        for name in ("source", "truth", "train", "user_groups")
-        if arguments[name] is not None
-    }
-    if not (
-        isinstance(arguments["candidates"], str)
-        and arguments["candidates"].casefold() in choices(CandidatePool)
-    ):
-        given["candidates"] = arguments["candidates"]
-        arguments["candidates"] = _GIVEN  # the name of a table is none that checks of settings know
-    check_arguments(arguments, has_lists=True, engine="Spark")
-    for one in parse_slices(arguments["slices"], has_train=arguments["train"] is not None):
-        if one.source is not None:
-            given[one.where] = one.source
-            by = {} if one.cut is None else {"by": str(one.cut)}
-            arguments["slices"] = {
-                **arguments["slices"],
-                one.name: {"of": _GIVEN, **by} if by else _GIVEN,
-            }
+    inputs = _take_user_inputs(arguments)
     with (
-        running(
-            spark, address, stops=not arguments["per_user"], progress=arguments["progress"]
-        ) as found,
-        explained(),
+        open_session(
+            spark, address, stop=not arguments["per_user"], progress=arguments["progress"]
+        ) as opened,
+        convert_errors(),
     ):
-        return _evaluate(found, given, arguments, parts)
+        return _evaluate(opened, inputs, arguments, parts)
 
 
-_GIVEN = True  # where rows lie in the parts
+def _take_user_inputs(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Check the arguments and return the inputs with rows of users.
+
+    Candidates and slices that are data are replaced in `arguments`, since checks of settings do not
+    know the names of Spark tables.
+    """
+    names = ("source", "truth", "train", "user_groups")
+    inputs = {name: arguments[name] for name in names if arguments[name] is not None}
+    pool = arguments["candidates"]
+    if not isinstance(pool, str) or pool.casefold() not in choices(CandidatePool):
+        inputs["candidates"] = pool
+        arguments["candidates"] = _IN_PARTITIONS
+    check_arguments(arguments, has_lists=True, engine="Spark")
+    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
+    for user_slice in slices:
+        if user_slice.source is not None:
+            inputs[user_slice.where] = user_slice.source
+            definition: Any = _IN_PARTITIONS
+            if user_slice.cut is not None:
+                definition = {"of": _IN_PARTITIONS, "by": str(user_slice.cut)}
+            arguments["slices"] = {**arguments["slices"], user_slice.name: definition}
+    return inputs
 
 
 def _evaluate(
-    spark: SparkSession, given: dict[str, Any], arguments: dict[str, Any], parts: int | None
+    spark: SparkSession, inputs: dict[str, Any], arguments: dict[str, Any], parts: int | None
 ) -> SparkResult:
-    reader = Reader(spark, counts=parts is None)
+    reader = SparkReader(spark, counts_rows=parts is None)
     for name in ("items", "item_clusters", "item_features"):
-        arguments[name] = reader.small(arguments[name], name)
-    parted = answers = None
-    is_done = False
+        arguments[name] = reader.collect_items(arguments[name], name)
+    partitions = results = None
+    keeps_results = False
     try:
-        rows = [one for name, some in given.items() for one in reader.open(some, name)]
-        reader.refuse_ids(rows)
-        parted = _partition(spark, rows, parts)
-        result, answers = evaluate_partitions(parted, reader.origins, arguments, engine="Spark")
-        known = {one.name: getattr(result, one.name) for one in fields(Result)}
+        tables = [table for name, data in inputs.items() for table in reader.open(data, name)]
+        reader.check_ids(tables)
+        partitions = shuffle_by_user(spark, tables, parts)
+        result, results = evaluate_partitions(partitions, reader.origins, arguments, engine="Spark")
+        values = {each.name: getattr(result, each.name) for each in fields(Result)}
         if not arguments["per_user"]:
-            return SparkResult(**known)
-        assert isinstance(answers, SparkPartitions)
-        table = answers.table(get_user_values)
-        is_done = True
-        return SparkResult(**known, per_user_table=table, answers=answers)
+            return SparkResult(**values)
+        assert isinstance(results, SparkPartitions)
+        table = results.to_table(get_user_values)
+        keeps_results = True
+        return SparkResult(**values, per_user_table=table, partition_results=results)
     finally:
         reader.release()
-        if parted is not None:
-            parted.release()
-        if answers is not None and not is_done:
-            answers.release()
-
-
-def _partition(
-    spark: SparkSession, rows: list[Rows], parts: int | None
-) -> SparkPartitions[Partition]:
-    """All rows in one table, those of a user in one partition.
-
-    Its columns: argument (which of the frames of a part the row is of), user, item, value (a score,
-    a rating, or a label with a fraction), and, where somebody has them, rank and label (as text).
-    """
-    from pyspark.sql import functions
-
-    kinds = {}
-    for role in ("user", "item"):
-        types = [
-            one.frame.schema[role].dataType.simpleString()
-            for one in rows
-            if role in one.frame.columns
-        ]
-        kinds[role] = next(
-            (kind for kind in types if kind in POLARS), "bigint"
-        )  # others have no rows: their ids were looked at
-    has_rank = any("rank" in one.frame.columns for one in rows)
-    has_text = any(one.is_text for one in rows)
-    nothing = functions.lit(None)
-    layout: list[Layout] = []
-    tables: list[DataFrame] = []
-    for one in rows:
-        has = set(one.frame.columns)
-        number = functions.lit(len(layout))
-        value = next((name for name in ("score", "rating") if name in has), None)
-        numbers = value or ("label" if "label" in has and not one.is_text else None)
-        ids: dict[str, str] = {
-            role: POLARS[kinds[role]] for role in ("user", "item") if role in has
-        }
-        layout.append(
-            Layout(one.key, ids, value, "rank" in has, one.labels if "label" in has else None)
-        )
-        if one.names_users:
-            number = functions.when(quoted(ALL_USERS), len(layout)).otherwise(number)
-            layout.append(Layout(one.key + ALL_USERS, {"user": POLARS[kinds["user"]]}))
-        columns = {
-            "argument": number.cast("tinyint"),
-            "user": quoted("user").cast(kinds["user"]),
-            "item": (quoted("item") if "item" in has else nothing).cast(kinds["item"]),
-            "value": (nothing if numbers is None else quoted(numbers)).cast("double"),
-        }
-        if has_rank:
-            columns["rank"] = (quoted("rank") if "rank" in has else nothing).cast("double")
-        if has_text:
-            columns["label"] = (quoted("label") if one.is_text else nothing).cast("string")
-        tables.append(one.frame.select(*(column.alias(name) for name, column in columns.items())))
-    everything = reduce(lambda one, other: one.unionByName(other), tables)
-    number_of_parts = parts or _enough(spark, everything.count())
-    shuffled = SparkPartitions(
-        everything.repartition(number_of_parts, "user"),
-        number_of_parts,
-        partial(read_part, tuple(layout), kinds),
-    )
-    return shuffled.map(
-        _itself
-    )  # rows go from Java to Python once; what is kept is read several times
-
-
-def _itself(part: Partition) -> Partition:
-    return part
-
-
-def _enough(spark: SparkSession, rows: int) -> int:
-    """How many parts so many rows are worth."""
-    at_once = spark.sparkContext.defaultParallelism
-    return max(1, -(-rows // _ROWS_OF_PART), min(at_once, -(-rows // _FEW_ROWS)))
+        if partitions is not None:
+            partitions.release()
+        if results is not None and not keeps_results:
+            results.release()

@@ -1,4 +1,4 @@
-"""What goes wrong in Spark, as one message, without the stacks of Java."""
+"""Errors of Spark as short messages, without Java stack traces."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.errors import EngineError, InputError, WeftError
+from weft.errors import EngineError, InputError, WeftError, setting_ref
 
 _CONDITION = r"\[[A-Z_]+(\.[A-Z_]+)*\] "  # Spark's name of an error
+_NO_REASON = "no reason was given"
 
 
 def java_error() -> type[Exception]:
-    """What Java raises, as it comes to Python."""
+    """Return the class of Java errors in Python."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
 
-    found: type[Exception] = Py4JError
-    return found
+    kind: type[Exception] = Py4JError
+    return kind
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Errors of Spark become errors of Weft."""
+def convert_errors() -> Iterator[None]:
+    """Raise errors of Spark as errors of Weft."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, java_error()) as error:
-        raise _explanation(error) from None
+        raise _to_weft_error(error) from None
 
 
-def _explanation(error: Exception) -> WeftError:
+def _to_weft_error(error: Exception) -> WeftError:
     text, condition = str(error), getattr(error, "getCondition", lambda: None)()
-    if condition == "USER_RAISED_EXCEPTION":  # `tables.refuse`
+    if condition == "USER_RAISED_EXCEPTION":  # `spark_columns.raise_in_query`
         return InputError(error.getMessageParameters()["errorMessage"])  # type: ignore[attr-defined]
     if "Traceback (most recent call last)" in text:
         return EngineError(f"a task of Spark failed: {_python_error(text)}")
     if "Python worker exited unexpectedly" in text:
         return EngineError(
-            "a Python worker of Spark died again and again, mostly for lack of memory; give more "
-            "and smaller parts (parts=), or "
-            "more memory to each executor (spark.executor.memoryOverhead)."
+            "a Python worker of Spark died again and again, mostly for lack of memory; use more "
+            f"and smaller partitions ({setting_ref('parts')}), or more memory for each executor "
+            "(spark.executor.memoryOverhead)."
         )
     reason = root_cause(text)
     if "FAILED_READ_FILE" in text or "CAST_" in (condition or ""):
@@ -49,31 +50,24 @@ def _explanation(error: Exception) -> WeftError:
 
 
 def _python_error(text: str) -> str:
-    """What a worker raised, and where."""
+    """Return the error of a Python worker and its place in the code."""
     traceback = text.rpartition("Traceback (most recent call last):")[2]
     lines = [
         re.sub(r"\s*(SQLSTATE: \w+)?$", "", line)
         for line in traceback.partition("JVM stacktrace")[0].splitlines()
     ]
-    lines = [
-        line
-        for line in lines
-        if line and not re.match(r"\tat |\t\.\.\. |Caused by: |Driver stacktrace", line)
-    ]
+    java = re.compile(r"\tat |\t\.\.\. |Caused by: |Driver stacktrace")
+    lines = [line for line in lines if line and not java.match(line)]
     last = max((number for number, line in enumerate(lines) if line.startswith("  ")), default=-1)
-    said = "\n".join(lines[last + 1 :]) or "no reason was given"
-    place = next(
-        (line.strip() for line in reversed(lines) if re.match(r'  File ".*\.py"', line)), None
-    )
-    if "No module named 'weft'" in said:
-        said += ". Install weft with all it needs on the executors, too."
-    return said if place is None else f"{said} ({place[0].lower()}{place[1:]})"
+    message = "\n".join(lines[last + 1 :]) or _NO_REASON
+    places = [line.strip() for line in lines if re.match(r'  File ".*\.py"', line)]
+    if "No module named 'weft'" in message:
+        message += ". Install weft with its dependencies on the executors, too."
+    return f"{message} ({places[-1][0].lower()}{places[-1][1:]})" if places else message
 
 
 def root_cause(text: str) -> str:
-    """What a Java error says, in one line: Spark's own message if there is one, else that of the
-    innermost cause.
-    """
+    """Return the message of a Java error in one line: Spark's own, or that of the first cause."""
     lines = [
         line.strip()
         for line in text.splitlines()
@@ -81,6 +75,6 @@ def root_cause(text: str) -> str:
     ]
     named = next((line for line in lines if re.search(_CONDITION, line)), None)
     causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
-    said = re.sub(rf"^.*?{_CONDITION}", "", named or (causes or lines or [""])[-1])
-    said = re.sub(r"^(Caused by: |: )?(([\w$]+\.)+[\w$]+: )?", "", said)
-    return re.sub(r"\s*SQLSTATE: \w+.*$", "", said).strip() or "no reason was given"
+    message = re.sub(rf"^.*?{_CONDITION}", "", named or (causes or lines or [""])[-1])
+    message = re.sub(r"^(Caused by: |: )?(([\w$]+\.)+[\w$]+: )?", "", message)
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", message).strip() or _NO_REASON

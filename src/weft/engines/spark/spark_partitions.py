@@ -1,19 +1,17 @@
-"""Partitions of the users in the partitions of a DataFrame; pickles of what is kept of them, and the
-tree that merges.
-"""
+"""Partitions of the users in the partitions of a DataFrame: their results, stored and merged."""
 
 from __future__ import annotations
 
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from weft.engines.partitioned.partitions import Partition, Partitions
-from weft.engines.spark.failures import explained
-from weft.engines.spark.sessions import quiet
+from weft.engines.spark.failures import convert_errors
+from weft.engines.spark.sessions import ignore_pandas_warning
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,76 +21,73 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 
-POLARS = {"bigint": "Int64", "string": "String"}  # what ids are, in Spark and in polars
-_FAN_IN = 16  # what one task joins, and what comes to the driver at once
-_CHUNK = (
-    1 << 22
-    # bytes of a kept value in one row: Java has several copies of a row at hand, and its values end
-    # at 2 GB
-)
-_SMALL = 1 << 16  # bytes that are sent with every task
-_CONTENTS = "part int, chunk int, content binary"
+POLARS_TYPES = {"bigint": "Int64", "string": "String"}  # types of ids: Spark -> polars
+_FAN_IN = 16  # results that one task, or the driver, combines
+# Java holds several copies of a row, and limits a value to 2 GB.
+_CHUNK_BYTES = 1 << 22
+_MAX_INLINE_BYTES = 1 << 16  # larger values are broadcast
+_PICKLE_SCHEMA = "part int, chunk int, content binary"
 
 
 # --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Layout:
-    """One frame of a part: which columns of the shuffled table it has, under which names."""
+class FrameLayout:
+    """The columns of the shuffled table that make one frame of a `Partition`."""
 
     key: str
-    ids: Mapping[str, str]  # with their polars types
-    value: str | None = None  # what the numbers are called
+    id_types: Mapping[str, str]  # polars types by role
+    value_name: str | None = None  # name of the column "value" in the frame
     has_rank: bool = False
-    label: str | None = None  # its polars type
+    label_type: str | None = None  # polars type
 
-    def of(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The frame, from its rows."""
+    def select_frame(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the frame from its rows of the shuffled table."""
         import polars as pl
 
-        columns = {role: pl.col(role).cast(_polars(kind)) for role, kind in self.ids.items()}
-        if self.value is not None:
-            columns[self.value] = pl.col("value").fill_null(float("nan"))
+        columns = {
+            role: pl.col(role).cast(_polars_type(kind)) for role, kind in self.id_types.items()
+        }
+        if self.value_name is not None:
+            columns[self.value_name] = pl.col("value").fill_null(float("nan"))
         if self.has_rank:
             columns["rank"] = pl.col("rank").fill_null(float("nan"))
-        if self.label == "Float64":
+        if self.label_type == "Float64":
             columns["label"] = pl.col("value")
-        elif self.label is not None:
-            columns["label"] = (
-                pl.col("label") == "true"
-                if self.label == "Boolean"
-                else pl.col("label").cast(_polars(self.label))
-            )
+        elif self.label_type == "Boolean":
+            columns["label"] = pl.col("label") == "true"
+        elif self.label_type is not None:
+            columns["label"] = pl.col("label").cast(_polars_type(self.label_type))
         return rows.select(**columns)
 
 
-def _polars(name: str) -> Any:
+def _polars_type(name: str) -> Any:
     import polars as pl
 
     return getattr(pl, name)
 
 
-def read_part(
-    layout: tuple[Layout, ...], kinds: Mapping[str, str], batches: Iterable[pa.RecordBatch]
+def read_partition(
+    layouts: tuple[FrameLayout, ...],
+    id_types: Mapping[str, str],
+    batches: Iterable[pa.RecordBatch],
 ) -> Partition:
-    """The rows of a partition as frames. `kinds`: of the ids, in Spark."""
+    """Return the rows of a Spark partition as frames; `id_types` are Spark types by role."""
     import polars as pl
     import pyarrow as pa
 
-    met = list(batches)
-    if met:
-        rows = pl.from_arrow(pa.Table.from_batches(met))
+    if filled := list(batches):
+        rows = pl.from_arrow(pa.Table.from_batches(filled))
         assert isinstance(rows, pl.DataFrame)
     else:
         schema = {"argument": pl.Int8, "value": pl.Float64, "rank": pl.Float64, "label": pl.String}
-        rows = pl.DataFrame(
-            schema=schema | {role: _polars(POLARS[kind]) for role, kind in kinds.items()}
-        )
+        ids = {role: _polars_type(POLARS_TYPES[kind]) for role, kind in id_types.items()}
+        rows = pl.DataFrame(schema=schema | ids)
     return Partition(
         {
-            frame.key: frame.of(rows.filter(pl.col("argument") == number))
-            for number, frame in enumerate(layout)
+            layout.key: layout.select_frame(rows.filter(pl.col("argument") == number))
+            for number, layout in enumerate(layouts)
         }
     )
 
@@ -100,23 +95,23 @@ def read_part(
 # --------------------------------------------------------------------------------------------------
 
 
-def _written(made: Any) -> Iterator[pa.RecordBatch]:
-    """A value as rows (part, chunk, content)."""
+def _write_value(value: Any) -> Iterator[pa.RecordBatch]:
+    """Yield a pickled value as rows (part, chunk, content)."""
     import pyarrow as pa
     from pyspark import TaskContext
 
     context = TaskContext.get()
     part = pa.array([0 if context is None else context.partitionId()], pa.int32())
-    content = memoryview(_pickled(made))
-    for chunk, start in enumerate(range(0, len(content), _CHUNK)):
-        some = pa.array([content[start : start + _CHUNK]], pa.binary())
+    content = memoryview(_pickle(value))
+    for chunk, start in enumerate(range(0, len(content), _CHUNK_BYTES)):
+        piece = pa.array([content[start : start + _CHUNK_BYTES]], pa.binary())
         yield pa.record_batch(
-            [part, pa.array([chunk], pa.int32()), some], names=["part", "chunk", "content"]
+            [part, pa.array([chunk], pa.int32()), piece], names=["part", "chunk", "content"]
         )
 
 
-def _contents(batches: Iterable[pa.RecordBatch]) -> list[Any]:
-    """The values in these rows, in the order of their parts."""
+def _read_values(batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    """Return the values in rows of `_write_value`, ordered by partition."""
     chunks: dict[int, dict[int, bytes]] = {}
     for batch in batches:
         for part, chunk, content in zip(*(column.to_pylist() for column in batch.columns)):
@@ -128,62 +123,57 @@ def _contents(batches: Iterable[pa.RecordBatch]) -> list[Any]:
     return values
 
 
-def _only(batches: Iterable[pa.RecordBatch]) -> Any:
-    (value,) = _contents(batches)
+def _read_value(batches: Iterable[pa.RecordBatch]) -> Any:
+    (value,) = _read_values(batches)
     return value
 
 
-def _pickled(what: Any) -> bytes:
+def _pickle(value: Any) -> bytes:
     from pyspark import cloudpickle
 
-    content: bytes = cloudpickle.dumps(what, protocol=5)  # type: ignore[no-untyped-call]
+    content: bytes = cloudpickle.dumps(value, protocol=5)  # type: ignore[no-untyped-call]
     return content
 
 
-class _Sent:
-    """Something that workers need: with each task if it is small, else to each machine once, and
-    unpickled once by a worker.
-    """
+class _SharedValue:
+    """A value for workers: sent with each task if it is small, else broadcast to each machine."""
 
-    def __init__(self, frame: DataFrame, what: Any) -> None:
-        content = _pickled(what)  # broadcasts pickle, too, but not what a notebook defines
-        self._content = content if len(content) < _SMALL else None
-        self._broadcast = (
-            None
-            if self._content is not None
-            else frame.sparkSession.sparkContext.broadcast(content)
-        )
+    def __init__(self, frame: DataFrame, value: Any) -> None:
+        # A broadcast would pickle too, but not what a notebook defines.
+        content = _pickle(value)
+        self._content, self._broadcast = content, None
+        if len(content) >= _MAX_INLINE_BYTES:
+            self._content = b""
+            self._broadcast = frame.sparkSession.sparkContext.broadcast(content)
 
     @property
     def value(self) -> Any:
         if self._broadcast is None:
-            assert self._content is not None
             return pickle.loads(self._content)
         content = self._broadcast.value
-        if id(content) not in _UNPICKLED:  # workers live on, and meet it again with the next part
+        if id(content) not in _UNPICKLED:  # a worker process serves several partitions
             _UNPICKLED.clear()
             _UNPICKLED[id(content)] = content, pickle.loads(content)
         return _UNPICKLED[id(content)][1]
 
-    def forget(self) -> None:
+    def destroy(self) -> None:
+        """Free a broadcast."""
         if self._broadcast is not None:
             self._broadcast.destroy()
 
 
-_UNPICKLED: dict[
-    int, tuple[bytes, Any]
-] = {}  # by identity of the content, which lives as long as its entry
+# The last unpickled broadcast, by the identity of its content, which its entry keeps alive.
+_UNPICKLED: dict[int, tuple[bytes, Any]] = {}
 
 
-def _settle_threads() -> None:
-    """As many threads as the task has cores: tasks run side by side."""
+def _set_thread_counts() -> None:
+    """Use as many threads as the task has cores, since several tasks run at once."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     cores = 1 if context is None else context.cpus()
-    os.environ.setdefault(
-        "POLARS_MAX_THREADS", str(cores)
-    )  # read when polars is imported, which a new worker has not done yet
+    # polars reads the variable when it is imported, which a new worker has not done yet.
+    os.environ.setdefault("POLARS_MAX_THREADS", str(cores))
     import torch
 
     if torch.get_num_threads() != cores:
@@ -195,84 +185,77 @@ def _settle_threads() -> None:
 
 @dataclass(frozen=True)
 class SparkPartitions(Partitions[T], Generic[T]):
-    """Partitions in the partitions of a DataFrame, one in each. `read` makes a part of the batches of
-    its partition.
-    """
+    """A value per partition of a DataFrame; `read` makes it from the batches of the partition."""
 
     frame: DataFrame
     number: int
     read: Callable[[Iterable[pa.RecordBatch]], T]
-    sent: tuple[_Sent, ...] = field(
-        default=()
-    )  # what they were made by, and are made by again if they are lost
+    # Values that Spark needs to compute lost partitions again.
+    shared: tuple[_SharedValue, ...] = ()
 
-    def map(self, work: Callable[[T], S]) -> SparkPartitions[S]:
-        """Do this with each part, and keep a pickle of what comes of it."""
+    def map(self, function: Callable[[T], S]) -> SparkPartitions[S]:
+        """Apply a function to each partition and store the pickled results in Spark."""
         from pyspark import StorageLevel
 
-        sent = _Sent(self.frame, work)
-        return SparkPartitions(
-            self._mapped(sent).persist(StorageLevel.MEMORY_AND_DISK), self.number, _only, (sent,)
-        )
+        shared = _SharedValue(self.frame, function)
+        stored = self._apply(shared).persist(StorageLevel.MEMORY_AND_DISK)
+        return SparkPartitions(stored, self.number, _read_value, (shared,))
 
-    def map_reduce(self, work: Callable[[T], S], join: Callable[[list[S]], S]) -> S:
-        """Do this with each part; executors join what comes of some, until few are left for the
-        driver.
-        """
-        sent, joins = _Sent(self.frame, work), _Sent(self.frame, join)
+    def map_reduce(self, function: Callable[[T], S], combine: Callable[[list[S]], S]) -> S:
+        """Apply a function to each partition; executors combine the results as a tree."""
+        shared, shared_combine = (_SharedValue(self.frame, each) for each in (function, combine))
 
-        def join_some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _settle_threads()
-            if values := _contents(batches):  # no part may have come here
-                yield from _written(joins.value(values))
+        def combine_values(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _set_thread_counts()
+            if values := _read_values(batches):  # a Spark partition may be empty
+                yield from _write_value(shared_combine.value(values))
 
         try:
-            with explained(), quiet():
-                rows, left = self._mapped(sent), self.number
-                while left > _FAN_IN:
-                    left = -(-left // _FAN_IN)
-                    rows = rows.repartition(left, "part").mapInArrow(join_some, _CONTENTS)
-                values = _contents(rows.toArrow().to_batches())
+            with convert_errors(), ignore_pandas_warning():
+                rows, num_left = self._apply(shared), self.number
+                while num_left > _FAN_IN:
+                    num_left = -(-num_left // _FAN_IN)
+                    rows = rows.repartition(num_left, "part")
+                    rows = rows.mapInArrow(combine_values, _PICKLE_SCHEMA)
+                values = _read_values(rows.toArrow().to_batches())
         finally:
-            sent.forget()
-            joins.forget()
-        return join(values)
+            shared.destroy()
+            shared_combine.destroy()
+        return combine(values)
 
-    def table(self, work: Callable[[T], pl.DataFrame]) -> DataFrame:
-        """Do this with each part, and put the frames that come of it below each other. They stay in
-        Spark.
-        """
-        read, sent = self.read, _Sent(self.frame, work)
+    def to_table(self, function: Callable[[T], pl.DataFrame]) -> DataFrame:
+        """Apply a function to each partition and return its frames as one Spark DataFrame."""
+        read, shared = self.read, _SharedValue(self.frame, function)
 
-        def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _settle_threads()
-            yield from sent.value(read(batches)).to_arrow().to_batches()
+        def make_frame(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _set_thread_counts()
+            yield from shared.value(read(batches)).to_arrow().to_batches()
 
-        empty = self.map_reduce(partial(_no_rows, work), _first)
-        with quiet():
+        empty = self.map_reduce(partial(_clear_rows, function), _first)
+        with ignore_pandas_warning():
             schema = self.frame.sparkSession.createDataFrame(empty.to_arrow()).schema
-            return self.frame.mapInArrow(make, schema)
+            return self.frame.mapInArrow(make_frame, schema)
 
     def release(self) -> None:
-        """Give back what Spark stores for these parts."""
+        """Free what Spark stores for these partitions."""
         self.frame.unpersist()
-        for sent in self.sent:
-            sent.forget()
+        for shared in self.shared:
+            shared.destroy()
 
-    def _mapped(self, sent: _Sent) -> DataFrame:
+    def _apply(self, shared: _SharedValue) -> DataFrame:
         read = self.read
 
-        def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            _settle_threads()
-            yield from _written(sent.value(read(batches)))
+        def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            _set_thread_counts()
+            yield from _write_value(shared.value(read(batches)))
 
-        with quiet():
-            return self.frame.mapInArrow(make, _CONTENTS)
-
-
-def _no_rows(work: Callable[[T], pl.DataFrame], part: T) -> pl.DataFrame:
-    return work(part).clear()
+        with ignore_pandas_warning():
+            return self.frame.mapInArrow(apply, _PICKLE_SCHEMA)
 
 
-def _first(some: list[S]) -> S:
-    return some[0]
+def _clear_rows(function: Callable[[T], pl.DataFrame], value: T) -> pl.DataFrame:
+    return function(value).clear()
+
+
+def _first(values: list[S]) -> S:
+    return values[0]

@@ -1,0 +1,285 @@
+"""One evaluation on Ray: inputs become tables, tables become pieces, pieces become partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft._choices import CandidatePool, choices
+from weft.data import Vocabulary
+from weft.data.readers.files import File
+from weft.data.recommendations import are_lists
+from weft.data.slices import parse_slices
+from weft.data.sources import Factors
+from weft.engines.partitioned.driver import evaluate_partitions
+from weft.engines.partitioned.empty_run import check_arguments
+from weft.engines.partitioned.local_inputs import check_id_types, read_local
+from weft.engines.partitioned.partition_results import collect_user_tables
+from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
+from weft.engines.ray.model_actors import (
+    ActorPool,
+    actor_handles,
+    add_factors,
+    check_row_numbers,
+    check_source,
+)
+from weft.engines.ray.ray_partitions import (
+    RETRIES,
+    RayPartitions,
+    build_partition,
+    to_arrow,
+    unwrap_ray_errors,
+)
+from weft.engines.ray.ray_tables import (
+    RayTable,
+    collect_dataset,
+    find_parquet_files,
+    hash_checksum,
+    is_dataset,
+    open_dataset,
+    open_files,
+    read_sample,
+    split_by_user,
+    split_rows,
+)
+from weft.errors import InputError, SettingError, setting_ref
+from weft.evaluation.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Rows of a reading task, and of a partition if the number of partitions is not given.
+_ROWS_READ = 1 << 21
+_ROWS_PER_PARTITION = 1 << 22
+_MIN_ROWS = 1 << 14
+_MAX_PARTITIONS = 1 << 9
+# Each reading task makes a piece for each partition. The driver has a reference to every piece, so
+# their number is limited; pieces below 100 kB are sent through the driver. Tasks read more rows if
+# there would be more or smaller pieces.
+_MAX_PIECES = 1 << 18
+_ROWS_PER_PIECE = 1 << 13
+
+
+class RayJob:
+    """One evaluation on Ray, with the arguments of `weft.evaluate` by name."""
+
+    def __init__(
+        self, arguments: dict[str, Any], parts: int | None, workers: int | None, gpus: float
+    ) -> None:
+        import ray
+
+        self.arguments, self.parts, self.gpus = arguments, parts, gpus
+        source = arguments["source"]
+        self.handles = actor_handles(source)
+        if not self.handles and not is_dataset(source):
+            check_source(source)
+        is_model = bool(self.handles) or isinstance(source, type)
+        self.has_lists = not is_model and (is_dataset(source) or are_lists(source))
+        available: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self.cpus, num_gpus = max(1, int(available.get("CPU", 1))), available.get("GPU", 0)
+        if gpus and num_gpus < gpus:
+            raise SettingError(
+                f"{setting_ref('gpus_per_worker', gpus)}, but Ray has {num_gpus:g} GPUs."
+            )
+        self.workers = workers or self._default_workers(num_gpus)
+        self.tables: dict[str, RayTable] = {}  # read by tasks
+        self.frames: dict[str, pl.DataFrame] = {}  # in the memory of the driver
+        self.origins: dict[str, InputOrigin] = {}
+
+    def _default_workers(self, num_gpus: float) -> int:
+        limit = int(num_gpus / self.gpus) if self.gpus else self.cpus
+        if not self.handles:
+            return limit
+        # A caller's actor is idle while its scores are evaluated, so it may serve two workers.
+        return max(len(self.handles), min(limit, 2 * len(self.handles)))
+
+    def run(self) -> Result:
+        """Read the inputs, evaluate the partitions and return the result."""
+        arguments, source = self.arguments, self.arguments["source"]
+        check_arguments(arguments, has_lists=self.has_lists, engine="Ray")
+        for name in ("items", "item_clusters", "item_features"):
+            if is_dataset(arguments[name]):
+                arguments[name] = collect_dataset(arguments[name], name)
+        for argument, data in self._user_inputs():
+            self._open(argument, data)
+        if isinstance(source, Factors):
+            self._add_row_numbers(source)
+        samples = self._read_samples()
+        if isinstance(source, Factors) and arguments["users"] is None:
+            # Ids that are no row numbers raise an error.
+            rows = Vocabulary.from_size("user", len(self.frames["users"]))
+            rows.encode(samples["truth"]["user"], self.origins["truth"].where)
+        check_id_types(
+            {name: sample for name, sample in samples.items() if name in self.origins}, self.origins
+        )
+        build, pieces = self._split(self.parts or self._default_parts())
+        if self.has_lists:
+            return self._evaluate(RayPartitions(build, pieces))
+        self.arguments = {**arguments, "source": None}  # workers have it
+        if isinstance(source, Factors):
+            return self._evaluate_factors(source, build, pieces)
+        pool = ActorPool(source, self.handles, min(self.workers, len(pieces)), self.gpus)
+        try:
+            if arguments["items"] is None:
+                self.arguments["items"] = self._item_numbers(pool, samples)
+            return self._evaluate(RayPartitions(build, pieces, pool=pool))
+        finally:
+            pool.shut_down()
+
+    def _evaluate_factors(
+        self, source: Factors, build: Callable[..., Partition], pieces: list[tuple[Any, ...]]
+    ) -> Result:
+        users = self.frames["users"]
+        self.arguments["name"] = self.arguments["name"] or source.kind
+        if self.arguments["users"] is None:
+            names = [name for name in ("truth", "train") if name in self.origins]
+            wheres: dict[str, str] = {name: self.origins[name].where for name in names}
+            check_row_numbers(RayPartitions(build, pieces), len(users), wheres)
+        return self._evaluate(add_factors(source, users, build, pieces, self.gpus))
+
+    def _evaluate(self, partitions: RayPartitions[Partition]) -> Result:
+        result, results = evaluate_partitions(
+            partitions, self.origins, self.arguments, engine="Ray"
+        )
+        if not self.arguments["per_user"]:
+            return result
+        per_user, labels = map(self._sort_users, collect_user_tables(results))
+        return replace(result, per_user=per_user, user_labels=labels)
+
+    def _sort_users(self, table: pl.DataFrame | None) -> pl.DataFrame | None:
+        """Return the users of the argument `users` first, in its order."""
+        if table is None or "users" not in self.frames:
+            return table
+        order = self.frames["users"].with_row_index("weft row")
+        return (
+            table.join(order, on="user", how="left", maintain_order="left")
+            .sort("weft row", nulls_last=True, maintain_order=True)
+            .drop("weft row")
+        )
+
+    def _add_row_numbers(self, source: Factors) -> None:
+        """Name the users and items of factors by their row numbers, if they have no ids."""
+        import polars as pl
+
+        if "users" not in self.frames:
+            numbers = pl.int_range(source.num_users or 0, dtype=pl.Int64, eager=True)
+            self.frames["users"] = pl.DataFrame({"user": numbers})
+            self.origins["users"] = InputOrigin("users=", columns=("user",))
+        if (number := len(self.frames["users"])) != source.num_users:
+            raise InputError(
+                f"{setting_ref('users')} has {number} ids, but the scores have {source.num_users} "
+                "rows; expected one id for each."
+            )
+        if self.arguments["items"] is None:
+            self.arguments["items"] = range(source.num_items or 0)
+
+    def _user_inputs(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the data of each input with rows of users."""
+        arguments = self.arguments
+        names = ["truth", "train", "users", "user_groups", "candidates"]
+        if self.has_lists:
+            names.insert(0, "source")
+        pool = arguments["candidates"]
+        if isinstance(pool, str) and pool.casefold() in choices(CandidatePool):
+            names.remove("candidates")
+        for name in names:
+            if arguments[name] is not None or name == "truth":
+                yield name, arguments[name]
+        slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
+        for user_slice in slices:
+            if user_slice.source is not None:
+                yield user_slice.where, user_slice.source
+
+    def _open(self, argument: str, data: Any) -> None:
+        """Open an input as a table that tasks read, or read it on the driver."""
+        needs_order = argument == "users" and isinstance(self.arguments["source"], Factors)
+        if needs_order and is_dataset(data):
+            raise InputError(
+                f"{setting_ref('users')} names the rows of the factors in their order, which a Ray "
+                "Dataset does not have; give a list."
+            )
+        if isinstance(data, (str, Path)):
+            data = File(data)  # type: ignore[arg-type]
+        paths = []
+        if isinstance(data, File) and not needs_order:
+            paths = find_parquet_files(data, argument)
+        if is_dataset(data):
+            self.tables[argument], self.origins[argument] = open_dataset(data, argument)
+        elif paths:
+            self.tables[argument], self.origins[argument] = open_files(data, paths, argument)
+        else:
+            frames, self.origins[argument] = read_local(data, argument)
+            self.frames |= frames
+
+    def _read_samples(self) -> dict[str, pl.DataFrame]:
+        """Return the first rows of each table."""
+        import ray
+
+        task = ray.remote(max_retries=RETRIES)(read_sample)
+        references = {}
+        for argument, table in self.tables.items():
+            spans, blocks = next(table.split(_ROWS_READ))
+            references[argument] = task.remote(table.reader, spans, *blocks)
+        with unwrap_ray_errors():
+            samples = dict(zip(references, ray.get(list(references.values()))))
+        return samples | {name: frame.head(3) for name, frame in self.frames.items()}
+
+    def _default_parts(self) -> int:
+        """Return the number of partitions for the CPUs or workers and the largest table."""
+        num_rows = [table.num_rows for table in self.tables.values()]
+        largest = max(num_rows + [len(frame) for frame in self.frames.values()])
+        number = 4 * self.workers
+        if self.has_lists:
+            number = min(self.cpus, -(-largest // _MIN_ROWS))
+        return max(1, number, min(_MAX_PARTITIONS, -(-largest // _ROWS_PER_PARTITION)))
+
+    def _split(self, number: int) -> tuple[Callable[..., Partition], list[tuple[Any, ...]]]:
+        """Split all tables by user; return the function that builds a partition, and its pieces."""
+        import ray
+
+        checksum = hash_checksum()
+        task = ray.remote(max_retries=RETRIES, num_returns=number, scheduling_strategy="SPREAD")(
+            split_rows
+        )
+        pieces: dict[str, list[list[Any]]] = {}  # by input, task and partition
+        for name, table in self.tables.items():
+            references = [
+                task.remote(table.reader, spans, number, checksum, *blocks)
+                for spans, blocks in table.split(self._rows_per_task(table, number))
+            ]
+            pieces[name] = [each if number > 1 else [each] for each in references]
+        for name, frame in self.frames.items():
+            frames = split_by_user(frame, number, checksum)
+            pieces[name] = [[ray.put(to_arrow(piece)) for piece in frames]]
+        build = partial(build_partition, [(name, len(tasks)) for name, tasks in pieces.items()])
+        all_tasks = [task_pieces for tasks in pieces.values() for task_pieces in tasks]
+        return build, [tuple(each[index] for each in all_tasks) for index in range(number)]
+
+    def _rows_per_task(self, table: RayTable, number: int) -> int:
+        rows_per_cpu = -(-table.num_rows // self.cpus)
+        return max(
+            min(_ROWS_READ, max(_MIN_ROWS, rows_per_cpu)),
+            min(number * _ROWS_PER_PIECE, rows_per_cpu),
+            -(-table.num_rows * number // _MAX_PIECES),
+        )
+
+    def _item_numbers(self, pool: ActorPool, samples: Mapping[str, pl.DataFrame]) -> range:
+        """Return the column numbers of a model without item ids, from its first scores."""
+        import ray
+
+        names = ("users", "truth", "truth" + ALL_USERS)
+        filled = [samples[name] for name in names if name in samples and len(samples[name])]
+        if not filled:
+            raise InputError(
+                "the truth is empty and the model's items are not known; give the item ids as "
+                f"{setting_ref('items')}[...]."
+            )
+        users = filled[0].select("user").unique(maintain_order=True)
+        number = pool.count_items(ray.put(to_arrow(users)))
+        if "truth" in samples:  # ids that are no column numbers raise an error
+            columns = Vocabulary.from_size("item", number)
+            columns.encode(samples["truth"]["item"], self.origins["truth"].where)
+        return range(number)
