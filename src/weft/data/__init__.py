@@ -1,6 +1,4 @@
-"""Interactions as sparse rows, the vocabularies that number users and items, their labels and
-popularity.
-"""
+"""The inputs of an evaluation, read and encoded as integer codes."""
 
 from weft.data.devices import DeviceColumn
 from weft.data.features import NO_FEATURES, Features, read_features

@@ -1,6 +1,4 @@
-"""Train interactions, how popular they make each item, and what follows from it: the short head and
-the long tail.
-"""
+"""Train interactions, and the popularity of items: short head and long tail."""
 
 from __future__ import annotations
 
@@ -19,34 +17,32 @@ from weft.data.interactions import Interactions
 from weft.data.labels import Labels
 from weft.data.tensors import PaddedRows
 from weft.data.vocabulary import Vocabulary
-from weft.errors import SettingError, check_float
+from weft.errors import SettingError, check_float, setting_ref
 
-_USERS_AT_ONCE = 1024
+_TILE_USERS = 1024
 
 
 class PopularityBins(NamedTuple):
-    """Items in bins by their interactions: 0, 1, 2 to 3, 4 to 7 and so on, up to the most that an
-    item has.
-    """
+    """Items in bins by their number of interactions: 0, 1, 2 to 3, 4 to 7, and so on."""
 
     bins: DeviceColumn  # of each item
-    items: NDArray[np.int64]  # how many there are in each bin
-    interactions: NDArray[np.int64]  # how many these have
+    items: NDArray[np.int64]  # items of each bin
+    interactions: NDArray[np.int64]  # interactions with the items of each bin
 
     @property
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The fewest and the most interactions that an item of each bin can have."""
+        """The fewest and the most interactions of an item of each bin."""
         first = np.arange(len(self.items), dtype=np.int64)
         return (1 << first) // 2, (1 << first) - 1
 
 
 @dataclass(frozen=True)
 class TrainTotals:
-    """What the interactions of all users come to, for whoever holds those of some.
+    """Statistics of the train interactions of all users, for a partition of the users.
 
-    `item_counts`: the interactions of each item; `num_users`: users with one. `by_label`: those of
-    each group of users with each cluster of items, as `Train.count_by_label` has them; None where
-    nobody asks."""
+    `item_counts [items]`; `num_users` with an interaction; `by_label`: `Train.count_by_label` of
+    all users, None if no metric needs it.
+    """
 
     item_counts: NDArray[np.int64]
     num_users: int
@@ -54,56 +50,53 @@ class TrainTotals:
 
 
 class Train:
-    """Train interactions by code, each (user, item) once; `repetitions` says how many rows were
-    collapsed.
+    """Train interactions by code, each (user, item) once, and the popularity of items.
 
-    `totals`: those of all users, where the cells are those of some.
+    `num_duplicates` rows were repetitions. `totals`: statistics of all users, if the interactions
+    are those of a partition.
     """
 
-    def __init__(self, cells: Interactions, totals: TrainTotals | None = None) -> None:
-        repeated = cells.find_duplicates()
-        self.interactions = cells.filter(~repeated)
-        self.num_duplicates = int(repeated.sum())
+    def __init__(self, interactions: Interactions, totals: TrainTotals | None = None) -> None:
+        is_duplicate = interactions.find_duplicates()
+        self.interactions = interactions.filter(~is_duplicate)
+        self.num_duplicates = int(is_duplicate.sum())
         self._totals = totals
         self._tails: dict[float, DeviceColumn] = {}
         self._popularity: dict[float, DeviceColumn] = {}
         self._by_label: dict[tuple[Labels, Labels], NDArray[np.int64]] = {}
 
     @classmethod
-    def read(cls, given: Any, num_users: int | None = None, num_items: int | None = None) -> Train:
-        """A matrix, or cells of row and column numbers."""
-        if isinstance(given, Train):
-            return given
-        if isinstance(given, Interactions):
-            return cls(given)
-        cells = read_interactions(given, "train")
-        found = (num_users, num_items) if cells.shape is None else cells.shape
-        if found[0] is None or found[1] is None:
+    def read(cls, data: Any, num_users: int | None = None, num_items: int | None = None) -> Train:
+        """Return train from a matrix, or from interactions of row and column numbers."""
+        if isinstance(data, Train):
+            return data
+        if isinstance(data, Interactions):
+            return cls(data)
+        table = read_interactions(data, "train")
+        shape = (num_users, num_items) if table.shape is None else table.shape
+        if shape[0] is None or shape[1] is None:
             raise SettingError(
                 "train does not tell how many users and items there are; give it as a matrix "
-                "[users, items]."
+                "[users, items].",
+                setting="train",
             )
-        sizes = (
-            Vocabulary.from_size("user", num_users or found[0]),
-            Vocabulary.from_size("item", num_items or found[1]),
-        )
-        users, items = cells.encode(*sizes)
-        return cls(
-            Interactions.from_codes(users, items, cells.values, sizes[0].size, sizes[1].size)
-        )
+        users = Vocabulary.from_size("user", num_users or shape[0])
+        items = Vocabulary.from_size("item", num_items or shape[1])
+        codes = table.encode(users, items)
+        return cls(Interactions.from_codes(*codes, table.values, users.size, items.size))
 
     def equals(self, other: Train) -> bool:
-        """Whether both hold the same cells."""
-        mine, theirs = self.interactions, other.interactions
-        return np.array_equal(mine.users, theirs.users) and np.array_equal(mine.items, theirs.items)
+        """True if both have the same interactions."""
+        mine, others = self.interactions, other.interactions
+        return np.array_equal(mine.users, others.users) and np.array_equal(mine.items, others.items)
 
     @cached_property
     def on_device(self) -> PaddedRows:
-        """The cells, to be looked up where the users' numbers are."""
+        """The interactions for lookups on any device."""
         return PaddedRows(self.interactions)
 
     def fingerprint(self) -> str:
-        """A short digest of the cells."""
+        """Return a short digest of the interactions."""
         return self._fingerprint
 
     @cached_property
@@ -112,119 +105,111 @@ class Train:
 
     @property
     def num_items(self) -> int:
-        """Items of the catalogue."""
+        """The number of items of the catalogue."""
         return self.interactions.num_items
 
     @property
     def num_interactions(self) -> int:
         """T, the number of interactions."""
-        return len(self.interactions.items) if self._totals is None else int(self.item_counts.sum())
+        if self._totals is None:
+            return len(self.interactions.items)
+        return int(self.item_counts.sum())
 
     @cached_property
     def num_users(self) -> int:
-        """Users with an interaction."""
-        return (
-            int(np.count_nonzero(np.diff(self.interactions.offsets)))
-            if self._totals is None
-            else self._totals.num_users
-        )
+        """The number of users with an interaction."""
+        if self._totals is None:
+            return int(np.count_nonzero(np.diff(self.interactions.offsets)))
+        return self._totals.num_users
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
-        """n_i, the interactions of each item."""
-        return (
-            np.bincount(self.interactions.items, minlength=self.num_items)
-            if self._totals is None
-            else self._totals.item_counts
-        )
+        """n_i, the number of interactions with each item, `[items]`."""
+        if self._totals is None:
+            return np.bincount(self.interactions.items, minlength=self.num_items)
+        return self._totals.item_counts
 
     @cached_property
-    def _items_with(self) -> NDArray[np.int64]:
-        """How many items have n interactions, by n, up to the most that an item has: far fewer
-        numbers than items.
-        """
+    def _num_items_by_count(self) -> NDArray[np.int64]:
+        """The number of items with n interactions, by n; far fewer numbers than items."""
         return np.bincount(self.item_counts)
 
     @property
     def num_cold_items(self) -> int:
-        """Items without an interaction."""
-        return int(self._items_with[:1].sum())
+        """The number of items without an interaction."""
+        return int(self._num_items_by_count[:1].sum())
 
     @cached_property
     def popularity(self) -> DeviceColumn:
-        """n_i as a column."""
+        """n_i as a column for lookups on any device."""
         return DeviceColumn(torch.as_tensor(self.item_counts, dtype=torch.float64))
 
     @cached_property
     def popularity_bins(self) -> PopularityBins:
         """The items in bins, each twice as wide as the one before."""
-        items, numbers = self._items_with, np.arange(len(self._items_with))
-        bin_of = np.frexp(numbers)[1].astype(np.int64)  # how many binary digits a number has
-        starts = np.flatnonzero(np.diff(bin_of, prepend=-1))
-        bins = DeviceColumn(torch.as_tensor(bin_of.take(self.item_counts)))
+        num_items = self._num_items_by_count
+        counts = np.arange(len(num_items))
+        bin_of_count = np.frexp(counts)[1].astype(np.int64)  # the number of binary digits
+        starts = np.flatnonzero(np.diff(bin_of_count, prepend=-1))
+        bins = DeviceColumn(torch.as_tensor(bin_of_count.take(self.item_counts)))
         return PopularityBins(
-            bins, np.add.reduceat(items, starts), np.add.reduceat(items * numbers, starts)
+            bins, np.add.reduceat(num_items, starts), np.add.reduceat(num_items * counts, starts)
         )
 
     def popularity_with_default(self, unseen: float) -> DeviceColumn:
-        """The same, with another number for items without an interaction."""
+        """Return n_i with `unseen` for items without an interaction."""
+        if unseen == 0:
+            return self.popularity
         if unseen not in self._popularity:
             counts = self.popularity.values
-            self._popularity[unseen] = (
-                self.popularity
-                if unseen == 0
-                else DeviceColumn(torch.where(counts == 0, unseen, counts))
-            )
+            self._popularity[unseen] = DeviceColumn(torch.where(counts == 0, unseen, counts))
         return self._popularity[unseen]
 
     def long_tail(self, pop_ratio: float) -> DeviceColumn:
-        """1 for an item of the long tail, 0 for one of the head.
+        """Return 1 for items of the long tail, 0 for items of the short head, `[items]`.
 
-        The head is the shortest prefix, by falling popularity (ties: lower item first), that
-        reaches `pop_ratio` of the total."""
+        The head is the shortest prefix of items, by descending popularity (ties: lower code first),
+        that has `pop_ratio` of all interactions.
+        """
         if pop_ratio not in self._tails:
-            self._tails[pop_ratio] = DeviceColumn(
-                torch.from_numpy(
-                    self._is_tail((pop_ratio - 1e-9) * self.num_interactions).astype(np.float64)
-                )
-            )
+            is_tail = self._is_tail((pop_ratio - 1e-9) * self.num_interactions)
+            self._tails[pop_ratio] = DeviceColumn(torch.from_numpy(is_tail.astype(np.float64)))
         return self._tails[pop_ratio]
 
-    def _is_tail(self, wanted: float) -> NDArray[np.bool_]:
-        """Whether an item is behind the shortest prefix that has so many interactions."""
+    def _is_tail(self, target: float) -> NDArray[np.bool_]:
+        """Return a mask of items after the shortest prefix with `target` interactions."""
         if not self.num_interactions:
             return np.ones(self.num_items, dtype=np.bool_)
-        # Nothing is sorted: the items with n interactions stand behind all those with more.
-        reached = np.cumsum((self._items_with * np.arange(len(self._items_with)))[::-1])
-        place = int(np.searchsorted(reached, wanted))
-        last = len(reached) - 1 - place  # the interactions of the last item of the head
-        before = int(reached[place - 1]) if place else 0
-        is_tail = self.item_counts < last
-        among = np.flatnonzero(self.item_counts == last)
-        is_tail[among[max(1, math.ceil((wanted - before) / last)) :]] = True
+        # No sorting: items with n interactions come after all items with more.
+        counts = np.arange(len(self._num_items_by_count))
+        cumulative = np.cumsum((self._num_items_by_count * counts)[::-1])
+        place = int(np.searchsorted(cumulative, target))
+        last_count = len(cumulative) - 1 - place  # interactions of the last item of the head
+        before = int(cumulative[place - 1]) if place else 0
+        is_tail = self.item_counts < last_count
+        tied = np.flatnonzero(self.item_counts == last_count)
+        is_tail[tied[max(1, math.ceil((target - before) / last_count)) :]] = True
         return is_tail
 
     def count_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
-        """How many interactions the users of each group have with the items of each cluster,
-        `[groups * clusters]`.
-        """
+        """Return the interactions of user groups with item clusters, `[groups * clusters]`."""
         if self._totals is not None and self._totals.by_label is not None:
             return self._totals.by_label
         if (groups, clusters) not in self._by_label:
-            width = len(clusters.names) + 1  # one more group and cluster for those without a label
-            group = (groups.codes.values.numpy()[: self.interactions.num_users] + 1) * width
-            cluster, counts = (
-                clusters.codes.values.numpy() + 1,
-                np.zeros((len(groups.names) + 1) * width, dtype=np.int64),
-            )
-            for start in range(0, self.interactions.num_users, _USERS_AT_ONCE):
-                some = self.interactions.slice_users(
-                    start, min(start + _USERS_AT_ONCE, self.interactions.num_users)
-                )
-                pair = np.repeat(group[start : start + some.num_users], np.diff(some.offsets))
-                counts += np.bincount(pair + cluster.take(some.items), minlength=len(counts))
-            self._by_label[groups, clusters] = counts.reshape(-1, width)[1:, 1:].reshape(-1)
+            self._by_label[groups, clusters] = self._count_by_label(groups, clusters)
         return self._by_label[groups, clusters]
+
+    def _count_by_label(self, groups: Labels, clusters: Labels) -> NDArray[np.int64]:
+        num_users = self.interactions.num_users
+        width = len(clusters.names) + 1  # one more group and cluster for missing labels
+        group = (groups.codes.values.numpy()[:num_users] + 1) * width
+        cluster = clusters.codes.values.numpy() + 1
+        counts = np.zeros((len(groups.names) + 1) * width, dtype=np.int64)
+        for start in range(0, num_users, _TILE_USERS):
+            tile = self.interactions.slice_users(start, min(start + _TILE_USERS, num_users))
+            pairs = np.repeat(group[start : start + tile.num_users], np.diff(tile.offsets))
+            counts += np.bincount(pairs + cluster.take(tile.items), minlength=len(counts))
+        return counts.reshape(-1, width)[1:, 1:].reshape(-1)
 
 
 NO_TRAIN = Train(
@@ -233,16 +218,18 @@ NO_TRAIN = Train(
 
 
 def check_pop_ratio(pop_ratio: object) -> float:
-    """The share of all interactions that the head reaches: above 0, at most 1."""
+    """Return the share of interactions of the head; raise unless it is above 0 and at most 1."""
     number = float(check_float("pop_ratio", pop_ratio, more=" above 0 and at most 1"))
     if not 0 < number <= 1:
-        raise SettingError(f"pop_ratio={pop_ratio!r}; it must be a number above 0 and at most 1.")
+        raise SettingError(
+            f"{setting_ref('pop_ratio', pop_ratio)}; it must be a number above 0 and at most 1."
+        )
     return number
 
 
 def check_unseen(unseen: object) -> float:
-    """With how many interactions an item without any counts: a number from 0 up."""
+    """Return the count of items without interactions; raise unless it is at least 0."""
     number = check_float("unseen", unseen, more=" from 0 up")
     if number < 0:
-        raise SettingError(f"unseen={unseen!r}; it must be a number from 0 up.")
+        raise SettingError(f"{setting_ref('unseen', unseen)}; it must be a number from 0 up.")
     return number

@@ -133,8 +133,8 @@ class Vocabulary:
             )
         return InputError(
             f"{where} has {_describe(ids)} as {self.kind} ids, but {self.origin or setting} has "
-            f"{_describe(self.ids)}. Convert one of them: 1 and '1' are different ids. Ids of "
-            f"files are read as strings with the setting {setting_ref('ids', 'string')} of the file."
+            f"{_describe(self.ids)}. Convert one of them: 1 and '1' are different ids. Ids of a "
+            f"file are read as strings with its setting {setting_ref('ids', 'string')}."
         )
 
     def extend(self, ids: pl.Series) -> Vocabulary:

@@ -1,11 +1,36 @@
-"""What a model produced: a score matrix, the model itself, a pair of factors, or recommendation
-lists.
-"""
+"""Sources of an evaluation: a score matrix, a model, factors or recommendation lists."""
 
-from weft.data.sources.base import Source, open_source
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from weft.data.recommendations import are_lists
+from weft.data.sources.base import Source
 from weft.data.sources.factors import Factors
 from weft.data.sources.list_source import ListSource
 from weft.data.sources.matrix import ScoreMatrix
 from weft.data.sources.model import Model
+from weft.errors import InputError
 
 __all__ = ["Factors", "ListSource", "Model", "ScoreMatrix", "Source", "open_source"]
+
+
+def open_source(data: Any) -> Source | ListSource:
+    """Return the source of scores, factors, a callable, an object with `score`, or lists."""
+    if isinstance(data, (Factors, ScoreMatrix, Model, ListSource)):
+        return data
+    if are_lists(data):
+        return ListSource(data)
+    if isinstance(data, (Tensor, np.ndarray)):
+        return ScoreMatrix(data)
+    if callable(getattr(data, "score", data)):
+        return Model(data)
+    raise InputError(
+        f"cannot evaluate a {type(data).__name__}; expected scores as a [users, items] tensor or "
+        "array, weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an "
+        "object with score(users), or recommendation lists as a file or a frame (user, item, and a "
+        "score or a rank) or {user: [items]}."
+    )

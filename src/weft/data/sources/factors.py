@@ -1,4 +1,4 @@
-"""A factor model: scores are products of embeddings, made one batch at a time."""
+"""Factors as the source of an evaluation: scores are products of embeddings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.data.sources.base import as_tensor, sample_digest
+from weft.data.sources.base import as_tensor, digest_samples
 from weft.errors import InputError
 
-# Numbers of item embeddings that are gathered at once.
-_TILE = 1 << 20
-# From how many times more items than are asked for on, gathering embeddings is cheaper than
-# multiplying all of them.
-_FEW = 64
+_TILE_VALUES = 1 << 20  # values of item embeddings that are selected at once
+# Selecting embeddings is cheaper than multiplying all of them if there are this many times more
+# items than are requested.
+_SELECT_FACTOR = 64
 
 
 class Factors:
@@ -44,28 +43,24 @@ class Factors:
     ) -> None:
         self._users = as_tensor(user_embeddings, "user_embeddings")
         self._items = as_tensor(item_embeddings, "item_embeddings")
-        if (
-            self._users.ndim != 2
-            or self._items.ndim != 2
-            or self._users.shape[1] != self._items.shape[1]
-        ):
+        shapes = list(self._users.shape), list(self._items.shape)
+        if any(len(shape) != 2 for shape in shapes) or shapes[0][1] != shapes[1][1]:
             raise InputError(
-                f"user_embeddings has shape {list(self._users.shape)} and item_embeddings "
-                f"{list(self._items.shape)}; "
-                "expected [users, d] and [items, d] with the same d."
+                f"user_embeddings has shape {shapes[0]} and item_embeddings {shapes[1]}; expected "
+                "[users, d] and [items, d] with the same d."
             )
         self.num_users: int | None = self._users.shape[0]
         self.num_items: int | None = self._items.shape[0]
-        kind = torch.promote_types(self._users.dtype, self._items.dtype)
-        self._users, self._items = self._users.to(kind), self._items.to(self._users.device, kind)
-        self._user_biases = self._biases(user_biases, "user_biases", self._users)
-        self._item_biases = self._biases(item_biases, "item_biases", self._items)
+        dtype = torch.promote_types(self._users.dtype, self._items.dtype)
+        self._users, self._items = self._users.to(dtype), self._items.to(self._users.device, dtype)
+        self._user_biases = self._read_biases(user_biases, "user_biases", self._users)
+        self._item_biases = self._read_biases(item_biases, "item_biases", self._items)
 
     @staticmethod
-    def _biases(given: Any, name: str, embeddings: Tensor) -> Tensor | None:
-        if given is None:
+    def _read_biases(data: Any, name: str, embeddings: Tensor) -> Tensor | None:
+        if data is None:
             return None
-        biases = as_tensor(given, name).flatten()
+        biases = as_tensor(data, name).flatten()
         if len(biases) != len(embeddings):
             raise InputError(
                 f"{name} has {len(biases)} values for {len(embeddings)} embeddings; expected one "
@@ -75,7 +70,7 @@ class Factors:
 
     @property
     def tensors(self) -> dict[str, Tensor | None]:
-        """What it was made of, by the names of the constructor."""
+        """The arguments of the constructor as tensors, by name."""
         return {
             "user_embeddings": self._users,
             "item_embeddings": self._items,
@@ -84,6 +79,7 @@ class Factors:
         }
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
+        """Return the scores of all items; see `Source`."""
         with torch.no_grad():
             scores = self._users[start:stop] @ self._items.T
             if self._user_biases is not None:
@@ -93,29 +89,27 @@ class Factors:
         return scores
 
     def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
-        """Products of these pairs alone: those of the full product up to rounding, and the same
-        where items are few.
+        """Return the scores of some items of each row; see `Source`.
+
+        They equal those of `scores` up to rounding, and exactly if all items are multiplied.
         """
         rows, items = rows.to(self._users.device), items.to(self._users.device)
-        multiplies_all = len(self._items) <= _FEW * items.shape[1]
-        step = max(
-            1,
-            _TILE
-            // (
-                len(self._items)
-                if multiplies_all
-                else max(1, items.shape[1] * self._items.shape[1])
-            ),
-        )
+        multiplies_all = len(self._items) <= _SELECT_FACTOR * items.shape[1]
+        row_size = len(self._items)
+        if not multiplies_all:
+            row_size = max(1, items.shape[1] * self._items.shape[1])
+        step = max(1, _TILE_VALUES // row_size)
         with torch.no_grad():
             scores = self._users.new_empty(items.shape)
             for start in range(0, len(rows), step):
-                own, some = self._users[rows[start : start + step]], items[start : start + step]
+                tile = slice(start, start + step)
+                user_factors, columns = self._users[rows[tile]], items[tile]
                 if multiplies_all:
-                    scores[start : start + step] = (own @ self._items.T).gather(1, some)
+                    scores[tile] = (user_factors @ self._items.T).gather(1, columns)
                 else:
-                    chosen = self._items.index_select(0, some.reshape(-1)).view(*some.shape, -1)
-                    scores[start : start + step] = torch.bmm(chosen, own[:, :, None])[:, :, 0]
+                    selected = self._items.index_select(0, columns.reshape(-1))
+                    selected = selected.view(*columns.shape, -1)
+                    scores[tile] = torch.bmm(selected, user_factors[:, :, None])[:, :, 0]
             if self._user_biases is not None:
                 scores += self._user_biases[rows, None]
             if self._item_biases is not None:
@@ -123,4 +117,5 @@ class Factors:
         return scores
 
     def fingerprint(self) -> str:
-        return sample_digest(self._users, self._items, self._user_biases, self._item_biases)
+        """Return a digest of a sample of the factors."""
+        return digest_samples(self._users, self._items, self._user_biases, self._item_biases)

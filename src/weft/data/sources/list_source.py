@@ -1,4 +1,4 @@
-"""Recommendation lists that are already there."""
+"""Recommendation lists as the source of an evaluation."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from weft.data.vocabulary import Vocabulary
 
 
 class ListSource:
-    """A frame or file (user, item, and a score or a rank or neither), `{user: [items]}` best first,
-    or `{user: {item: score}}`.
+    """Recommendation lists of an evaluation: read first, then encoded, then served by batch.
+
+    `data` is a file or a frame (user, item, and a score, a rank or neither), `{user: [items]}` best
+    first, or `{user: {item: score}}`.
     """
 
     kind = "recommendation lists"
-    # Lists name their users and items themselves.
-    num_users: int | None = None
+    num_users: int | None = None  # lists name their users and items themselves
     num_items: int | None = None
     has_scores_in_memory = False
 
-    def __init__(self, given: Any) -> None:
-        self.table = read_lists(given)
-        self._rows: EncodedLists | None = None
+    def __init__(self, data: Any) -> None:
+        self.table = read_lists(data)
+        self._encoded: EncodedLists | None = None
 
     def encode(
         self, users: Vocabulary, items: Vocabulary, *, keep_best: bool = False
     ) -> EncodedLists:
-        """Put the lists into the rows of their users, by code. `keep_best`: an item that stands
-        twice in a list counts once.
-        """
-        self._rows = self.table.encode(users, items, keep_best=keep_best)
-        return self._rows
+        """Encode the lists; see `ListTable.encode`."""
+        self._encoded = self.table.encode(users, items, keep_best=keep_best)
+        return self._encoded
 
     def lists(self, start: int, stop: int, device: torch.device) -> BatchLists:
-        """The lists of rows start to stop - 1; behind the last row there are none."""
-        assert self._rows is not None
-        if start >= len(self._rows.offsets) - 1:
-            return BatchLists.empty(stop - start, self._rows.num_items, device)
-        return self._rows.to_batch(start, stop, device)
+        """Return the lists of users `start` to `stop - 1`; users after the last have none."""
+        assert self._encoded is not None
+        if start >= len(self._encoded.offsets) - 1:
+            return BatchLists.empty(stop - start, self._encoded.num_items, device)
+        return self._encoded.to_batch(start, stop, device)
 
     def fingerprint(self) -> str | None:
-        return None if self._rows is None else self._rows.fingerprint()
+        """Return a digest of the encoded lists."""
+        return None if self._encoded is None else self._encoded.fingerprint()

@@ -1,4 +1,4 @@
-"""Scores that are already there, as one matrix."""
+"""A score matrix as the source of an evaluation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.data.sources.base import as_tensor, check_scores, sample_digest
+from weft.data.sources.base import as_tensor, check_scores, digest_samples
 from weft.errors import InputError
 
 
 class ScoreMatrix:
-    """Scores `[users, items]`, torch or NumPy; batches are views of it, or converted one by one."""
+    """Scores `[users, items]`, torch or NumPy; batches are views, or converted one by one."""
 
     kind = "score matrix"
     supports_item_subsets = True
@@ -23,25 +23,28 @@ class ScoreMatrix:
                 f"the score matrix has shape {list(scores.shape)}; expected [users, items]."
             )
         self._scores = scores
-        self.has_scores_in_memory = _is_view(scores)
+        self.has_scores_in_memory = _supports_views(scores)
         self.num_users: int | None = scores.shape[0]
         self.num_items: int | None = scores.shape[1]
 
     def scores(self, start: int, stop: int, users: Any, items: Any = None) -> Tensor:
+        """Return the scores of all items; see `Source`."""
         return as_tensor(self._scores[start:stop], "the score matrix")
 
     def scores_for_items(self, rows: Tensor, users: Any, items: Tensor, ids: Any) -> Tensor:
+        """Return the scores of some items of each row; see `Source`."""
         if isinstance(self._scores, Tensor):
             rows, items = rows.to(self._scores.device), items.to(self._scores.device)
             return as_tensor(self._scores[rows[:, None], items], "the score matrix")
         return as_tensor(self._scores[rows.numpy()[:, None], items.numpy()], "the score matrix")
 
     def fingerprint(self) -> str:
-        return sample_digest(self._scores)
+        """Return a digest of a sample of the scores."""
+        return digest_samples(self._scores)
 
 
-def _is_view(scores: Any) -> bool:
-    """Whether rows of the matrix can be read where they lie: floating-point numbers without gaps."""
+def _supports_views(scores: Any) -> bool:
+    """True if rows can be used without copying: contiguous floating-point numbers."""
     if isinstance(scores, Tensor):
         return scores.is_floating_point() and scores.is_contiguous()
     return bool(
