@@ -514,7 +514,7 @@ def test_a_model_that_must_be_told_the_items():
     assert (
         of(Pairs(), train=np.eye(3, 4))["MRR@2"] == of(train=np.eye(3, 4))["MRR@2"]
     )  # train tells how many there are
-    with pytest.raises(InputError, match=r"has to be told the items; give their ids as items="):
+    with pytest.raises(InputError, match=r"has to be told the items; give their ids with items="):
         of(Pairs())
 
 
