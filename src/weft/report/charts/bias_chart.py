@@ -254,9 +254,9 @@ def _build_layers(
         canvas.chart(cells, layout.metric_select, layout.model_select)
         .transform_flatten(["at", "value"])
         .transform_lookup("at", from_=lookup)
-        .transform_calculate(apart="log(max(datum.value + 1 - datum.neutral, 0.0001)) / LN2")
+        .transform_calculate(distance="log(max(datum.value + 1 - datum.neutral, 0.0001)) / LN2")
         .transform_calculate(
-            shade="isValid(datum.value) ? clamp(datum.apart / datum.limit, -1, 1) : null"
+            shade="isValid(datum.value) ? clamp(datum.distance / datum.limit, -1, 1) : null"
         )
     )
     width = label_width(label["label"] for label in labels if not label["head"])

@@ -44,7 +44,7 @@ class _MetricLines:
     label: str
     cutoffs: list[int]
     values: dict[str, list[MetricValue | None]]
-    coloured: list[str]  # the models whose lines have an interval and a label
+    coloured: list[str]  # models with an interval and a label at the line
 
     @property
     def intervals(self) -> list[list[Any]]:

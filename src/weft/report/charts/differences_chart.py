@@ -104,10 +104,7 @@ def _to_table(one: UserDifferences) -> list[dict[str, Any]]:
 
 
 def _build_layers(
-    context: ReportContext,
-    canvas: Canvas,
-    selects: Sequence[SelectBox],
-    rows: list[dict[str, Any]],
+    context: ReportContext, canvas: Canvas, selects: Sequence[SelectBox], rows: list[dict[str, Any]]
 ) -> list[Layer]:
     """Return the histogram with the mean, the bar above it, and the caption of the axis."""
     base = canvas.chart(rows, *selects)
@@ -147,7 +144,7 @@ def _build_share_bar(base: Layer, colour: alt.Color) -> list[Layer]:
     """Return a bar of the users below 0, at 0 and above 0, with their numbers."""
     shares = _add_shares(base)
     x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, 1], nice=False))
-    tooltip = tooltips(("name:N", "model"), ("said:N", "users"))
+    tooltip = tooltips(("name:N", "model"), ("users_text:N", "users"))
     bar = shares.mark_bar(height=10, stroke=PAPER)
     layers = [bar.encode(x=x, x2="end:Q", y=alt.value(36), color=colour, tooltip=tooltip)]
     sides: tuple[tuple[str, Literal["left", "center", "right"], str], ...]
@@ -159,7 +156,7 @@ def _build_share_bar(base: Layer, colour: alt.Color) -> list[Layer]:
         name = share.mark_text(align=align, limit=limit, fontWeight="bold")
         number = share.mark_text(align=align, color=MUTED)
         layers.append(name.encode(x=x_value, y=alt.value(6), text="name:N", tooltip=tooltip))
-        layers.append(number.encode(x=x_value, y=alt.value(21), text="said:N"))
+        layers.append(number.encode(x=x_value, y=alt.value(21), text="users_text:N"))
     return layers
 
 
@@ -185,7 +182,7 @@ def _add_shares(base: Layer) -> Layer:
             before="datum.who === '' ? '' : datum.word + ' for '",
         )
         .transform_calculate(
-            said="datum.before + format(datum.count, ',') + ' (' + format(datum.percent, "
+            users_text="datum.before + format(datum.count, ',') + ' (' + format(datum.percent, "
             "datum.form) + ' %)'"
         )
     )

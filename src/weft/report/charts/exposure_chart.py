@@ -78,12 +78,7 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
         (label,): _describe(k, curves[k]) for k, label in zip(cutoffs, select.options) if curves[k]
     }
     chart = canvas.compose(
-        layers,
-        [select],
-        texts,
-        height=_HEIGHT,
-        title="share of recommendations",
-        y="independent",
+        layers, [select], texts, height=_HEIGHT, title="share of recommendations", y="independent"
     )
     table = [row for k in cutoffs for curve in curves[k] for row in curve.to_table(k)]
     title = "How recommendations are spread over the items"

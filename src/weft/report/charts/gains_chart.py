@@ -153,8 +153,7 @@ def _largest_groups(
     sizes = labels.drop_nulls().value_counts(sort=True)
     places = {label: place for place, label in enumerate(order)}
     largest = sorted(
-        sizes[labels.name][:max_groups],
-        key=lambda label: (places.get(label, len(places)), label),
+        sizes[labels.name][:max_groups], key=lambda label: (places.get(label, len(places)), label)
     )
     return [
         _UserGroup(section, label, (labels == label).fill_null(False).to_numpy())
@@ -218,11 +217,11 @@ def _build_layers(
 ) -> list[Layer]:
     """Return zero, intervals, means, numbers of users, labels, and captions of both sides."""
     above = canvas.chart(rows, *selects)
-    users_text = "format(datum.users, ',') + (datum.users === 1 ? ' user' : ' users')"
+    format_users = "format(datum.users, ',') + (datum.users === 1 ? ' user' : ' users')"
     base = (
         above.transform_flatten(["row", "mean", "low", "high", "users"])
         .transform_lookup("row", from_=canvas.lookup(labels, "row", "hover"))
-        .transform_calculate(said=users_text)
+        .transform_calculate(users_text=format_users)
     )
     width = label_width(label["label"] for label in labels)
     scale = alt.Scale(range=range_with_margins(70, width + 8), padding=8)
@@ -238,9 +237,6 @@ def _build_layers(
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", scale=scale, axis=alt.Axis(title=None))
 
-    caption = {"baseline": "bottom", "limit": alt.ExprRef("width / 2 - 6"), "dy": -6}
-    left = above.mark_text(align="left", **caption)
-    right = above.mark_text(align="right", **caption)
     intervals = add_interval_ends(base, "low", "high", "mean").mark_rule(
         strokeWidth=2.5, color=INK, strokeCap="round"
     )
@@ -250,11 +246,20 @@ def _build_layers(
         base.mark_point(filled=True, size=60, color=INK, opacity=1).encode(
             x=x("mean"), y=y, tooltip=tooltip
         ),
-        base.mark_text(align="right", color=MUTED).encode(x=right_edge, y=y, text="said:N"),
+        base.mark_text(align="right", color=MUTED).encode(x=right_edge, y=y, text="users_text:N"),
         *row_labels(canvas.chart(labels), width),
-        left.encode(x=alt.value(0), y=alt.value(0), text="left:N"),
-        right.encode(x=right_edge, y=alt.value(0), text="right:N"),
+        *_side_captions(above),
         axis_caption(above, "axis"),
+    ]
+
+
+def _side_captions(rows: Layer) -> list[Layer]:
+    """Return the names of the models that differences to the left and to the right favour."""
+    style = {"baseline": "bottom", "limit": alt.ExprRef("width / 2 - 6"), "dy": -6}
+    left, right = (rows.mark_text(align=side, **style) for side in ("left", "right"))
+    return [
+        left.encode(x=alt.value(0), y=alt.value(0), text="left:N"),
+        right.encode(x=alt.value(alt.ExprRef("width")), y=alt.value(0), text="right:N"),
     ]
 
 

@@ -15,7 +15,7 @@ _Box = tuple[float, float, float]  # left, right and vertical centre, in pixels
 def spread_labels(
     positions: Sequence[float], low: float, high: float, pixels: float
 ) -> list[float]:
-    """Return positions of labels near the given ones, at least a line apart.
+    """Return positions of labels near the given ones, at a distance of at least a line.
 
     The positions are on an axis from `low` to `high` of this many pixels.
 

@@ -132,14 +132,7 @@ def _build_layers(
     lookup = canvas.lookup(bin_names, "at", "bin")
     base = canvas.chart(rows, select).transform_flatten(["at", "share"])
     base = base.transform_lookup("at", from_=lookup)
-    axis = alt.Axis(
-        title="train interactions of the item",
-        titleAnchor="start",
-        labelAngle=-35 if len(ticks) > 6 else 0,
-        grid=False,
-    )
-    x_scale = alt.Scale(type="point", padding=0.3, range=range_with_margins())
-    x = alt.X("bin:O", sort=ticks, scale=x_scale, axis=axis)
+    x = _bin_axis(ticks)
     scale = alt.Scale(zero=True)
     y = alt.Y("share:Q", scale=scale, axis=alt.Axis(title=None, format=".0%"))
     colour = model_colour(context, [(bins.catalogue, MUTED), (bins.train, INK)])
@@ -162,6 +155,17 @@ def _build_layers(
         ),
         end_labels(canvas.chart(labels, select), x, alt.Y("at:Q", scale=scale, title=None), colour),
     ]
+
+
+def _bin_axis(ticks: list[str]) -> alt.X:
+    axis = alt.Axis(
+        title="train interactions of the item",
+        titleAnchor="start",
+        labelAngle=-35 if len(ticks) > 6 else 0,
+        grid=False,
+    )
+    x_scale = alt.Scale(type="point", padding=0.3, range=range_with_margins())
+    return alt.X("bin:O", sort=ticks, scale=x_scale, axis=axis)
 
 
 def _to_rows(

@@ -186,16 +186,9 @@ def _build_layers(
         ("metric:N", "across is"),
     )
     front = base.transform_filter("datum.front")
-    x_start = alt.X("from:Q", scale=x_scale, axis=alt.Axis(title=None))
-    y_start = alt.Y("from:Q", scale=y_scale, title=None)
-    horizontal, vertical = (
-        add_interval_ends(base, f"{axis}1", f"{axis}2", axis).mark_rule(opacity=0.6)
-        for axis in ("x", "y")
-    )
     return [
         front.mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=MUTED).encode(x=x, y=y),
-        horizontal.encode(x=x_start, x2="to:Q", y=y, color=colour),
-        vertical.encode(x=x, y=y_start, y2="to:Q", color=colour),
+        *_interval_layers(base, x, y, colour),
         front.mark_point(size=260, color=MUTED, strokeWidth=1.2, opacity=1).encode(x=x, y=y),
         base.mark_point(filled=True, size=85, opacity=1).encode(
             x=x, y=y, color=colour, shape=model_shape(context), tooltip=tooltip
@@ -205,6 +198,20 @@ def _build_layers(
         canvas.chart([{}])
         .mark_text(align="left", baseline="top", color=MUTED, text="○ Pareto front")
         .encode(x=alt.value(0), y=alt.value(alt.ExprRef("height + 27"))),
+    ]
+
+
+def _interval_layers(base: Layer, x: alt.X, y: alt.Y, colour: alt.Color) -> list[Layer]:
+    """Return the intervals of both axes."""
+    horizontal, vertical = (
+        add_interval_ends(base, f"{axis}1", f"{axis}2", axis).mark_rule(opacity=0.6)
+        for axis in ("x", "y")
+    )
+    x_start = alt.X("from:Q", scale=x["scale"], axis=alt.Axis(title=None))
+    y_start = alt.Y("from:Q", scale=y["scale"], title=None)
+    return [
+        horizontal.encode(x=x_start, x2="to:Q", y=y, color=colour),
+        vertical.encode(x=x, y=y_start, y2="to:Q", color=colour),
     ]
 
 

@@ -40,17 +40,13 @@ _Row = Mapping[str, Any]  # of `Comparison.rows`
 
 
 def comparison_tables(
-    comparison: Comparison,
-    width: int,
-    symbols: BarSymbols = UNICODE,
-    *,
-    pairs: bool | None = None,
+    comparison: Comparison, width: int, symbols: BarSymbols = UNICODE, *, pairs: bool | None = None
 ) -> list[tuple[str, list[TrimmedTable]]]:
     """Return captions and the tables below them.
 
     For each test: the means of three models or more with their letters; then for each pair of
-    models means, difference with its interval, adjusted p-value, effect size and wins. `pairs` says
-    whether these follow; by default they do for at most three models.
+    models means, difference with its interval, adjusted p-value, effect size and wins. `pairs` adds
+    the latter; by default they follow for at most three models.
     """
     shown: list[tuple[str, list[TrimmedTable]]] = []
     shows_pairs = len(comparison.results) <= _MAX_MODELS_ALL_PAIRS if pairs is None else pairs

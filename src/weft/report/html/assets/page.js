@@ -3,7 +3,7 @@
 
 const shown = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-// Data as the page has them: of columns that repeat themselves, `of` has each value once and `at` where it stands.
+// Data of the page: columns with repeated values have each value once in `of` and its indices in `at`.
 function unpacked({ columns }) {
   const values = columns.map((column) => (column.at ? column.at.map((place) => column.of[place]) : column.of));
   return { columns: columns.map((column) => column.name), rows: (values[0] ?? []).map((_, row) => values.map((column) => column[row])) };
@@ -16,9 +16,9 @@ function element(tag, properties = {}, ...children) {
 }
 
 function say(text) {
-  const place = document.getElementById("said");
+  const place = document.getElementById("announcement");
   place.textContent = "";
-  setTimeout(() => (place.textContent = text), 50); // said again, even if it is the same
+  setTimeout(() => (place.textContent = text), 50); // announced again, even if it did not change
 }
 
 // ---------------------------------------------------------------------------------------------------------------- sorting
@@ -269,7 +269,7 @@ function rowsOf(name) {
   return rows.map((row) => Object.fromEntries(row.map((value, column) => [columns[column], value])));
 }
 
-// What is said of a chart is of what is chosen.
+// The description of a chart follows its select boxes.
 function tellWhatIsChosen(holder, view, selects) {
   const texts = JSON.parse(document.getElementById(`${holder.id}-texts`).textContent);
   const caption = document.getElementById(`${holder.id}-text`);
@@ -285,7 +285,7 @@ async function draw(holder) {
   const spec = JSON.parse(document.querySelector(`.spec[data-chart="${holder.id}"]`).textContent);
   for (const data of spec.data) if (data.values?.dataset) data.values = rowsOf(data.values.dataset);
   const inside = holder.appendChild(element("div"));
-  inside.setAttribute("aria-hidden", "true"); // what is to be seen is said in words beside it
+  inside.setAttribute("aria-hidden", "true"); // the description next to it has the content in words
   const { view } = await vegaEmbed(inside, spec, {
     mode: "vega", logLevel: 1, ast: true, actions: false, renderer: "svg", defaultStyle: false, bind: `#${holder.id}-bindings`,
     tooltip: { disableDefaultStyle: true },
