@@ -17,7 +17,8 @@ import typer
 
 from weft.cli.completion import complete_metrics, complete_words
 from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings
-from weft.evaluation.settings import EXECUTION, EvaluationSettings, SettingField
+from weft.evaluation.setting_types import EXECUTION, SettingField
+from weft.evaluation.settings import EvaluationSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -10,6 +10,7 @@ from typing import Any
 from weft.config.document import Document, Keys, show
 from weft.config.sections import as_list
 from weft.errors import SettingError
+from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
 from weft.metrics.names import parse_name
 
 # Sections of WarpRec that Weft ignores, and the alternative.
@@ -100,10 +101,10 @@ def _drop_unused_sampling(document: Document, evaluation: dict[str, Any]) -> Non
     """Drop keys about negatives, which WarpRec allows when they are not used."""
     unused: tuple[str, ...] = ()
     if str(evaluation.get("strategy", "full")).casefold() == "full":
-        unused = ("num_negatives", "negative_sampling", "neg_alpha")
+        unused = NEGATIVE_SETTINGS
         reason = "all items are ranked (strategy: full)"
     elif str(evaluation.get("negative_sampling", "uniform")).casefold() == "uniform":
-        unused, reason = ("neg_alpha",), "negatives are drawn uniformly"
+        unused, reason = NEGATIVE_SETTINGS[-1:], "negatives are drawn uniformly"
     for key in unused:
         if key in evaluation and ("evaluation", key) not in document.overridden:
             document.add_warning(("evaluation", key), f"is ignored, because {reason}.")

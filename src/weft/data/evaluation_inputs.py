@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from weft.data.interaction_readers import read_interactions, read_pairs
@@ -31,14 +32,14 @@ class EvaluationInputs:
     labels: Mapping[str, Any] = field(default_factory=dict)
     candidates: Any = None
 
-    @property
+    @cached_property
     def available(self) -> frozenset[str]:
         """The names of the inputs that exist; "lists" if the source has recommendation lists."""
         optional = {"train": self.train, "candidates": self.candidates, **self.labels}
         names = {name for name, value in optional.items() if value is not None}
         return frozenset(names | ({"lists"} if self.has_lists else set()))
 
-    @property
+    @cached_property
     def has_lists(self) -> bool:
         """True if the source has recommendation lists rather than scores."""
         return isinstance(self.source, ListSource) or are_lists(self.source)

@@ -183,7 +183,7 @@ def check_models(
     from weft.diagnostics import search
     from weft.diagnostics import what_if as trials
     from weft.errors import check_threshold
-    from weft.evaluation.settings import read_cutoffs
+    from weft.evaluation.setting_types import read_cutoffs
 
     taken = [name for name in sources if name in ("truth", "train", "items", "ids")]
     if taken or not sources:

@@ -337,7 +337,8 @@ def draw(
     `users` are those to draw for, by default those of the truth.
 
     >>> from weft.sampling import draw
-    >>> draw({"ann": ["tea"]}, items=["fig", "oat", "rye", "tea"], num_negatives=3)["item"].to_list()
+    >>> items = ["fig", "oat", "rye", "tea"]
+    >>> draw({"ann": ["tea"]}, items=items, num_negatives=3)["item"].to_list()
     ['fig', 'oat', 'rye', 'tea']
     """
     import polars as pl
@@ -380,7 +381,7 @@ def draw(
 
 
 def _items_of(truth: Any, train: Any) -> Any:
-    """Return every item of truth and train; None if one is a matrix, whose columns are the items."""
+    """Return every item of truth and train; None if one is a matrix (its columns are items)."""
     tables = [read_interactions(truth, "truth")]
     tables += [] if train is None else [read_interactions(train, "train")]
     if any(table.shape is not None for table in tables):

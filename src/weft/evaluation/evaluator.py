@@ -262,6 +262,11 @@ class Evaluator(nn.Module):
         return self.settings.repeated_users == "drop"
 
     @property
+    def stores_contributions(self) -> bool:
+        """True if the contributions of each user are kept, to resample or to drop users."""
+        return self.settings.bootstrap is not None or self.drops_repeats
+
+    @property
     def supports_row_filtering(self) -> bool:
         """True if repeated users can be dropped: every metric's contributions are known per row."""
         return all(metric.supports_row_filtering for metric in self.stateful_metrics)
@@ -405,7 +410,7 @@ class Evaluator(nn.Module):
 
     def _accumulate(self, batch: Batch) -> None:
         # Whatever may fail comes first, so that a batch that fails is not half counted.
-        by_user = self.settings.bootstrap is not None or self.drops_repeats
+        by_user = self.stores_contributions
         self._note_users(batch)
         layout = self.metric_set.layout
         terms = layout.contributions(batch, by_user=by_user)

@@ -125,8 +125,9 @@ def _drop_repeated_users(
 
     Also returns the contributions of users, if they are stored, and the number of repeated rows.
     """
-    layout = evaluator.metric_set.layout
-    contributions = UserContributions.from_rows(state.rows, layout)
+    layout, contributions = evaluator.metric_set.layout, None
+    if evaluator.stores_contributions:
+        contributions = UserContributions.from_rows(state.rows, layout)
     first = state.first_rows()
     num_repeated = 0 if first is None else len(first) - int(first.sum())
     if not num_repeated or not evaluator.drops_repeats:

@@ -13,7 +13,7 @@ from weft.errors import SettingError, did_you_mean
 from weft.evaluation.atomic_files import write_files
 from weft.evaluation.metric_value import BOOTSTRAP_COLUMNS, MetricValue, nan_to_none
 from weft.evaluation.report_mixin import ReportMixin
-from weft.evaluation.settings import NEGATIVE_SETTINGS
+from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
 from weft.metrics.names import format_labels, parse_name, split_labels
 from weft.metrics.profiles import profiled_name
 from weft.metrics.registry import canonical_name

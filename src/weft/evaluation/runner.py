@@ -1,4 +1,4 @@
-"""`EvaluationRun`: evaluates all users of a source, batch by batch, in any order and in any parts."""
+"""`EvaluationRun`: evaluates all users of a source, batch by batch, in any order and parts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def build_run(
 
 
 def _select_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> MetricClasses:
-    """Return the metrics at their cut-offs. Raises an error for one that cannot run on the inputs."""
+    """Return the metrics at their cut-offs. Raises an error if one cannot run on the inputs."""
     available = {"num_users", "num_items", *inputs.available}
     classes = expand_metrics(settings.metrics, settings.top_k or (), available=available)
     if inputs.has_lists and settings.candidates != "listed":

@@ -2,16 +2,14 @@
 
 The signature of `weft.evaluate`, the command-line options, the YAML section `evaluation`, the JSON
 Schema and `Result.settings` are derived from this model. It holds settings, not data: interactions,
-labels and the candidates of each user are inputs. Rules between two options, and between options
-and the available inputs, exist only here.
+labels and the candidates of each user are inputs. `setting_rules` has the rules between options.
 
 Importing this module loads neither torch nor polars.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -23,7 +21,6 @@ from pydantic import (
     Field,
     PrivateAttr,
     ValidationError,
-    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic_core import PydanticUndefined
@@ -42,19 +39,37 @@ from weft._choices import (
     choices,
 )
 from weft.errors import (
-    MissingInput,
     SettingError,
     UnknownParameter,
     WeftError,
-    check_bool,
-    check_choice,
-    check_float,
     check_int,
     check_threshold,
     did_you_mean,
     setting_ref,
 )
-from weft.metrics.names import MetricSpec
+from weft.evaluation.setting_rules import estimator_conflicts, input_conflicts, sampling_conflicts
+from weft.evaluation.setting_types import (
+    COUNTING,
+    EXECUTION,
+    OUTPUT,
+    SAMPLING,
+    UNCERTAINTY,
+    Bool,
+    Cutoffs,
+    Device,
+    Metrics,
+    Option,
+    Seed,
+    SettingField,
+    checked,
+    one_of,
+    read_gamma,
+    read_mask_seen,
+    read_path,
+    read_power,
+    read_slices,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from weft.ranking.rank_estimator import RankEstimator
@@ -62,163 +77,7 @@ if TYPE_CHECKING:
 NUM_NEGATIVES = 99
 NEG_ALPHA = 0.75
 GAMMA = 0.1
-NEGATIVE_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
 DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
-
-COUNTING = "Metrics and counting"
-SAMPLING = "Candidates and sampling"
-UNCERTAINTY = "Uncertainty and slices"
-EXECUTION = "Execution (does not change results)"
-OUTPUT = "Output"
-
-
-@dataclass(frozen=True)
-class Option:
-    """How an interface other than Python offers a setting.
-
-    `flag` is the command-line spelling, None if the command line does not offer it; `key` is the
-    key in the YAML section `evaluation`, None if YAML does not offer it. `recorded` is when
-    `Result.settings` has the setting by its value: always, if it is not None, or for runs over all
-    users of a source.
-    """
-
-    panel: str
-    flag: str | None = None
-    key: str | None = None
-    short_flag: str | None = None
-    metavar: str | None = None
-    in_evaluate: bool = True
-    changes_results: bool = True
-    recorded: Literal["always", "if given", "of a run", "no"] = "no"
-
-
-@dataclass(frozen=True)
-class SettingField:
-    """One field of `EvaluationSettings`, as the interfaces need it."""
-
-    name: str
-    annotation: Any
-    default: Any
-    description: str
-    choices: tuple[str, ...]
-    option: Option
-
-
-def _metrics(value: object) -> tuple[Any, ...]:
-    """Return the metrics as a tuple; a single metric needs no list."""
-    is_single = isinstance(value, (str, MetricSpec, type)) or hasattr(value, "parameter_aliases")
-    if is_single:
-        return (value,)
-    if not isinstance(value, Iterable):
-        raise SettingError(
-            f"{setting_ref('metrics', value)}; give names, like metrics=['nDCG', 'Recall'], or "
-            "metric objects."
-        )
-    return tuple(value)
-
-
-def read_cutoffs(value: Any) -> tuple[int, ...] | None:
-    """Return the cut-offs as a tuple of integers from 1 up."""
-    if value is None:
-        return None
-    values = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-    cutoffs = []
-    for k in values:
-        try:
-            cutoffs.append(check_int("top_k", k))
-        except SettingError:
-            raise SettingError(
-                f"{setting_ref('top_k')} holds {k!r}; cut-offs are whole numbers from 1 up, like "
-                f"{setting_ref('top_k', [10, 20])}.",
-                setting="top_k",
-            ) from None
-    return tuple(cutoffs)
-
-
-def _mask_seen(value: Any) -> bool | str:
-    if isinstance(value, str) and value.casefold() == "auto":
-        return "auto"
-    try:
-        return check_bool("mask_seen", value)
-    except SettingError:
-        raise SettingError(
-            f"{setting_ref('mask_seen', value)} is not known; choose True, False or 'auto'."
-        ) from None
-
-
-def _slices(value: Any) -> dict[str, Any] | None:
-    if value is None or isinstance(value, Mapping):
-        return None if value is None else dict(value)
-    raise SettingError(
-        f"{setting_ref('slices')} is a {type(value).__name__}; expected {{name: labels of users, "
-        "or how to group them}.",
-        setting="slices",
-    )
-
-
-def _gamma(name: str, value: Any) -> float:
-    number = float(check_float(name, value, more=" above 0, at most 1"))
-    if not 0 < number <= 1:
-        raise SettingError(
-            f"{setting_ref(name, value)}; it must be a number above 0, at most 1: the weight of "
-            "variance against bias."
-        )
-    return number
-
-
-def _power(name: str, value: Any) -> float:
-    number = check_float(name, value, more=" from 0 up")
-    if number < 0:
-        raise SettingError(f"{setting_ref(name, value)}; it must be a number from 0 up.")
-    return number
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise SettingError(f"{setting_ref(name, value)}; it must be a text.")
-    return value
-
-
-def _path(name: str, value: Any) -> Path:
-    if not isinstance(value, (str, Path)) or not str(value):
-        raise SettingError(f"{setting_ref(name, value)}; it must be the path of a file.")
-    return Path(value)
-
-
-def _checked(check: Any, **constraints: Any) -> BeforeValidator:
-    """Return a validator that calls `check(field_name, value, **constraints)` unless it is None."""
-
-    def validate(value: Any, info: ValidationInfo) -> Any:
-        return None if value is None else check(info.field_name, value, **constraints)
-
-    return BeforeValidator(validate)
-
-
-def _choice(value: Any, info: ValidationInfo) -> Any:
-    """Accept a choice in any case. None is accepted where it is the default."""
-    assert info.field_name is not None
-    field = EvaluationSettings.model_fields[info.field_name]
-    if value is None and field.default is None:
-        return None
-    return check_choice(info.field_name, value, choices(field.annotation))
-
-
-_Choice = BeforeValidator(_choice)
-_Bool = Annotated[bool, BeforeValidator(lambda value, info: check_bool(info.field_name, value))]
-_Seed = Annotated[
-    int,
-    Field(ge=0),
-    BeforeValidator(lambda value, info: check_int(info.field_name, value, least=0)),
-]
-_Device = Annotated[
-    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None})
-]
-_Metrics = Annotated[
-    tuple[Any, ...],
-    BeforeValidator(_metrics),
-    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
-]
-_Cutoffs = Annotated[tuple[Annotated[int, Field(ge=1)], ...] | None, BeforeValidator(read_cutoffs)]
 
 
 class EvaluationSettings(BaseModel):
@@ -231,16 +90,18 @@ class EvaluationSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     metrics: Annotated[
-        _Metrics, Option(COUNTING, "--metrics", "metrics", short_flag="-m", metavar="NAMES")
+        Metrics, Option(COUNTING, "--metrics", "metrics", short_flag="-m", metavar="NAMES")
     ] = Field(
         default=(),
         description="The metrics, such as nDCG, nDCG@10 or 'F1(beta=0.5)@5'. Case does not matter.",
     )
     top_k: Annotated[
-        _Cutoffs, Option(COUNTING, "--top-k", "top_k", short_flag="-k", metavar="10,20")
+        Cutoffs, Option(COUNTING, "--top-k", "top_k", short_flag="-k", metavar="10,20")
     ] = Field(default=None, description="The cut-offs of the metrics that are named without one.")
     profile: Annotated[
-        ProfileName | None, _Choice, Option(COUNTING, "--profile", "profile", recorded="always")
+        ProfileName | None,
+        one_of(ProfileName),
+        Option(COUNTING, "--profile", "profile", recorded="always"),
     ] = Field(
         default=None,
         description="Use the definitions of another tool, to reproduce its numbers. Sets "
@@ -264,7 +125,7 @@ class EvaluationSettings(BaseModel):
     )
     mask_seen: Annotated[
         bool | Literal["auto"],
-        BeforeValidator(_mask_seen),
+        BeforeValidator(read_mask_seen),
         Option(COUNTING, "--mask-seen/--keep-seen", "mask_seen", recorded="always"),
     ] = Field(
         default="auto",
@@ -272,19 +133,21 @@ class EvaluationSettings(BaseModel):
         "them from scores; recommendation lists keep them, and the result counts them.",
     )
     ties: Annotated[
-        TieRuleName | None, _Choice, Option(COUNTING, "--ties", "ties", recorded="always")
+        TieRuleName | None,
+        one_of(TieRuleName),
+        Option(COUNTING, "--ties", "ties", recorded="always"),
     ] = Field(
         default=None,
         description="How equal scores are ordered: by item index (default), at random (default "
         "if sampled), averaged over all orders (expected), or with relevant items last "
         "(pessimistic) or first (optimistic).",
     )
-    seed: Annotated[_Seed, Option(COUNTING, "--seed", "seed", recorded="always")] = Field(
+    seed: Annotated[Seed, Option(COUNTING, "--seed", "seed", recorded="always")] = Field(
         default=0, description="Random seed."
     )
     empty_users: Annotated[
         EmptyUsers | None,
-        _Choice,
+        one_of(EmptyUsers),
         Option(COUNTING, "--empty-users", "empty_users", recorded="always"),
     ] = Field(
         default=None,
@@ -293,22 +156,26 @@ class EvaluationSettings(BaseModel):
     )
     missing_lists: Annotated[
         MissingLists | None,
-        _Choice,
+        one_of(MissingLists),
         Option(COUNTING, "--missing-lists", "missing_lists", recorded="of a run"),
     ] = Field(
         default=None,
         description="Users of the truth without scores or a list: count them as zero (default) or "
         "skip them.",
     )
-    duplicates: Annotated[Duplicates, _Choice, Option(COUNTING, "--duplicates", "duplicates")] = (
-        Field(
-            default="error",
-            description="An item that occurs twice in a recommendation list: an error, or keep its "
-            "best position (keep-best).",
-        )
+    duplicates: Annotated[
+        Duplicates,
+        one_of(Duplicates, is_required=True),
+        Option(COUNTING, "--duplicates", "duplicates"),
+    ] = Field(
+        default="error",
+        description="An item that occurs twice in a recommendation list: an error, or keep its "
+        "best position (keep-best).",
     )
     repeated_users: Annotated[
-        RepeatedUsers | None, _Choice, Option(COUNTING, in_evaluate=False, recorded="if given")
+        RepeatedUsers | None,
+        one_of(RepeatedUsers),
+        Option(COUNTING, in_evaluate=False, recorded="if given"),
     ] = Field(
         default=None,
         description="Users in several batches: count every row (default), or drop all but the "
@@ -316,7 +183,7 @@ class EvaluationSettings(BaseModel):
     )
     candidates: Annotated[
         CandidatePool,
-        _Choice,
+        one_of(CandidatePool, is_required=True),
         Option(SAMPLING, "--candidates", "candidates", metavar="POOL|PATH", recorded="of a run"),
     ] = Field(
         default="all",
@@ -324,7 +191,9 @@ class EvaluationSettings(BaseModel):
         "warm (with one), listed (the items of each list), or given (per user).",
     )
     strategy: Annotated[
-        Strategy, _Choice, Option(SAMPLING, "--strategy", "strategy", recorded="of a run")
+        Strategy,
+        one_of(Strategy, is_required=True),
+        Option(SAMPLING, "--strategy", "strategy", recorded="of a run"),
     ] = Field(
         default="full",
         description="Rank all candidates (full), or only each user's relevant items among sampled "
@@ -332,7 +201,7 @@ class EvaluationSettings(BaseModel):
     )
     num_negatives: Annotated[
         int | None,
-        _checked(check_int),
+        checked(check_int),
         Option(SAMPLING, "--num-negatives", "num_negatives", recorded="of a run"),
     ] = Field(
         default=None,
@@ -341,7 +210,7 @@ class EvaluationSettings(BaseModel):
     )
     negative_sampling: Annotated[
         NegativeSampling | None,
-        _Choice,
+        one_of(NegativeSampling),
         Option(SAMPLING, "--negative-sampling", "negative_sampling", recorded="of a run"),
     ] = Field(
         default=None,
@@ -350,7 +219,7 @@ class EvaluationSettings(BaseModel):
     )
     neg_alpha: Annotated[
         int | float | None,  # printed as it was given
-        _checked(_power),
+        checked(read_power),
         WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]}),
         Option(SAMPLING, "--neg-alpha", "neg_alpha", metavar="POWER", recorded="of a run"),
     ] = Field(
@@ -361,7 +230,7 @@ class EvaluationSettings(BaseModel):
     )
     estimator: Annotated[
         EstimatorName | None,
-        _Choice,
+        one_of(EstimatorName),
         Option(SAMPLING, "--estimator", "estimator", recorded="if given"),
     ] = Field(
         default=None,
@@ -369,7 +238,7 @@ class EvaluationSettings(BaseModel):
     )
     gamma: Annotated[
         float | None,
-        _checked(_gamma),
+        checked(read_gamma),
         Option(SAMPLING, "--gamma", "gamma", metavar="WEIGHT", recorded="if given"),
     ] = Field(
         default=None,
@@ -380,7 +249,7 @@ class EvaluationSettings(BaseModel):
     )
     bootstrap: Annotated[
         int | None,
-        _checked(check_int, least=2),
+        checked(check_int, least=2),
         Option(UNCERTAINTY, "--bootstrap", "bootstrap", metavar="RESAMPLES", recorded="if given"),
     ] = Field(
         default=None,
@@ -390,35 +259,35 @@ class EvaluationSettings(BaseModel):
     )
     slices: Annotated[
         dict[Any, Any] | None,
-        BeforeValidator(_slices),
+        BeforeValidator(read_slices),
         Option(UNCERTAINTY, "--slice", "slices", metavar="NAME=GROUPS"),
     ] = Field(
         default=None,
         description="Metrics by groups of users, such as activity=quantiles(4), a label per user, "
         "or bins of a number per user.",
     )
-    per_user: Annotated[_Bool, Option(OUTPUT, "--per-user", "save_per_user")] = Field(
+    per_user: Annotated[Bool, Option(OUTPUT, "--per-user", "save_per_user")] = Field(
         default=False, description="Keep a value per user, metric and cut-off."
     )
-    exposure: Annotated[_Bool, Option(OUTPUT, key="exposure")] = Field(
+    exposure: Annotated[Bool, Option(OUTPUT, key="exposure")] = Field(
         default=False, description="Count how often each item is recommended at each cut-off."
     )
-    name: Annotated[str | None, _checked(_text), Option(OUTPUT, changes_results=False)] = Field(
+    name: Annotated[str | None, checked(read_text), Option(OUTPUT, changes_results=False)] = Field(
         default=None, description="Name of the model."
     )
     batch_size: Annotated[
         int | None,
-        _checked(check_int),
+        checked(check_int),
         Option(EXECUTION, "--batch-size", "batch_size", changes_results=False),
     ] = Field(default=None, ge=1, description="Number of users per batch.")
-    device: Annotated[_Device, Option(EXECUTION, "--device", "device", changes_results=False)] = (
+    device: Annotated[Device, Option(EXECUTION, "--device", "device", changes_results=False)] = (
         Field(default=None, description="Where to compute, such as cpu or cuda:0.")
     )
-    progress: Annotated[_Bool, Option(EXECUTION, changes_results=False)] = Field(
+    progress: Annotated[Bool, Option(EXECUTION, changes_results=False)] = Field(
         default=False, description="Show a progress bar on a terminal."
     )
     checkpoint: Annotated[
-        Path | None, _checked(_path), Option(EXECUTION, changes_results=False)
+        Path | None, checked(read_path), Option(EXECUTION, changes_results=False)
     ] = Field(
         default=None,
         description="File in which progress is saved once a minute, and from which an interrupted "
@@ -432,8 +301,14 @@ class EvaluationSettings(BaseModel):
     @classmethod
     def from_options(cls, **options: Any) -> Self:
         """Return validated settings. Raises `SettingError` for the first value not allowed."""
+        defaults = cls.model_fields
+        given = {
+            name: value
+            for name, value in options.items()
+            if name not in defaults or value is not defaults[name].default
+        }
         try:
-            return cls(**options)
+            return cls(**given)
         except ValidationError as error:
             raise setting_error(error) from None
 
@@ -541,106 +416,10 @@ class EvaluationSettings(BaseModel):
 
         `available` are the inputs of the run, as in `resolve`; None skips the rules about inputs.
         """
-        yield from self._sampling_conflicts()
-        yield from self._estimator_conflicts()
+        yield from sampling_conflicts(self)
+        yield from estimator_conflicts(self)
         if available is not None:
-            yield from self._input_conflicts(available)
-
-    def _sampling_conflicts(self) -> Iterator[WeftError]:
-        for name in NEGATIVE_SETTINGS:
-            value = getattr(self, name)
-            if value is not None and self.strategy == "full":
-                yield SettingError(
-                    f"{setting_ref(name, value)} is about sampled negatives, but "
-                    f"{setting_ref('strategy', 'full')} ranks all candidates; give "
-                    f"{setting_ref('strategy', 'sampled')}, or leave it out."
-                )
-            elif value is not None and self.candidates == "given":
-                yield SettingError(
-                    f"{setting_ref(name, value)} is about drawing negatives, but "
-                    f"{setting_ref('candidates')} gives them; leave one of the two out."
-                )
-        if self.candidates == "listed" and self.strategy == "sampled":
-            yield SettingError(
-                f"{setting_ref('candidates', 'listed')} takes the items of each list as its "
-                "candidates, so that nothing is left to draw; leave out "
-                f"{setting_ref('strategy', 'sampled')}."
-            )
-        if (
-            self.neg_alpha is not None
-            and self.draws_negatives
-            and self.negative_sampling != "popularity"
-        ):
-            yield SettingError(
-                f"{setting_ref('neg_alpha', self.neg_alpha)} is about "
-                f"{setting_ref('negative_sampling', 'popularity')}, but this is 'uniform'; leave "
-                "it out."
-            )
-
-    def _estimator_conflicts(self) -> Iterator[WeftError]:
-        chosen = setting_ref("estimator", self.estimator)
-        if self.gamma is not None and self.estimator is None:
-            yield SettingError(
-                f"{setting_ref('gamma', self.gamma)} belongs to "
-                f"{setting_ref('estimator', 'bias_variance')}; give that too, or leave gamma out."
-            )
-        elif self.gamma is not None and self.estimator != "bias_variance":
-            yield SettingError(
-                f"{setting_ref('gamma', self.gamma)} belongs to "
-                f"{setting_ref('estimator', 'bias_variance')}; {chosen} has no such parameter."
-            )
-        if self.estimator is None:
-            return
-        if self.strategy != "sampled":
-            yield SettingError(
-                f"{chosen} estimates from sampled negatives what all items would give, but "
-                f"{setting_ref('strategy', self.strategy)} samples none; give "
-                f"{setting_ref('strategy', 'sampled')}, or leave the estimator out."
-            )
-        if self.candidates == "given":
-            yield SettingError(
-                f"{chosen} holds for negatives that Weft draws uniformly; how the candidates that "
-                "were given came about is not known. Leave candidates out, or the estimator."
-            )
-        if self.negative_sampling == "popularity":
-            yield SettingError(
-                f"{chosen} holds for negatives that are drawn uniformly; with "
-                f"{setting_ref('negative_sampling', 'popularity')} there is no estimate. Give "
-                f"{setting_ref('negative_sampling', 'uniform')}, or leave the estimator out."
-            )
-
-    def _input_conflicts(self, available: Collection[str]) -> Iterator[WeftError]:
-        needs_train = f"needs {setting_ref('train')}"
-        if self.candidates == "listed" and "lists" not in available:
-            yield SettingError(
-                f"{setting_ref('candidates', 'listed')} is about recommendation lists; scores rank "
-                f"all items, or {setting_ref('candidates')} of each user."
-            )
-        if self.candidates in ("cold", "warm") and "train" not in available:
-            yield MissingInput(
-                f"{setting_ref('candidates', self.candidates)} {needs_train}, the interactions "
-                "that make an item warm."
-            )
-        if self.candidates == "given" and "candidates" not in available:
-            yield MissingInput(
-                f"{setting_ref('candidates', 'given')} needs the candidates of each user; give "
-                "them as a file or a table (user, item)."
-            )
-        if self.negative_sampling == "popularity" and "train" not in available:
-            yield MissingInput(
-                f"{setting_ref('negative_sampling', 'popularity')} {needs_train}, whose "
-                "interactions are counted."
-            )
-        if self.mask_seen is True and "train" not in available:
-            yield MissingInput(
-                f"{setting_ref('mask_seen', True)} {needs_train}, the interactions whose items "
-                "are masked."
-            )
-        if self.duplicates == "keep-best" and "lists" not in available:
-            yield SettingError(
-                f"{setting_ref('duplicates', 'keep-best')} is about recommendation lists; scores "
-                "have one position for each user and item."
-            )
+            yield from input_conflicts(self, available)
 
 
 def setting_error(error: ValidationError) -> SettingError:

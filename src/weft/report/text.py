@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from weft.evaluation.result import Result
-from weft.evaluation.settings import NEGATIVE_SETTINGS
+from weft.evaluation.setting_rules import NEGATIVE_SETTINGS
 from weft.report.context import ReportContext
 from weft.report.metric_definitions import MetricDefinition, definitions
 from weft.report.rerun import rerun
