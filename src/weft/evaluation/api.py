@@ -1,4 +1,4 @@
-"""`evaluate`: the short way along the whole line, from what the caller holds to a Result."""
+"""`evaluate`: evaluates a model in one call, from the inputs of the caller to a Result."""
 
 from __future__ import annotations
 
@@ -69,87 +69,83 @@ def evaluate(
 
     source
         Scores `[users, items]` (torch, NumPy), `weft.Factors`, a callable `users -> scores`, or an
-        object with `score(users)`. If it has a parameter `items` too, it is asked `score(users,
-        items)` where only some items of each user are needed. Or recommendation lists: a polars or
+        object with `score(users)`. If it also has a parameter `items`, `score(users, items)` is
+        called where only some items of each user are needed. Or recommendation lists: a polars or
         pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the best
-        first, or `{user: {item: score}}`. Scored lists are ranked by score and the tie rule, lists
-        with ranks by rank, others as they stand. Or the path of a file of such lists.
+        first, `{user: {item: score}}`, or the path of a file. Lists with scores are ranked by score
+        and tie rule, lists with ranks by rank, others in their order.
     truth, train
         A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item:
-        rating}}`, or a path.
-
-        Wherever data is given as a frame, a path will do, or `weft.File` where the file does not
-        tell how to read it: CSV, TSV, Parquet, JSON Lines, TREC and others, packed or not, a file
-        or a folder of parts.
+        rating}}`, or a path. Wherever data may be a frame, it may also be a path, or a `weft.File`
+        that describes how to read it: CSV, TSV, Parquet, JSON Lines, TREC and others, compressed
+        or not, a file or a folder of parts.
     metrics, top_k
-        Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs for
-        names without one.
+        Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs of
+        metrics that are named without one.
     users, items
-        The ids of the scores' rows and columns. Without them ids are row and column numbers. With
-        lists, `items` is the catalogue; without it, every item of train, truth and lists.
+        The ids of the rows and columns of scores, by default their numbers. With lists, `items` is
+        the catalogue, by default every item of train, truth and lists.
     user_groups, item_clusters, item_features
-        For metrics that compare groups: a label per user, a label per item, a set of features per
-        item. `{id: label}`, a frame with a column of ids and one of labels (for features one row
-        each), or a list in the order of the ids.
+        A label per user, a label per item, a set of features per item, for metrics that compare
+        groups: `{id: label}`, a frame with a column of ids and one of labels (a row per feature),
+        or a list in the order of the ids.
     relevance_threshold
-        From which rating on an item is relevant; without it, above 0.
+        The lowest rating of a relevant item. By default every rating above 0 is relevant.
     mask_seen
-        Whether items of `train` are never recommended to their user: `"auto"` (scores: if train is
-        given; lists: no, but the result says how many they hold), True (lists close up over what is
-        removed) or False.
+        Whether items of `train` are removed from their user's ranking: `"auto"` (from scores if
+        train is given; lists keep them, and the result counts them), True or False.
     candidates
         The items that can be recommended: `"all"`, `"cold"` (without a train interaction), `"warm"`
         (with one), or the items of each user, as a frame (user, item), `{user: [items]}` or a path.
-        With lists, `"listed"`: those that each list holds.
+        With lists, `"listed"`: the items of each list.
     ties, seed
-        Who comes first among equal scores: `"index"` (default), `"random"` (default if sampled),
-        `"expected"`, `"pessimistic"` or `"optimistic"`. The seed of everything random.
+        How equal scores are ordered: `"index"` (default), `"random"` (default if sampled),
+        `"expected"`, `"pessimistic"` or `"optimistic"`. The random seed.
     strategy, num_negatives, negative_sampling, neg_alpha
         `"full"` ranks all candidates. `"sampled"` ranks each user's relevant items among
         `num_negatives` (99) others, drawn without replacement from those that are neither in the
         user's train nor truth: `"uniform"` (default) or `"popularity"`, by train interactions to
         the power of `neg_alpha` (0.75). The draw depends on the seed and the user's id alone.
     estimator, gamma
-        Estimate from sampled ranks what ranking all items would give: `"rank_estimate"` or
-        `"bias_variance"` (`gamma`, 0.1: how much variance weighs against bias).
+        Estimate the metrics of the full ranking from sampled ranks: `"rank_estimate"` or
+        `"bias_variance"` (`gamma`, 0.1: the weight of variance against bias).
     per_user
-        Keep a value per user, metric and cut-off, as `result.per_user`, and what is known of each
-        user, as `result.user_labels`.
+        Keep a value per user, metric and cut-off, in `result.per_user`, and the labels of each
+        user, in `result.user_labels`.
     bootstrap
-        Percentile and BCa intervals of every metric from so many resamples of the users. Until the
-        end this keeps 8 bytes per user, mean and cut-off, and 12 per further term that a user adds,
-        such as a place of a list.
+        The number of resamples of the users for percentile and BCa intervals of every metric. The
+        contributions of users are stored until the end: 8 bytes per user, mean and cut-off, and 12
+        per further term of a user, such as a list position.
     slices
-        Metrics by groups of users, as `result.slices`: by name a label per user as in
+        Metrics by groups of users, in `result.slices`: by name a label per user as in
         `user_groups`, `"quantiles(4)"` or `"bins(5, 20)"` of `activity` (train interactions) or
         `item_popularity` (of the relevant items, in train), or `{"of": a number per user, "by":
         "quantiles(4)"}`.
     exposure
-        Count how often each item is recommended at every cut-off of a metric: `result.exposure`
-        and, with train, `result.popularity` tell how recommendations are spread. Where a metric
-        such as Gini counts them anyway, they are there without it.
+        Count how often each item is recommended at every cut-off of a metric, for
+        `result.exposure` and, with train, `result.popularity`. Metrics such as Gini count it anyway.
     empty_users, missing_lists
         Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the
         truth without scores or a list: `"zero"` (default) or `"skip"`.
     duplicates
-        An item twice in a recommendation list: `"error"`, or `"keep-best"` for its best place; the
-        result counts the others.
+        An item that occurs twice in a recommendation list: `"error"`, or `"keep-best"` for its best
+        position; the result counts the others.
     profile
-        Another tool's definitions, so that its numbers come out: `"warprec"`, `"elliot"`,
+        The definitions of another tool, to reproduce its numbers: `"warprec"`, `"elliot"`,
         `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets
-        parameters, ties and how users count, where the caller does not.
+        metric parameters, ties, empty_users and missing_lists unless they are given.
     batch_size, device, progress
-        How it runs; never what comes out.
+        Execution; they do not change results.
     checkpoint
-        A file for what was counted so far, written once a minute. If it is there, the evaluation
-        goes on from it, and counts nobody twice. It is removed at the end.
+        A file in which progress is saved once a minute, and from which an interrupted evaluation
+        resumes. It is removed at the end.
     name
-        What to call the model.
+        The name of the model.
 
     >>> import torch, weft
     >>> scores = torch.tensor([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4]])
-    >>> result = weft.evaluate(scores, {0: {0: 1}, 1: {2: 1}}, metrics=["HitRate", "MRR"], top_k=[1, 2])
-    >>> result["MRR@2"]
+    >>> truth = {0: {0: 1}, 1: {2: 1}}
+    >>> weft.evaluate(scores, truth, metrics=["HitRate", "MRR"], top_k=[1, 2])["MRR@2"]
     0.75
     >>> lists = {"ann": ["tea", "milk"], "bob": ["milk", "tea", "rye"]}
     >>> weft.evaluate(lists, {"ann": ["tea"], "bob": ["rye"]}, metrics="MRR@2")["MRR@2"]
