@@ -123,7 +123,7 @@ def evaluate(
         "quantiles(4)"}`.
     exposure
         Count how often each item is recommended at every cut-off of a metric, for
-        `result.exposure` and, with train, `result.popularity`. Metrics such as Gini count it anyway.
+        `result.exposure` and, with train, `result.popularity`. Metrics such as Gini do so anyway.
     empty_users, missing_lists
         Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the
         truth without scores or a list: `"zero"` (default) or `"skip"`.
