@@ -197,7 +197,7 @@ def _add_popularity(tables: Sequence[pl.DataFrame | None]) -> pl.DataFrame | Non
 def build_global_stats(
     summary: PartitionSummary, origins: Origins, arguments: Arguments
 ) -> GlobalStats:
-    """Return the facts about all partitions; raise InputError if the inputs do not fit together."""
+    """Return the facts about all partitions; raise InputError if the inputs are inconsistent."""
     for name in ("source", "truth"):
         origin = origins.get(name)
         if origin is not None and origin.path is not None and not summary.num_rows[name]:

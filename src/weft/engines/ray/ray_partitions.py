@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
 
-RETRIES = 3  # of a task whose worker was lost
+RETRIES = 3  # of a task after the loss of its worker
 _FAN_IN = 8  # results that one task combines
 
 

@@ -242,7 +242,7 @@ def split_by_user(frame: pl.DataFrame, number: int, checksum: int) -> list[pl.Da
 
 
 def hash_checksum() -> int:
-    """Return a number that is equal on machines whose polars hashes ids alike."""
+    """Return a number that is equal on machines with the same hashes of ids."""
     import polars as pl
 
     hashes = [

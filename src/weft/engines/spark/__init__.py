@@ -38,7 +38,7 @@ _IN_PARTITIONS = True  # replaces data that is in the partitions
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparkResult(Result):
-    """A Result whose values per user stay in Spark.
+    """A Result with its values per user in Spark.
 
     `per_user_table`, with `per_user=True`, is a Spark DataFrame: user, and a column per metric, as
     in `Result.per_user`. It can be written as Parquet, and is valid while the session runs.

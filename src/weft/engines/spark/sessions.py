@@ -138,7 +138,7 @@ def _session_options(address: str, progress: bool) -> dict[str, str]:
     options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     configured = {"SPARK_DRIVER_MEMORY", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"}
     if not configured & os.environ.keys():
-        # A local session runs in the driver alone, whose default is 1 GB.
+        # A local session runs in the driver, which has 1 GB by default.
         options["spark.driver.memory"] = f"{_quarter_of_memory_mb()}m"
     return options
 
