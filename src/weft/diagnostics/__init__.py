@@ -219,7 +219,7 @@ def check_models(
     values: dict[str, Mapping[str, float]] = {}
     refused = []
     for name, table in lists.items():
-        findings, values[name], is_refused = search.find(
+        findings, values[name], is_refused = search.find_all(
             trials.Inputs(table, read_truth, read_train, catalogue), settings, begin
         )
         refused += [name] if is_refused else []

@@ -1,4 +1,4 @@
-"""What is odd about the lists themselves: their lengths, ranks and scores."""
+"""Findings about the lists themselves: their lengths, ranks and scores."""
 
 from __future__ import annotations
 
@@ -9,33 +9,44 @@ import polars as pl
 
 from weft.data.interaction_table import MAX_EXAMPLES
 from weft.diagnostics.reading import RawTable
-from weft.diagnostics.what_if import Found, Treatment
+from weft.diagnostics.what_if import (
+    DraftFinding,
+    Inputs,
+    Treatment,
+    drop_absent,
+)
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name
 from weft.metrics.registry import all_metrics
 
-# From how many users on it is odd that half of them have one list.
+# Number of users from which it is suspicious that half of them have the same list.
 _MANY_USERS = 20
 _TIE_RANGE = tuple(
     Treatment(f"ties={rule!r}", settings={"ties": rule}) for rule in ("pessimistic", "optimistic")
 )
+_FIX_SCORES = (
+    "Look whether this column is the model's score; ties='expected' gives the mean over all orders "
+    "of equal scores."
+)
 
 
-def within_lists(table: RawTable, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
-    """Everything odd about the lists of one model."""
+def check_within_lists(
+    table: RawTable, cutoffs: list[int], baseline: Result
+) -> Iterator[DraftFinding]:
+    """Find everything suspicious about the lists of one model."""
     if not len(table.frame):
         return
-    yield from _lengths(table, cutoffs, baseline)
+    yield from drop_absent(_check_lengths(table, cutoffs, baseline))
     if "rank" in table.frame.columns:
-        yield from _ranks(table)
+        yield from _check_ranks(table)
     elif "score" in table.frame.columns:
-        yield from _scores(table, cutoffs)
+        yield from _check_scores(table, cutoffs)
     if cutoffs:
-        yield from _same_lists(table, max(cutoffs))
+        yield from drop_absent(_same_lists(table, max(cutoffs)))
 
 
-def placed(table: RawTable) -> pl.DataFrame:
-    """The rows of each user together, best first, and `place`, from 1."""
+def number_positions(table: RawTable) -> pl.DataFrame:
+    """Return the rows sorted by user, best first, with their `position` in the list, from 1."""
     frame = table.frame
     if "rank" in frame.columns:
         ordered = frame.sort("user", "rank")
@@ -45,248 +56,286 @@ def placed(table: RawTable) -> pl.DataFrame:
         ordered = frame.sort("user", "row")
     start = pl.col("user").is_first_distinct()
     index = pl.int_range(pl.len())
-    return ordered.with_columns(place=index - pl.when(start).then(index).forward_fill() + 1)
+    return ordered.with_columns(position=index - pl.when(start).then(index).forward_fill() + 1)
 
 
-def _lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> Iterator[Found]:
+def _check_lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> DraftFinding | None:
+    """Find lists shorter than the largest cut-off, else lists of very different lengths."""
     lengths = table.users.to_frame("user").join(
         table.frame.group_by("user").len(), on="user", how="left", maintain_order="left"
     )
     lengths = lengths.with_columns(pl.col("len").fill_null(0))
-    least, middle, most = (
-        float(part)
-        for part in lengths.select(
-            pl.min("len"), pl.median("len").alias("m"), pl.max("len").alias("x")
-        ).row(0)
-    )
-    spread = f"lengths run from {least:g} to {most:g}, half of them up to {middle:g}"
-    deepest = max(cutoffs, default=0)
-    short = lengths.filter(pl.col("len") < deepest).sort("len", maintain_order=True)
+    short = lengths.filter(pl.col("len") < max(cutoffs, default=0))
     if len(short):
-        empty = int((short["len"] == 0).sum())
-        users = short["user"]
-        treatment = Treatment(
-            "users with short lists left out", lambda data: data.of_users(users, keep=False)
-        )
-        if len(short) == len(lengths):
-            # Nobody would be left, so the metrics are taken where the longest list ends.
-            end = int(most)
-            names = _cut_off(baseline, end)
-            settings = {"metrics": list(dict.fromkeys(names.values())), "top_k": []}
-            treatment = Treatment(
-                f"cut-off {end}", lambda data: data if end and names else None, settings, names
-            )
-        yield Found(
-            "short-lists",
-            "warning",
-            table.where,
-            f"{len(short):,} of {len(lengths):,} lists have fewer than {deepest} items"
-            f"{f', {empty:,} of them none' if empty else ''}; {spread}.",
-            len(short),
-            tuple(
-                {"user": user, "items": length} for user, length in short.head(MAX_EXAMPLES).iter_rows()
-            ),
-            (treatment,),
-            f"Ask for lists of at least {deepest} items, or for smaller cut-offs; places behind "
-            "the end of a list count as misses.",
-        )
-    elif most >= 2 * least and most > least + 1:
-        long = lengths.sort("len", descending=True, maintain_order=True)
-        yield Found(
-            "uneven-lists",
-            "note",
-            table.where,
-            f"The longest list has {most:g} items, the shortest {least:g}; {spread}.",
-            int((lengths["len"] > least).sum()),
-            tuple({"user": user, "items": length} for user, length in long.head(MAX_EXAMPLES).iter_rows()),
-            (
-                Treatment(
-                    f"all lists cut at {least:g}",
-                    lambda data: replace(
-                        data,
-                        lists=table.with_frame(
-                            placed(table).filter(pl.col("place") <= least).drop("place").sort("row")
-                        ),
-                    ),
-                ),
-            ),
-            "Nothing for metrics at a cut-off; those that read whole lists favour long ones.",
-        )
+        return _short_lists(table, lengths, short, cutoffs, baseline)
+    return _uneven_lists(table, lengths)
 
 
-def _cut_off(baseline: Result, end: int) -> dict[str, str]:
-    """For each metric that can be asked for by name, the same with its cut-off where the lists end,
-    if it was behind that.
-    """
+def _describe_lengths(lengths: pl.DataFrame) -> tuple[float, float, str]:
+    """Return (shortest, longest, description) of the lengths of lists."""
+    column = lengths["len"].cast(pl.Float64)
+    low, middle, high = column.min(), column.median(), column.max()
+    assert isinstance(low, float) and isinstance(middle, float) and isinstance(high, float)
+    return low, high, f"lengths run from {low:g} to {high:g}, half of them up to {middle:g}"
+
+
+def _length_examples(lengths: pl.DataFrame) -> tuple[dict[str, object], ...]:
+    rows = lengths.head(MAX_EXAMPLES).iter_rows()
+    return tuple({"user": user, "items": length} for user, length in rows)
+
+
+def _short_lists(
+    table: RawTable,
+    lengths: pl.DataFrame,
+    short: pl.DataFrame,
+    cutoffs: list[int],
+    baseline: Result,
+) -> DraftFinding:
+    _, longest, description = _describe_lengths(lengths)
+    short, depth = short.sort("len", maintain_order=True), max(cutoffs)
+    empty = int((short["len"] == 0).sum())
+    users = short["user"]
+    treatment = Treatment(
+        "users with short lists left out", lambda data: data.filter_users(users, keep=False)
+    )
+    if len(short) == len(lengths):
+        # No user would be left, so the metrics are cut off at the end of the longest list.
+        treatment = _cut_off_treatment(baseline, int(longest))
+    return DraftFinding(
+        "short-lists",
+        "warning",
+        table.where,
+        f"{len(short):,} of {len(lengths):,} lists have fewer than {depth} items"
+        f"{f', {empty:,} of them none' if empty else ''}; {description}.",
+        len(short),
+        _length_examples(short),
+        (treatment,),
+        f"Ask for lists of at least {depth} items, or for smaller cut-offs; positions beyond the "
+        "end of a list count as misses.",
+    )
+
+
+def _cut_off_treatment(baseline: Result, end: int) -> Treatment:
+    """Return the treatment that lowers all cut-offs beyond `end` to it."""
     known = {metric.__name__ for metric in all_metrics()}
-    return {
+    names = {
         value.name: value.metric if value.k is None else f"{value.metric}@{min(value.k, end)}"
         for value in baseline.values
         if not value.cell and parse_name(value.metric).name in known
     }
+    settings = {"metrics": list(dict.fromkeys(names.values())), "top_k": []}
+    return Treatment(
+        f"cut-off {end}", lambda data: data if end and names else None, settings, names
+    )
 
 
-def _ranks(table: RawTable) -> Iterator[Found]:
-    frame = table.frame
-    spans = frame.group_by("user", maintain_order=True).agg(
+def _uneven_lists(table: RawTable, lengths: pl.DataFrame) -> DraftFinding | None:
+    shortest, longest, description = _describe_lengths(lengths)
+    if longest < 2 * shortest or longest <= shortest + 1:
+        return None
+
+    def cut(data: Inputs) -> Inputs:
+        rows = number_positions(table).filter(pl.col("position") <= shortest)
+        return replace(data, lists=table.with_frame(rows.drop("position").sort("row")))
+
+    return DraftFinding(
+        "uneven-lists",
+        "note",
+        table.where,
+        f"The longest list has {longest:g} items, the shortest {shortest:g}; {description}.",
+        int((lengths["len"] > shortest).sum()),
+        _length_examples(lengths.sort("len", descending=True, maintain_order=True)),
+        (Treatment(f"all lists cut at {shortest:g}", cut),),
+        "Nothing for metrics at a cut-off; those that read whole lists favour long ones.",
+    )
+
+
+def _check_ranks(table: RawTable) -> list[DraftFinding]:
+    """Find ranks that do not start at 1, have gaps, or contradict the scores."""
+    spans = table.frame.group_by("user", maintain_order=True).agg(
         first=pl.col("rank").min(), last=pl.col("rank").max(), length=pl.len()
     )
+    return drop_absent(
+        _ranks_not_from_1(table, spans),
+        _gaps_in_ranks(table, spans),
+        _ranks_against_scores(table, len(spans)) if "score" in table.frame.columns else None,
+    )
+
+
+def _ranks_not_from_1(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
     odd = spans.filter(pl.col("first") != 1)
-    if len(odd):
-        starts = odd["first"].unique().sort()
-        yield Found(
-            "ranks-not-from-1",
-            "note",
-            table.where,
-            f"The ranks of {len(odd):,} of {len(spans):,} lists do not start at 1, but at "
-            f"{starts[0]:g}{f' to {starts[-1]:g}' if len(starts) > 1 else ''}; only their order "
-            "counts.",
-            len(odd),
-            tuple({"user": row[0], "first rank": row[1]} for row in odd.head(MAX_EXAMPLES).iter_rows()),
-            (Treatment("ranks from 1"),),
-            "Nothing, if ranks count from 0; else look whether the first rows are missing.",
-        )
+    if not len(odd):
+        return None
+    starts = odd["first"].unique().sort()
+    return DraftFinding(
+        "ranks-not-from-1",
+        "note",
+        table.where,
+        f"The ranks of {len(odd):,} of {len(spans):,} lists do not start at 1, but at "
+        f"{starts[0]:g}{f' to {starts[-1]:g}' if len(starts) > 1 else ''}; only their order "
+        "counts.",
+        len(odd),
+        tuple({"user": row[0], "first rank": row[1]} for row in odd.head(MAX_EXAMPLES).iter_rows()),
+        (Treatment("ranks from 1"),),
+        "Nothing, if ranks count from 0; else look whether the first rows are missing.",
+    )
+
+
+def _gaps_in_ranks(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
     gaps = spans.filter(pl.col("last") - pl.col("first") + 1 != pl.col("length"))
-    if len(gaps):
-        users = gaps["user"]
-        yield Found(
-            "gaps-in-ranks",
-            "warning",
-            table.where,
-            f"The ranks of {len(gaps):,} of {len(spans):,} lists have gaps or fractions; the lists "
-            "close up over them.",
-            len(gaps),
-            tuple(
-                {"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]}
-                for row in gaps.head(MAX_EXAMPLES).iter_rows()
-            ),
-            (Treatment("users with gaps left out", lambda data: data.of_users(users, keep=False)),),
-            "Look whether rows are missing, or were taken out after the ranks were given.",
-        )
-    if "score" in frame.columns:
-        below = placed(table).with_columns(
-            better=(pl.col("score") > pl.col("score").shift())
-            & (pl.col("user") == pl.col("user").shift())
-        )
-        wrong = below.filter("better")
-        if len(wrong):
-            count = wrong["user"].n_unique()
-            yield Found(
-                "ranks-against-scores",
-                "warning",
-                table.where,
-                f"{count:,} of {len(spans):,} lists have an item with a higher score than the one "
-                "ranked before it; lists with "
-                "both are ranked by rank.",
-                count,
-                table.examples(wrong),
-                (
-                    Treatment(
-                        "ranked by score",
-                        lambda data: replace(
-                            data, lists=table.with_frame(table.frame.drop("rank"))
-                        ),
-                    ),
-                ),
-                "Leave out the column that does not tell the order (a score may also be a "
-                "distance, the lowest first).",
-            )
+    if not len(gaps):
+        return None
+    users = gaps["user"]
+    return DraftFinding(
+        "gaps-in-ranks",
+        "warning",
+        table.where,
+        f"The ranks of {len(gaps):,} of {len(spans):,} lists have gaps or fractions; the lists "
+        "close up over them.",
+        len(gaps),
+        tuple(
+            {"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]}
+            for row in gaps.head(MAX_EXAMPLES).iter_rows()
+        ),
+        (Treatment("users with gaps left out", lambda data: data.filter_users(users, keep=False)),),
+        "Look whether rows are missing, or were taken out after the ranks were given.",
+    )
 
 
-def _scores(table: RawTable, cutoffs: list[int]) -> Iterator[Found]:
-    frame = table.frame
-    of_users = frame.group_by("user", maintain_order=True).agg(
+def _ranks_against_scores(table: RawTable, num_lists: int) -> DraftFinding | None:
+    wrong = number_positions(table).filter(
+        (pl.col("score") > pl.col("score").shift()) & (pl.col("user") == pl.col("user").shift())
+    )
+    count = wrong["user"].n_unique()
+    if not count:
+        return None
+
+    def rank_by_score(data: Inputs) -> Inputs:
+        return replace(data, lists=table.with_frame(table.frame.drop("rank")))
+
+    return DraftFinding(
+        "ranks-against-scores",
+        "warning",
+        table.where,
+        f"{count:,} of {num_lists:,} lists have an item with a higher score than the one ranked "
+        "before it; lists with both are ranked by rank.",
+        count,
+        table.examples(wrong),
+        (Treatment("ranked by score", rank_by_score),),
+        "Leave out the column that does not give the order (a score may also be a distance, the "
+        "lowest first).",
+    )
+
+
+def _check_scores(table: RawTable, cutoffs: list[int]) -> list[DraftFinding]:
+    """Find scores that do not order the lists, or order them in reverse."""
+    spans = table.frame.group_by("user", maintain_order=True).agg(
         low=pl.col("score").min(),
         high=pl.col("score").max(),
         length=pl.len(),
         rises=((pl.col("score").diff() > 0).sum() == pl.len() - 1),
     )
-    constant = of_users.filter((pl.col("low") == pl.col("high")) & (pl.col("length") > 1))
-    several = of_users.filter(pl.col("length") > 1)
-    levels = frame["score"].unique().sort()
-    fix = "Look whether this column is the model's score; ties='expected' gives the mean over all orders of equal scores."
-    if len(constant):
-        everywhere = len(levels) == 1
-        yield Found(
-            "constant-scores",
-            "warning",
-            table.where,
-            f"All scores are {levels[0]:g}: the order of each list is chance."
-            if everywhere
-            else f"{len(constant):,} of {len(of_users):,} lists have one score for all their "
-            "items: their order is chance.",
-            len(constant),
-            tuple(
-                {"user": row[0], "score": row[1], "items": row[3]}
-                for row in constant.head(MAX_EXAMPLES).iter_rows()
-            ),
-            _TIE_RANGE,
-            fix,
-        )
-    if not len(constant) and len(levels) == 2 and (several["length"] > 2).any():
-        yield Found(
-            "two-scores",
-            "warning",
-            table.where,
-            f"All {table.rows:,} scores are {levels[0]:g} or {levels[1]:g}: these look like "
-            "labels, not like scores.",
-            len(frame),
-            table.examples(frame),
-            _TIE_RANGE,
-            fix,
-        )
+    levels = table.frame["score"].unique().sort()
+    constant = spans.filter((pl.col("low") == pl.col("high")) & (pl.col("length") > 1))
+    ties = None
+    if not len(constant) and len(levels) == 2 and (spans["length"] > 2).any():
+        ties = _two_scores(table, levels)
     elif cutoffs:
-        yield from _ties(table, constant, cutoffs)
+        ties = _ties(table, constant, cutoffs)
+    return drop_absent(
+        _constant_scores(table, constant, levels, len(spans)), ties, _rising_scores(table, spans)
+    )
+
+
+def _constant_scores(
+    table: RawTable, constant: pl.DataFrame, levels: pl.Series, num_lists: int
+) -> DraftFinding | None:
+    if not len(constant):
+        return None
+    message = (
+        f"{len(constant):,} of {num_lists:,} lists have one score for all their items: their order "
+        "is chance."
+    )
+    if len(levels) == 1:
+        message = f"All scores are {levels[0]:g}: the order of each list is chance."
+    return DraftFinding(
+        "constant-scores",
+        "warning",
+        table.where,
+        message,
+        len(constant),
+        tuple(
+            {"user": row[0], "score": row[1], "items": row[3]}
+            for row in constant.head(MAX_EXAMPLES).iter_rows()
+        ),
+        _TIE_RANGE,
+        _FIX_SCORES,
+    )
+
+
+def _two_scores(table: RawTable, levels: pl.Series) -> DraftFinding:
+    return DraftFinding(
+        "two-scores",
+        "warning",
+        table.where,
+        f"All {table.rows:,} scores are {levels[0]:g} or {levels[1]:g}: these look like labels, "
+        "not like scores.",
+        len(table.frame),
+        table.examples(table.frame),
+        _TIE_RANGE,
+        _FIX_SCORES,
+    )
+
+
+def _rising_scores(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
+    several = spans.filter(pl.col("length") > 1)
     rising = several.filter(pl.col("rises") & (pl.col("length") > 2))
-    if len(rising) and 10 * len(rising) >= 9 * len(several.filter(pl.col("length") > 2)):
-        yield Found(
-            "rising-scores",
-            "warning",
-            table.where,
-            f"The rows of {len(rising):,} of {len(several):,} lists stand by rising score: is the "
-            "lowest the best, as with "
-            "distances?",
-            len(rising),
-            tuple(
-                {"user": row[0], "scores": f"{row[1]:g} to {row[2]:g}"}
-                for row in rising.head(MAX_EXAMPLES).iter_rows()
-            ),
-            (
-                Treatment(
-                    "the lowest score first",
-                    lambda data: replace(
-                        data, lists=table.with_frame(table.frame.with_columns(-pl.col("score")))
-                    ),
-                ),
-            ),
-            "Give the negative of a distance as the score, or a rank.",
-        )
+    if not len(rising) or 10 * len(rising) < 9 * len(several.filter(pl.col("length") > 2)):
+        return None
+
+    def negate(data: Inputs) -> Inputs:
+        frame = table.frame.with_columns(-pl.col("score"))
+        return replace(data, lists=table.with_frame(frame))
+
+    return DraftFinding(
+        "rising-scores",
+        "warning",
+        table.where,
+        f"The rows of {len(rising):,} of {len(several):,} lists are sorted by rising score: is the "
+        "lowest the best, as with distances?",
+        len(rising),
+        tuple(
+            {"user": row[0], "scores": f"{row[1]:g} to {row[2]:g}"}
+            for row in rising.head(MAX_EXAMPLES).iter_rows()
+        ),
+        (Treatment("the lowest score first", negate),),
+        "Give the negative of a distance as the score, or a rank.",
+    )
 
 
-def _ties(table: RawTable, constant: pl.DataFrame, cutoffs: list[int]) -> Iterator[Found]:
-    """Equal scores in lists that are not constant."""
+def _ties(table: RawTable, constant: pl.DataFrame, cutoffs: list[int]) -> DraftFinding | None:
+    """Find equal scores in lists that are not constant."""
     depth = max(cutoffs)
     tied = (
-        placed(table)
+        number_positions(table)
         .filter(
             (pl.col("score") == pl.col("score").shift(-1))
             & (pl.col("user") == pl.col("user").shift(-1))
-            & (pl.col("place") <= depth)
+            & (pl.col("position") <= depth)
         )
         .join(constant, on="user", how="anti", maintain_order="left")
     )
     if not len(tied):
-        return
+        return None
     users = tied["user"].n_unique()
-    at_cut = tied.filter(pl.col("place").is_in(cutoffs))["user"].n_unique()
+    at_cut = tied.filter(pl.col("position").is_in(cutoffs))["user"].n_unique()
     cut = "one of the cut-offs" if len(cutoffs) > 1 else f"the cut-off {depth}"
-    yield Found(
+    return DraftFinding(
         "ties",
         "warning",
         table.where,
         f"{users:,} of {len(table.users):,} lists have equal scores among their first {depth + 1} "
-        f"items, {at_cut:,} of them across "
-        f"{cut}.",
+        f"items, {at_cut:,} of them across {cut}.",
         users,
         table.examples(tied),
         _TIE_RANGE,
@@ -295,10 +344,10 @@ def _ties(table: RawTable, constant: pl.DataFrame, cutoffs: list[int]) -> Iterat
     )
 
 
-def _same_lists(table: RawTable, depth: int) -> Iterator[Found]:
+def _same_lists(table: RawTable, depth: int) -> DraftFinding | None:
     lists = (
-        placed(table)
-        .filter(pl.col("place") <= depth)
+        number_positions(table)
+        .filter(pl.col("position") <= depth)
         .group_by("user", maintain_order=True)
         .agg(pl.col("item").cast(pl.String).str.join("\n"))
     )
@@ -308,21 +357,22 @@ def _same_lists(table: RawTable, depth: int) -> Iterator[Found]:
         .sort("len", descending=True, maintain_order=True)
     )
     count = int(common["len"][0])
-    if (count == len(lists) and count > 1) or (
-        len(lists) >= _MANY_USERS and 2 * count >= len(lists)
-    ):
-        whom = "All" if count == len(lists) else f"{count:,} of"
-        items = common["item"][0].split("\n")
-        yield Found(
-            "same-lists",
-            "warning",
-            table.where,
-            f"{whom} {len(lists):,} users have the same first "
-            f"{f'{len(items)} items' if len(items) > 1 else 'item'}.",
-            count,
-            tuple({"item": item} for item in items[:MAX_EXAMPLES]),
-            (),
-            "Nothing, if this is a model without personalisation such as most-popular; else look "
-            "at how the lists were joined.",
-            remark="there are no other lists to compare with",
-        )
+    is_shared_by_all = count == len(lists) and count > 1
+    is_shared_by_half = len(lists) >= _MANY_USERS and 2 * count >= len(lists)
+    if not (is_shared_by_all or is_shared_by_half):
+        return None
+    users = "All" if count == len(lists) else f"{count:,} of"
+    items = common["item"][0].split("\n")
+    return DraftFinding(
+        "same-lists",
+        "warning",
+        table.where,
+        f"{users} {len(lists):,} users have the same first "
+        f"{f'{len(items)} items' if len(items) > 1 else 'item'}.",
+        count,
+        tuple({"item": item} for item in items[:MAX_EXAMPLES]),
+        (),
+        "Nothing, if this is a model without personalisation such as most-popular; else look "
+        "at how the lists were joined.",
+        remark="there are no other lists to compare with",
+    )

@@ -40,7 +40,9 @@ class RawTable:
     file: FileTable | None = None
     rows: int = 0  # that were given
     width: int | None = None  # the columns of a matrix, which are all items
-    nameless: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows without a user or an item
+    without_ids: pl.DataFrame = field(
+        default_factory=pl.DataFrame
+    )  # rows without a user or an item
     fractional: tuple[str, ...] = ()  # "user", "item": whose ids came as 1.0, 2.0
     imprecise: pl.DataFrame = field(
         default_factory=pl.DataFrame
@@ -71,7 +73,7 @@ class RawTable:
         """The same with other rows of the same users."""
         return replace(self, frame=frame)
 
-    def of_users(self, users: pl.Series, *, keep: bool) -> RawTable:
+    def filter_users(self, users: pl.Series, *, keep: bool) -> RawTable:
         """Only the rows of some users, or all but those."""
         chosen = users.to_frame("user")
         how: Any = "semi" if keep else "anti"
@@ -86,7 +88,7 @@ class RawTable:
             everyone=everyone,
         )
 
-    def retyped(self, kind: str, dtype: Any) -> RawTable:
+    def cast_ids(self, kind: str, dtype: Any) -> RawTable:
         """With the ids of users or items as text, or, where there are none, of any type."""
         everyone = (
             self.everyone.cast(dtype)
@@ -97,7 +99,7 @@ class RawTable:
             self, frame=self.frame.with_columns(pl.col(kind).cast(dtype)), everyone=everyone
         )
 
-    def renamed(self, kind: str, names: pl.DataFrame) -> RawTable:
+    def rename_ids(self, kind: str, names: pl.DataFrame) -> RawTable:
         """With some users or items under another name: `names` has the columns `old` and `new`."""
 
         def new(ids: pl.Series) -> pl.Series:
@@ -230,7 +232,12 @@ def _from_columns(
     frame = rows.filter(named).with_columns(**ids)
     beyond = frame.filter(imprecise[named])
     return RawTable(
-        where, frame, rows=len(rows), nameless=lost, fractional=tuple(fractional), imprecise=beyond
+        where,
+        frame,
+        rows=len(rows),
+        without_ids=lost,
+        fractional=tuple(fractional),
+        imprecise=beyond,
     )
 
 

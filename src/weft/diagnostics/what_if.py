@@ -1,6 +1,4 @@
-"""How a finding is tried out: the data, another way to treat them, and what that does to the
-metrics.
-"""
+"""Alternative treatments of the data of a finding, and their effects on the metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ KINDS = ("user", "item")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Everything that one model is evaluated on: its lists, truth, train, catalogue."""
+    """The inputs of the evaluation of one model: lists, truth, train, catalogue."""
 
     lists: RawTable
     truth: RawTable
@@ -29,7 +27,7 @@ class Inputs:
     items: pl.Series | None
 
     def tables(self) -> dict[str, RawTable]:
-        """All tables by name."""
+        """Return all tables by name."""
         return {
             table.where: table
             for table in (self.lists, self.truth, self.train)
@@ -37,7 +35,7 @@ class Inputs:
         }
 
     def map(self, change: Callable[[RawTable], RawTable]) -> Inputs:
-        """The same with every table changed."""
+        """Return the inputs with a function applied to every table."""
         return Inputs(
             change(self.lists),
             change(self.truth),
@@ -46,7 +44,7 @@ class Inputs:
         )
 
     def catalogue(self) -> pl.Series | None:
-        """The catalogue, if there is one, with each item once and with all that occur."""
+        """Return the catalogue without repetitions, extended by all items that occur, or None."""
         if self.items is None:
             return None
         occurring = [
@@ -55,24 +53,23 @@ class Inputs:
         ]
         return pl.concat(occurring).unique(maintain_order=True)
 
-    def of_users(self, users: pl.Series, *, keep: bool) -> Inputs | None:
-        """Only some users of lists and truth, or all but those; None where nobody of the truth is
-        left.
+    def filter_users(self, users: pl.Series, *, keep: bool) -> Inputs | None:
+        """Return the inputs with only some users of lists and truth, or with all others.
+
+        None if the truth then has no users.
         """
-        truth = self.truth.of_users(users, keep=keep)
-        return (
-            replace(self, lists=self.lists.of_users(users, keep=keep), truth=truth)
-            if len(truth.users)
-            else None
-        )
+        truth = self.truth.filter_users(users, keep=keep)
+        if not len(truth.users):
+            return None
+        return replace(self, lists=self.lists.filter_users(users, keep=keep), truth=truth)
 
 
 @dataclass(frozen=True, eq=False)
 class Treatment:
-    """Another way to evaluate: other data, other settings. Data of None cannot be evaluated; no
-    change at all moves nothing.
+    """An alternative evaluation with changed data (`change`) or changed settings.
 
-    `names`: for a metric that was asked for, the one to look at instead.
+    Without either, the values are those of the repaired data. `change` returns None if nothing is
+    left to evaluate. `names` maps a requested metric to the metric that replaces it.
     """
 
     name: str
@@ -82,8 +79,8 @@ class Treatment:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A finding before its effects are known."""
+class DraftFinding:
+    """A finding before its effects are evaluated."""
 
     kind: str
     severity: str
@@ -96,62 +93,93 @@ class Found:
     remark: str = ""
 
 
-class Trial:
-    """Evaluates treatments against the values with errors repaired, each treatment once."""
+def draft_from_rows(
+    kind: str,
+    severity: str,
+    table: RawTable,
+    rows: pl.DataFrame,
+    *,
+    message: str,
+    fix: str,
+    treatments: tuple[Treatment, ...] = (),
+    remark: str = "",
+) -> DraftFinding | None:
+    """Return a finding about some rows of a table, or None if there are no such rows.
+
+    The message is "{count} of {all rows} {message}"; the examples are the first of the rows.
+    """
+    if not len(rows):
+        return None
+    text = f"{len(rows):,} of {table.rows:,} {message}"
+    examples = table.examples(rows)
+    return DraftFinding(
+        kind, severity, table.where, text, len(rows), examples, treatments, fix, remark
+    )
+
+
+def drop_absent(*drafts: DraftFinding | None) -> list[DraftFinding]:
+    """Return the findings that are not None, in order."""
+    return [draft for draft in drafts if draft is not None]
+
+
+class EffectEvaluator:
+    """Evaluates treatments and compares them with the repaired data, each treatment once."""
 
     def __init__(
-        self, whole: Inputs, settings: Mapping[str, Any], values: Mapping[str, float]
+        self, repaired: Inputs, settings: Mapping[str, Any], values: Mapping[str, float]
     ) -> None:
-        self._whole = whole
+        self._repaired = repaired
         self._settings = settings
         self._values = values
-        self._done: dict[Treatment, Mapping[str, float] | None] = {}
+        self._cache: dict[Treatment, Mapping[str, float] | None] = {}
 
-    def finding(self, one: Found) -> Finding:
-        """What was found, with its effect."""
+    def complete(self, draft: DraftFinding) -> Finding:
+        """Return the finding with the effects of its treatments."""
         effects = tuple(
             Effect(
-                self._whole.lists.where,
+                self._repaired.lists.where,
                 treatment.name,
                 metric,
-                None if one.severity == "error" else value,
+                None if draft.severity == "error" else value,
                 treated[metric],
             )
-            for treatment in one.treatments
+            for treatment in draft.treatments
             if (treated := self._values_after(treatment)) is not None
             for metric, value in self._values.items()
             if metric in treated
         )
-        remark = one.remark or (
-            "" if effects else "no user would be left to evaluate without what was found"
-        )
+        remark = draft.remark
+        if not remark and not effects:
+            remark = "no user would be left to evaluate without what was found"
         return Finding(
-            one.kind,
-            one.severity,
-            one.where,
-            one.message,
-            one.count,
-            one.examples,
+            draft.kind,
+            draft.severity,
+            draft.where,
+            draft.message,
+            draft.count,
+            draft.examples,
             effects,
-            one.fix,
+            draft.fix,
             remark,
         )
 
     def _values_after(self, treatment: Treatment) -> Mapping[str, float] | None:
         if treatment.change is None and not treatment.settings:
             return self._values
-        if treatment not in self._done:
-            data = self._whole if treatment.change is None else treatment.change(self._whole)
-            self._done[treatment] = None
+        if treatment not in self._cache:
+            data = self._repaired if treatment.change is None else treatment.change(self._repaired)
+            self._cache[treatment] = None
             if data is not None:
                 result = evaluate_tables(data, {**self._settings, **treatment.settings})
                 names = treatment.names or {value.name: value.name for value in result.values}
-                self._done[treatment] = {asked: result[name] for asked, name in names.items()}
-        return self._done[treatment]
+                self._cache[treatment] = {
+                    requested: result[name] for requested, name in names.items()
+                }
+        return self._cache[treatment]
 
 
 def evaluate_tables(data: Inputs, settings: Mapping[str, Any]) -> Result:
-    """What `weft.evaluate` makes of the tables; a catalogue is widened by what it lacks."""
+    """Evaluate the tables; items that the catalogue lacks are added to it."""
     return evaluate(
         data.lists.for_evaluation(),
         data.truth.for_evaluation(),
@@ -163,15 +191,15 @@ def evaluate_tables(data: Inputs, settings: Mapping[str, Any]) -> Result:
 
 
 def first_ids(kind: str, ids: pl.Series) -> tuple[dict[str, Any], ...]:
-    """The first of some users or items, as examples."""
+    """Return the first users or items as examples."""
     return tuple({kind: value} for value in ids.head(MAX_EXAMPLES))
 
 
-def many(count: int, noun: str) -> str:
-    """`1 user`, `2 users`."""
+def count_noun(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 user`, `2 users`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def in_words(parts: list[str]) -> str:
-    """`a, b and c`."""
+def join_words(parts: list[str]) -> str:
+    """Join words into a phrase: `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,271 @@
+"""Findings about the truth and about its split from train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from weft.diagnostics.ids import nothing_in_common
+from weft.diagnostics.reading import PAIR, RawTable
+from weft.diagnostics.what_if import (
+    KINDS,
+    DraftFinding,
+    Inputs,
+    Treatment,
+    count_noun,
+    draft_from_rows,
+    drop_absent,
+    first_ids,
+)
+
+
+def is_relevant(threshold: float | None) -> pl.Expr:
+    """Return an expression that is true for ratings of relevant items."""
+    return pl.col("rating") > 0 if threshold is None else pl.col("rating") >= threshold
+
+
+def exclude_ids(ids: pl.Series, others: pl.Series) -> pl.Series:
+    """Return the ids that are not in `others`, in order."""
+    return ids.filter(~ids.is_in(others.implode()))
+
+
+def check_truth(truth: RawTable, threshold: float | None, empty_users: str) -> list[DraftFinding]:
+    """Find an empty truth, suspicious ratings, and users without a relevant item."""
+    if not len(truth.users):
+        empty = DraftFinding(
+            "empty",
+            "warning",
+            "truth",
+            "There is no row.",
+            0,
+            (),
+            (),
+            "Give the held-out interactions.",
+            "there is no user to evaluate",
+        )
+        return [empty]
+    return drop_absent(
+        _zero_ratings(truth) if threshold is None else None,
+        _graded_truth(truth) if threshold is None else None,
+        _users_without_relevant_items(truth, threshold, empty_users),
+    )
+
+
+def _zero_ratings(truth: RawTable) -> DraftFinding | None:
+    is_zero = pl.col("rating") == 0
+
+    def rate_as_one(data: Inputs) -> Inputs:
+        rating = pl.when(is_zero).then(1.0).otherwise("rating").alias("rating")
+        return replace(data, truth=data.truth.with_frame(data.truth.frame.with_columns(rating)))
+
+    return draft_from_rows(
+        "zero-ratings",
+        "note",
+        truth,
+        truth.frame.filter(is_zero),
+        message="rows are rated 0 and so are not relevant.",
+        treatments=(Treatment("counted as rated 1", rate_as_one),),
+        fix="Nothing, if 0 means that the item was shown and not wanted.",
+    )
+
+
+def _graded_truth(truth: RawTable) -> DraftFinding | None:
+    ratings = truth.frame["rating"]
+    levels = ratings.filter(ratings > 0).unique().sort()
+    if not (3 <= len(levels) <= 20 and 3 <= float(levels[-1]) <= 10):
+        return None
+    high = 0.8 * float(levels[-1])
+    low = truth.frame.filter((pl.col("rating") > 0) & (pl.col("rating") < high))
+    return DraftFinding(
+        "graded-truth",
+        "note",
+        "truth",
+        f"Ratings run from {levels[0]:g} to {levels[-1]:g}, and without a threshold every rated "
+        f"item is relevant: {len(low):,} of {truth.rows:,} rows are rated below {high:g}.",
+        len(low),
+        truth.examples(low),
+        (Treatment(f"relevance_threshold={high:g}", settings={"relevance_threshold": high}),),
+        f"Nothing, if a low rating is still a hit; else relevance_threshold={high:g} "
+        f"(--relevance-threshold {high:g}).",
+    )
+
+
+def _users_without_relevant_items(
+    truth: RawTable, threshold: float | None, empty_users: str
+) -> DraftFinding | None:
+    users = truth.users
+    with_relevant = truth.frame.filter(is_relevant(threshold))["user"].unique()
+    without = exclude_ids(users, with_relevant)
+    if not len(without):
+        return None
+    other = "zero" if empty_users == "skip" else "skip"
+    outcome = "are left out" if empty_users == "skip" else "count as 0"
+    return DraftFinding(
+        "users-without-relevant-items",
+        "note" if len(with_relevant) else "warning",
+        "truth",
+        f"{len(without):,} of {len(users):,} users have no relevant item; they {outcome}.",
+        len(without),
+        first_ids("user", without),
+        (Treatment(f"empty_users={other!r}", settings={"empty_users": other}),),
+        "Nothing, if that is meant; lower the threshold if too many users are left out.",
+    )
+
+
+def check_split(truth: RawTable, train: RawTable) -> list[DraftFinding]:
+    """Find overlap between train and truth, and users and items of the truth without train."""
+    for kind in KINDS:
+        disjoint = nothing_in_common(kind, "train", "truth", train.ids(kind), truth.ids(kind))
+        if disjoint is not None:
+            return [disjoint]
+    return drop_absent(
+        _train_in_truth(truth, train), _cold_items(truth, train), _users_without_train(truth, train)
+    )
+
+
+def _train_in_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
+    both = truth.frame.join(train.frame, on=PAIR, how="semi", maintain_order="left")
+
+    def remove(data: Inputs) -> Inputs | None:
+        rest = data.truth.frame.join(both, on=PAIR, how="anti", maintain_order="left")
+        return _replace_truth(data, data.truth.with_frame(rest))
+
+    return draft_from_rows(
+        "train-in-truth",
+        "warning",
+        truth,
+        both,
+        message="rows are in train, too: a model has seen what it is asked for, and if seen items "
+        "are masked they can never be hit.",
+        treatments=(Treatment("removed from truth", remove),),
+        fix="Split again, so that no interaction is on both sides; or remove repeated interactions "
+        "from the truth.",
+    )
+
+
+def _cold_items(truth: RawTable, train: RawTable) -> DraftFinding | None:
+    cold = truth.items.to_frame("item").join(
+        train.items.to_frame("item"), on="item", how="anti", maintain_order="left"
+    )
+    if not len(cold):
+        return None
+    rows = truth.frame.join(cold, on="item", how="semi", maintain_order="left")
+    return DraftFinding(
+        "cold-items-in-truth",
+        "note",
+        "truth",
+        f"{len(cold):,} of {len(truth.items):,} items ({count_noun(len(rows), 'row')}) are not in "
+        "train: most models cannot recommend them.",
+        len(cold),
+        truth.examples(rows),
+        (remove_items_treatment(cold),),
+        "Nothing, if new items are part of the task; state it with the numbers.",
+    )
+
+
+def _users_without_train(truth: RawTable, train: RawTable) -> DraftFinding | None:
+    users = truth.users
+    new = exclude_ids(users, train.users)
+    if not len(new):
+        return None
+    return DraftFinding(
+        "users-without-train",
+        "note",
+        "truth",
+        f"{len(new):,} of {len(users):,} users have no row in train: nothing was known about them.",
+        len(new),
+        first_ids("user", new),
+        (
+            Treatment(
+                "users without train left out", lambda data: data.filter_users(new, keep=False)
+            ),
+        ),
+        "Nothing, if new users are part of the task.",
+    )
+
+
+def remove_items_treatment(items: pl.DataFrame) -> Treatment:
+    """Return the treatment that removes the items of a frame [item] from the truth."""
+
+    def remove(data: Inputs) -> Inputs | None:
+        rest = data.truth.frame.join(items, on="item", how="anti", maintain_order="left")
+        return _replace_truth(data, data.truth.with_frame(rest))
+
+    return Treatment("their rows removed from truth", remove)
+
+
+def _replace_truth(data: Inputs, truth: RawTable) -> Inputs | None:
+    """Return the inputs with another truth, or None if that has no rows."""
+    return replace(data, truth=truth) if len(truth.frame) else None
+
+
+def check_time(truth: RawTable, train: RawTable) -> Iterator[DraftFinding]:
+    """Find train rows later than truth, if the timestamps of both can be compared."""
+    frames = (train.frame, truth.frame)
+    if not all("timestamp" in frame.columns for frame in frames):
+        return
+    in_train, in_truth = (str(frame["timestamp"].dtype) for frame in frames)
+    if in_train != in_truth:
+        yield DraftFinding(
+            "timestamps-of-two-kinds",
+            "note",
+            "train",
+            f"Timestamps are {in_train} in train and {in_truth} in truth, so that their order is "
+            "unknown.",
+            len(train.frame),
+            (),
+            (),
+            "Write the time in the same way in both files.",
+            remark="times cannot be compared",
+        )
+        return
+    late = _train_after_truth(truth, train) or _overlap_in_time(truth, train)
+    if late is not None:
+        yield late
+
+
+def _train_after_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
+    """Find train rows later than the first truth row of their own user."""
+    starts = truth.frame.group_by("user").agg(start=pl.col("timestamp").min())
+    late = train.frame.join(starts, on="user", how="inner", maintain_order="left").filter(
+        pl.col("timestamp") > pl.col("start")
+    )
+    users = late["user"].unique(maintain_order=True)
+    return draft_from_rows(
+        "train-after-truth",
+        "warning",
+        train,
+        late,
+        message="rows are later than the first truth row of their user "
+        f"({count_noun(len(users), 'user')}): the model may have learned from the future of those "
+        "it is tested on.",
+        treatments=(
+            Treatment("these users left out", lambda data: data.filter_users(users, keep=False)),
+        ),
+        fix="Split each user's history by time, or say that the split is random.",
+    )
+
+
+def _overlap_in_time(truth: RawTable, train: RawTable) -> DraftFinding | None:
+    """Find train rows later than the first truth row of any user."""
+    first, last = truth.frame["timestamp"].min(), train.frame["timestamp"].max()
+    later = truth.frame.filter(pl.col("timestamp") > last)
+
+    def keep_later(data: Inputs) -> Inputs | None:
+        frame = data.truth.frame.filter(pl.col("timestamp") > last)
+        return _replace_truth(data, replace(data.truth, frame=frame, everyone=None))
+
+    return draft_from_rows(
+        "train-overlaps-truth-in-time",
+        "note",
+        train,
+        train.frame.filter(pl.col("timestamp") > first),
+        message="rows are later than the first row of the truth: other users' future is in train. "
+        f"{len(later):,} of {truth.rows:,} truth rows are later than all of train.",
+        treatments=(Treatment("only truth later than train", keep_later),),
+        fix="Nothing, if users are split one by one; split at one point in time to come close to a "
+        "system that runs.",
+        remark="" if len(later) else "no truth row is later than all of train",
+    )
