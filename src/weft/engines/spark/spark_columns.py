@@ -154,7 +154,7 @@ def _is_whole_decimal(kind: Any) -> bool:
 
 
 def raise_in_query(message: str) -> Column:
-    """Return a column that raises an error when evaluated, which the caller gets as an InputError."""
+    """Return a column that raises an error when evaluated; the caller gets an InputError."""
     from pyspark.sql import functions
 
     return functions.raise_error(functions.lit(message))
