@@ -109,7 +109,7 @@ class _CoveredUsers(_ListMetric):
     def compute_value(self, state: StateView) -> Tensor:
         if self.as_fraction:
             return super().compute_value(state)
-        return state[self._mean_sums()][2]  # the sum over users
+        return state[self.mean_sums][2]  # the sum over users
 
     def summarize(self, state: StateView) -> ComputedValue:
         if self.as_fraction:

@@ -17,7 +17,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn, Union
+from functools import lru_cache
+from typing import Any, NoReturn, Union
 
 from weft.errors import SettingError
 
@@ -66,6 +67,7 @@ class MetricSpec:
         return MetricSpec(self.name, self.params, k)
 
 
+@lru_cache(maxsize=1024)
 def parse_name(text: str) -> MetricSpec:
     """Parse a name; raises `SettingError` with the position of the first mistake.
 
@@ -75,6 +77,15 @@ def parse_name(text: str) -> MetricSpec:
     'ndcg(gain=linear)@5'
     """
     return _Parser(text).parse()
+
+
+def as_value(value: Any) -> Value:
+    """Return a parameter as names hold it: lists as tuples, NumPy scalars as Python numbers."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(as_value, value))
+    is_numpy_scalar = type(value).__module__ == "numpy" and value.shape == ()
+    plain: Value = value.item() if is_numpy_scalar else value
+    return plain
 
 
 def format_labels(labels: Iterable[object]) -> str:

@@ -153,13 +153,14 @@ def needs_cutoff(metric: str | type[BaseMetric]) -> bool:
     return "k" in _signature(find_metric(metric) if isinstance(metric, str) else metric)
 
 
-def required_inputs(metric: type[BaseMetric]) -> set[str]:
+@cache
+def required_inputs(metric: type[BaseMetric]) -> frozenset[str]:
     """Return the inputs of a run that the constructor requires."""
-    return {
+    return frozenset(
         name
         for name, parameter in _signature(metric).items()
         if name in RUN_INPUTS and parameter.default is inspect.Parameter.empty
-    }
+    )
 
 
 # --------------------------------------------------------------------------------------------------

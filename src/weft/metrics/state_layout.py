@@ -6,7 +6,6 @@ Batches, shards and processes merge by adding vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -90,17 +89,14 @@ class StateLayout:
             return section, accumulator.batch_total(topk).reduce(section.stop - section.start)
 
         small = [contribution(one) for one in self._sections if not one.is_per_position]
-        if self._columns:
-            small += self._mean_contributions(batch)
-        return small + [contribution(one) for one in self._sections if one.is_per_position]
-
-    def _mean_contributions(self, batch: Batch) -> Iterable[tuple[slice, Contribution]]:
         means = list(self._columns)
         chunks = (
-            means[start : start + _CHUNK_MEANS] for start in range(0, len(means), _CHUNK_MEANS)
+            self._values(means[start : start + _CHUNK_MEANS], batch)
+            for start in range(0, len(means), _CHUNK_MEANS)
         )
-        values = (torch.cat([self._values(one, batch) for one in some], dim=1) for some in chunks)
-        return self._mean_tables(values, self.user_weights(batch), batch.users)
+        if means:
+            small += self._mean_tables(chunks, self.user_weights(batch), batch.users)
+        return small + [contribution(one) for one in self._sections if one.is_per_position]
 
     def mean_tables(
         self, values: Tensor, weights: Mapping[int, Tensor], users: Tensor
@@ -140,13 +136,16 @@ class StateLayout:
         for name, slice_table in slice_tables.items():
             yield self._slice_tables[name], Contribution(slice_table.reshape(1, -1))
 
-    def _values(self, accumulator: UserMeanSums, batch: Batch) -> Tensor:
-        return accumulator.metric.averaged_values(batch.at_cutoffs(self.cutoffs[accumulator]))
+    def _values(self, means: Iterable[UserMeanSums], batch: Batch) -> Tensor:
+        """Return the averaged values of some means, `[batch, their columns]`."""
+        columns = [batch.truth.values.new_empty((batch.size, 0))]
+        for mean in means:
+            columns.append(mean.metric.averaged_values(batch.at_cutoffs(self.cutoffs[mean])))
+        return torch.cat(columns, dim=1)
 
     def user_values(self, batch: Batch) -> Tensor:
         """Return the averaged values `[batch, columns of the mean table]`; NaN if undefined."""
-        empty = batch.truth.values.new_empty((batch.size, 0))
-        return torch.cat([empty, *(self._values(one, batch) for one in self._columns)], dim=1)
+        return self._values(self._columns, batch)
 
     def user_weights(self, batch: Batch) -> dict[int, Tensor]:
         """Return the weights `[batch]` of users, for the columns of weighted means."""
@@ -169,8 +168,7 @@ class StateLayout:
 
     def view(self, sums: Tensor) -> Callable[[int | None], StateView]:
         """Return a function from a cut-off to the state at that cut-off."""
-        reader = StateReader(self, sums)
-        return lambda k: StateView(reader, k)
+        return StateView(self, sums).at_cutoff
 
     def columns(self, accumulator: Accumulator) -> slice:
         """Return the columns of a mean over users in the mean table, one for each cut-off."""
@@ -189,32 +187,29 @@ class StateLayout:
         return sums[self._slice_tables[name]].view(-1, self._mean_table.stop)[group]
 
 
-class StateReader:
-    """Reads accumulators from a state vector, each once for all cut-offs.
+class StateView:
+    """The accumulators of a state at one cut-off; `state[accumulator]` is `[rows]`.
 
-    Most items of a large catalogue are in no list: quantities per item are read only for the items
-    that occur."""
+    Each accumulator is read once for all cut-offs. Most items of a large catalogue are in no list:
+    quantities per item are read only for the items that occur."""
 
-    def __init__(self, layout: StateLayout, sums: Tensor) -> None:
-        self.layout = layout
+    def __init__(self, layout: StateLayout, sums: Tensor, k: int | None = None) -> None:
+        self.layout, self.k = layout, k
         self._sums = sums
         self._cache: dict[object, Tensor] = {}
 
-    def _cached(self, key: object, compute: Callable[[], Tensor]) -> Tensor:
-        if key not in self._cache:
-            self._cache[key] = compute()
-        return self._cache[key]
+    def at_cutoff(self, k: int | None) -> StateView:
+        """Return the view at another cut-off, which shares what has been read."""
+        view = StateView(self.layout, self._sums, k)
+        view._cache = self._cache
+        return view
 
-    def all(self, accumulator: Accumulator) -> Tensor:
-        """Return an accumulator, `[rows, cut-offs]`."""
-        return self._cached(
-            accumulator,
-            lambda: accumulator.decode(self.layout.select(self._sums, accumulator)),
-        )
+    def __getitem__(self, accumulator: Accumulator) -> Tensor:
+        return self._select_cutoff(accumulator, self._read(accumulator))
 
     def items(self, accumulator: ItemAccumulator) -> Tensor:
-        """Return the items with a value other than 0 at any cut-off, and possibly other items that
-        are in a list; all items of a small catalogue.
+        """Return the items of `at_items`: those with a value other than 0 at any cut-off, and
+        possibly other items that are in a list; all items of a small catalogue.
         """
         exposure, cutoffs = ItemExposure(accumulator.num_items), self.layout.cutoffs
         if (
@@ -223,85 +218,74 @@ class StateReader:
             and cutoffs[exposure][-1] >= cutoffs[accumulator][-1]
         ):
             accumulator = exposure  # includes the items of every accumulator over lists
-
-        def compute() -> Tensor:
-            sums = self.layout.select(self._sums, accumulator)
-            if accumulator.num_items <= _SMALL_CATALOGUE:
-                return torch.arange(accumulator.num_items, device=sums.device)
-            # NumPy is several times faster than torch here.
-            items = np.flatnonzero(sums.cpu().numpy() != 0) // sums.shape[1]
-            distinct = items[np.diff(items, prepend=-1) > 0]
-            return torch.from_numpy(distinct).to(sums.device)
-
-        return self._cached(("items", accumulator), compute)
-
-    def at_items(self, accumulator: ItemAccumulator, like: ItemAccumulator) -> Tensor:
-        """Return an accumulator at the items of another, `[items, cut-offs]`."""
-        if accumulator.num_items <= _SMALL_CATALOGUE:
-            return self.all(accumulator)
-        sums = self.layout.select(self._sums, accumulator)
-        return self._cached(
-            ("at_items", accumulator, like),
-            lambda: accumulator.decode(sums.index_select(0, self.items(like))),
-        )
-
-    def by_group(
-        self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int, *, count: bool
-    ) -> Tensor:
-        """Return the sums over groups of items `[groups, cut-offs]`, or (`count`) the number of
-        items with a value above 0.
-        """
-
-        def compute() -> Tensor:
-            codes = groups.to(self._sums.device)
-            if accumulator.is_sparse and accumulator.num_items > _SMALL_CATALOGUE:
-                values = self.at_items(accumulator, accumulator)
-                codes = codes.index_select(0, self.items(accumulator))
-            else:
-                values = self.all(accumulator)
-            if count:
-                values = (values > 0).to(values.dtype)
-            codes = codes.long()
-            columns = [sum_by_group(column, codes, num_groups) for column in values.unbind(1)]
-            return torch.stack(columns, dim=1)
-
-        return self._cached(("by_group", accumulator, groups, count), compute)
-
-
-@dataclass(frozen=True)
-class StateView:
-    """The accumulators of a state at one cut-off; `state[accumulator]` is `[rows]`."""
-
-    reader: StateReader
-    k: int | None
-
-    def _select_cutoff(self, accumulator: Accumulator, values: Tensor) -> Tensor:
-        if self.k is None or not accumulator.has_cutoffs:
-            return values[:, 0]
-        return values[:, self.reader.layout.cutoffs[accumulator].index(self.k)]
-
-    def __getitem__(self, accumulator: Accumulator) -> Tensor:
-        return self._select_cutoff(accumulator, self.reader.all(accumulator))
-
-    def items(self, accumulator: ItemAccumulator) -> Tensor:
-        """Return the items of `at_items`; all others have 0 in the accumulator."""
-        return self.reader.items(accumulator)
+        key = ("items", accumulator)
+        if key not in self._cache:
+            self._cache[key] = self._find_items(accumulator)
+        return self._cache[key]
 
     def at_items(self, accumulator: ItemAccumulator, like: ItemAccumulator | None = None) -> Tensor:
         """Return an accumulator at its items, or at those of another accumulator, `[items]`."""
-        values = self.reader.at_items(accumulator, like or accumulator)
-        return self._select_cutoff(accumulator, values)
+        return self._select_cutoff(accumulator, self._read_at_items(accumulator, like))
 
     def by_group(
         self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int
     ) -> Tensor:
         """Return the sums over groups of items, `[groups]`; items without a group are left out."""
-        sums = self.reader.by_group(accumulator, groups, num_groups, count=False)
-        return self._select_cutoff(accumulator, sums)
+        return self._by_group(accumulator, groups, num_groups, count=False)
 
     def items_by_group(
         self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int
     ) -> Tensor:
         """Return the number of items with a value above 0 in each group, `[groups]`."""
-        counts = self.reader.by_group(accumulator, groups, num_groups, count=True)
-        return self._select_cutoff(accumulator, counts)
+        return self._by_group(accumulator, groups, num_groups, count=True)
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _select_cutoff(self, accumulator: Accumulator, values: Tensor) -> Tensor:
+        if self.k is None or not accumulator.has_cutoffs:
+            return values[:, 0]
+        return values[:, self.layout.cutoffs[accumulator].index(self.k)]
+
+    def _read(self, accumulator: Accumulator) -> Tensor:
+        """Return an accumulator at all cut-offs, `[rows, cut-offs]`."""
+        if accumulator not in self._cache:
+            sums = self.layout.select(self._sums, accumulator)
+            self._cache[accumulator] = accumulator.decode(sums)
+        return self._cache[accumulator]
+
+    def _read_at_items(self, accumulator: ItemAccumulator, like: ItemAccumulator | None) -> Tensor:
+        if accumulator.num_items <= _SMALL_CATALOGUE:
+            return self._read(accumulator)
+        key = ("at_items", accumulator, like)
+        if key not in self._cache:
+            sums = self.layout.select(self._sums, accumulator)
+            items = self.items(like or accumulator)
+            self._cache[key] = accumulator.decode(sums.index_select(0, items))
+        return self._cache[key]
+
+    def _find_items(self, accumulator: ItemAccumulator) -> Tensor:
+        sums = self.layout.select(self._sums, accumulator)
+        if accumulator.num_items <= _SMALL_CATALOGUE:
+            return torch.arange(accumulator.num_items, device=sums.device)
+        # NumPy is several times faster than torch here.
+        items = np.flatnonzero(sums.cpu().numpy() != 0) // sums.shape[1]
+        distinct = items[np.diff(items, prepend=-1) > 0]
+        return torch.from_numpy(distinct).to(sums.device)
+
+    def _by_group(
+        self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int, *, count: bool
+    ) -> Tensor:
+        key = ("by_group", accumulator, groups, count)
+        if key not in self._cache:
+            codes = groups.to(self._sums.device)
+            if accumulator.is_sparse and accumulator.num_items > _SMALL_CATALOGUE:
+                values = self._read_at_items(accumulator, None)
+                codes = codes.index_select(0, self.items(accumulator))
+            else:
+                values = self._read(accumulator)
+            if count:
+                values = (values > 0).to(values.dtype)
+            codes = codes.long()
+            columns = [sum_by_group(column, codes, num_groups) for column in values.unbind(1)]
+            self._cache[key] = torch.stack(columns, dim=1)
+        return self._select_cutoff(accumulator, self._cache[key])

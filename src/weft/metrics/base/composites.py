@@ -4,7 +4,7 @@ accumulates and owns no states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import torch
@@ -139,8 +139,8 @@ class CompositeMetric(UserAverageTopKMetric):
         is_biased = any(metric.sampling_behaviour == "candidates" for metric in metrics)
         self.sampling_behaviour = "candidates" if is_biased else "combined"
 
-    def needed_inputs(self) -> set[str]:
-        return set[str]().union(*(one.metric.needed_inputs() for one in self._components))
+    def needed_inputs(self) -> Set[str]:
+        return frozenset[str]().union(*(one.metric.needed_inputs() for one in self._components))
 
     def own_inputs(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {}

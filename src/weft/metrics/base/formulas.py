@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -153,17 +154,19 @@ class UserMeanMetric(SummedMetric):
         """True if the value is the mean of the values per user, not another function of them."""
         return self.has_user_values
 
-    @property
-    def _shared_key(self) -> Any:
-        """The spec under which values are shared: one for all cut-offs if computed at once."""
-        return self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec
+    @cached_property
+    def mean_sums(self) -> UserMeanSums:
+        """The accumulator of the mean, shared by all cut-offs if they are computed at once."""
+        return UserMeanSums(
+            self.spec.with_cutoff(None) if self.supports_all_cutoffs else self.spec, self
+        )
 
     def shared_user_values(self, topk: TopK) -> Tensor:
         """Return `user_values`, computed once per batch for all metrics that read them."""
         topk = topk.estimated if self.sampling_behaviour == "corrected" else topk
         cutoffs = topk.cutoffs if self.k is not None else ()
         return topk.batch.cached(
-            ("user_values", self._shared_key, cutoffs),
+            ("user_values", self.mean_sums.key, cutoffs),
             lambda: self.user_values(topk).to(topk.batch.dtype),
         )
 
@@ -177,17 +180,14 @@ class UserMeanMetric(SummedMetric):
             values, is_empty = torch.where(is_empty & has_truth, 0, values), is_empty & ~has_truth
         return torch.where(is_empty, torch.nan, values)
 
-    def _mean_sums(self) -> UserMeanSums:
-        return UserMeanSums(self._shared_key, self)
-
     def accumulators(self) -> tuple[Accumulator, ...]:
-        return (self._mean_sums(),)
+        return (self.mean_sums,)
 
     def compute_value(self, state: StateView) -> Tensor:
-        return mean_from_sums(state[self._mean_sums()])
+        return mean_from_sums(state[self.mean_sums])
 
     def summarize(self, state: StateView) -> ComputedValue:
-        sums = state[self._mean_sums()]
+        sums = state[self.mean_sums]
         return ComputedValue(
             self.compute_value(state), standard_error_from_sums(sums), int(sums[0])
         )

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,13 +30,12 @@ from weft.errors import (
     check_choice,
     check_int,
     check_threshold,
-    did_you_mean,
 )
 from weft.metrics.base.batch_checks import check_batch, check_item_numbers, count_items
-from weft.metrics.base.metric_type import MetricType, wrap_update
+from weft.metrics.base.block_interface import check_components, wrap_update
 from weft.metrics.base.stateful import Bounds as Bounds
-from weft.metrics.base.stateful import StatefulMetric
-from weft.metrics.names import MetricSpec, Value
+from weft.metrics.base.stateful import MetricType, StatefulMetric
+from weft.metrics.names import MetricSpec, as_value
 from weft.metrics.registry import METRIC_SETTINGS, metric_parameters, required_inputs
 from weft.ranking import TieRule, top_k
 
@@ -116,7 +114,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         name = f"{cls.__module__}.{cls.__qualname__}"
         MetricType.definitions[name] += 1
         cls._definition = MetricType.definitions[name]
-        cls._check_components()
+        check_components(cls.__name__, cls._REQUIRED_COMPONENTS)
         update = cls.__dict__.get("update")
         if update is None:
             return
@@ -128,22 +126,6 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             )
         cls._update_from_blocks = update
         cls.update = wrap_update(update, BaseMetric.update)  # type: ignore[method-assign]
-
-    @classmethod
-    def _check_components(cls) -> None:
-        """Raise `SettingError` if `_REQUIRED_COMPONENTS` is not a set of `MetricBlock`."""
-        required: Any = cls._REQUIRED_COMPONENTS
-        is_set = isinstance(required, (set, frozenset))
-        if required is None or (is_set and all(isinstance(one, MetricBlock) for one in required)):
-            return
-        declared = required if is_set or isinstance(required, (list, tuple)) else [required]
-        wrong = next((one for one in declared if not isinstance(one, MetricBlock)), required)
-        names = [block.name for block in MetricBlock]
-        raise SettingError(
-            f"{cls.__name__} declares {wrong!r} in "
-            f"_REQUIRED_COMPONENTS.{did_you_mean(str(wrong), names)} "
-            f"Declare a set of members of MetricBlock: {', '.join(names)}."
-        )
 
     # ----------------------------------------------------------------------------------------------
     # Name, settings and inputs
@@ -159,7 +141,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             params = [
                 (name, value)
                 for name, parameter in metric_parameters(type(self)).items()
-                if (value := _as_value(self.parameter(name))) != _as_value(parameter.default)
+                if (value := as_value(self.parameter(name))) != as_value(parameter.default)
             ]
             self._spec = MetricSpec(type(self).__name__, tuple(params), self.k)
         return self._spec
@@ -182,7 +164,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
             "empty_users": self.empty_users,
         }
 
-    def needed_inputs(self) -> set[str]:
+    def needed_inputs(self) -> Set[str]:
         """Return the names of the inputs of the run that the metric requires."""
         return required_inputs(type(self))
 
@@ -390,14 +372,6 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         values, items = top_k(preds.contiguous(), k)
         relevance = torch.where(values > -torch.inf, target.gather(1, items), 0)
         return torch.nn.functional.pad(relevance, (0, k - relevance.shape[1]))
-
-
-def _as_value(value: Any) -> Value:
-    """Return a parameter as names hold it: lists as tuples, NumPy scalars as Python numbers."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_as_value, value))
-    plain: Value = value.item() if isinstance(value, np.generic) else value
-    return plain
 
 
 class TopKMetric(BaseMetric):

@@ -5,8 +5,10 @@ plots.
 from __future__ import annotations
 
 import functools
+from abc import ABCMeta
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torchmetrics
@@ -14,7 +16,7 @@ from torch import Tensor
 from torchmetrics.utilities import dim_zero_cat, dim_zero_max, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from weft.data.devices import dtype_preserving
+from weft.data.devices import DEFERRED_ERRORS, dtype_preserving
 from weft.errors import InputError, SettingError, UnknownParameter, did_you_mean
 
 Bounds = tuple[float | None, float | None]
@@ -54,6 +56,40 @@ _DTYPES = (
 _MAX_DIMENSIONS = 8
 
 
+class MetricType(ABCMeta):
+    """Adds the states of a metric after its constructor has run, among them the number of its rows
+    under a name that no other metric has.
+
+    TorchMetrics' `MetricCollection` shares one state between metrics whose states have the same
+    names and equal values after the first batch, as any two metrics without a hit do. The unique
+    name prevents that, and also that states are loaded into or merged with another metric."""
+
+    definitions: ClassVar[Counter[str]] = Counter()
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        standalone = kwargs.pop("standalone", True)
+        metric: Any = cls.__new__(cls)  # type: ignore[call-arg, arg-type]
+        # A metric inside an evaluator needs no states, and preparing them takes most of the time.
+        # Authors' classes may rely on what TorchMetrics prepares.
+        metric.__dict__["_is_formula"] = not standalone and cls.__module__.startswith(
+            "weft.metrics."
+        )
+        metric.__init__(*args, **kwargs)
+        if not standalone:
+            return metric
+        metric.add_states()
+        errors = torch.zeros(len(DEFERRED_ERRORS))
+        metric.add_state("faults_on_device", errors, dist_reduce_fx="sum", persistent=False)
+        metric._own_state = metric.own_state_name()
+        metric.add_state(
+            metric._own_state,
+            torch.zeros((), dtype=torch.int64),
+            dist_reduce_fx="sum",
+            persistent=any(metric._persistent.values()),  # saved if other states are
+        )
+        return metric
+
+
 class StatefulMetric(torchmetrics.Metric):
     """A TorchMetrics metric whose value is a function of states that add up."""
 
@@ -63,7 +99,6 @@ class StatefulMetric(torchmetrics.Metric):
     _is_formula: bool = False  # True inside an evaluator, which keeps the sums: no states
 
     def __init__(self, **settings: Any) -> None:
-        self._check_keywords(settings, TORCHMETRICS_SETTINGS)
         if self._is_formula:
             torch.nn.Module.__init__(self)
         else:
