@@ -62,7 +62,7 @@ def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
 
 
 def infer_vocabulary(data: Any, where: str, kind: str, size: int | None) -> Vocabulary:
-    """Return a vocabulary of positions, whose size may follow from a sequence of labels."""
+    """Return a vocabulary of positions; its size may follow from a sequence of labels."""
     is_sequence = hasattr(data, "__len__") and not (
         isinstance(data, Mapping) or hasattr(data, "columns")
     )

@@ -107,7 +107,7 @@ class File:
 
 
 def _check_separator(separator: object) -> str:
-    """Return the separator that a name stands for, or the separator itself."""
+    """Return the separator of a name such as "tab", or the separator itself."""
     if not isinstance(separator, str) or not separator or "\n" in separator:
         raise SettingError(
             f"{setting_ref('separator', separator)}; expected the text between two columns, such "
@@ -236,7 +236,7 @@ def _check_same_columns(layouts: list[FileLayout]) -> None:
     first = layouts[0]
     for layout in layouts[1:]:
         names, expected = layout.names, first.names
-        if first.format == "jsonl":  # whose objects have no order
+        if first.format == "jsonl":  # objects have no order
             names, expected = tuple(sorted(names)), tuple(sorted(expected))
         if (layout.format, names, layout.separator) != (first.format, expected, first.separator):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Column names that Weft knows, and the role (user, item, score, ...) that each name stands for."""
+"""Column names that Weft knows, and the role (user, item, score, ...) of each name."""
 
 from __future__ import annotations
 

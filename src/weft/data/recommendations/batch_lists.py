@@ -76,7 +76,7 @@ class BatchLists(RaggedRows):
         """Return complete lists where the host cannot read how many candidates there are.
 
         Items `[batch, n]` that are no candidates have a score of `-inf` and become padding;
-        `num_items` stands for no item.
+        `num_items` means no item.
         """
         width = items.shape[1]
         best = scores.to(float_type(scores.device)).sort(dim=1, descending=True, stable=True)

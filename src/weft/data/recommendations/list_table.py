@@ -19,7 +19,7 @@ from weft.errors import InputError, setting_ref
 if TYPE_CHECKING:
     import polars as pl
 
-_FEW_ROWS = 16  # tables whose order does not matter for speed
+_FEW_ROWS = 16  # tables that are too small for their order to matter
 _MAX_NATIVE_LISTS = 1 << 31
 
 
@@ -38,7 +38,7 @@ class ListTable:
 
     @property
     def order(self) -> str:
-        """What items are ranked by: "rank", "score", or "rows" for the order of rows."""
+        """The criterion of ranking: "rank", "score", or "rows" for the order of rows."""
         if self.ranks is not None:
             return "rank"
         return "score" if self.has_scores else "rows"
