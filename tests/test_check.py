@@ -1045,10 +1045,7 @@ def test_a_new_process_has_the_exit_codes(folder):
     assert start("--recs", "twice.csv", *BASIC).returncode == 1
     for arguments, message in (
         (["--recs", "knn.csv", "--recs", "knn=few.csv", *BASIC], "there is a model 'knn' already"),
-        (
-            ["--recs", "knn.csv", *BASIC, "-k", "ten"],
-            "--top-k holds 'ten'; cut-offs are whole numbers",
-        ),
+        (["--recs", "knn.csv", *BASIC, "-k", "ten"], "--top-k ten; cut-offs are whole numbers"),
         (["--recs", "knn.csv", *BASIC, "--format", "jsn"], "Did you mean 'json'?"),
         (["--recs", "knn.csv", *BASIC, "-m", "nDGC"], "Did you mean 'nDCG'?"),
     ):
@@ -1187,10 +1184,7 @@ def test_candidates_of_a_configuration(tmp_path):
     """A pool by its name is that of the evaluation; a file of candidates is not looked at."""
     for name, frame in (("lists", LISTS), ("truth", TRUTH)):
         frame.write_csv(tmp_path / f"{name}.csv")
-    text = (
-        "data: {{truth: truth.csv{file}}}\nmodels: {{knn: lists.csv}}\nevaluation: {{metrics: "
-        "{metric}, top_k: 3{pool}}}\n"
-    )
+    text = "data: {{truth: truth.csv{file}}}\nmodels: {{knn: lists.csv}}\nevaluation: {{metrics: {metric}, top_k: 3{pool}}}\n"
     (tmp_path / "run.yaml").write_text(
         text.format(file="", metric="AUC", pool=", candidates: listed")
     )

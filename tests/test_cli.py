@@ -805,7 +805,7 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         (NO_METRICS, "--metrics"),
         (NO_CUTOFF, "--top-k"),
         ([*NO_CUTOFF, "-k", "0"], "--top-k"),
-        ([*NO_CUTOFF, "-k", "5,x"], "--top-k holds 'x'; cut-offs are whole numbers"),
+        ([*NO_CUTOFF, "-k", "5,x"], "--top-k x; cut-offs are whole numbers"),
         ([*BRIEF, "-m", "nDGC"], "Did you mean 'nDCG'?"),
         ([*BRIEF, "-m", "nDCG(gian=linear)"], "has no parameter 'gian'"),
         ([*BRIEF, "-m", "EPC"], "--train"),

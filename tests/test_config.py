@@ -298,7 +298,7 @@ data: {truth: &file truth.csv, train: *file}
     assert configuration.data.train == configuration.data.truth
     merged = text.replace("[3, 5]", "[3, five]")
     assert refused(folder, merged) == [
-        "3:14: top_k holds 'five'; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
+        "3:14: top_k: five; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
     ]
 
 
@@ -328,23 +328,23 @@ MISTAKES = [
     ),
     (
         "evaluation:\n  top_k: [10, 0]",
-        "2:15: top_k holds 0; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "2:15: top_k: 0; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: 10.5}",
-        "1:21: top_k holds 10.5; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: 10.5; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: true}",
-        "1:21: top_k holds True; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: true; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: '10, 20'}",
-        "1:21: top_k holds '10, 20'; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: '10, 20'; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
     ),
     (
         "evaluation: {top_k: {a: 1}}",
-        "1:21: top_k holds 'a'; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
+        "1:21: top_k: a; cut-offs are whole numbers from 1 up, like top_k: [10, 20].",
     ),
     (
         "evaluation:\n  metrics: [nDCG@5, nDGC@5]",
@@ -837,7 +837,7 @@ def test_a_mapping_is_checked_like_a_file_and_left_as_it_is(folder):
     with pytest.raises(weft.WeftError) as caught:
         from_mapping({"evaluation": {"top_k": 0, "metrics": ["x"]}, "data": {"truth": "truth.csv"}})
     lines = str(caught.value).split("\n")
-    assert lines[0] == "top_k holds 0; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
+    assert lines[0] == "top_k: 0; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
     assert lines[1] == "data.truth: there is no file or folder 'truth.csv'."
     assert (
         lines[2].startswith("evaluation.metrics[0]: there is no metric named 'x'.")
@@ -889,7 +889,7 @@ output: there
                 "data": {"truth": "gone.csv"},
             },
         )
-    assert "top_k holds 0" in str(caught.value) and "run.yaml" not in str(caught.value)
+    assert "top_k: 0" in str(caught.value) and "run.yaml" not in str(caught.value)
     assert "there is no file or folder 'gone.csv'" in str(caught.value)
     path.write_text("evaluation: {per_user: false}")
     assert load(path, {"evaluation": {"save_per_user": True}}).evaluation.per_user

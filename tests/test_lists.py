@@ -983,7 +983,7 @@ REFUSED = {
     "AUC": (
         {"metrics": ["AUC", "MRR"]},
         MissingInput,
-        ["AUC needs the scores of all items, which lists do not have; LAUC"],
+        ["AUC needs the scores of all items, which lists do not have; use LAUC"],
     ),
     "GAUC and AUC": (
         {"metrics": ["GAUC(weight=positives)", "AUC"]},

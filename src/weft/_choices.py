@@ -20,6 +20,13 @@ RepeatedUsers = Literal["count", "drop"]
 ProfileName = Literal[
     "warprec", "elliot", "trec_eval", "ranx", "recbole", "torchmetrics", "rectools", "sklearn"
 ]
+FileFormat = Literal["csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec"]
+IdType = Literal["auto", "string", "integer"]
+TestName = Literal["paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney"]
+Alternative = Literal["two-sided", "greater", "less"]
+CorrectionName = Literal["none", "bonferroni", "holm", "fdr"]
+CorrectionFamily = Literal["test", "metric", "pair", "all"]
+EngineName = Literal["ray", "spark"]
 
 
 def choices(type_: Any) -> tuple[str, ...]:

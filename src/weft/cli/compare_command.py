@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weft._choices import Alternative, CorrectionFamily, CorrectionName, TestName, choices
 from weft.cli.completion import complete_words
 from weft.cli.error_handling import Debug
 from weft.cli.flags import split_names
@@ -28,7 +29,7 @@ from weft.cli.output import (
     write_report,
 )
 
-TESTS = ("paired_t", "wilcoxon", "randomization", "sign", "kruskal", "mann_whitney")
+TESTS = choices(TestName)
 _SETTINGS = [
     declare(
         "metrics",
@@ -49,20 +50,20 @@ _SETTINGS = [
     ),
     declare_choice(
         "correction",
-        ("holm", "bonferroni", "fdr", "none"),
+        choices(CorrectionName),
         default="holm",
         about="Correction of the p-values for multiple tests.",
     ),
     declare_choice(
         "family",
-        ("test", "metric", "pair", "all"),
+        choices(CorrectionFamily),
         default="test",
         about="Tests that are corrected as one family: all of one test, of one metric, of one "
         "pair, or all.",
     ),
     declare_choice(
         "alternative",
-        ("two-sided", "greater", "less"),
+        choices(Alternative),
         default="two-sided",
         about="Alternative hypothesis: a difference, or that the first of two models has greater "
         "or less values.",
@@ -113,17 +114,13 @@ def compare(
     weft compare results/als.json results/pop.json --format latex > table.tex
     weft compare results/*.json --report report.html
     """
-    from weft.errors import SettingError, check_choice
+    from weft.errors import check_choice
 
     chosen = check_choice("format", format, RESULT_FORMATS)
+    _check_outputs(out, report)
     from weft.evaluation.result_io import load_result
     from weft.statistics import compare as compare_results
-    from weft.statistics.comparison import SUFFIXES
 
-    if out is not None and out.suffix.lower() not in SUFFIXES:
-        raise SettingError(f"--out {out}: give a name that ends in one of {', '.join(SUFFIXES)}.")
-    if report is not None:
-        check_report(report)
     console = open_console(stderr=chosen != "table")
     settings["metrics"] = split_names(settings["metrics"])
     settings["tests"] = settings["tests"] or ["paired_t"]
@@ -143,3 +140,14 @@ def compare(
 
         written.append(write_report(ReportContext.from_result(comparison), report))
     print_written(console, written)
+
+
+def _check_outputs(out: Path | None, report: Path | None) -> None:
+    """Raise an error for output that cannot be written, before anything is computed."""
+    from weft.errors import SettingError
+    from weft.statistics.comparison import SUFFIXES
+
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise SettingError(f"--out {out}: give a name that ends in one of {', '.join(SUFFIXES)}.")
+    if report is not None:
+        check_report(report)

@@ -42,6 +42,8 @@ from weft.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from weft.config import Configuration
     from weft.config.gates import ReadyGate
     from weft.config.run import RunOutcome
@@ -87,32 +89,41 @@ def evaluate(
         outcome, files = _run(configuration, step)
         if process_rank():  # the first process reports the results
             return
-    for warning in outcome.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    if chosen == "table":
-        print_results(console, outcome.results)
-    else:
-        from weft.report.result_formats import RESULT_FORMATS as WRITERS
-
-        print_counts_and_notes(console, outcome.results)
-        sys.stdout.write(WRITERS[chosen](list(outcome.results)))
-        sys.stdout.flush()
-    for comparison in outcome.comparisons:
-        console.print()
-        print_comparison(console, comparison)
+    _print_outcome(console, outcome, chosen)
     written: list[object] = list(files)
     if files and configuration.evaluation.per_user:
         written[-1] = f"{files[-1]} (with values per user)"
     if configuration.report is not None and outcome.subject is not None:
         written.append(write_report(outcome.subject, configuration.report))
     print_written(console, written)
-    if ready_gates:
-        from weft.config.gates import judge_gates
+    if ready_gates and not _pass_gates(console, ready_gates, outcome.results):
+        raise typer.Exit(EXIT_FAILED_GATE)
 
-        outcomes, notes = judge_gates(ready_gates, outcome.results)
-        print_gates(console, outcomes, notes)
-        if not all(gate.passed for gate in outcomes):
-            raise typer.Exit(EXIT_FAILED_GATE)
+
+def _print_outcome(console: Console, outcome: RunOutcome, format_: str) -> None:
+    """Print warnings, results and comparisons."""
+    for warning in outcome.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if format_ == "table":
+        print_results(console, outcome.results)
+    else:
+        from weft.report.result_formats import RESULT_FORMATS as FORMATTERS
+
+        print_counts_and_notes(console, outcome.results)
+        sys.stdout.write(FORMATTERS[format_](list(outcome.results)))
+        sys.stdout.flush()
+    for comparison in outcome.comparisons:
+        console.print()
+        print_comparison(console, comparison)
+
+
+def _pass_gates(console: Console, gates: Sequence[ReadyGate], results: Sequence[Result]) -> bool:
+    """Print the outcome of every gate; return True if all passed."""
+    from weft.config.gates import judge_gates
+
+    outcomes, notes = judge_gates(gates, results)
+    print_gates(console, outcomes, notes)
+    return all(outcome.passed for outcome in outcomes)
 
 
 def load_configuration(command: str, config: Path | None, options: dict[str, Any]) -> Configuration:
@@ -126,9 +137,8 @@ def load_configuration(command: str, config: Path | None, options: dict[str, Any
                 f"{config}: a configuration is YAML, and this is {suffixes[-1]}. Recommendation "
                 f"lists are given by name: {command} --recs {config} --truth ..."
             )
-    missing = [
-        flag for flag, name in (("--recs", "models"), ("--truth", "truth")) if not options[name]
-    ]
+    required = {"--recs": options["models"], "--truth": options["truth"]}
+    missing = [flag for flag, value in required.items() if not value]
     if config is None and missing:
         raise SettingError(
             f"{' and '.join(missing)} must be given, or a configuration: {command} --recs als.csv "

@@ -5,7 +5,6 @@ Importing this module does not load torch.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from weft._choices import CandidatePool, choices
+from weft.config.document import parse_repr
 from weft.config.sections import DataFiles
 from weft.errors import SettingError, did_you_mean, python_style
 from weft.evaluation.settings import EvaluationSettings
@@ -233,19 +233,20 @@ def command_line_style(name: str, value: str) -> str:
     flag: str = next(text for text in option.opts if text.startswith("--"))
     if option.metavar == "PATH":
         return f"{flag} FILE"
-    try:
-        parsed = ast.literal_eval(value) if value else ""
-    except (ValueError, SyntaxError):
-        parsed = value
-    if isinstance(parsed, bool):
-        return flag if parsed or not option.secondary_opts else str(option.secondary_opts[0])
-    if isinstance(parsed, dict):  # columns of a file
-        return " ".join(f"{flag} {role}={column}" for role, column in parsed.items())
-    if name == "separator":  # many separators have a meaning in shells
-        return f"{flag} {parsed!r}" if value else flag
-    if isinstance(parsed, (list, tuple)):
-        parsed = ",".join(map(str, parsed))
-    return f"{flag} {parsed}".rstrip()
+    return _spell_option(flag, parse_repr(value), negation=option.secondary_opts)
+
+
+def _spell_option(flag: str, value: Any, *, negation: Sequence[str]) -> str:
+    """Return an option with its value; `negation` is the flag that switches it off."""
+    if isinstance(value, bool):
+        return flag if value or not negation else negation[0]
+    if isinstance(value, dict):  # columns of a file
+        return " ".join(f"{flag} {role}={column}" for role, column in value.items())
+    if isinstance(value, (list, tuple)):
+        value = ",".join(map(str, value))
+    text = str(value)
+    # Separators have a meaning in shells.
+    return f"{flag} {text!r}" if re.fullmatch(r"\W+", text) else f"{flag} {text}".rstrip()
 
 
 @cache

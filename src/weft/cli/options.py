@@ -108,7 +108,7 @@ def _flag_type(annotation: Any, *, is_switch: bool) -> Any:
         return bool
     if kinds & {tuple, dict, list}:
         return list[str]
-    return next((kind for kind in (int, float) if kind in kinds), str)
+    return next((kind for kind in (float, int) if kind in kinds), str)
 
 
 def _plain_types(annotation: Any) -> Iterable[Any]:

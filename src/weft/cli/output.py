@@ -88,7 +88,7 @@ def print_results(console: Console, results: Sequence[Result]) -> None:
 
 
 def print_counts_and_notes(console: Console, results: Sequence[Result]) -> None:
-    """Print counts and notes of results whose table goes to another stream."""
+    """Print counts and notes of results, for a table on another stream."""
     from weft.report.terminal import counts_line, note_lines, paragraph
 
     for line in (counts_line(results), *note_lines(results)):

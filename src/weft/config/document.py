@@ -43,12 +43,15 @@ def configuration_style(name: str, value: str) -> str:
     """Print a reference to a setting as a configuration spells it: `top_k: [10, 20]`."""
     if name in _FILES:
         return f"data.{name}"
-    if not value:
-        return name
+    return f"{name}: {_yaml(parse_repr(value))}" if value else name
+
+
+def parse_repr(text: str) -> Any:
+    """Return the value with this repr; text that is not the repr of plain values as it is."""
     try:
-        return f"{name}: {_yaml(ast.literal_eval(value))}"
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return f"{name}: {value}"
+        return text
 
 
 def _yaml(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from weft._choices import Alternative, CorrectionFamily
 from weft.config.document import show
 from weft.config.sections import (
     Bool,
@@ -18,11 +19,11 @@ from weft.config.sections import (
     Text,
     as_list,
     check_text,
-    lazy_choices,
+    one_of,
     read_bool,
 )
 from weft.errors import SettingError, check_float, setting_ref
-from weft.evaluation.settings import EvaluationSettings
+from weft.evaluation.settings import EvaluationSettings, split_candidates
 from weft.metrics.names import MetricSpec
 
 _TESTS = {
@@ -33,22 +34,6 @@ _TESTS = {
     "kruskal_test": "kruskal",
     "whitney_u_test": "mann_whitney",
 }
-
-
-def _alternatives() -> tuple[str, ...]:
-    from weft.statistics.significance_tests import ALTERNATIVES
-
-    return ALTERNATIVES
-
-
-def _families() -> tuple[str, ...]:
-    from weft.statistics.corrections import FAMILIES
-
-    return FAMILIES
-
-
-# Choices whose names are imported from the code that uses them, by key.
-STATISTICS_CHOICES = {"alternative": _alternatives, "family": _families}
 
 
 class ComplexMetric(Section):
@@ -152,12 +137,12 @@ class SignificanceSettings(Section):
     corrections: CorrectionSettings = Field(
         default_factory=CorrectionSettings, description="Corrections for multiple tests."
     )
-    family: Annotated[str, lazy_choices(_families)] = Field(
+    family: Annotated[CorrectionFamily, one_of(CorrectionFamily)] = Field(
         default="test",
         description="Tests that are corrected as one family: all of one test, of one test and "
         "metric, of one test and pair, or all.",
     )
-    alternative: Annotated[str, lazy_choices(_alternatives)] = Field(
+    alternative: Annotated[Alternative, one_of(Alternative)] = Field(
         default="two-sided",
         description="Alternative hypothesis: a difference, or that the first of two models has "
         "greater or less values.",
@@ -283,13 +268,14 @@ class EvaluationSection(EvaluationSettings):
 
     @field_validator("candidates", mode="before")
     @classmethod
-    def _refuse_file(cls, value: Any) -> Any:
-        if isinstance(value, str) and Path(value).suffix:
+    def _check_pool(cls, value: Any) -> str:
+        pool, file = split_candidates(value)
+        if file is not None:
             raise SettingError(
                 f"{setting_ref('candidates', value)} is not known; a file with the candidates of "
                 "each user is data.candidates."
             )
-        return value
+        return pool
 
     @property
     def all_metrics(self) -> list[str]:

@@ -4,7 +4,7 @@
     bound  := number | file | file ("-" | "+" | "*") number
 
 `nDCG@10 >= 0.31`, `Recall@20 > baseline.json`, `als: Recall@20 >= baseline.json * 0.98`. A file is
-a saved result and stands for its value of the same metric. A gate without a model applies to every
+a saved result, and means its value of the same metric. A gate without a model applies to every
 model.
 """
 

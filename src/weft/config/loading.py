@@ -266,7 +266,7 @@ def _is_model(kind: Any) -> bool:
 
 
 def _section_type(kind: Any) -> Any:
-    """Return the section, list or mapping that a type is, or that it is apart from None."""
+    """Return the section, list or mapping that a type is, or of which it is an optional."""
     if _is_model(kind) or get_origin(kind) in (list, dict):
         return kind
     parts = map(_section_type, get_args(kind))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.config.configuration import Configuration
-from weft.config.evaluation_section import STATISTICS_CHOICES, EvaluationSection
-from weft.config.sections import ENGINES, column_roles, file_formats, id_types
+from weft.config.evaluation_section import EvaluationSection
+from weft.config.sections import ENGINES, column_roles
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _LISTS = ("top_k", "gates", "custom_modules", "complex_metrics")
@@ -16,7 +16,6 @@ def schema() -> dict[str, Any]:
     """Return every key with its description, its choices and its short forms."""
     document = Configuration.model_json_schema()
     sections = document["$defs"]
-    _add_choices([document, *sections.values()])
     _complete_evaluation(sections)
     _add_short_forms(sections)
     anchors = {
@@ -25,15 +24,6 @@ def schema() -> dict[str, Any]:
         }
     }
     return {"$schema": _DRAFT, **document, "title": "Weft configuration", **anchors}
-
-
-def _add_choices(sections: list[dict[str, Any]]) -> None:
-    """Add choices whose names are imported from the code that uses them."""
-    choices = STATISTICS_CHOICES | {"format": file_formats, "ids": id_types}
-    for section in sections:
-        for key, value in section["properties"].items():
-            if key in choices:
-                section["properties"][key] = _with_choices(value, list(choices[key]()))
 
 
 def _complete_evaluation(sections: dict[str, Any]) -> None:
@@ -80,8 +70,6 @@ def _add_short_forms(sections: dict[str, Any]) -> None:
         "Slice", expression, {"$ref": "#/$defs/FileSettings"}, sections["SliceSettings"]
     )
     engine = sections["EngineSettings"]
-    name = engine["properties"]["name"]
-    engine["properties"]["name"] = {**_about(name), "enum": list(ENGINES)}
     short_name = {
         "enum": [*ENGINES, "none"],
         "title": "Name",
@@ -103,14 +91,6 @@ def _array(value: dict[str, Any]) -> dict[str, Any]:
     """Return the array form of a value."""
     forms = (value, *value.get("anyOf", ()))
     return next(form for form in forms if form.get("type") == "array")
-
-
-def _with_choices(value: dict[str, Any], choices: list[str]) -> dict[str, Any]:
-    """Return a text with its choices, and null if that is the default."""
-    about = _about(value)
-    if any(form.get("type") == "null" for form in value.get("anyOf", ())):
-        return {**about, "anyOf": [{"enum": choices}, {"type": "null"}]}
-    return {**about, "enum": choices}
 
 
 def _one_or_many(value: dict[str, Any], element: dict[str, Any]) -> dict[str, Any]:

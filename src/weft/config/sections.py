@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from weft._choices import EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
 from weft.errors import check_bool, check_choice, check_int, did_you_mean
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from weft.data.readers.files import File
 
 REPORT_SUFFIXES = (".html", ".htm")
-ENGINES = ("ray", "spark")
+ENGINES = choices(EngineName)
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -60,23 +61,14 @@ def as_list(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def lazy_choices(load: Callable[[], tuple[str, ...]]) -> BeforeValidator:
-    """Return a validator for choices whose names `load` imports from the code that uses them."""
-    return BeforeValidator(lambda value, info: check_choice(str(info.field_name), value, load()))
+def one_of(type_: Any, name: str | None = None) -> BeforeValidator:
+    """Return a validator for the names of a `Literal` type, in any case.
 
-
-def file_formats() -> tuple[str, ...]:
-    """Return the names of file formats."""
-    from weft.data.readers.layouts import FORMATS
-
-    return FORMATS
-
-
-def id_types() -> tuple[str, ...]:
-    """Return the names of id types."""
-    from weft.data.readers.files import ID_TYPES
-
-    return ID_TYPES
+    `name` is the setting in messages, by default the name of the field.
+    """
+    return BeforeValidator(
+        lambda value, info: check_choice(name or str(info.field_name), value, choices(type_))
+    )
 
 
 def column_roles() -> tuple[str, ...]:
@@ -153,7 +145,7 @@ class FileSettings(Section):
         description="A file, a folder of part files, or a pattern such as recs/*.csv; relative to "
         "the folder of the YAML file."
     )
-    format: Annotated[str, lazy_choices(file_formats)] | None = Field(
+    format: Annotated[FileFormat, one_of(FileFormat)] | None = Field(
         default=None, description="The file format, if the file name does not show it."
     )
     separator: Annotated[str, BeforeValidator(_separator)] | None = Field(
@@ -168,7 +160,7 @@ class FileSettings(Section):
         description="The column of each role, by name or by position from 0: {user: visitor, item: "
         "sku}.",
     )
-    ids: Annotated[str, lazy_choices(id_types)] = Field(
+    ids: Annotated[IdType, one_of(IdType)] = Field(
         default="auto", description="Type of the ids: string, integer, or auto (as written)."
     )
     ratings: Bool = Field(
@@ -279,8 +271,8 @@ class DataFiles(Section):
 class EngineSettings(Section):
     """The engine that evaluates partitions of the users. Its name is enough."""
 
-    name: Annotated[str, BeforeValidator(lambda value: check_choice("engine", value, ENGINES))] = (
-        Field(description="Evaluate partitions of the users on Ray or Spark.")
+    name: Annotated[EngineName, one_of(EngineName, "engine")] = Field(
+        description="Evaluate partitions of the users on Ray or Spark."
     )
     address: Text | None = Field(
         default=None,

@@ -11,7 +11,7 @@ from weft.config.configuration import Configuration
 from weft.config.document import Document, Keys
 from weft.config.evaluation_section import ComplexMetric
 from weft.config.sections import as_list
-from weft.errors import WeftError, did_you_mean, setting_ref
+from weft.errors import WeftError, did_you_mean
 from weft.metrics.names import MetricSpec, parse_name
 
 # The inputs of metrics that come from files of the section `data`.
@@ -21,7 +21,7 @@ _INPUTS = ("train", "user_groups", "item_clusters", "item_features")
 def check(
     document: Document, configuration: Configuration | None, *, drops_unsupported: bool
 ) -> None:
-    """Add the problems of a document whose sections were validated.
+    """Add the problems of a document after the validation of its sections.
 
     `configuration` is None if they were not valid. `drops_unsupported`: metrics that lists do not
     support are dropped with a warning, else refused.
@@ -113,11 +113,7 @@ def _check_metrics(
                 document.add_warning(keys, f"is left out: {reason}.")
                 dropped.add(index)
             elif reason:
-                document.add_problem(
-                    keys,
-                    f"{reason}. Remove it, or use LAUC, the area of a list; if the lists hold "
-                    f"every item that was scored, give {setting_ref('candidates', 'listed')}.",
-                )
+                document.add_problem(keys, f"{reason}.")
         if dropped:
             rest = [metric for index, metric in enumerate(metrics) if index not in dropped]
             evaluation[section] = rest
@@ -195,7 +191,9 @@ def _check_metric(
     )
     is_listed = str(evaluation.get("candidates", "")).casefold() == "listed"
     if prototype(expanded).needs_all_scores and document.values.get("models") and not is_listed:
-        return f"{spec.name} needs the scores of all items, which lists do not have"
+        from weft.evaluation.runner import ALL_SCORES
+
+        return f"{expanded.with_cutoff(None)} needs {ALL_SCORES}"
     return ""
 
 

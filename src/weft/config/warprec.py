@@ -157,7 +157,7 @@ def _add_parameter(name: Any, key: str, value: Any, targets: tuple[str, ...]) ->
 
 
 def _is_proxy(name: str, model: Any) -> bool:
-    """Return True if a model stands for a file of recommendation lists."""
+    """Return True if a model is a proxy for a file of recommendation lists."""
     if not isinstance(model, dict) or "path" in model:
         return False
     model_name = _mapping(model.get("meta")).get("model_name")

@@ -61,18 +61,19 @@ def build_run(
     return EvaluationRun(build_dataset(inputs, settings, stats), settings, classes)
 
 
+# What metrics need that do not support recommendation lists, for messages.
+ALL_SCORES = (
+    "the scores of all items, which lists do not have; use LAUC, the area under the curve of a "
+    f"list, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
+)
+
+
 def _select_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> MetricClasses:
     """Return the metrics at their cut-offs. Raises an error if one cannot run on the inputs."""
     available = {"num_users", "num_items", *inputs.available}
     classes = expand_metrics(settings.metrics, settings.top_k or (), available=available)
     if inputs.has_lists and settings.candidates != "listed":
-        _check_trait(
-            classes,
-            "needs_all_scores",
-            "the scores of all items, which lists do not have; LAUC is the area that a list tells, "
-            "and where the lists hold every item that was scored, "
-            f"{setting_ref('candidates', 'listed')} says so",
-        )
+        _check_trait(classes, "needs_all_scores", ALL_SCORES)
     return classes
 
 
@@ -83,7 +84,7 @@ def _check_list_scores(classes: MetricClasses) -> None:
         "reads_scores",
         f"{lacking}add a column 'score', or give {{user: {{item: score}}}}",
     )
-    _check_trait(classes, "needs_all_scores", f"{lacking}LAUC is the area that a list tells")
+    _check_trait(classes, "needs_all_scores", f"{lacking}use LAUC, the area under the curve of a list")
 
 
 def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:

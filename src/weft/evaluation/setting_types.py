@@ -83,7 +83,7 @@ def read_cutoffs(value: Any) -> tuple[int, ...] | None:
             cutoffs.append(check_int("top_k", k))
         except SettingError:
             raise SettingError(
-                f"{setting_ref('top_k')} holds {k!r}; cut-offs are whole numbers from 1 up, like "
+                f"{setting_ref('top_k', k)}; cut-offs are whole numbers from 1 up, like "
                 f"{setting_ref('top_k', [10, 20])}.",
                 setting="top_k",
             ) from None

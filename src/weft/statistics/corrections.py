@@ -6,12 +6,13 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from weft._choices import CorrectionFamily, CorrectionName, choices
 from weft.statistics.pairing import Floats
 
-CORRECTIONS = ("none", "bonferroni", "holm", "fdr")
+CORRECTIONS = choices(CorrectionName)
 # Families of p-values, within which they are adjusted: of one test, of one test and metric, of one
 # test and pair of models, or all.
-FAMILIES = ("test", "metric", "pair", "all")
+FAMILIES = choices(CorrectionFamily)
 
 
 def adjust_families(p_values: Floats, families: Sequence[Hashable], correction: str) -> Floats:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft._choices import Alternative, TestName, choices
 from weft.statistics.pair_statistics import Pairs, PairStatistics
 from weft.statistics.pairing import Floats
 
 UNPAIRED = ("kruskal", "mann_whitney")  # treat the users of two models as independent samples
-TESTS = ("paired_t", "wilcoxon", "randomization", "sign", *UNPAIRED)
-ALTERNATIVES = ("two-sided", "greater", "less")  # a differs from b, a > b, a < b
+TESTS = choices(TestName)
+ALTERNATIVES = choices(Alternative)  # a differs from b, a > b, a < b
 UNDIRECTED = ("kruskal",)  # tests that have only the two-sided alternative
 TestResult = tuple[Floats, Floats]  # statistics and p-values
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft._choices import IdType, choices
 from weft.data.readers.layouts import (
     FORMATS,
     SPACES,
@@ -35,7 +36,7 @@ from weft.errors import InputError, SettingError, check_choice, did_you_mean, se
 if TYPE_CHECKING:
     import polars as pl
 
-ID_TYPES = ("auto", "string", "integer")
+ID_TYPES = choices(IdType)
 _SEPARATOR_NAMES = {
     "tab": "\t",
     "\\t": "\t",

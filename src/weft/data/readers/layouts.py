@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from weft._choices import FileFormat, choices
 from weft.data.readers.paths import HEAD_BYTES, PartFile
 from weft.data.readers.roles import KNOWN, check_unique_columns, fold
 from weft.errors import InputError, setting_ref
 
-FORMATS = ("csv", "tsv", "parquet", "jsonl", "json", "recbole", "trec")
+FORMATS = choices(FileFormat)
 SPACES = " "  # any number of spaces and tabs
 # Separators in the order in which they are tried. MovieLens uses "::".
 _SEPARATORS = ("\t", "::", ",", ";", "|", SPACES)
