@@ -1,0 +1,271 @@
+"""`EvaluatorState`: the state of an evaluator, which can be saved, restored and merged."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weft.data import Features, Labels, Train
+from weft.data.devices import dtype_preserving, float_type
+from weft.errors import SettingError
+from weft.evaluation.contributions import UserContributions
+from weft.evaluation.counts import BatchCounter
+from weft.evaluation.finalize import versions
+from weft.evaluation.metric_set import MetricSet
+from weft.evaluation.settings import EvaluationSettings
+from weft.evaluation.state import (
+    EvaluationState,
+    check_compatible,
+    combine_states,
+    num_processes,
+    synchronize,
+)
+from weft.metrics.base.metric import BaseMetric
+
+
+class EvaluatorState(nn.Module):
+    """The metrics and inputs of an evaluator, and the state of its batches so far."""
+
+    settings: EvaluationSettings
+    inputs: dict[str, Any]
+    slices: dict[str, Labels]
+    metric_set: MetricSet
+    counter: BatchCounter
+    prefix: str
+    postfix: str
+    sync_on_compute: bool
+    _is_persistent: bool
+
+    def _begin(self, device: torch.device) -> None:
+        """Start with an empty state.
+
+        The sums are no buffers: DistributedDataParallel broadcasts those, and `half()` casts them.
+        """
+        # NumPy's zeros take no memory until they are written: most items of a large catalogue are
+        # never counted.
+        size, dtype = self.metric_set.layout.size, float_type(device)
+        self.sums = torch.from_numpy(np.zeros(size)).to(device, dtype)
+        self.counts = torch.zeros(len(self.counter.names), device=device, dtype=dtype)
+        self._users: list[Tensor] = []  # user indices, if the caller gives them
+        # The per-user table: user index, is_kept, values.
+        self._table: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._contributions: list[UserContributions] = []
+        self._num_items: int | None = None
+        self._num_rows = 0
+        self._has_user_indices = True
+        self._has_lists = False
+        self._has_candidates = False
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move to another device. Sums keep their type when that of a model is changed."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        move = dtype_preserving(fn)
+        self.sums, self.counts = (
+            move(part).to(float_type(move(part[:0]).device)) for part in (self.sums, self.counts)
+        )
+        self._users = [move(users) for users in self._users]
+        self._table = [
+            (move(users), move(kept), move(values)) for users, kept, values in self._table
+        ]
+        return self
+
+    @property
+    def specs(self) -> tuple[Any, ...]:
+        """The metrics, each at every cut-off."""
+        return self.metric_set.specs
+
+    @property
+    def num_items(self) -> int | None:
+        """The number of items, None if it is not known before the first batch."""
+        size: int | None = self.inputs.get("num_items")
+        return size
+
+    @property
+    def stateful_metrics(self) -> list[BaseMetric]:
+        """The metrics that own states, rather than being formulas over the sums."""
+        return list(self.metric_set.stateful.values())
+
+    @property
+    def masks_seen(self) -> bool:
+        """True if items of train are masked."""
+        return self.settings.mask_seen is True
+
+    @property
+    def drops_repeats(self) -> bool:
+        """True if each user counts once."""
+        return self.settings.repeated_users == "drop"
+
+    @property
+    def stores_contributions(self) -> bool:
+        """True if the contributions of each user are kept, to resample or to drop users."""
+        return self.settings.bootstrap is not None or self.drops_repeats
+
+    @property
+    def supports_row_filtering(self) -> bool:
+        """True if repeated users can be dropped: every metric's contributions are known per row."""
+        return all(metric.supports_row_filtering for metric in self.stateful_metrics)
+
+    @property
+    def users_met(self) -> Tensor:
+        """The indices of the users so far in this process, `[users]`: a loop that resumes from a
+        saved state skips them.
+        """
+        return torch.cat([torch.empty(0, dtype=torch.int64, device=self.sums.device), *self._users])
+
+    @property
+    def state(self) -> EvaluationState:
+        """The state of all batches so far. It shares memory with the evaluator: copy it before
+        the next batch.
+        """
+        rows = {"users": self.users_met}
+        if self.settings.per_user:
+            width, device = len(self.metric_set.user_columns), self.sums.device
+            empty = (
+                torch.empty(0, dtype=torch.int64, device=device),
+                torch.empty(0, dtype=torch.bool, device=device),
+                torch.empty((0, width), dtype=self.sums.dtype, device=device),
+            )
+            names = ("table_users", "table_kept", "table_values")
+            for name, *parts in zip(names, empty, *self._table):
+                rows[name] = torch.cat([part.to(parts[0].dtype) for part in parts])
+        stored = [part.to_rows() for part in self._contributions]
+        for name in stored[0] if stored else ():
+            rows[name] = torch.cat([part[name] for part in stored])
+        return EvaluationState(
+            self.sums,
+            self.counts,
+            rows,
+            tuple(metric.states() for metric in self.stateful_metrics),
+            self._num_rows,
+            self._num_items,
+            self._has_user_indices,
+            self._has_lists,
+            self._has_candidates,
+        )
+
+    def restore(self, state: EvaluationState) -> None:
+        """Replace the state. It is not copied."""
+        self._begin(state.sums.device)
+        self.sums, self.counts, rows = state.sums, state.counts, state.rows
+        self._users = [rows["users"]]
+        if self.settings.per_user:
+            self._table = [(rows["table_users"], rows["table_kept"], rows["table_values"])]
+        contributions = UserContributions.from_rows(rows, self.metric_set.layout)
+        self._contributions = [] if contributions is None else [contributions]
+        for metric, states in zip(self.stateful_metrics, state.metric_states):
+            metric.restore(states)
+        self._num_rows, self._num_items = state.num_rows, state.num_items
+        self._has_user_indices = state.has_user_indices
+        self._has_lists, self._has_candidates = state.has_lists, state.has_candidates
+
+    def synchronized_state(self) -> tuple[EvaluationState, dict[str, Any]]:
+        """Return the state of all processes, and their number for the provenance of a result."""
+        state, processes = self.state, num_processes() if self.sync_on_compute else 1
+        if processes == 1:
+            return state, {}
+        state = synchronize(state, self.identity(), self.stateful_metrics)
+        return state, {"processes": processes}
+
+    def record_settings(self) -> dict[str, Any]:
+        """Return the settings for a Result."""
+        record = self.settings.record(of_run=False)
+        slices = {"slices": list(self.slices)} if self.slices else {}
+        return {"metrics": [str(spec) for spec in self.specs], **record, **slices}
+
+    def identity(self) -> dict[str, Any]:
+        """Return the facts that evaluators must have in common for their states to be merged:
+        settings, classes of metrics, and a digest of each input.
+        """
+        classes = [
+            f"{metric.__module__}.{metric.__qualname__}"
+            for metric in self.metric_set.classes.values()
+        ]
+        digests = {
+            f"slices[{name!r}]": labels.fingerprint() for name, labels in self.slices.items()
+        }
+        for name, value in self.inputs.items():
+            is_digested = isinstance(value, (Train, Labels, Features))
+            digests[name] = value.fingerprint() if is_digested else value
+        return {
+            "weft": versions()["weft"],  # another version may add other sums under the same names
+            **self.record_settings(),
+            "per_user": self.settings.per_user,
+            "exposure": self.settings.exposure,
+            "num_items": self.num_items,
+            "classes of metrics": [name for name in classes if not name.startswith("weft.")],
+            **digests,
+        }
+
+    def reset(self) -> None:
+        """Discard all batches."""
+        self._begin(self.sums.device)
+        for metric in self.stateful_metrics:
+            metric.reset()
+
+    def clone(self, prefix: str | None = None, postfix: str | None = None) -> Self:
+        """Return an independent copy, with another prefix or postfix if one is given."""
+        other = copy.deepcopy(self)
+        other.prefix = self.prefix if prefix is None else prefix
+        other.postfix = self.postfix if postfix is None else postfix
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        shared = (self.settings, *self.inputs.values(), *self.slices.values())  # immutable
+        memo |= {id(value): value for value in shared}
+        other = type(self).__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return other
+
+    def persistent(self, mode: bool = True) -> None:
+        """Set whether the state is saved with a model that contains the evaluator.
+
+        As for metrics of TorchMetrics, it is not by default. The `state_dict` of an evaluator
+        itself always has it.
+        """
+        self._is_persistent = mode
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return the content of `state_dict`: the identity of the evaluator, and its state."""
+        state = self.state
+        return {
+            "identity": self.identity(),
+            **vars(state),
+            "sums": state.sums.clone(),
+            "counts": state.counts.clone(),
+        }
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        """Restore a state. Raises `SettingError` for other metrics, settings or inputs."""
+        check_compatible(
+            self.identity(),
+            state["identity"],
+            "cannot take up this state: the evaluator and the state",
+        )
+        device = self.sums.device
+        self.restore(copy.deepcopy(EvaluationState.from_dict(state)))
+        self.to(device)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        if not prefix or self._is_persistent:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        if not prefix or self._is_persistent or f"{prefix}_extra_state" in state_dict:
+            super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def merge(self, other: EvaluatorState) -> None:
+        """Add the batches of another evaluator with the same metrics, settings and inputs."""
+        if not isinstance(other, EvaluatorState):
+            raise SettingError(
+                f"an Evaluator merges with another Evaluator; got a {type(other).__name__}."
+            )
+        check_compatible(self.identity(), other.identity(), "cannot merge evaluators that")
+        device = self.sums.device
+        self.restore(combine_states([self.state, other.state], self.stateful_metrics))
+        self.to(device)
