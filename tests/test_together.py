@@ -75,9 +75,9 @@ def test_candidates_are_resampled_and_sliced_as_the_dense_scores_without_the_oth
     assert found.entry("Gini@3").boot_low != found.entry("Gini@3").boot_high
 
 
-@pytest.mark.parametrize("correction", ["rank_estimate", "bias_variance"])
-def test_corrected_metrics_are_sliced_and_resampled_by_their_values_per_user(correction):
-    settings = {"strategy": "sampled", "num_negatives": 12, "correction": correction}
+@pytest.mark.parametrize("estimator", ["rank_estimate", "bias_variance"])
+def test_estimated_metrics_are_sliced_and_resampled_by_their_values_per_user(estimator):
+    settings = {"strategy": "sampled", "num_negatives": 12, "estimator": estimator}
     accurate = {**COMMON, "metrics": ["nDCG", "Recall", "MAP"]}
     result = weft.evaluate(
         SCORES, TRUTH, per_user=True, bootstrap=60, slices=SLICES, **settings, **accurate
@@ -105,7 +105,7 @@ def test_all_negatives_drawn_and_corrected_are_the_full_evaluation():
         "top_k": [3, 8],
     }
     full = weft.evaluate(SCORES, truth, bootstrap=30, slices=SLICES, **common)
-    for how in ({}, {"correction": "rank_estimate"}, {"correction": "bias_variance", "gamma": 0.3}):
+    for how in ({}, {"estimator": "rank_estimate"}, {"estimator": "bias_variance", "gamma": 0.3}):
         found = weft.evaluate(
             SCORES,
             truth,
