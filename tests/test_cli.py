@@ -1339,8 +1339,7 @@ def test_a_metric_is_explained(tmp_path, call):
         in call("metrics", "BiasDisparityBD", cwd=tmp_path).stdout
     )
     assert (
-        "parameter  metric_names must be given"
-        in call("metrics", "Hypervolume", cwd=tmp_path).stdout
+        "parameter  metric_names (required)" in call("metrics", "Hypervolume", cwd=tmp_path).stdout
     )
 
 

@@ -84,7 +84,9 @@ def _check_list_scores(classes: MetricClasses) -> None:
         "reads_scores",
         f"{lacking}add a column 'score', or give {{user: {{item: score}}}}",
     )
-    _check_trait(classes, "needs_all_scores", f"{lacking}use LAUC, the area under the curve of a list")
+    _check_trait(
+        classes, "needs_all_scores", f"{lacking}use LAUC, the area under the curve of a list"
+    )
 
 
 def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
