@@ -1184,7 +1184,10 @@ def test_candidates_of_a_configuration(tmp_path):
     """A pool by its name is that of the evaluation; a file of candidates is not looked at."""
     for name, frame in (("lists", LISTS), ("truth", TRUTH)):
         frame.write_csv(tmp_path / f"{name}.csv")
-    text = "data: {{truth: truth.csv{file}}}\nmodels: {{knn: lists.csv}}\nevaluation: {{metrics: {metric}, top_k: 3{pool}}}\n"
+    text = (
+        "data: {{truth: truth.csv{file}}}\nmodels: {{knn: lists.csv}}\nevaluation: {{metrics: "
+        "{metric}, top_k: 3{pool}}}\n"
+    )
     (tmp_path / "run.yaml").write_text(
         text.format(file="", metric="AUC", pool=", candidates: listed")
     )
