@@ -1,4 +1,4 @@
-"""What was found, as text of up to 80 columns."""
+"""Render a report of findings as text of up to 80 columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDENT = "    "
 
 
 def render(checked: CheckReport) -> str:
-    """The inputs, then each finding in a block of its own, the worst first."""
+    """Return the inputs, one block per finding (most severe first), and a summary."""
     blocks = [
         _inputs(checked),
         *(_block(finding, checked.refused) for finding in checked.findings),
@@ -25,22 +25,11 @@ def render(checked: CheckReport) -> str:
 
 def _inputs(checked: CheckReport) -> str:
     rows = [("", "rows", "users", "items")]
-    for one in checked.inputs:
-        rows.append(
-            (
-                one.name,
-                f"{one.rows:,}",
-                "" if one.users is None else f"{one.users:,}",
-                f"{one.items:,}",
-            )
-        )
-    lines = _table(rows)
-    return "\n".join(
-        [
-            lines[0],
-            *(f"{line}  {one.path or ''}".rstrip() for line, one in zip(lines[1:], checked.inputs)),
-        ]
-    )
+    for part in checked.inputs:
+        users = "" if part.users is None else f"{part.users:,}"
+        rows.append((part.name, f"{part.rows:,}", users, f"{part.items:,}"))
+    paths = ("", *(part.path or "" for part in checked.inputs))
+    return "\n".join(f"{line}  {path}".rstrip() for line, path in zip(_table(rows), paths))
 
 
 def _block(finding: Finding, refused: Sequence[str]) -> str:
@@ -57,7 +46,7 @@ def _block(finding: Finding, refused: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-# Kinds whose examples are not of what is counted.
+# Kinds with a count that is not the number of possible examples.
 _COUNTS_NO_EXAMPLES = {
     "id-types",
     "nothing-in-common",
@@ -72,24 +61,24 @@ def _summary(checked: CheckReport) -> str:
     counts = [len(checked.of(severity)) for severity in SEVERITIES]
     if not any(counts):
         return "Nothing suspicious was found."
-    told = ", ".join(
+    shown = ", ".join(
         f"{count} {severity}{'' if count == 1 else 's'}"
         for count, severity in zip(counts, SEVERITIES)
         if count
     )
     refused = f"\nweft evaluate refuses: {', '.join(checked.refused)}." if checked.refused else ""
-    return f"{told}.{refused}"
+    return f"{shown}.{refused}"
 
 
 def _example(example: Mapping[str, Any]) -> str:
-    told = {
+    shown = {
         name: value
         for name, value in example.items()
         if name not in ("file", "place", "row", "where")
     }
     place = f"row {example['row']}: " if "row" in example else ""
     place = next((f"{example[name]}: " for name in ("place", "where") if name in example), place)
-    return place + ", ".join(f"{name} {_value(value)}" for name, value in told.items())
+    return place + ", ".join(f"{name} {_value(value)}" for name, value in shown.items())
 
 
 def _value(value: Any) -> str:
@@ -99,9 +88,7 @@ def _value(value: Any) -> str:
 
 
 def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
-    """A table for each model: what comes out as it is, or with errors repaired, and under each
-    treatment.
-    """
+    """Return a table per model: values before (or with errors repaired) and after treatments."""
     lines = []
     models = list(dict.fromkeys(effect.model for effect in finding.effects))
     for model in models:
@@ -111,10 +98,9 @@ def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
             if effect.model == model
         }
         treatments = list(dict.fromkeys(treatment for _, treatment in own))
-        first = (
-            "as it is" if finding.severity == "error" or model not in refused else "errors repaired"
-        )
-        head = (model if len(models) > 1 else "", first)
+        is_repaired = finding.severity != "error" and model in refused
+        baseline = "errors repaired" if is_repaired else "as it is"
+        head = (model if len(models) > 1 else "", baseline)
         table = _effect_table(head, own, treatments)
         if max(map(len, table)) > _WIDTH - len(_INDENT):  # side by side is too wide
             table = [
@@ -127,22 +113,25 @@ def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
 def _effect_table(
     head: tuple[str, str], own: Mapping[tuple[str, str], Effect], treatments: Sequence[str]
 ) -> list[str]:
-    """Metrics down, treatments across."""
+    """Return a table with a row per metric and a column per treatment."""
     rows = [(*head, *treatments)]
     for metric in dict.fromkeys(metric for metric, _ in own):
         effects = [own[metric, treatment] for treatment in treatments]
         before = "refused" if effects[0].value is None else _number(effects[0].value)
         rows.append(
-            (metric, before, *(f"{_number(effect.treated)}{_moved(effect)}" for effect in effects))
+            (metric, before, *(f"{_number(effect.treated)}{_change(effect)}" for effect in effects))
         )
     return _table(rows)
 
 
-def _moved(effect: Effect) -> str:
+def _change(effect: Effect) -> str:
     change = effect.change
     if math.isnan(change):
         return ""
-    return f" {'same' if abs(change) < 1e-12 else f'{change:+.4f}' if abs(change) >= 5e-5 else f'{change:+.0e}':>7}"
+    if abs(change) < 1e-12:
+        return "    same"
+    text = f"{change:+.4f}" if abs(change) >= 5e-5 else f"{change:+.0e}"
+    return f" {text:>7}"
 
 
 def _number(value: float) -> str:

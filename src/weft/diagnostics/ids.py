@@ -58,7 +58,8 @@ def check_id_types(data: Inputs) -> DraftFinding | None:
                 for is_text in (True, False)
             )
             descriptions.append(
-                f"the {kind} ids are text in {join_words(text)}, but integers in {join_words(numbers)}"
+                f"the {kind} ids are text in {join_words(text)}, "
+                f"but integers in {join_words(numbers)}"
             )
             examples += [
                 {"where": names[0], kind: columns[names[0]][0]} for names in (text, numbers)

@@ -1,10 +1,9 @@
-"""What is to be checked, read as it is: rows that an evaluation would refuse come along, so that
-they can be shown.
-"""
+"""Read inputs without rejecting rows, so that invalid rows can be reported."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,118 +21,102 @@ from weft.errors import InputError
 
 PAIR = ["user", "item"]
 
-# What a table may tell beside its user and item.
+# Columns of a table in addition to user and item.
 LISTS, INTERACTIONS = ("score", "rank"), ("rating",)
 
 
 @dataclass(frozen=True)
 class RawTable:
-    """Rows (user, item) under the caller's ids, with what was found of score, rank, rating,
-    timestamp, and `row`, their number.
+    """Rows (user, item) with the caller's ids and the row number `row`.
 
-    `everyone` are the users that a dict or a matrix names, with rows or without; None: those with
-    rows."""
+    The frame may also have the columns score, rank, rating and timestamp. `all_users` are the users
+    of a dict or a matrix, including those without rows; None means the users with rows.
+    """
 
     where: str
     frame: pl.DataFrame
-    everyone: pl.Series | None = None
+    all_users: pl.Series | None = None
     file: FileTable | None = None
-    rows: int = 0  # that were given
-    width: int | None = None  # the columns of a matrix, which are all items
+    rows: int = 0  # number of rows in the input
+    width: int | None = None  # number of columns (items) of a matrix
     without_ids: pl.DataFrame = field(
         default_factory=pl.DataFrame
     )  # rows without a user or an item
-    fractional: tuple[str, ...] = ()  # "user", "item": whose ids came as 1.0, 2.0
-    imprecise: pl.DataFrame = field(
-        default_factory=pl.DataFrame
-    )  # rows with scores that float64 cannot tell apart
+    fractional: tuple[str, ...] = ()  # kinds ("user", "item") with ids such as 1.0
+    # Rows with integer scores that float64 cannot represent exactly.
+    imprecise: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @cached_property
     def users(self) -> pl.Series:
-        """Each user once."""
-        return (self.frame["user"] if self.everyone is None else self.everyone).unique(
-            maintain_order=True
-        )
+        """Distinct users, in order of appearance."""
+        users = self.frame["user"] if self.all_users is None else self.all_users
+        return users.unique(maintain_order=True)
 
     @cached_property
     def items(self) -> pl.Series:
-        """Each item once."""
+        """Distinct items, in order of appearance."""
         return self.frame["item"].unique(maintain_order=True)
 
     @cached_property
     def repetitions(self) -> pl.DataFrame:
-        """The rows that repeat the user and item of an earlier one."""
+        """Rows that repeat the user and item of an earlier row."""
         return self.frame.filter(pl.struct(PAIR).is_first_distinct().not_())
 
     def ids(self, kind: str) -> pl.Series:
-        """Each user, or each item, once."""
+        """Return the distinct users or items."""
         return self.users if kind == "user" else self.items
 
     def with_frame(self, frame: pl.DataFrame) -> RawTable:
-        """The same with other rows of the same users."""
+        """Return the table with other rows of the same users."""
         return replace(self, frame=frame)
 
     def filter_users(self, users: pl.Series, *, keep: bool) -> RawTable:
-        """Only the rows of some users, or all but those."""
-        chosen = users.to_frame("user")
+        """Return the table with only the rows of these users, or with all other rows."""
         how: Any = "semi" if keep else "anti"
-        everyone = self.everyone
-        if everyone is not None:
-            everyone = everyone.to_frame("user").join(
-                chosen, on="user", how=how, maintain_order="left"
-            )["user"]
-        return replace(
-            self,
-            frame=self.frame.join(chosen, on="user", how=how, maintain_order="left"),
-            everyone=everyone,
-        )
+
+        def select(frame: pl.DataFrame) -> pl.DataFrame:
+            return frame.join(users.to_frame("user"), on="user", how=how, maintain_order="left")
+
+        all_users = self.all_users
+        if all_users is not None:
+            all_users = select(all_users.to_frame("user"))["user"]
+        return replace(self, frame=select(self.frame), all_users=all_users)
 
     def cast_ids(self, kind: str, dtype: Any) -> RawTable:
-        """With the ids of users or items as text, or, where there are none, of any type."""
-        everyone = (
-            self.everyone.cast(dtype)
-            if self.everyone is not None and kind == "user"
-            else self.everyone
-        )
-        return replace(
-            self, frame=self.frame.with_columns(pl.col(kind).cast(dtype)), everyone=everyone
-        )
+        """Return the table with the ids of users or items cast to a type."""
+        return self._map_ids(kind, lambda ids: ids.cast(dtype))
 
     def rename_ids(self, kind: str, names: pl.DataFrame) -> RawTable:
-        """With some users or items under another name: `names` has the columns `old` and `new`."""
+        """Return the table with users or items renamed by a frame [old, new]."""
 
-        def new(ids: pl.Series) -> pl.Series:
-            found = ids.to_frame("old").join(names, on="old", how="left", maintain_order="left")
-            return found["new"].fill_null(found["old"])
+        def rename(ids: pl.Series) -> pl.Series:
+            pairs = ids.to_frame("old").join(names, on="old", how="left", maintain_order="left")
+            return pairs["new"].fill_null(pairs["old"])
 
-        everyone = (
-            new(self.everyone) if self.everyone is not None and kind == "user" else self.everyone
-        )
-        return replace(
-            self,
-            frame=self.frame.with_columns(new(self.frame[kind]).alias(kind)),
-            everyone=everyone,
-        )
+        return self._map_ids(kind, rename)
+
+    def _map_ids(self, kind: str, change: Callable[[pl.Series], pl.Series]) -> RawTable:
+        all_users = self.all_users
+        if all_users is not None and kind == "user":
+            all_users = change(all_users)
+        frame = self.frame.with_columns(change(self.frame[kind]).alias(kind))
+        return replace(self, frame=frame, all_users=all_users)
 
     def for_evaluation(self) -> Any:
-        """What `weft.evaluate` takes: a frame, or a dict where users without rows count."""
-        wanted = [name for name in (*PAIR, *LISTS, *INTERACTIONS) if name in self.frame.columns]
-        frame = self.frame.select(wanted)
-        if self.everyone is None:
+        """Return the input of `weft.evaluate`: a frame, or a dict if users without rows count."""
+        columns = [name for name in (*PAIR, *LISTS, *INTERACTIONS) if name in self.frame.columns]
+        frame = self.frame.select(columns)
+        if self.all_users is None:
             return frame
-        value = next((name for name in ("score", "rating") if name in wanted), None)
+        value = next((name for name in ("score", "rating") if name in columns), None)
         grouped = frame.group_by("user", maintain_order=True).agg(pl.exclude("user"))
-        rows: dict[Any, Any] = {user: [] if value is None else {} for user in self.everyone}
-        for row in grouped.iter_rows(
-            named=True
-        ):  # as many steps as the caller took to build a dict
+        rows: dict[Any, Any] = {user: [] if value is None else {} for user in self.all_users}
+        for row in grouped.iter_rows(named=True):
             rows[row["user"]] = row["item"] if value is None else dict(zip(row["item"], row[value]))
         return rows
 
     def examples(self, frame: pl.DataFrame) -> tuple[dict[str, Any], ...]:
-        """The first of some rows, each with its place: the line of a text file, or the number of
-        the row.
-        """
+        """Return the first rows as examples, with their line in a text file or their number."""
         known = [
             name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns
         ]
@@ -145,172 +128,169 @@ class RawTable:
         return tuple({"file": path, "place": place, **row} for place, row in zip(places, shown))
 
 
-def read(given: Any, where: str, columns: tuple[str, ...]) -> RawTable:
-    """Lists, truth or train from whatever `weft.evaluate` takes. `columns` are those to look for
-    beside user and item.
+def read(data: Any, where: str, columns: tuple[str, ...]) -> RawTable:
+    """Read lists, truth or train in any form that `weft.evaluate` accepts.
+
+    `columns` are the columns to read in addition to user and item. Raises InputError if the type
+    is not supported.
     """
-    if is_file(given):
-        return _from_file(
-            read_table(given, where, use="lists" if columns == LISTS else "timed"), where, columns
-        )
-    if is_frame(given):
-        table = _from_columns(*open_frame(given, where), where, columns)
-    elif isinstance(given, Mapping):
-        table = _from_dict(given, where, columns)
-    elif columns == LISTS:
+    if is_file(data):
+        use = "lists" if columns == LISTS else "timed"
+        return _from_file(read_table(data, where, use=use), where, columns)
+    if is_frame(data):
+        return _from_columns(*open_frame(data, where), where, columns)
+    if isinstance(data, Mapping):
+        return _from_dict(data, where, columns[0])
+    if columns == LISTS:
         raise InputError(
-            f"{where} is a {type(given).__name__}; weft.check reads recommendation lists: a file, "
-            "a polars or pandas frame "
-            "(user, item, and a score or a rank), {user: [items]} or {user: {item: score}}. "
-            "What is odd about scores, the notes of weft.evaluate say."
+            f"{where} is a {type(data).__name__}; weft.check reads recommendation lists: a file, "
+            "a polars or pandas frame (user, item, and a score or a rank), {user: [items]} or "
+            "{user: {item: score}}. For scores, see the notes of weft.evaluate."
         )
-    else:
-        cells = read_interactions(given, where)
-        assert cells.shape is not None
-        frame = pl.DataFrame({"user": cells.users, "item": cells.items, "rating": cells.values})
-        everyone = pl.int_range(cells.shape[0], dtype=pl.Int64, eager=True)
-        table = RawTable(
-            where, frame.with_row_index("row"), everyone, rows=len(frame), width=cells.shape[1]
-        )
-    return table
+    matrix = read_interactions(data, where)
+    assert matrix.shape is not None
+    frame = pl.DataFrame({"user": matrix.users, "item": matrix.items, "rating": matrix.values})
+    users = pl.int_range(matrix.shape[0], dtype=pl.Int64, eager=True)
+    return RawTable(
+        where, frame.with_row_index("row"), users, rows=len(frame), width=matrix.shape[1]
+    )
 
 
-def _from_file(read: FileTable, where: str, wanted: tuple[str, ...]) -> RawTable:
-    ids = {kind: _plain_ids(read.columns[kind]) for kind in PAIR}
-    numbers = {role: read.columns[role].cast(pl.Float64) for role in wanted if role in read.columns}
+def _from_file(table: FileTable, where: str, roles: tuple[str, ...]) -> RawTable:
+    ids = {kind: _plain_ids(table.columns[kind]) for kind in PAIR}
+    numbers = {
+        role: table.columns[role].cast(pl.Float64) for role in roles if role in table.columns
+    }
     frame = pl.DataFrame({**ids, **numbers}).with_row_index("row")
-    if "rating" in wanted:
+    if "rating" in roles:
         frame = frame if "rating" in numbers else frame.with_columns(rating=pl.lit(1.0))
-        if "timestamp" in read.columns:
-            frame = frame.with_columns(_in_order(read.columns["timestamp"]))
-    everyone = None if read.all_users is None else _plain_ids(read.all_users)
-    return RawTable(where, frame, everyone, rows=len(frame), file=read)
+        if "timestamp" in table.columns:
+            frame = frame.with_columns(_sortable_times(table.columns["timestamp"]))
+    all_users = None if table.all_users is None else _plain_ids(table.all_users)
+    return RawTable(where, frame, all_users, rows=len(frame), file=table)
 
 
 def _plain_ids(ids: pl.Series) -> pl.Series:
     return ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
 
 
-def read_items(given: Any) -> pl.Series:
-    """A catalogue: ids, a frame or a file with a column of items."""
-    if is_file(given):
-        return _plain_ids(read_table(given, "items").columns["item"])
-    if is_frame(given):
-        columns, column = open_frame(given, "items")
+def read_items(data: Any) -> pl.Series:
+    """Read a catalogue: ids, or a frame or file with a column of items."""
+    if is_file(data):
+        return _plain_ids(read_table(data, "items").columns["item"])
+    if is_frame(data):
+        columns, column = open_frame(data, "items")
         name = columns[0] if len(columns) == 1 else str(find_column(columns, "item", "items"))
-        given = column(name)
-    return id_series(given, "item", "items")
+        data = column(name)
+    return id_series(data, "item", "items")
 
 
 def _from_columns(
-    columns: list[str], column: Callable[[str], Any], where: str, wanted: tuple[str, ...]
+    columns: list[str], column: Callable[[str], Any], where: str, roles: tuple[str, ...]
 ) -> RawTable:
     raw = {kind: column(str(find_column(columns, kind, where))) for kind in PAIR}
-    named = np.logical_and(*(_present(raw[kind]) for kind in PAIR))
-    numbers: dict[str, Any] = {}
-    for role in wanted:
+    has_ids = np.logical_and(*(_present(raw[kind]) for kind in PAIR))
+    rows = pl.DataFrame({"row": np.arange(len(has_ids))})
+    imprecise = np.zeros(len(has_ids), dtype=np.bool_)
+    for role in roles:
         name = find_column(columns, role, where)
         if name is not None:
-            numbers[role] = read_numbers(column(name), name, where, role)
-    rows = pl.DataFrame({"row": np.arange(len(named)), **numbers})
-    if "rating" in wanted:
-        rows = rows if "rating" in numbers else rows.with_columns(rating=pl.lit(1.0))
+            numbers = read_numbers(column(name), name, where, role)
+            rows = rows.with_columns(pl.Series(role, numbers))
+            imprecise = _imprecise(column(name)) if role == "score" else imprecise
+    if "rating" in roles:
+        rows = rows if "rating" in rows.columns else rows.with_columns(rating=pl.lit(1.0))
         rows = rows.with_columns(_times(columns, column, where))
-    imprecise = np.zeros(len(named), dtype=np.bool_)
-    if (name := find_column(columns, "score", where) if "score" in wanted else None) is not None:
-        imprecise = _imprecise(column(name))
     ids, fractional = {}, []
     for kind in PAIR:
-        part = _chosen(raw[kind], named)
-        if isinstance(part, (pl.Series, np.ndarray)) and _is_float(part):
-            part = _whole(part, kind, where)
+        values = _select(raw[kind], has_ids)
+        if isinstance(values, (pl.Series, np.ndarray)) and _is_float(values):
+            values = _to_integers(values, kind, where)
             fractional.append(kind)
-        ids[kind] = id_series(part, kind, where)
-    lost = rows.filter(~named).with_columns(
-        pl.Series(kind, _texts(_chosen(raw[kind], ~named)), dtype=pl.String) for kind in PAIR
+        ids[kind] = id_series(values, kind, where)
+    without_ids = rows.filter(~has_ids).with_columns(
+        pl.Series(kind, _to_texts(_select(raw[kind], ~has_ids)), dtype=pl.String) for kind in PAIR
     )
-    frame = rows.filter(named).with_columns(**ids)
-    beyond = frame.filter(imprecise[named])
+    frame = rows.filter(has_ids).with_columns(**ids)
     return RawTable(
         where,
         frame,
         rows=len(rows),
-        without_ids=lost,
+        without_ids=without_ids,
         fractional=tuple(fractional),
-        imprecise=beyond,
+        imprecise=frame.filter(imprecise[has_ids]),
     )
 
 
-def _from_dict(given: Mapping[Any, Any], where: str, wanted: tuple[str, ...]) -> RawTable:
-    value = wanted[0]  # score or rating
-    scored = [isinstance(row, Mapping) for row in given.values()]
-    parts: list[Any] = []
-    for user, row in given.items():
-        if (
-            isinstance(row, (str, bytes))
-            or (value == "score" and isinstance(row, (set, frozenset)))
-            or not hasattr(row, "__iter__")
-        ):
-            expected = "a list of items, best first," if value == "score" else "a list of items"
+def _from_dict(data: Mapping[Any, Any], where: str, value: str) -> RawTable:
+    """Read {user: items} or {user: {item: value}}; `value` is "score" or "rating"."""
+    rows = _dict_rows(data, where, value)
+    users = id_series(list(data), "user", where)
+    lengths = [len(row) for row in rows]
+    frame = pl.DataFrame(
+        {
+            "user": users.gather(np.repeat(np.arange(len(rows)), lengths)) if rows else users,
+            "item": id_series(list(itertools.chain.from_iterable(rows)), "item", where),
+        }
+    )
+    if value == "rating" or any(isinstance(row, Mapping) for row in rows):
+        frame = frame.with_columns(pl.Series(value, _dict_values(rows, where, value)))
+    return RawTable(where, frame.with_row_index("row"), users, rows=len(frame))
+
+
+def _dict_rows(data: Mapping[Any, Any], where: str, value: str) -> list[Any]:
+    """Return the rows of a dict as sized collections; raise InputError for other values."""
+    is_list = value == "score"
+    not_items: tuple[type, ...] = (str, bytes, set, frozenset) if is_list else (str, bytes)
+    for user, row in data.items():
+        if isinstance(row, not_items) or not hasattr(row, "__iter__"):
+            expected = "a list of items, best first," if is_list else "a list of items"
             raise InputError(
                 f"{where}[{user!r}] is {row!r}; expected {expected} or {{item: {value}}}."
             )
-        parts.append(row if hasattr(row, "__len__") else list(row))
-    if value == "score" and any(scored) and not all(scored):
-        user = next(user for user, has_scores in zip(given, scored) if not has_scores)
+    without_scores = [user for user, row in data.items() if not isinstance(row, Mapping)]
+    if is_list and 0 < len(without_scores) < len(data):
         raise InputError(
-            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for "
-            "all, or lists for all."
+            f"{where} has scores for some users but none for {without_scores[0]!r}; give "
+            "{item: score} for all, or lists for all."
         )
-    everyone = id_series(list(given), "user", where)
-    users = (
-        everyone.gather(np.repeat(np.arange(len(parts)), list(map(len, parts))))
-        if parts
-        else everyone
+    return [row if hasattr(row, "__len__") else list(row) for row in data.values()]
+
+
+def _dict_values(rows: list[Any], where: str, value: str) -> Any:
+    """Return the scores or ratings of all rows, float64; items without one have 1."""
+    numbers = itertools.chain.from_iterable(
+        row.values() if isinstance(row, Mapping) else itertools.repeat(1.0, len(row))
+        for row in rows
     )
-    frame = pl.DataFrame(
-        {
-            "user": users,
-            "item": id_series(list(itertools.chain.from_iterable(parts)), "item", where),
-        }
-    )
-    if value == "rating" or any(scored):
-        flat = itertools.chain.from_iterable(
-            row.values() if isinstance(row, Mapping) else itertools.repeat(1.0, len(row))
-            for row in parts
-        )
-        try:
-            numbers = np.array(
-                [float("nan") if number is None else float(number) for number in flat],
-                dtype=np.float64,
-            )
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{where} has {value}s that are not numbers; give {{item: {value}}} with numbers."
-            ) from None
-        frame = frame.with_columns(pl.Series(value, numbers))
-    return RawTable(where, frame.with_row_index("row"), everyone, rows=len(frame))
+    try:
+        floats = [math.nan if number is None else float(number) for number in numbers]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{where} has {value}s that are not numbers; give {{item: {value}}} with numbers."
+        ) from None
+    return np.array(floats, dtype=np.float64)
 
 
 def _present(ids: Any) -> Any:
-    """Which ids are there: neither missing nor NaN."""
+    """Return a mask [rows] of the ids that are neither missing nor NaN."""
     if isinstance(ids, pl.Series):
-        there = ids.is_not_null()
-        return (
-            there & ids.is_not_nan().fill_null(False) if ids.dtype.is_float() else there
-        ).to_numpy()
+        present = ids.is_not_null()
+        if ids.dtype.is_float():
+            present &= ids.is_not_nan().fill_null(False)
+        return present.to_numpy()
     if isinstance(ids, np.ndarray):
         return ~np.isnan(ids) if ids.dtype.kind == "f" else np.ones(len(ids), dtype=np.bool_)
     return np.array([value is not None for value in ids], dtype=np.bool_)
 
 
-def _chosen(ids: Any, which: Any) -> Any:
+def _select(ids: Any, mask: Any) -> Any:
     if isinstance(ids, pl.Series):
-        return ids.filter(pl.Series(which))
-    return ids[which] if isinstance(ids, np.ndarray) else list(itertools.compress(ids, which))
+        return ids.filter(pl.Series(mask))
+    return ids[mask] if isinstance(ids, np.ndarray) else list(itertools.compress(ids, mask))
 
 
-def _texts(ids: Any) -> list[str | None]:
+def _to_texts(ids: Any) -> list[str | None]:
     return [None if value is None or value != value else str(value) for value in ids]
 
 
@@ -319,36 +299,36 @@ def _is_float(ids: pl.Series | Any) -> bool:
 
 
 def _imprecise(scores: Any) -> Any:
-    """Which scores are whole numbers that float64 would round."""
+    """Return a mask [rows] of the integer scores that float64 would round."""
     numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
     if not numbers.dtype.is_integer():
         return np.zeros(len(numbers), dtype=np.bool_)
     return ((numbers > 2**53) | (numbers < -(2**53))).fill_null(False).to_numpy()
 
 
-def _whole(ids: Any, kind: str, where: str) -> pl.Series:
-    """Ids such as 1.0 as whole numbers."""
+def _to_integers(ids: Any, kind: str, where: str) -> pl.Series:
+    """Convert ids such as 1.0 to integers; raise InputError for other fractions."""
     numbers = pl.Series(ids)
-    whole = numbers.cast(pl.Int64, strict=False)
-    wrong = numbers.filter((whole.cast(pl.Float64) != numbers).fill_null(True))
+    integers = numbers.cast(pl.Int64, strict=False)
+    wrong = numbers.filter((integers.cast(pl.Float64) != numbers).fill_null(True))
     if len(wrong):
         raise InputError(f"{where} has the {kind} id {wrong[0]!r}; ids are integers or strings.")
-    return whole
+    return integers
 
 
 def _times(columns: list[str], column: Callable[[str], Any], where: str) -> list[pl.Series]:
-    """The column of timestamps, if there is one whose order can be told: numbers, dates, or text
-    that begins with a date.
-    """
+    """Return the timestamp column if it can be sorted: numbers, dates, text that starts so."""
     name = find_column(columns, "timestamp", where)
     if name is None:
         return []
     times = column(name)
-    return _in_order(times if isinstance(times, pl.Series) else pl.Series(times, strict=False))
+    return _sortable_times(
+        times if isinstance(times, pl.Series) else pl.Series(times, strict=False)
+    )
 
 
-def _in_order(times: pl.Series) -> list[pl.Series]:
-    """Times in a type whose order is that of time, if there is one."""
+def _sortable_times(times: pl.Series) -> list[pl.Series]:
+    """Return times in a type that sorts chronologically, or an empty list."""
     if (
         times.dtype == pl.String
         and (numbers := times.cast(pl.Float64, strict=False)).null_count() == times.null_count()

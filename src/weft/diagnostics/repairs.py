@@ -1,4 +1,4 @@
-"""Tables that an evaluation would refuse, repaired so that it takes them, one way or another."""
+"""Repairs of tables that an evaluation would reject."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from weft.diagnostics.reading import PAIR, RawTable
 
 
 def finite(column: str) -> pl.Expr:
-    """Whether a number is there and finite."""
+    """Return an expression that is true for finite numbers that are not missing."""
     return pl.col(column).is_finite().fill_null(False)
 
 
 def repeated(columns: list[str]) -> pl.Expr:
-    """Whether a row repeats an earlier one in these columns."""
+    """Return an expression that is true for rows that repeat an earlier row in these columns."""
     return pl.struct(columns).is_first_distinct().not_()
 
 
@@ -24,11 +24,12 @@ def repair_lists(
     duplicates: str = "best",
     equal_ranks: str = "in order",
 ) -> RawTable:
-    """Lists with finite scores and ranks, each item once per user, and ranks that differ.
+    """Return lists with finite scores and ranks, each item once per user, and distinct ranks.
 
-    `not_finite`: rows without a finite score are "drop"ped or ranked "last". `duplicates`: the
-    "best" or the "worst" of each stays. `equal_ranks`: items of one rank stand "in order" of their
-    scores and rows, or in "reverse"."""
+    `not_finite`: "drop" rows without a finite score, or rank them "last". `duplicates`: keep the
+    "best" or the "worst". `equal_ranks`: sort items of equal rank "in order" of their scores and
+    rows, or in "reverse".
+    """
     frame = table.frame
     if "rank" in frame.columns:
         frame = frame.filter(finite("rank"))
@@ -42,30 +43,26 @@ def repair_lists(
         by = next(column for column in ("rank", "score", "row") if column in frame.columns)
         frame = _once_each(frame, by, duplicates)
     if "rank" in frame.columns and frame.select(repeated(["user", "rank"]).any()).item():
-        order = {
-            "user": False,
-            "rank": False,
-            **({"score": True} if "score" in frame.columns else {}),
-            "row": False,
-        }
-        if equal_ranks == "reverse":
-            order = {
-                name: falls if name in ("user", "rank") else not falls
-                for name, falls in order.items()
-            }
-        ordered = frame.sort(list(order), descending=list(order.values()))
-        ranks = pl.int_range(1, pl.len() + 1).over("user").cast(pl.Float64)
-        frame = ordered.with_columns(rank=ranks).sort("row")
+        frame = _distinct_ranks(frame, is_reversed=equal_ranks == "reverse")
     return table.with_frame(frame)
+
+
+def _distinct_ranks(frame: pl.DataFrame, *, is_reversed: bool) -> pl.DataFrame:
+    """Renumber ranks from 1; equal ranks in order of score (highest first) and row, or reversed."""
+    columns, descending = ["user", "rank", "row"], [False, False, is_reversed]
+    if "score" in frame.columns:
+        columns.insert(2, "score")
+        descending.insert(2, not is_reversed)
+    ranks = pl.int_range(1, pl.len() + 1).over("user").cast(pl.Float64)
+    return frame.sort(columns, descending=descending).with_columns(rank=ranks).sort("row")
 
 
 def repair_truth(
     table: RawTable, *, threshold: float | None, duplicates: str = "best", negative: str = "zero"
 ) -> RawTable:
-    """Truth with finite ratings, none below 0 unless there is a threshold, and each item once per
-    user.
+    """Return truth with finite ratings, not negative without a threshold, each item once per user.
 
-    `negative`: ratings below 0 become "zero", or their rows are "drop"ped.
+    `negative`: set ratings below 0 to "zero", or "drop" their rows.
     """
     frame = table.frame.filter(finite("rating"))
     if threshold is None:
@@ -80,16 +77,14 @@ def repair_truth(
 
 
 def repair_train(table: RawTable) -> RawTable:
-    """Train with finite ratings: without one, an item has been seen all the same."""
+    """Return train with rating 1 for ratings that are not finite (the item was seen)."""
     return table.with_frame(
         table.frame.with_columns(pl.when(finite("rating")).then("rating").otherwise(1.0))
     )
 
 
 def _once_each(frame: pl.DataFrame, by: str, which: str) -> pl.DataFrame:
-    """Each (user, item) once: the "best" or the "worst", by the lowest rank or row, or the highest
-    score or rating.
-    """
+    """Return each (user, item) once: the "best" or the "worst" by rank, row, score or rating."""
     falling = by in ("score", "rating")
     ordered = frame.sort(
         by, "row", descending=[falling if which == "best" else not falling, which != "best"]

@@ -255,7 +255,7 @@ def _overlap_in_time(truth: RawTable, train: RawTable) -> DraftFinding | None:
 
     def keep_later(data: Inputs) -> Inputs | None:
         frame = data.truth.frame.filter(pl.col("timestamp") > last)
-        return _replace_truth(data, replace(data.truth, frame=frame, everyone=None))
+        return _replace_truth(data, replace(data.truth, frame=frame, all_users=None))
 
     return draft_from_rows(
         "train-overlaps-truth-in-time",
