@@ -1,8 +1,7 @@
-"""The command line as a user meets it: a folder with files, words in, text, files and an exit code
-out.
+"""The command line: options and files in, text, files and exit codes out.
 
-Most tests call it in this process, which spares each the seconds that torch takes to load; what
-only a process shows starts one."""
+Most tests run it in this process, which saves the time to load torch; a few start a process.
+"""
 
 import csv
 import gzip
@@ -31,7 +30,7 @@ from weft import cli
 from weft.cli import compare_command, completion, error_handling, evaluate_command
 from weft.cli.flags import command_line_style, split_models
 from weft.config import load
-from weft.config import run as plan
+from weft.config import run as config_run
 from weft.config.document import configuration_style
 from weft.errors import InputError, render, setting_ref
 from weft.evaluation.result import Result
@@ -42,7 +41,7 @@ from weft.statistics.significance_tests import TESTS
 
 
 def start(*arguments, cwd, check=True):
-    """A process."""
+    """Run the command line in a process."""
     done = subprocess.run(
         [sys.executable, "-m", "weft", *arguments],
         cwd=cwd,
@@ -57,7 +56,7 @@ def start(*arguments, cwd, check=True):
 
 @pytest.fixture
 def call(monkeypatch):
-    """The same in this process."""
+    """Return a function that runs the command line in this process."""
 
     def run(*arguments, cwd, code=0):
         monkeypatch.chdir(cwd)
@@ -94,7 +93,7 @@ def test_demo_prints_a_table_and_writes_results(demo):
         "is masked",
     ):
         assert word in done.stdout
-    assert done.stderr == ""  # no progress bar where nobody watches
+    assert done.stderr == ""  # no progress bar without a terminal
     written = next(line for line in done.stdout.splitlines() if line.startswith("Written: "))
     assert (
         written.endswith("weft-demo/report.html")
@@ -247,7 +246,7 @@ def test_compare_writes_what_it_prints(demo, call, tmp_path):
     assert "Written" in done.stdout and "against" in done.stdout
 
 
-def test_compare_prints_what_is_asked_for_and_nothing_else(demo, call):
+def test_compare_prints_only_the_requested_format(demo, call):
     folder, _ = demo
     files = ["weft-demo/item_knn.json", "weft-demo/factors.json"]
     printed = {
@@ -336,7 +335,7 @@ def folder(tmp_path):
 
 
 def in_python(folder, name, **settings):
-    """What `weft.evaluate` says to the same files."""
+    """Return the result of `weft.evaluate` for the same files."""
     read = {file: pl.read_csv(folder / f"{file}.csv") for file in ("test", name)}
     return weft.evaluate(
         read[name], read["test"], **{"metrics": ["nDCG", "Recall"], "top_k": [1, 2], **settings}
@@ -535,7 +534,7 @@ def test_metrics_are_split_outside_of_brackets(folder, call):
 
 def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
     seen = {}
-    original = plan.run
+    original = config_run.run
 
     def watch(configuration, *rest, **more):
         seen.update(
@@ -544,7 +543,7 @@ def test_reading_options_go_to_the_files_they_fit(folder, call, monkeypatch):
         seen.update(configuration.models)
         return original(configuration, *rest, **more)
 
-    monkeypatch.setattr(plan, "run", watch)
+    monkeypatch.setattr(config_run, "run", watch)
     for name in ("test", "train", "good"):
         text = (folder / f"{name}.csv").read_text().replace(",", ";")
         (folder / f"{name}.csv").write_text(text)
@@ -666,7 +665,7 @@ def test_a_name_makes_a_safe_file(folder, call):
     assert weft.load_result(folder / "deep" / "out" / "_x.json").name == "..: x"
 
 
-def test_if_the_second_model_fails_nothing_of_the_first_is_left(folder, call):
+def test_if_the_second_model_fails_nothing_is_written(folder, call):
     (folder / "poor.csv").write_text("user,item,score\nann,tea,0.9\nann,tea,0.5\n")
     before = sorted(folder.iterdir())
     done = call(*BRIEF, "--out", "results/deep", cwd=folder, code=2)
@@ -726,7 +725,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_file_is_one_message_with_its_place_and_leaves_nothing_behind(folder, call, what):
+def test_a_broken_file_is_one_message_with_its_line_and_nothing_is_written(folder, call, what):
     name, content, place, *more = BROKEN[what]
     if content is None:
         (folder / name).mkdir()
@@ -850,9 +849,7 @@ NO_METRICS, NO_CUTOFF = FLAGS, (*FLAGS, "-m", "nDCG")
         (["evaluate", "none.yaml"], "none.yaml"),
     ],
 )
-def test_what_cannot_be_meant_is_said_in_the_words_of_the_command_line(
-    folder, call, monkeypatch, arguments, message
-):
+def test_errors_name_options_of_the_command_line(folder, call, monkeypatch, arguments, message):
     files = sorted(folder.iterdir())
     done = call(*arguments, cwd=folder, code=2)
     assert message in done.stderr and done.stderr.startswith("error: ") and done.stdout == ""
@@ -1082,7 +1079,7 @@ def test_spark_writes_its_values_per_user(folder, call, engines):
     assert "there/good.per_user.parquet is a folder, as Spark writes it" in refused.stderr
 
 
-def test_what_spark_could_not_write_is_not_left_behind(folder, call, engines, monkeypatch):
+def test_incomplete_tables_of_spark_are_removed(folder, call, engines, monkeypatch):
     def elsewhere(self, place):
         Path(place.removeprefix("file://")).mkdir()
 
@@ -1092,7 +1089,7 @@ def test_what_spark_could_not_write_is_not_left_behind(folder, call, engines, mo
     assert list((folder / "there").iterdir()) == []
 
 
-def test_tests_bring_the_values_of_spark_here(folder, call, engines):
+def test_significance_tests_collect_the_values_of_spark(folder, call, engines):
     text = (
         "models: {good: good.csv, poor: poor.csv}\ndata: {truth: test.csv}\nengine: "
         "spark\nevaluation: {metrics: nDCG@2, %s}\n"
@@ -1107,11 +1104,11 @@ def test_tests_bring_the_values_of_spark_here(folder, call, engines):
     )
     (folder / "run.yaml").write_text(text % "save_per_user: true")
     assert all(
-        result.per_user is not None for result in plan.run(load(folder / "run.yaml"))
+        result.per_user is not None for result in config_run.run(load(folder / "run.yaml"))
     )  # the session is over
 
 
-def test_an_engine_and_torchrun_are_one_too_many(folder, call, engines, monkeypatch):
+def test_an_engine_under_torchrun_is_refused(folder, call, engines, monkeypatch):
     monkeypatch.setenv(error_handling.TORCHRUN, "x")
     monkeypatch.setattr(evaluate_command, "_process_group", nullcontext)
     done = call(*BRIEF, "--engine", "ray", cwd=folder, code=2)
@@ -1129,7 +1126,7 @@ def test_gates_decide_the_exit_code(folder, call):
     assert (folder / "results" / "poor.json").exists()  # a failed gate is a result too
 
 
-def test_a_gate_brings_its_metric(folder, call):
+def test_metrics_of_gates_are_evaluated(folder, call):
     done = call(*FLAGS, "--gate", "MRR@2 >= 0.1", "-f", "csv", cwd=folder)
     assert set(printed_values(done)) == {("good", "MRR@2"), ("poor", "MRR@2")}
     same = call(*BRIEF, "--gate", "ndcg(gain=exponential)@2 >= 0", "-f", "csv", cwd=folder)
@@ -1163,7 +1160,7 @@ def test_a_baseline_is_checked_before_anything_is_read(folder, call):
     )
 
 
-def test_gates_of_a_file_are_relative_to_it_and_stay(folder, call):
+def test_gates_of_a_configuration_are_relative_to_it_and_kept(folder, call):
     call(*BRIEF, "--out", "conf/base", cwd=folder)
     (folder / "conf" / "run.yaml").write_text(
         "evaluation: {metrics: [Recall], top_k: [2], gates: ['Recall@2 >= base/poor.json']}\n"
@@ -1221,9 +1218,7 @@ PROFILES = [
 def test_movielens_under_another_tools_profile(
     tmp_path, call, profile, relevance, tool, names, tolerance
 ):
-    """The files as they lie there; the stored values of the tools, none of which was computed with
-    Weft.
-    """
+    """Compare with stored values of the tools, which were not computed with Weft."""
     cutoffs = (5, 10, 20)
     truth = DATA / "test.csv.gz"
     if relevance == "bin":  # every row counts 1
@@ -1286,7 +1281,7 @@ def is_tidy(text, width=80):
     )
 
 
-def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
+def test_piped_output_has_80_columns_and_no_colours(demo, call, monkeypatch):
     folder, shown = demo
     assert is_tidy(shown.stdout)
     files = [f"weft-demo/{name}.json" for name in ("popularity", "item_knn", "factors")]
@@ -1305,7 +1300,7 @@ def test_what_is_piped_has_80_columns_and_no_colours(demo, call, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_terminal_that_knows_only_ascii(folder):
+def test_an_ascii_terminal(folder):
     pl.DataFrame({"user": ["ann"], "item": ["tea"], "score": [1.0]}).write_csv(folder / "née.csv")
     done = subprocess.run(
         [sys.executable, "-m", "weft", *BRIEF, "--recs", "née.csv"],
@@ -1395,7 +1390,7 @@ def test_evaluate_writes_a_report_with_all_that_it_needs(folder, call, reported)
     assert weft.load_result(folder / "kept" / "good.json").per_user is not None
 
 
-def test_a_report_of_what_cannot_be_compared_says_why(folder, call, reported):
+def test_a_report_without_a_comparison_warns(folder, call, reported):
     done = call(*FLAGS, "-m", "ItemCoverage@2", "--report", "page.html", cwd=folder)
     assert (
         done.stderr.startswith("warning: report: the models are not compared in it: ")
@@ -1422,7 +1417,7 @@ def test_a_report_of_what_cannot_be_compared_says_why(folder, call, reported):
     )
 
 
-def test_a_file_says_where_the_report_goes_and_which_tests_it_has(folder, call, reported):
+def test_a_configuration_sets_the_report_and_its_tests(folder, call, reported):
     (folder / "conf").mkdir()
     (folder / "conf" / "run.yaml").write_text(
         "evaluation: {metrics: [Recall, GAUC], top_k: [1], stat_significance: {sign_test: true, "
@@ -1471,7 +1466,7 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(
     folder, call, monkeypatch, command, name, message
 ):
     (folder / "dir.html").mkdir()
-    monkeypatch.setattr(plan, "run", None)
+    monkeypatch.setattr(config_run, "run", None)
     monkeypatch.setattr("weft.statistics.compare", None)
     words = BRIEF if command == "evaluate" else ("compare", "good.json", "poor.json")
     done = call(*words, "--report", name, cwd=folder, code=2)
@@ -1481,7 +1476,7 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(
 @pytest.mark.parametrize("package", ["altair", "jinja2", "vl_convert"])
 def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr(plan, "run", None)
+    monkeypatch.setattr(config_run, "run", None)
     (folder / "run.yaml").write_text(
         "evaluation: {metrics: MRR@1}\ndata: {truth: test.csv}\nmodels: {a: good.csv}\nreport: "
         "p.html\n"
@@ -1503,7 +1498,7 @@ def test_without_the_extra_nothing_is_computed(folder, call, monkeypatch, packag
         )
 
 
-def test_the_demo_without_the_extra_says_how_to_get_its_report(demo, call, monkeypatch, tmp_path):
+def test_the_demo_without_the_extra_explains_how_to_install_it(demo, call, monkeypatch, tmp_path):
     found = [
         weft.load_result(demo[0] / "weft-demo" / f"{name}.json")
         for name in ("popularity", "item_knn", "factors")
@@ -1525,7 +1520,7 @@ def test_the_demo_without_the_extra_says_how_to_get_its_report(demo, call, monke
 # --------------------------------------------------------------------------------------------------
 
 
-def test_what_completion_offers_is_what_there_is():
+def test_completion_offers_every_choice():
     assert compare_command.TESTS == TESTS
     built_in = {metric.__name__ for metric in built_in_metrics()}
     assert set(completion.metric_names()) == built_in
@@ -1577,7 +1572,7 @@ def test_completion_can_be_installed(tmp_path):
 # -------------------------------------------------------------------------------------------------
 
 
-def test_debug_shows_the_traceback_before_or_behind_the_command(folder, call):
+def test_debug_shows_the_traceback_before_or_after_the_command(folder, call):
     for arguments in (["--debug", *BRIEF, "--ties", "x"], [*BRIEF, "--ties", "x", "--debug"]):
         told = call(*arguments, cwd=folder, code=2).stderr
         assert (
@@ -1604,11 +1599,11 @@ def test_debug_shows_the_traceback_before_or_behind_the_command(folder, call):
         (InputError("this is wrong"), 2, "error: this is wrong"),
     ],
 )
-def test_whatever_happens_is_one_line(folder, call, monkeypatch, error, code, message):
+def test_every_exception_is_one_line(folder, call, monkeypatch, error, code, message):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(plan, "run", fail)
+    monkeypatch.setattr(config_run, "run", fail)
     done = call(*BRIEF, "--out", "results", cwd=folder, code=code)
     assert done.stderr.startswith(message) and done.stderr.count("\n") == 1 and done.stdout == ""
     assert not (folder / "results").exists()
@@ -1674,7 +1669,7 @@ def test_ctrl_c_is_one_line(tmp_path):
 
 
 def watched(arguments, cwd):
-    """What a process shows on a terminal, and its exit code."""
+    """Return the output of a process on a terminal, and its exit code."""
     pty = pytest.importorskip("pty")
     terminal, stderr = pty.openpty()
     process = subprocess.Popen(
@@ -1695,13 +1690,13 @@ def watched(arguments, cwd):
 
 
 @pytest.mark.slow
-def test_progress_shows_where_somebody_watches(folder):
+def test_progress_is_shown_on_a_terminal(folder):
     shown, code = watched([sys.executable, "-m", "weft", *BRIEF], folder)
     assert code == 0 and b"loading torch" in shown
 
 
 @pytest.mark.slow
-def test_a_progress_bar_shows_where_somebody_watches_and_it_takes_longer_than_a_second(tmp_path):
+def test_a_progress_bar_is_shown_on_a_terminal_after_a_second(tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time, torch, weft\n"
         "def model(users):\n"

@@ -1,4 +1,4 @@
-"""Configurations: what loads, where every mistake is said to be, and what a run makes of them."""
+"""Configurations: loading, the positions of mistakes, and running."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from scipy import stats
 import weft
 from test_golden import GOLDEN, stored
 from weft.config import Configuration, from_mapping, load, load_evaluation, schema
-from weft.config import run as plan
+from weft.config import run as config_run
 from weft.metrics import registry
 
 ROOT = Path(__file__).parents[1]
@@ -122,7 +122,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_examples_of_the_metrics_run_as_they_are(folder, name):
+def test_the_examples_of_the_metrics_run_on_scores(folder, name):
     """With scores in Python; with lists they are run below, where lists can serve them."""
     generator = np.random.default_rng(3)
     scores, truth = generator.random((20, 60)), (generator.random((20, 60)) < 0.1).astype(float)
@@ -137,9 +137,9 @@ def test_the_examples_of_the_metrics_run_as_they_are(folder, name):
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if "AUC" not in name])
-def test_the_examples_run_on_files_that_are_given_beside_them(folder, name):
+def test_the_examples_run_with_files_of_overrides(folder, name):
     files = {"data": {"truth": "../home/truth.csv"}, "models": {"als": "../home/als.csv"}}
-    (result,) = plan.run(load(written(folder, EXAMPLES[name]), files))
+    (result,) = config_run.run(load(written(folder, EXAMPLES[name]), files))
     metrics, top_k = ASKED[name]
     truth = {"u1": {"a": 5, "d": 1}, "u2": {"c": 4}, "u3": {"b": 3}}
     expected = weft.evaluate(
@@ -151,7 +151,7 @@ def test_the_examples_run_on_files_that_are_given_beside_them(folder, name):
 
 
 @pytest.mark.skipif(not SEEDS.is_dir(), reason=f"the texts are not here: {SEEDS}")
-def test_the_blocks_of_the_shared_texts_load_or_say_what_is_wrong(folder):
+def test_the_blocks_of_the_shared_texts_load_or_are_refused(folder):
     blocks = [block for path in sorted(SEEDS.glob("*.txt")) for block in yaml_blocks(path)]
     broken = []
     for block in blocks:
@@ -302,7 +302,7 @@ data: {truth: &file truth.csv, train: *file}
     ]
 
 
-def test_keys_with_nothing_behind_them_were_not_given(folder):
+def test_keys_without_a_value_count_as_missing(folder):
     configuration = load(
         written(folder, "evaluation:\n  metrics: [nDCG@3]\n  top_k:\n  ties:\ndata:\nmodels:\n")
     )
@@ -675,13 +675,13 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES, ids=range(len(MISTAKES)))
-def test_a_mistake_is_said_with_its_place(folder, text, expected):
+def test_a_mistake_is_reported_with_its_position(folder, text, expected):
     lines = refused(folder, text)
     assert any(line.startswith(expected) for line in lines), "\n".join(lines)
     assert "Traceback" not in "".join(lines) and "pydantic" not in "".join(lines)
 
 
-def test_the_mistakes_of_the_table_are_single(folder):
+def test_a_mistake_is_reported_once(folder):
     """Only a misspelt key, which is also missing or also two names, makes two."""
     several = [text for text, _ in MISTAKES if len(refused(folder, text)) > 1]
     assert several == [
@@ -690,7 +690,7 @@ def test_the_mistakes_of_the_table_are_single(folder):
     ]
 
 
-def test_all_mistakes_are_said_together_in_the_order_of_the_file(folder):
+def test_all_mistakes_are_reported_in_the_order_of_the_file(folder):
     lines = refused(
         folder,
         """models:
@@ -720,7 +720,7 @@ data:
     )
 
 
-def test_a_file_that_lies_in_the_current_folder_instead(folder):
+def test_a_hint_for_a_file_in_the_current_folder(folder):
     Path("here.csv").write_text("user,item\n")
     (line,) = refused(folder, "data: {truth: here.csv}")
     assert (
@@ -777,7 +777,7 @@ SYNTAX = [
 
 
 @pytest.mark.parametrize(("text", "expected"), SYNTAX, ids=range(len(SYNTAX)))
-def test_what_is_not_yaml_is_one_line_with_its_place(folder, text, expected):
+def test_a_syntax_error_is_one_line_with_its_position(folder, text, expected):
     (line,) = refused(folder, text)
     assert expected in line if not expected[0].isdigit() else line.startswith(expected), line
 
@@ -786,7 +786,7 @@ def test_what_is_not_yaml_is_one_line_with_its_place(folder, text, expected):
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_whatever_is_written_loads_or_is_refused_with_its_file(folder, data):
+def test_any_text_loads_or_is_refused_with_its_file(folder, data):
     """Characters that mean something to YAML, anywhere in texts that nearly load."""
     text = data.draw(
         st.sampled_from(
@@ -825,7 +825,7 @@ def test_files_that_cannot_be_read(folder):
 # -------------------------------------------------------------------------------------------------
 
 
-def test_a_mapping_is_checked_like_a_file_and_left_as_it_is(folder):
+def test_a_mapping_is_checked_like_a_file_and_not_changed(folder):
     given = {
         "data": {"truth": "truth.csv"},
         "models": {"als": "als.csv"},
@@ -912,7 +912,7 @@ def run_file(folder, evaluation="top_k: [1, 2], metrics: [nDCG, Recall, Gini, EP
 
 def test_a_run_gives_the_results_of_evaluate(folder):
     told = []
-    outcome = plan.run(run_file(folder), told.append)
+    outcome = config_run.run(run_file(folder), told.append)
     assert told == ["reading the data", "evaluating als", "evaluating pop"]
     assert (
         [result.name for result in outcome] == ["als", "pop"]
@@ -934,12 +934,12 @@ def test_a_run_gives_the_results_of_evaluate(folder):
 
 
 def test_results_come_one_by_one(folder):
-    results = plan.results(run_file(folder))
+    results = config_run.results(run_file(folder))
     assert next(results).name == "als" and next(results).name == "pop"
 
 
-def test_a_result_can_be_run_again_from_what_it_says(folder, monkeypatch):
-    first = plan.run(
+def test_a_result_is_reproduced_from_its_provenance(folder, monkeypatch):
+    first = config_run.run(
         run_file(
             folder,
             evaluation="top_k: 2, metrics: nDCG, relevance_threshold: 2, ties: random, seed: 3",
@@ -950,7 +950,7 @@ def test_a_result_can_be_run_again_from_what_it_says(folder, monkeypatch):
     again = from_mapping(
         json.loads((folder / "pop.json").read_text())["provenance"]["configuration"]
     )
-    (second,) = plan.run(again)
+    (second,) = config_run.run(again)
     assert second.name == "pop" and second["nDCG@2"] == first["nDCG@2"]
     assert second.provenance == first.provenance
     assert again.evaluation.settings() == {
@@ -962,13 +962,13 @@ def test_a_result_can_be_run_again_from_what_it_says(folder, monkeypatch):
     }
 
 
-def test_ratings_can_be_left_unread(folder):
+def test_ratings_can_be_ignored(folder):
     text = (
         "data: {truth: {path: truth.csv, ratings: false}}\nmodels: {als: als.csv}\nevaluation: "
         "{top_k: 2, metrics: nDCG}"
     )
-    (unrated,) = plan.run(load(written(folder, text)))
-    (rated,) = plan.run(load(written(folder, text.replace("false", "true"))))
+    (unrated,) = config_run.run(load(written(folder, text)))
+    (rated,) = config_run.run(load(written(folder, text.replace("false", "true"))))
     lists = {"u1": ["a", "b"], "u2": ["c", "a"], "u3": ["d"]}
     assert (
         unrated["nDCG@2"]
@@ -990,9 +990,9 @@ def test_ratings_can_be_left_unread(folder):
         ),
     ],
 )
-def test_what_is_missing_is_said_when_it_is_run(folder, missing, message):
+def test_missing_sections_are_reported_when_it_runs(folder, missing, message):
     with pytest.raises(weft.WeftError, match=message):
-        plan.run(from_mapping(missing, folder=folder))
+        config_run.run(from_mapping(missing, folder=folder))
 
 
 def test_significance_of_every_test_and_correction(folder):
@@ -1004,14 +1004,14 @@ def test_significance_of_every_test_and_correction(folder):
     evaluation = f"top_k: 2, metrics: [nDCG, Gini], stat_significance: {{{wanted}}}"
     told = []
     configuration = run_file(folder, evaluation=evaluation)
-    outcome = plan.run(configuration, told.append)
+    outcome = config_run.run(configuration, told.append)
     assert told[-1] == "comparing the models"
     assert [(one.correction, one.alpha) for one in outcome.comparisons] == [
         ("bonferroni", 0.2),
         ("fdr", 0.2),
     ]
     assert all(result.per_user is None for result in outcome)  # they were kept for the tests alone
-    a, b = (result.per_user["nDCG@2"].to_numpy() for result in plan.results(configuration))
+    a, b = (result.per_user["nDCG@2"].to_numpy() for result in config_run.results(configuration))
     expected = {
         "paired_t": stats.ttest_rel(a, b),
         "wilcoxon": stats.wilcoxon(a - b),
@@ -1035,7 +1035,7 @@ def test_settings_of_significance(folder):
         "paired_t_test: true, randomization_test: true, family: Metric, alternative: greater, "
         "resamples: 7"
     )
-    (comparison,) = plan.run(
+    (comparison,) = config_run.run(
         run_file(
             folder,
             evaluation=f"top_k: [1, 2], metrics: nDCG, seed: 3, stat_significance: {{{wanted}}}",
@@ -1043,7 +1043,7 @@ def test_settings_of_significance(folder):
     ).comparisons
     assert (comparison.family, comparison.alternative) == ("metric", "greater")
     results = list(
-        plan.results(
+        config_run.results(
             run_file(
                 folder, evaluation=f"top_k: [1, 2], metrics: nDCG, stat_significance: {{{wanted}}}"
             )
@@ -1073,7 +1073,7 @@ def test_settings_of_significance(folder):
         ("sign_tests: true", "Did you mean 'sign_test'?"),
     ],
 )
-def test_settings_of_significance_that_cannot_be(folder, wanted, message):
+def test_wrong_settings_of_significance(folder, wanted, message):
     with pytest.raises(weft.WeftError) as caught:
         run_file(folder, evaluation=f"top_k: 2, metrics: nDCG, stat_significance: {{{wanted}}}")
     assert message in str(caught.value)
@@ -1088,30 +1088,30 @@ def test_settings_of_significance_that_cannot_be(folder, wanted, message):
         ("{bonferroni: false}", ("none",)),
     ],
 )
-def test_which_corrections_are_meant(folder, corrections, chosen):
+def test_names_of_corrections(folder, corrections, chosen):
     evaluation = (
         f"top_k: 2, metrics: nDCG, save_per_user: true, stat_significance: "
         f"{{paired_t_test: true, corrections: {corrections}}}"
     )
-    outcome = plan.run(run_file(folder, evaluation=evaluation))
+    outcome = config_run.run(run_file(folder, evaluation=evaluation))
     assert tuple(comparison.correction for comparison in outcome.comparisons) == chosen
     assert all(result.per_user is not None for result in outcome)
 
 
-def test_significance_that_cannot_be_had_is_a_warning(folder):
+def test_an_impossible_comparison_is_a_warning(folder):
     one = {"data": {"truth": "truth.csv"}, "models": {"als": "als.csv"}}
     tests = {"stat_significance": {"wilcoxon_test": True}, "top_k": 2}
-    outcome = plan.run(
+    outcome = config_run.run(
         from_mapping({**one, "evaluation": {"metrics": "nDCG", **tests}}, folder=folder)
     )
     assert outcome.comparisons == () and "there is only one" in outcome.warnings[0]
     two = {**one, "models": {"als": "als.csv", "pop": "pop.csv"}}
-    outcome = plan.run(
+    outcome = config_run.run(
         from_mapping({**two, "evaluation": {"metrics": "Gini", **tests}}, folder=folder)
     )
     assert len(outcome) == 2 and "share no metric with a value per user" in outcome.warnings[0]
     tests["stat_significance"]["wilcoxon_test"] = False
-    outcome = plan.run(
+    outcome = config_run.run(
         from_mapping({**two, "evaluation": {"metrics": "nDCG", **tests}}, folder=folder)
     )
     assert (outcome.comparisons, outcome.warnings) == ((), ())
@@ -1133,16 +1133,16 @@ class {name}(weft.UserAverageTopKMetric):
 @pytest.mark.parametrize(
     "named", ["own_metrics.py", "own_metrics", "./own_metrics.py", "parts.own_metrics"]
 )
-def test_metrics_of_ones_own(folder, registered, named):
+def test_custom_metrics(folder, registered, named):
     home = folder / "parts" if named.startswith("parts") else folder
     home.mkdir(exist_ok=True)
     (home / "beside.py").write_text("factor = 1\n")
     (home / "own_metrics.py").write_text(OWN.format(name="HitsOfMine", more="import beside"))
     evaluation = f"top_k: 2, metrics: [hitsofmine], custom_modules: {named}"
-    (result, _) = plan.run(run_file(folder, evaluation=evaluation))
+    (result, _) = config_run.run(run_file(folder, evaluation=evaluation))
     assert result["HitsOfMine@2"] == pytest.approx(2 / 3)
     again = from_mapping(result.provenance["configuration"])
-    assert [found["HitsOfMine@2"] for found in plan.run(again)] == [result["HitsOfMine@2"]]
+    assert [found["HitsOfMine@2"] for found in config_run.run(again)] == [result["HitsOfMine@2"]]
     assert str(home) not in sys.path
 
 
@@ -1273,7 +1273,7 @@ def test_a_warprec_file_runs(warprec):
     text = WARPREC.replace(
         "  labels: {user_id_label: uid, item_id_label: iid, rating_label: stars}\n", ""
     )
-    outcome = plan.run(load(written(warprec, text)))
+    outcome = config_run.run(load(written(warprec, text)))
     assert [result.name for result in outcome] == ["ProxyRecommender", "External_1", "External_2"]
     metrics = [
         "nDCG",
@@ -1358,7 +1358,7 @@ def test_files_of_warprec_are_also_looked_for_in_the_current_folder(warprec, mon
     assert load(path).models["ProxyRecommender"].path == Path("one.tsv")
 
 
-def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
+def test_mistakes_in_a_warprec_file_name_its_own_keys(warprec):
     text = (
         WARPREC.replace("local_path: split", "local_path: gone")
         .replace("one.tsv", "none.tsv")
@@ -1386,7 +1386,7 @@ def test_mistakes_in_a_warprec_file_are_said_with_its_own_keys(warprec):
     ]
 
 
-def test_a_warprec_file_without_a_split_says_what_to_add(warprec):
+def test_a_warprec_file_without_a_split_warns(warprec):
     text = """
 reader: {loading_strategy: dataset, reading_method: local, local_path: ratings.tsv}
 models: {A: {recommendation_file: one.tsv}}
@@ -1395,8 +1395,8 @@ evaluation: {top_k: 2, metrics: [nDCG]}
     configuration = load(written(warprec, text))
     assert "reader: is ignored (loading_strategy: 'dataset')" in "".join(configuration.warnings)
     with pytest.raises(weft.WeftError, match="no data; add 'data:'"):
-        plan.run(configuration)
-    (result,) = plan.run(
+        config_run.run(configuration)
+    (result,) = config_run.run(
         load(written(warprec, text), {"data": {"truth": warprec / "split" / "test.tsv"}})
     )
     assert result.name == "A"
@@ -1487,7 +1487,7 @@ def plain(text):
     return YAML(typ="safe").load(text)
 
 
-def test_the_schema_takes_what_loads_and_refuses_what_does_not():
+def test_the_schema_agrees_with_loading():
     made = schema()
     assert (
         made["$schema"].startswith("https://json-schema.org/")
@@ -1557,7 +1557,7 @@ def test_the_schema_describes_every_key_and_names_every_choice():
     assert "HitsOfMine" not in text
 
 
-def test_importing_configurations_does_not_wait_for_torch():
+def test_importing_configurations_does_not_load_torch():
     code = "import weft.config, sys; print(*({'torch', 'polars', 'scipy'} & sys.modules.keys()))"
     assert (
         subprocess.run(
@@ -1568,7 +1568,7 @@ def test_importing_configurations_does_not_wait_for_torch():
 
 
 def test_the_example_runs():
-    outcome = plan.run(load(ROOT / "examples" / "evaluate.yaml"))
+    outcome = config_run.run(load(ROOT / "examples" / "evaluate.yaml"))
     popular, taste = outcome
     assert popular["nDCG@10"] < taste["nDCG@10"] and popular["Gini@10"] > taste["Gini@10"]
     assert outcome.comparisons[0].to_frame().filter(metric="nDCG", k=10)[
@@ -1616,7 +1616,7 @@ evaluation:
   metrics: [{", ".join(sorted(names))}]
   profile: warprec
 """
-    (result,) = plan.run(load(written(folder, text)))
+    (result,) = config_run.run(load(written(folder, text)))
     theirs = stored("ml100k_tlo/itemknn/rating")["warprec"]
     for name in names:
         for k in (10, 100):
@@ -1653,7 +1653,7 @@ def test_a_configuration_gives_the_numbers_of_other_tools(tool, profile, names):
         },
         folder=GOLDEN / "ml100k_tlo",
     )
-    for result in plan.run(configuration):
+    for result in config_run.run(configuration):
         theirs = stored(f"ml100k_tlo/{result.name}/rating")[tool]
         for key, name in names.items():
             for k in (5, 10, 100):

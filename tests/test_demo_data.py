@@ -1,6 +1,4 @@
-"""The embedded demo data set and its recommenders: they are what the docs say, and no number moves
-unnoticed.
-"""
+"""The embedded demo data set and its recommenders: documented properties and fixed numbers."""
 
 from __future__ import annotations
 
@@ -80,7 +78,7 @@ def test_every_run_and_every_machine_gives_the_same_rows(data: demo_data.DemoDat
     assert digest.hexdigest() == DIGEST
 
 
-def test_a_user_and_an_item_meet_once(interactions: pl.DataFrame) -> None:
+def test_each_pair_of_user_and_item_occurs_once(interactions: pl.DataFrame) -> None:
     assert not interactions.select("user", "item").is_duplicated().any()
 
 

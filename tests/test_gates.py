@@ -87,7 +87,7 @@ def outcomes(text, *results, models=None, folder=Path(), profile=None):
         ),
     ],
 )
-def test_gates_are_read(text, model, metric, sign, number, file, tolerance):
+def test_gates_are_parsed(text, model, metric, sign, number, file, tolerance):
     gate = parse_gate(text)
     assert (gate.model, gate.metric, gate.sign, gate.number, gate.tolerance) == (
         model,
@@ -116,7 +116,7 @@ def test_gates_are_read(text, model, metric, sign, number, file, tolerance):
         (0.3, "a gate is text"),
     ],
 )
-def test_what_is_no_gate_is_refused(text, message):
+def test_wrong_gates_are_refused(text, message):
     with pytest.raises(SettingError, match=message):
         parse_gate(text)
 
@@ -173,7 +173,7 @@ def test_undefined_passes_no_gate(tmp_path):
         ("base.json * 0.9", 0.45),
     ],
 )
-def test_a_file_stands_for_its_value_of_the_same_metric(tmp_path, bound, number):
+def test_a_file_means_its_value_of_the_same_metric(tmp_path, bound, number):
     result(nDCG=0.5, Recall=0.9).save(tmp_path / "base.json")
     (found,), notes = outcomes(f"nDCG@10 >= {bound}", result(nDCG=0.45), folder=tmp_path)
     assert found.bound == pytest.approx(number) and found.passed == (number <= 0.45) and notes == []
@@ -224,7 +224,7 @@ def test_another_definition_is_not_the_same_metric(tmp_path):
     assert found.passed and found.name == "nDCG(gain=linear)@10"
 
 
-def test_another_truth_or_setting_is_said(tmp_path):
+def test_another_truth_or_setting_is_noted(tmp_path):
     result(nDCG=0.5, fingerprint="b").save(tmp_path / "base.json")
     _, notes = outcomes(
         "nDCG@10 > base.json", result(nDCG=0.6), result("pop", nDCG=0.6), folder=tmp_path
@@ -239,7 +239,7 @@ def test_another_truth_or_setting_is_said(tmp_path):
     assert notes == ["base.json was evaluated with ties 'random', this run with 'index'"]
 
 
-def test_another_sample_is_said(tmp_path):
+def test_another_sample_is_noted(tmp_path):
     scores, truth = torch.rand(20, 30), {user: [user] for user in range(20)}
     sampled = {"strategy": "sampled", "num_negatives": 5, "ties": "index", "metrics": "nDCG@10"}
     full, drawn = (
@@ -271,7 +271,7 @@ def test_another_sample_is_said(tmp_path):
         ), notes
 
 
-def test_names_that_cannot_be_meant():
+def test_wrong_names_are_refused():
     with pytest.raises(
         UnknownMetric,
         match=r"the gate 'nDGC@10 > 0': there is no metric named 'nDGC'. Did you mean 'nDCG'",

@@ -16,7 +16,7 @@ import weft
 from test_commands_of_docs import write_files
 from weft import cli
 from weft.config import from_mapping, load
-from weft.config import run as plan
+from weft.config import run as config_run
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report import number_format as digits
@@ -778,7 +778,7 @@ def test_the_configuration_of_a_command_gives_the_same_numbers(files):
         "data": {"truth": "test.csv", "train": {"path": "train.csv", "ratings": False}},
         "models": names,
     }
-    run = plan.run(from_mapping(given, folder=files))
+    run = config_run.run(from_mapping(given, folder=files))
     subject = ReportContext({one.name: one for one in run.results}, run.comparisons[0])
     (heading, text), *comparing = words.rerun(subject)
     assert heading.startswith("Configuration: save it as config.yaml")
@@ -786,7 +786,7 @@ def test_the_configuration_of_a_command_gives_the_same_numbers(files):
     elsewhere = files / "folder"
     elsewhere.mkdir()
     (elsewhere / "again.yaml").write_text(text, encoding="utf-8")
-    again = plan.run(load(elsewhere / "again.yaml"))
+    again = config_run.run(load(elsewhere / "again.yaml"))
     assert equal(values(again.results), values(run.results)) and list(names) == [
         one.name for one in again.results
     ]
@@ -800,7 +800,7 @@ def test_the_configuration_of_a_command_gives_the_same_numbers(files):
 def test_configurations_that_differ_stay_apart(files):
     common = {"data": {"truth": "test.csv"}}
     runs = [
-        plan.run(
+        config_run.run(
             from_mapping(
                 {
                     **common,

@@ -88,7 +88,9 @@ def _from_setting(field: SettingField) -> inspect.Parameter:
         about += f" Choices: {', '.join(field.choices)}."
     if kind == list[str]:
         about += " May be repeated."
-    complete = complete_words(*field.choices) if field.choices else None
+    # Candidates that are given come from a file.
+    words = [choice for choice in field.choices if choice != "given"]
+    complete = complete_words(*words) if words else None
     return declare(
         field.name,
         kind | None,

@@ -39,6 +39,7 @@ def _complete_evaluation(sections: dict[str, Any]) -> None:
     for key in _LISTS:
         items = _array(properties[key])["items"]
         properties[key] = _one_or_many(properties[key], items)
+    properties["candidates"]["enum"].remove("given")  # a file of the section data
     properties["per_user"] = {
         **properties["save_per_user"],
         "description": "Another name of save_per_user.",
