@@ -90,7 +90,7 @@ def test_demo_prints_a_table_and_writes_results(demo):
         "GAUC",
         "├●┤",
         "95 % intervals over users",
-        "is masked",
+        "seen items are",
     ):
         assert word in done.stdout
     assert done.stderr == ""  # no progress bar without a terminal
