@@ -190,7 +190,7 @@ def test_warprec_recommends_what_is_masked_when_fewer_than_k_remain():
     # Of a only item 3 was offered, once, and of b item 4, twice; all of it was recommended
     assert (result["RSP@3[a]"], result["RSP@3[b]"], result["RSP@3"]) == (1, 1, 0)
     assert result["BiasDisparityBR@3[F, a]"] == pytest.approx((1 / 3) / (4 / 5))
-    assert math.isnan(result["PopRSP@3"]) and note(result, "PopRSP@3", "undefined", "not offered")
+    assert math.isnan(result["PopRSP@3"]) and note(result, "PopRSP@3", "no candidate")
     assert note(result, "2 users have fewer than 3 recommended items")
 
 
