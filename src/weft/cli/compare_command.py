@@ -74,34 +74,35 @@ _SETTINGS = [
 ]
 
 
-@add_options(*_SETTINGS)
-def compare(
-    results: Annotated[
-        list[Path],
-        typer.Argument(help="Two or more result files with values per user.", show_default=False),
-    ],
-    *,
-    pairs: Annotated[
+_OUTPUT = [
+    declare(
+        "pairs",
         bool | None,
-        typer.Option(
-            "--pairs/--no-pairs",
-            help="Show every pair of models. By default a table shows them for up to three models; "
-            "Markdown and LaTeX do not.",
-            show_default=False,
-        ),
-    ] = None,
-    format: ResultFormat = "table",  # noqa: A002
-    out: Annotated[
+        "--pairs/--no-pairs",
+        help="Show every pair of models. By default a table shows them for up to three models; "
+        "Markdown and LaTeX do not.",
+    ),
+    declare(
+        "out",
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write the comparison to a file in .json, .csv, .parquet, .md or .tex.",
-            show_default=False,
-        ),
-    ] = None,
+        metavar="FILE",
+        help="Also write the comparison to a file in .json, .csv, .parquet, .md or .tex.",
+    ),
+]
+_ResultPaths = Annotated[
+    list[Path],
+    typer.Argument(help="Two or more result files with values per user.", show_default=False),
+]
+
+
+@add_options(*_SETTINGS, *_OUTPUT)
+def compare(
+    results: _ResultPaths,
+    *,
+    format: ResultFormat = "table",  # noqa: A002
     report: ReportPath = None,
     debug: Debug = False,
-    **settings: Any,
+    **options: Any,
 ) -> None:
     """Compare models user by user: differences with intervals, paired tests, adjusted p-values,
     effect sizes.
@@ -117,14 +118,16 @@ def compare(
     from weft.errors import check_choice
 
     chosen = check_choice("format", format, RESULT_FORMATS)
+    out, pairs = options.pop("out"), options.pop("pairs")
     _check_outputs(out, report)
     from weft.evaluation.result_io import load_result
+    from weft.report.context import ReportContext
     from weft.statistics import compare as compare_results
 
     console = open_console(stderr=chosen != "table")
-    settings["metrics"] = split_names(settings["metrics"])
-    settings["tests"] = settings["tests"] or ["paired_t"]
-    comparison = compare_results([load_result(path) for path in results], **settings)
+    options["metrics"] = split_names(options["metrics"])
+    options["tests"] = options["tests"] or ["paired_t"]
+    comparison = compare_results([load_result(path) for path in results], **options)
     if out is not None:
         comparison.save(out, pairs=bool(pairs))
     if chosen == "table":
@@ -136,8 +139,6 @@ def compare(
         print_comparison_notes(console, comparison)
     written = [] if out is None else [out]
     if report is not None:
-        from weft.report.context import ReportContext
-
         written.append(write_report(ReportContext.from_result(comparison), report))
     print_written(console, written)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,53 +34,52 @@ def shorten_result(result: Result) -> Result:
 
 def run(step: Callable[[str], None]) -> list[Result]:
     """Fit and evaluate the recommenders; `step` is called with each of five steps."""
-    return list(_evaluate_models(step))
-
-
-def _evaluate_models(step: Callable[[str], None]) -> Iterator[Result]:
     step("generating the data set")
     data = demo_data.load()
     users, items = data.users["user"].to_list(), data.items["item"].to_list()
-    rows, columns = (
-        {name: number for number, name in enumerate(names)} for names in (users, items)
-    )
-    cells = (
-        [rows[user] for user in data.train["user"]],
-        [columns[item] for item in data.train["item"]],
-    )
-    train = sparse.csr_matrix(
-        (np.ones(len(data.train), dtype=np.float32), cells), shape=(len(users), len(items))
-    )
-
-    step("fitting a factor model")
-    factors = Factors(*recommenders.factor_model(train))
-    step("fitting item-kNN")
-    similar = recommenders.item_knn(train)
-    popularity = recommenders.popularity(train)
-
-    # Three kinds of source: a callable of user ids, a score matrix, a pair of embeddings.
-    models = {
-        "popularity": lambda names: popularity(np.array([rows[name] for name in names])),
-        "item_knn": similar,
-        "factors": factors,
-    }
-    main_genre = data.items.select("item", pl.col("genres").list.first())
+    models = _fit_models(data.train, users, items, step)
+    genders = data.users.select("user", "gender")
     step("evaluating")
-    for name, model in models.items():
-        yield evaluate(
+    results = [
+        evaluate(
             model,
             data.test,
             train=data.train,
             users=users,
             items=items,
-            user_groups=data.users.select("user", "gender"),
-            item_clusters=main_genre,
+            user_groups=genders,
+            item_clusters=data.items.select("item", pl.col("genres").list.first()),
             item_features=data.items.select("item", "genres"),
             metrics=METRICS,
             top_k=TOP_K,
             per_user=True,
             exposure=True,
-            slices={"gender": data.users.select("user", "gender"), "activity": "quantiles(4)"},
+            slices={"gender": genders, "activity": "quantiles(4)"},
             name=name,
         )
+        for name, model in models.items()
+    ]
     step("done")
+    return results
+
+
+def _fit_models(
+    train: pl.DataFrame, users: list[str], items: list[str], step: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return three kinds of source: a callable of user ids, a score matrix, two embeddings."""
+    rows = {name: number for number, name in enumerate(users)}
+    columns = {name: number for number, name in enumerate(items)}
+    codes = [rows[user] for user in train["user"]], [columns[item] for item in train["item"]]
+    matrix = sparse.csr_matrix(
+        (np.ones(len(train), dtype=np.float32), codes), shape=(len(users), len(items))
+    )
+    step("fitting a factor model")
+    factors = Factors(*recommenders.factor_model(matrix))
+    step("fitting item-kNN")
+    scores = recommenders.item_knn(matrix)
+    popularity = recommenders.popularity(matrix)
+    return {
+        "popularity": lambda names: popularity(np.array([rows[name] for name in names])),
+        "item_knn": scores,
+        "factors": factors,
+    }
