@@ -382,7 +382,7 @@ def test_training_in_two_processes(two_processes):
     for rank in ranks:
         assert "validation_step returned no 'user_indices'" in rank["errors"]["user_indices"]
         assert "sync_on_compute=False" in rank["errors"]["sync"]
-        assert "the others would wait for it for ever" in rank["errors"]["skip"]
+        assert "the other processes would wait for it forever" in rank["errors"]["skip"]
 
 
 @pytest.mark.slow
