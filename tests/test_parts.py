@@ -1,6 +1,7 @@
 """Users in parts: whatever the parts, what comes out is what one process finds."""
 
 import inspect
+import json
 import pickle
 import re
 
@@ -45,6 +46,20 @@ SLICES = {
     "item_popularity": "quantiles(4)",
     "age": {"of": {user: float(user % 17) / 2 for user in range(USERS + 3)}, "by": "quantiles(5)"},
     "bins": {"of": {user: user % 11 for user in range(USERS)}, "by": "bins(3, 7)"},
+}
+
+# Users without items in the lists, in the truth and in train, alone and together; user 11 is in
+# nothing but an empty row of train.
+EMPTY_TRAIN = {0: [1, 2], 1: [], 2: [3], 4: [], 5: [1], 7: [4, 2], 8: [], 11: [], 12: [2]}
+WITH_EMPTY_ROWS = (
+    {0: {3: 0.5, 4: 0.2}, 1: {1: 0.3, 2: 0.3}, 2: {}, 3: {2: 0.9}, 4: {4: 1.0, 1: 0.5}, 5: {}},
+    {0: {4: 2}, 1: {2: 1, 3: 0}, 2: {1: 1}, 3: {}, 4: {1: 3}, 6: {}, 7: {3: 1}, 8: {5: 1}},
+)
+WITH_EMPTY_TRAIN = {
+    "train": EMPTY_TRAIN,
+    **{name: {id_: labels[id_] for id_ in range(14)} for name, labels in LABELS.items()},
+    "items": list(range(14)),
+    "slices": {"parity": {user: str(user % 2) for user in range(14)}, "activity": "quantiles(2)"},
 }
 
 
@@ -242,6 +257,39 @@ def test_dicts_name_users_without_items():
     truth = {"ann": {"rye": 2}, "bob": ["tea"], "dan": [], "eve": ["oat"]}
     for parts in (1, 2, 9):
         both(lists, truth, parts, metrics=["nDCG", "ItemCoverage"], top_k=2, per_user=True)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 9])
+def test_users_without_items_in_train_do_not_count(parts):
+    """Whoever counts users of train counts those with interactions, as in one process."""
+    both(*WITH_EMPTY_ROWS, parts, metrics=OF_LISTS, top_k=[2, 4], **WITH_EMPTY_TRAIN)
+    result = evaluate(*WITH_EMPTY_ROWS, parts=parts, metrics=["EPC@2", "EFD@2"], **WITH_EMPTY_TRAIN)
+    rows = {user: row for user, row in WITH_EMPTY_TRAIN["train"].items() if row}
+    without = weft.evaluate(
+        *WITH_EMPTY_ROWS, metrics=["EPC@2", "EFD@2"], **{**WITH_EMPTY_TRAIN, "train": rows}
+    )
+    assert result["EPC@2"] == pytest.approx(without["EPC@2"], abs=1e-12)
+    assert result["EFD@2"] == pytest.approx(without["EFD@2"], abs=1e-12)
+
+
+def test_users_without_items_in_a_train_file_do_not_count(tmp_path):
+    train = {str(user): dict.fromkeys(map(str, row), 1) for user, row in EMPTY_TRAIN.items()}
+    (tmp_path / "train.json").write_text(json.dumps(train))
+    both(*WITH_EMPTY_ROWS, metrics=["EPC", "EFD"], top_k=2, train=tmp_path / "train.json")
+
+
+@pytest.mark.parametrize("settings", [{}, {"users": list(range(12))}])
+def test_users_without_items_whom_a_model_scores(settings):
+    both(
+        model,
+        WITH_EMPTY_ROWS[1],
+        metrics=["EPC", "EFD", "UserCoverage", "nDCG"],
+        top_k=3,
+        items=list(range(ITEMS)),
+        train=EMPTY_TRAIN,
+        per_user=True,
+        **settings,
+    )
 
 
 def test_duplicates_are_dropped_and_counted():

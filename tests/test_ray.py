@@ -17,6 +17,7 @@ import weft
 from apart import assert_same, some_lists
 from engines import require_ray
 from everything import BUILT_IN, about
+from test_parts import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
 from weft.engines import ray as on_ray
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 
@@ -185,6 +186,10 @@ def test_more_parts_than_users_and_what_the_driver_holds():
         train=MORE_TRAIN,
         per_user=True,
     )
+
+
+def test_users_without_items_in_train_do_not_count():
+    both(*WITH_EMPTY_ROWS, 3, metrics=OF_LISTS, top_k=[2, 4], **WITH_EMPTY_TRAIN)
 
 
 def test_text_ids_named_columns_and_one_user_who_has_most_rows(tmp_path):

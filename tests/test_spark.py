@@ -15,7 +15,19 @@ import pytest
 import weft
 from apart import assert_same
 from engines import require_spark
-from test_parts import CLUSTERS, FEATURES, GROUPS, ITEMS, LISTS, OF_LISTS, SLICES, TRAIN, TRUTH
+from test_parts import (
+    CLUSTERS,
+    FEATURES,
+    GROUPS,
+    ITEMS,
+    LISTS,
+    OF_LISTS,
+    SLICES,
+    TRAIN,
+    TRUTH,
+    WITH_EMPTY_ROWS,
+    WITH_EMPTY_TRAIN,
+)
 from weft.engines.spark import SparkResult, evaluate, session
 from weft.engines.spark.failures import root_cause
 from weft.engines.spark.spark_partitions import SparkPartitions, _read_values, _write_value
@@ -134,6 +146,14 @@ def test_ranks_string_ids_and_more_parts_than_users(sent, monkeypatch):
     }
     found = evaluate(sent(few(lists)), sent(few(TRUTH)), parts=12, train=few(TRAIN), **settings)
     assert_same(found, weft.evaluate(few(lists), few(TRUTH), train=few(TRAIN), **settings))
+
+
+@slow
+@pytest.mark.usefixtures("spark")
+def test_users_without_items_in_train_do_not_count():
+    settings = {"metrics": OF_LISTS, "top_k": [2, 4], **WITH_EMPTY_TRAIN}
+    expected = weft.evaluate(*WITH_EMPTY_ROWS, **settings)
+    assert_same(evaluate(*WITH_EMPTY_ROWS, parts=3, **settings), expected)
 
 
 @slow

@@ -13,7 +13,7 @@ from weft.data.readers.files import is_file, read_table
 from weft.data.readers.role_assignment import assign_frame_roles
 from weft.data.recommendations import read_lists
 from weft.data.vocabulary import id_series
-from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin
+from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
         {"user": _plain_ids(pairs.users), "item": _plain_ids(pairs.items), **columns}
     )
     frames = {argument: frame}
-    if pairs.all_users is not None:
+    if pairs.all_users is not None and argument in INPUTS_WITH_ALL_USERS:
         frames[argument + ALL_USERS] = pl.DataFrame({"user": _plain_ids(pairs.all_users)})
     origin = InputOrigin(pairs.where, unused_columns=unused, columns=tuple(frame.columns))
     if (table := pairs.table) is not None:

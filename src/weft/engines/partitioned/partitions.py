@@ -18,6 +18,8 @@ T = TypeVar("T")
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
 ALL_USERS = " all users"  # suffix of the frame with the users of an input, also those without rows
+# In train and candidates, a user without rows is as good as unknown.
+INPUTS_WITH_ALL_USERS = ("source", "truth")
 _MAX_EXAMPLES = 3  # rows that a message shows
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weft.data.readers.files import File, FileTable
 from weft.data.readers.roles import find_column_name
 from weft.engines.partitioned.local_inputs import assign_roles, check_id_types, read_local
-from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin
+from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.engines.spark.failures import java_error, root_cause
 from weft.engines.spark.sessions import ignore_pandas_warning
 from weft.engines.spark.spark_columns import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-_INPUTS_WITH_ALL_USERS = ("source", "truth")
 # Nodes of a plan that only reads rows, so that counting them costs little.
 _READING_NODES = {
     "HiveTableRelation",
@@ -156,7 +155,7 @@ class SparkReader:
             columns["rank"] = column_by_name(POSITION) + 1.0
         origin = InputOrigin(where, opened.path, unused, columns=tuple(columns))
         self.origins[argument] = origin
-        has_user_rows = has_arrays and argument in _INPUTS_WITH_ALL_USERS
+        has_user_rows = has_arrays and argument in INPUTS_WITH_ALL_USERS
         if has_user_rows:
             columns[ALL_USERS] = column_by_name(POSITION).isNull()
         elif has_arrays:
