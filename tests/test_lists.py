@@ -21,6 +21,7 @@ import weft
 from everything import BUILT_IN
 from oracles import RankedList, lauc
 from weft.data import sorting
+from weft.data.interaction_readers import read_rows
 from weft.errors import InputError, MissingInput, SettingError
 from weft.ranking import TIE_RULES
 
@@ -1051,3 +1052,28 @@ def test_what_decides_the_order_is_told():
         "read: 'day')" in plain.notes
     )
     assert not weft.evaluate(frame(), {1: [10], 2: [10]}, metrics="MRR@1").notes
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame])
+def test_rows_with_errors_are_listed_and_the_others_are_read(library):
+    data = library({"user": [1.0, math.nan, 3.0], "item": ["a", "b", None], "score": [2**60, 1, 2]})
+    table = read_rows(data, "lists", use="lists")
+    assert table.frame.to_dict(as_series=False) == {"user": [1], "item": ["a"], "score": [2.0**60]}
+    assert [(error.kind, error.role, error.rows.tolist()) for error in table.errors] == [
+        ("fractional-id", "user", [0, 2]),
+        ("missing-id", "user", [1]),
+        ("missing-id", "item", [2]),
+        ("beyond-precision", "score", [0]),
+    ]
+    assert table.row_numbers.tolist() == [0]
+    assert table.rejected.rows() == [(1, None, "b", 1.0), (2, "3", None, 2.0)]
+    with pytest.raises(InputError, match="lists has Float64"):
+        table.to_interactions("score", 0.0)
+
+
+def test_rows_without_errors_are_read_with_their_times():
+    data = {"user": ["u", "v"], "item": [1, 2], "rating": [None, 2], "date": ["2020", "2021"]}
+    table = read_rows(pl.DataFrame(data), "truth", use="timed")
+    assert table.errors == () and table.row_numbers is None and table.rejected is None
+    assert table.frame["timestamp"].to_list() == ["2020", "2021"]
+    assert math.isnan(table.frame["rating"][0])

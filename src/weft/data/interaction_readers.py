@@ -1,9 +1,10 @@
-"""Readers of truth, train and candidates from files, frames, dicts and matrices."""
+"""Readers of truth, train, candidates and lists from frames, dicts, files and matrices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,34 +12,109 @@ from numpy.typing import NDArray
 
 from weft.data.interaction_table import InteractionTable
 from weft.data.readers.files import FileTable, is_file, read_table
-from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column
-from weft.data.vocabulary import id_series
-from weft.errors import InputError
+from weft.data.readers.role_assignment import ROLES_OF_USE
+from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name
+from weft.data.vocabulary import id_series, series_of_ids
+from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
 GetColumn = Callable[[str], Any]
+_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
+
+
+@dataclass(frozen=True)
+class RowErrors:
+    """Rows with one kind of error in the column of a role, and what `weft.evaluate` raises.
+
+    `kind` is "missing-id" (the table lacks these rows), "fractional-id" (ids such as 1.0, which
+    the table has as integers) or "beyond-precision" (integers that float64 rounds).
+    """
+
+    kind: str
+    role: str
+    rows: NDArray[np.int64]  # numbers of the rows in the input
+    error: InputError
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Rows of an input under the caller's ids, and the errors in its rows.
+
+    `frame` has the columns user and item (Int64, String or Enum) and those of rating, score, rank
+    (Float64, NaN for missing numbers) and timestamp that the input has.
+    """
+
+    where: str  # the data in messages
+    frame: pl.DataFrame
+    all_users: pl.Series | None = None  # users with or without rows; None: the users of the rows
+    file: FileTable | None = None
+    unused_columns: tuple[str, ...] = ()
+    errors: tuple[RowErrors, ...] = ()
+    row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
+    rejected: pl.DataFrame | None = None  # rows without a user or an item, with their `row` number
+
+    def to_interactions(self, value_name: str, default: float) -> InteractionTable:
+        """Return the table with one column of values; raise the first of the row errors.
+
+        Without the column, values are `default` and `value_name` becomes empty.
+        """
+        if self.errors:
+            raise self.errors[0].error
+        has_values = value_name in self.frame.columns
+        return InteractionTable(
+            self.where,
+            self.frame["user"],
+            self.frame["item"],
+            self.frame[value_name].to_numpy() if has_values else np.full(len(self.frame), default),
+            all_users=self.all_users,
+            value_name=value_name if has_values else "",
+            table=self.file,
+        )
+
+
+def read_rows(data: Any, where: str, *, use: str) -> RowTable:
+    """Return the rows of a file, a frame or a dict, with the errors in its rows.
+
+    `use` decides which columns are read: "lists" (score and rank), "truth" and "train" (rating),
+    "timed" (rating and timestamp) or "candidates" (none). `weft.evaluate` raises row errors (see
+    `RowTable.to_interactions`), `weft.check` lists them. Numbers that are not finite stay in the
+    table. `InputError` is raised for data that cannot be read as rows, and for errors in the rows
+    of files, which are found while a file is read.
+    """
+    if is_file(data):
+        table = read_table(data, where, use=use)
+        frame = _frame_of_columns(table.columns)
+        return RowTable(table.where, frame, table.all_users, table, table.unused_columns)
+    if isinstance(data, Mapping):
+        return _read_dict(data, where, is_list=use == "lists")
+    roles = ROLES_OF_USE[use][2:] + (("rank",) if use == "lists" else ())
+    return _read_frame(data, where, roles)
 
 
 def read_interactions(data: Any, where: str) -> InteractionTable:
-    """Return truth or train; raise `InputError` for values that are not finite.
+    """Return truth or train in any accepted form; raise `InputError` for invalid rows.
 
     `where` ("truth", "train") names the data in messages.
     """
-    table = read_unchecked(data, where)
+    table = _read_unchecked(data, where, use=where if where in ROLES_OF_USE else "truth")
     table.check_finite()
     return table
 
 
-def read_unchecked(data: Any, where: str) -> InteractionTable:
+def read_pairs(data: Any, where: str) -> InteractionTable:
+    """Return users and items in any of these forms, without values."""
+    table = _read_unchecked(data, where, use="candidates")
+    table.check_finite()
+    return replace(table, values=np.ones(len(table.values)), value_name="")
+
+
+def _read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
     """Return truth or train in any accepted form; values may be NaN or infinite."""
-    if isinstance(data, Mapping):
-        return _from_dict(data, where)
-    if is_file(data):
-        return _from_file(read_table(data, where))
-    if is_frame(data):
-        return _from_frame(*open_frame(data, where), where)
+    if isinstance(data, Mapping) or is_file(data) or is_frame(data):
+        table = read_rows(data, where, use=use).to_interactions("rating", 1.0)
+        return replace(table, value_name="rating")
     library = _library(data)
     if library == "scipy" and hasattr(data, "tocoo"):
         return _from_scipy(data, where)
@@ -51,15 +127,6 @@ def read_unchecked(data: Any, where: str) -> InteractionTable:
         "item, rating), a scipy or torch sparse matrix, a dense [users, items] matrix, or {user: "
         "{item: rating}}."
     )
-
-
-def read_pairs(data: Any, where: str) -> InteractionTable:
-    """Return users and items in any of these forms, without values."""
-    if is_frame(data):
-        users, items = read_ids(*open_frame(data, where), where)
-        return InteractionTable(where, users, items, np.ones(len(users)), value_name="")
-    table = read_interactions(data, where)
-    return replace(table, values=np.ones(len(table.values)), value_name="")
 
 
 def _library(data: Any) -> str:
@@ -92,75 +159,174 @@ def _from_pandas(column: Any) -> Any:
     ]
 
 
-def _from_dict(data: Mapping[Any, Any], where: str) -> InteractionTable:
-    users: list[Any] = []
-    items: list[Any] = []
-    values: list[float] = []
-    for user, row in data.items():
-        if isinstance(row, (str, bytes)) or not hasattr(row, "__iter__"):
-            raise InputError(
-                f"{where}[{user!r}] is {row!r}; expected {{item: rating}} or a list of items."
-            )
-        row_items = list(row)
-        ratings = row.values() if isinstance(row, Mapping) else [1.0] * len(row_items)
-        users.extend([user] * len(row_items))
-        items.extend(row_items)
-        try:
-            values.extend(np.nan if rating is None else float(rating) for rating in ratings)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{where}[{user!r}] is {row!r}; its ratings must be numbers."
-            ) from None
-    return InteractionTable(
-        where,
-        id_series(users, "user", where),
-        id_series(items, "item", where),
-        np.asarray(values, dtype=np.float64),
-        all_users=id_series(list(data), "user", where),
-    )
+def _read_frame(frame: Any, where: str, roles: tuple[str, ...]) -> RowTable:
+    import polars as pl
+
+    columns, get_column = open_frame(frame, where)
+    if "score" in roles:
+        _check_list_columns(frame, columns, where)
+    names = {role: find_column(columns, role, where) for role in (*ID_ROLES, *roles)}
+    ids = {role: get_column(str(names[role])) for role in ID_ROLES}
+    values, errors = {}, []
+    for role in roles:
+        if (name := names[role]) is None:
+            continue
+        column = get_column(name)
+        if role == "timestamp":
+            values[role] = pl.Series(column, strict=False)
+            continue
+        values[role] = read_numbers(column, name, where, role)
+        if role == "score":
+            errors += _find_imprecise(column, name, where)
+    unused = tuple(name for name in columns if name not in names.values())
+    table = _check_ids(where, ids, values)
+    return replace(table, unused_columns=unused, errors=(*table.errors, *errors))
 
 
-def _from_file(table: FileTable) -> InteractionTable:
-    ratings = table.columns.get("rating")
-    return InteractionTable(
-        table.where,
-        table.columns["user"],
-        table.columns["item"],
-        np.ones(len(table)) if ratings is None else ratings.to_numpy(),
-        all_users=table.all_users,
-        table=table,
-    )
+def _check_list_columns(frame: Any, columns: list[str], where: str) -> None:
+    if not any(find_column_name(columns, role, where) for role in ID_ROLES):
+        raise InputError(
+            f"{where} is a {type(frame).__name__} with the columns {columns}. It is read as "
+            "recommendation lists: expected the columns 'user', 'item' and, if there is one, "
+            "'score' or 'rank'. Scores [users, items] are given as an array: frame.to_numpy(), "
+            f"with {setting_ref('users')} and {setting_ref('items')}."
+        )
 
 
-def _from_frame(columns: list[str], get_column: GetColumn, where: str) -> InteractionTable:
-    users, items = read_ids(columns, get_column, where)
-    name = find_column(columns, "rating", where)
-    values = np.ones(len(users)) if name is None else read_numbers(get_column(name), name, where)
-    return InteractionTable(where, users, items, values)
-
-
-def read_ids(columns: list[str], get_column: GetColumn, where: str) -> tuple[pl.Series, pl.Series]:
-    """Return the user and the item of each row of a frame."""
-    users, items = (
-        id_series(get_column(str(find_column(columns, role, where))), role, where)
-        for role in ID_ROLES
-    )
-    return users, items
-
-
-def read_numbers(
-    column: Any, name: str, where: str, value_name: str = "rating"
-) -> NDArray[np.float64]:
-    """Return a column of numbers, NaN where one is missing."""
+def read_numbers(column: Any, name: str, where: str, role: str) -> pl.Series:
+    """Return a column of numbers as Float64, NaN where one is missing."""
     import polars as pl
 
     numbers = column if isinstance(column, pl.Series) else pl.Series(column, strict=False)
     is_empty = numbers.null_count() == len(numbers)
     if not (numbers.dtype.is_numeric() or numbers.dtype == pl.Boolean or is_empty):
         raise InputError(
-            f"{where}: the column {name!r} holds {numbers.dtype}; {value_name}s must be numbers."
+            f"{where}: the column {name!r} holds {numbers.dtype}; {role}s must be numbers."
         )
-    return numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return numbers.cast(pl.Float64).fill_null(float("nan"))
+
+
+def _find_imprecise(scores: Any, name: str, where: str) -> list[RowErrors]:
+    """Return the rows with integers that float64 would merge into ties."""
+    import polars as pl
+
+    numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
+    if not numbers.dtype.is_integer():
+        return []
+    rows = ((numbers > _EXACT_LIMIT) | (numbers < -_EXACT_LIMIT)).arg_true().to_numpy()
+    error = InputError(
+        f"{where}: the column {name!r} has integers beyond 2**53, which float64 cannot tell "
+        "apart; rescale the scores."
+    )
+    return [RowErrors("beyond-precision", "score", rows.astype(np.int64), error)] * bool(len(rows))
+
+
+def _check_ids(
+    where: str, values_of_ids: Mapping[str, Any], numbers: Mapping[str, pl.Series]
+) -> RowTable:
+    """Return the rows that have a user and an item; the others are errors."""
+    import polars as pl
+
+    ids, errors = {}, []
+    for role, values in values_of_ids.items():
+        ids[role], found = _read_ids(values, role, where)
+        errors += found
+    frame = _frame_of_columns({**ids, **numbers})
+    if not errors:
+        return RowTable(where, frame)
+    has_ids = frame["user"].is_not_null() & frame["item"].is_not_null()
+    rejected = frame.with_row_index("row").filter(~has_ids)
+    return RowTable(
+        where,
+        frame.filter(has_ids),
+        errors=tuple(errors),
+        row_numbers=np.flatnonzero(has_ids.to_numpy()),
+        rejected=rejected.with_columns(pl.col(*ID_ROLES).cast(pl.String)),
+    )
+
+
+def _read_ids(values: Any, role: str, where: str) -> tuple[pl.Series, list[RowErrors]]:
+    """Return ids, null where one is missing, and the errors of their rows."""
+    import polars as pl
+
+    try:
+        return id_series(values, role, where), []
+    except InputError as error:
+        reason = error
+    ids = series_of_ids(values, role, where)
+    errors = []
+    if ids.dtype.is_float():
+        ids = ids.fill_nan(None)
+        integers = ids.cast(pl.Int64, strict=False)
+        if not (integers.cast(pl.Float64) == ids).all() or integers.null_count() > ids.null_count():
+            raise reason
+        rows = ids.is_not_null().arg_true().to_numpy()
+        errors.append(RowErrors("fractional-id", role, rows.astype(np.int64), reason))
+        ids = integers
+    rows = ids.is_null().arg_true().to_numpy()
+    if len(rows):
+        errors.append(RowErrors("missing-id", role, rows.astype(np.int64), reason))
+    valid = id_series(ids.drop_nulls(), role, where)  # raises all other errors
+    return ids.cast(valid.dtype), errors
+
+
+def _frame_of_columns(columns: Mapping[str, pl.Series]) -> pl.DataFrame:
+    import polars as pl
+
+    return pl.DataFrame([column.alias(role) for role, column in columns.items()])
+
+
+def _read_dict(data: Mapping[Any, Any], where: str, *, is_list: bool) -> RowTable:
+    """Return `{user: items}` or `{user: {item: value}}`; values are scores of lists, or ratings."""
+    import polars as pl
+
+    value = "score" if is_list else "rating"
+    rows = [_read_row(row, user, where, is_list=is_list) for user, row in data.items()]
+    has_values = [isinstance(row, Mapping) for row in rows]
+    if is_list and any(has_values) and not all(has_values):
+        user = next(user for user, has_score in zip(data, has_values) if not has_score)
+        raise InputError(
+            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for "
+            "all, or lists for all."
+        )
+    all_users = id_series(list(data), "user", where)
+    owners = np.repeat(np.arange(len(rows)), np.array(list(map(len, rows)), dtype=np.int64))
+    ids = {"user": all_users.gather(owners), "item": list(chain.from_iterable(rows))}
+    numbers = {}
+    if any(has_values) or not len(owners):  # lists without items lack no scores
+        values = chain.from_iterable(
+            _read_values(row, user, where, value) for user, row in zip(data, rows)
+        )
+        numbers[value] = pl.Series(list(values), dtype=pl.Float64)
+    return replace(_check_ids(where, ids, numbers), all_users=all_users)
+
+
+def _read_row(row: Any, user: Any, where: str, *, is_list: bool) -> Any:
+    """Return a sized list, or a mapping, of the items of a user."""
+    unordered = (set, frozenset) if is_list else ()
+    if isinstance(row, (str, bytes, *unordered)) or not hasattr(row, "__iter__"):
+        expected = "{item: rating} or a list of items."
+        if is_list:
+            expected = "a list of items, best first, or {item: score}."
+        raise InputError(f"{where}[{user!r}] is {row!r}; expected {expected}")
+    if hasattr(row, "tolist"):
+        return row.tolist()
+    return row if hasattr(row, "__len__") else list(row)
+
+
+def _read_values(row: Any, user: Any, where: str, value: str) -> list[float]:
+    """Return the scores or ratings of a user's items; NaN for None, 1 if items have none."""
+    if not isinstance(row, Mapping):
+        return [1.0] * len(row)
+    values = []
+    for number in row.values():
+        try:
+            values.append(np.nan if number is None else float(number))
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{where}[{user!r}] has the {value} {number!r}; {value}s must be numbers."
+            ) from None
+    return values
 
 
 def _from_matrix(

@@ -213,20 +213,23 @@ def _span(ids: pl.Series, num_ids: int) -> tuple[int, int] | None:
 
 def id_series(ids: Any, kind: str, where: str) -> pl.Series:
     """Return ids as a series of Int64 or String; raise `InputError` for other and missing ids."""
+    return _check_ids(series_of_ids(ids, kind, where), kind, where)
+
+
+def series_of_ids(ids: Any, kind: str, where: str) -> pl.Series:
+    """Return ids as a series of any type, null for None; raise `InputError` for mixed types."""
     import polars as pl
 
-    if not isinstance(ids, pl.Series):
-        if hasattr(ids, "detach"):  # a torch tensor
-            ids = ids.detach().cpu().numpy()
-        if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
-            raise InputError(
-                f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; "
-                "give them as a list or an array."
-            )
-        if not isinstance(ids, np.ndarray):
-            ids = list(ids)
-        ids = _series_of_values(ids, kind, where)
-    return _check_ids(ids, kind, where)
+    if isinstance(ids, pl.Series):
+        return ids
+    if hasattr(ids, "detach"):  # a torch tensor
+        ids = ids.detach().cpu().numpy()
+    if isinstance(ids, (str, bytes, set, frozenset)) or not hasattr(ids, "__iter__"):
+        raise InputError(
+            f"{where} is {ids!r}, a {type(ids).__name__}, which has no order of {kind} ids; "
+            "give them as a list or an array."
+        )
+    return _series_of_values(ids if isinstance(ids, np.ndarray) else list(ids), kind, where)
 
 
 def _check_ids(ids: pl.Series, kind: str, where: str) -> pl.Series:
