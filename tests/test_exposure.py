@@ -20,7 +20,7 @@ from in_processes import in_processes
 from test_evaluator import EVERYONE, ITEMS, SCORES, TARGET, TRAIN, USERS, evaluator
 from test_states import alike
 from weft.errors import InputError, MissingInput, SettingError
-from weft.evaluation.exposure import lorenz_curve
+from weft.evaluation.finalize import lorenz_curve
 from weft.evaluation.result import slice_column
 
 CUTOFFS = [1, 3, 20]

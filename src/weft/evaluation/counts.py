@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from weft.data import Labels
 from weft.data.devices import DEFERRED_ERRORS, raise_deferred_errors
 from weft.data.tensors import SparseRows
 
-# Counts that every evaluation has.
+# Counts that every evaluation has, in the order of `BatchCounter.count`.
 COUNT_NAMES = (
     "users",
     "evaluated_users",
@@ -30,8 +30,8 @@ COUNT_NAMES = (
 class BatchCounter:
     """Counts users and items of batches, by the names of `Result.counts`.
 
-    Besides the counts of `_count_users` and `_count_items`: short lists and ties at each cut-off,
-    users without a label in `groups` and in each slice, and errors that are raised at the end.
+    Besides `COUNT_NAMES`: short lists and ties at each cut-off, and users without a label in
+    `groups` and in each slice.
     """
 
     def __init__(
@@ -39,71 +39,52 @@ class BatchCounter:
     ) -> None:
         self._cutoffs = cutoffs
         self._labels = {} if groups is None else {"users_without_group": groups}
-        self._labels |= {f"users_outside_{name}": labels for name, labels in slices.items()}
-        self.names = (
-            *COUNT_NAMES,
-            *(f"{count}@{k}" for count in ("short_lists", "ties") for k in cutoffs),
-            *self._labels,
-        )
+        for name, labels in slices.items():
+            self._labels[f"users_outside_{name}"] = labels
+        short_lists, ties = (f"short_lists@{k}" for k in cutoffs), (f"ties@{k}" for k in cutoffs)
+        self.names = (*COUNT_NAMES, *short_lists, *ties, *self._labels)
 
-    def count(self, batch: Batch, *, by_user: bool) -> Tensor:
-        """Return the counts of a batch, `[counts]`, or of each of its users, `[batch, counts]`."""
-        counts = dict(self._count_users(batch, by_user)) | _count_items(batch, by_user)
-        # Errors are of the whole batch: any is one too many.
-        for name, count in zip(DEFERRED_ERRORS, batch.validation.counts(batch.device).unbind()):
-            counts[name] = count.expand(batch.size) if by_user else count
-        return torch.stack([counts[name].to(batch.dtype) for name in self.names], dim=-1)
-
-    def _count_users(self, batch: Batch, by_user: bool) -> Iterator[tuple[str, Tensor]]:
-        """Yield the counts that need no look at single interactions."""
-
-        def count(mask: Tensor) -> Tensor:
-            return mask if by_user else mask.sum()
-
-        is_evaluated = batch.relevant.lengths > 0
-        users, zero = count(torch.ones_like(is_evaluated)), count(torch.zeros_like(is_evaluated))
-        yield "users", users
-        yield "evaluated_users", count(is_evaluated)
-        yield "users_without_relevant", count(batch.has_truth & ~is_evaluated)
-        yield "users_without_truth", count(~batch.has_truth)
-        yield "missing_users", users if batch.is_missing else zero
-        yield "relevant_items", count(batch.relevant.lengths)
+    def count(self, batch: Batch) -> Tensor:
+        """Return the counts of each user of a batch, `[batch, counts]`."""
+        relevant, truth, dtype = batch.relevant, batch.truth, batch.dtype
+        is_evaluated = relevant.lengths > 0
+        none, every = torch.zeros_like(is_evaluated), torch.ones_like(is_evaluated)
+        not_offered = relevant.sum_rows((~batch.offered.is_relevant_offered).to(dtype))
+        seen = none.to(dtype)
+        if batch.seen is not None:
+            seen = relevant.sum_rows(_is_seen(batch, batch.seen).to(dtype))
+        counts = [
+            every,
+            is_evaluated,
+            batch.has_truth & ~is_evaluated,
+            ~batch.has_truth,
+            every if batch.is_missing else none,
+            relevant.lengths,
+            seen,
+            not_offered - seen,
+            truth.sum_rows((batch.raw_scores == -torch.inf).to(dtype)),
+            # Errors are of the whole batch: any is one too many.
+            *batch.validation.counts(batch.device)[:, None].expand(-1, batch.size),
+        ]
+        for k in self._cutoffs:
+            counts.append(batch.lengths < k)
         for k in self._cutoffs:
             scores = batch.ranking.values
-            yield f"short_lists@{k}", count(batch.lengths < k)
             if batch.is_tie_free or k >= scores.shape[1]:
-                yield f"ties@{k}", zero
+                counts.append(none)
             else:
-                is_tied = (scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf)
-                yield f"ties@{k}", count(is_tied)
-        for name, labels in self._labels.items():
-            yield name, count(labels.codes.lookup(batch.users, -1) < 0)
+                counts.append((scores[:, k - 1] == scores[:, k]) & (scores[:, k] > -torch.inf))
+        for labels in self._labels.values():
+            counts.append(labels.codes.lookup(batch.users, -1) < 0)
+        return torch.stack([count.to(dtype) for count in counts], dim=1)
 
     def read(self, totals: Tensor) -> dict[str, int]:
         """Return the counts of all batches by name. Raises the errors that were deferred."""
-        counts = {name: int(count) for name, count in zip(self.names, totals.tolist())}
-        raise_deferred_errors({name: counts.pop(name) for name in DEFERRED_ERRORS})
+        counts = dict(zip(self.names, map(int, totals.tolist())))
+        raise_deferred_errors(counts)
+        for name in DEFERRED_ERRORS:
+            del counts[name]
         return counts
-
-
-def _count_items(batch: Batch, by_user: bool) -> dict[str, Tensor]:
-    """Count relevant items that are masked or not offered, and ratings without a score."""
-
-    def count(mask: Tensor, rows: SparseRows) -> Tensor:
-        return (
-            rows.sum_rows(mask.to(batch.dtype)) if by_user else rows.fill_invalid(mask, False).sum()
-        )
-
-    not_offered = count(~batch.offered.is_relevant_offered, batch.relevant)
-    if batch.seen is None:
-        seen = torch.zeros_like(not_offered)
-    else:
-        seen = count(_is_seen(batch, batch.seen), batch.relevant)
-    return {
-        "relevant_seen": seen,
-        "relevant_not_offered": not_offered - seen.to(batch.dtype),
-        "ratings_without_score": count(batch.raw_scores == -torch.inf, batch.truth),
-    }
 
 
 def _is_seen(batch: Batch, seen: SparseRows) -> Tensor:

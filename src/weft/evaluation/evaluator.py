@@ -162,6 +162,9 @@ class Evaluator(EvaluatorState):
         item_keys: Tensor | None = None,
     ) -> None:
         self.settings, self.inputs, self.slices = settings, inputs, slices
+        self.num_items = inputs.get("num_items")
+        self.masks_seen = settings.mask_seen is True
+        self.drops_repeats = settings.repeated_users == "drop"
         self.rule = TieRule(settings.ties or "index", settings.seed, item_keys)
         self.estimator = settings.rank_estimator()
         counting = {
@@ -189,6 +192,7 @@ class Evaluator(EvaluatorState):
             relevance_threshold=settings.relevance_threshold,
             estimator=self.estimator,
         )
+        self.stateful_metrics = list(self.metric_set.stateful.values())
         self.own_metrics = nn.ModuleList(self.stateful_metrics)
         if self.drops_repeats and not self.supports_row_filtering:
             self._refuse_to_drop()
@@ -199,6 +203,7 @@ class Evaluator(EvaluatorState):
     def drop_repeated_users(self) -> None:
         """Count each user once from now on, as with `repeated_users="drop"`."""
         self.settings = self.settings.model_copy(update={"repeated_users": "drop"})
+        self.drops_repeats = True
 
     def _refuse_to_drop(self) -> None:
         names = ", ".join(
@@ -336,17 +341,19 @@ class Evaluator(EvaluatorState):
     def _accumulate(self, batch: Batch) -> None:
         # Whatever may fail comes first, so that a batch that fails is not half counted.
         by_user = self.stores_contributions
-        self._note_users(batch)
+        if not batch.is_host_readable:
+            self._note_users(batch)
         layout = self.metric_set.layout
         terms = layout.contributions(batch, by_user=by_user)
-        counts = self.counter.count(batch, by_user=self.drops_repeats).to(self.counts.dtype)
+        counts = self.counter.count(batch)
         contributions = None
         if by_user:
-            user_counts = counts if self.drops_repeats else counts.new_empty((batch.size, 0))
+            user_counts = counts if self.drops_repeats else counts[:, :0]
             contributions = UserContributions.from_batch(batch, layout, terms, user_counts)
         table = self.metric_set.user_values(batch) if self.settings.per_user else None
-        self._update_stateful_metrics(batch)
-        self.counts += counts.sum(0) if self.drops_repeats else counts
+        if self.stateful_metrics:
+            self._update_stateful_metrics(batch)
+        self.counts += counts.sum(0)
         layout.add(self.sums, terms)
         if table is not None:
             self._table.append((batch.users, *table))
@@ -366,9 +373,7 @@ class Evaluator(EvaluatorState):
             raise
 
     def _note_users(self, batch: Batch) -> None:
-        """Count users who are no rows of an input, if the host cannot read their indices."""
-        if is_host_readable(batch.device):
-            return
+        """Count users who are no rows of an input, where the host cannot read their indices."""
         labels = [self.inputs["user_groups"]] if "user_groups" in self.inputs else []
         sizes = [some.size for some in (*labels, *self.slices.values())]
         if self.masks_seen:

@@ -36,6 +36,10 @@ class EvaluatorState(nn.Module):
     slices: dict[str, Labels]
     metric_set: MetricSet
     counter: BatchCounter
+    num_items: int | None  # None if it is not known before the first batch
+    masks_seen: bool  # True if items of train are masked
+    drops_repeats: bool  # True if each user counts once
+    stateful_metrics: list[BaseMetric]  # metrics that own states, no formulas over the sums
     prefix: str
     postfix: str
     sync_on_compute: bool
@@ -80,27 +84,6 @@ class EvaluatorState(nn.Module):
         return self.metric_set.specs
 
     @property
-    def num_items(self) -> int | None:
-        """The number of items, None if it is not known before the first batch."""
-        size: int | None = self.inputs.get("num_items")
-        return size
-
-    @property
-    def stateful_metrics(self) -> list[BaseMetric]:
-        """The metrics that own states, rather than being formulas over the sums."""
-        return list(self.metric_set.stateful.values())
-
-    @property
-    def masks_seen(self) -> bool:
-        """True if items of train are masked."""
-        return self.settings.mask_seen is True
-
-    @property
-    def drops_repeats(self) -> bool:
-        """True if each user counts once."""
-        return self.settings.repeated_users == "drop"
-
-    @property
     def stores_contributions(self) -> bool:
         """True if the contributions of each user are kept, to resample or to drop users."""
         return self.settings.bootstrap is not None or self.drops_repeats
@@ -115,7 +98,8 @@ class EvaluatorState(nn.Module):
         """The indices of the users so far in this process, `[users]`: a loop that resumes from a
         saved state skips them.
         """
-        return torch.cat([torch.empty(0, dtype=torch.int64, device=self.sums.device), *self._users])
+        empty = torch.empty(0, dtype=torch.int64, device=self.sums.device)
+        return torch.cat([empty, *self._users])
 
     @property
     def state(self) -> EvaluationState:
@@ -133,14 +117,14 @@ class EvaluatorState(nn.Module):
             names = ("table_users", "table_kept", "table_values")
             for name, *parts in zip(names, empty, *self._table):
                 rows[name] = torch.cat([part.to(parts[0].dtype) for part in parts])
-        stored = [part.to_rows() for part in self._contributions]
-        for name in stored[0] if stored else ():
-            rows[name] = torch.cat([part[name] for part in stored])
+        if self._contributions:
+            stored = [part.to_rows() for part in self._contributions]
+            rows |= {name: torch.cat([part[name] for part in stored]) for name in stored[0]}
         return EvaluationState(
             self.sums,
             self.counts,
             rows,
-            tuple(metric.states() for metric in self.stateful_metrics),
+            tuple(map(BaseMetric.states, self.stateful_metrics)),
             self._num_rows,
             self._num_items,
             self._has_user_indices,
@@ -175,7 +159,7 @@ class EvaluatorState(nn.Module):
         """Return the settings for a Result."""
         record = self.settings.record(of_run=False)
         slices = {"slices": list(self.slices)} if self.slices else {}
-        return {"metrics": [str(spec) for spec in self.specs], **record, **slices}
+        return {"metrics": list(map(str, self.metric_set.specs)), **record, **slices}
 
     def identity(self) -> dict[str, Any]:
         """Return the facts that evaluators must have in common for their states to be merged:

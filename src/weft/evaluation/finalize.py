@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data import Train, Vocabulary
 from weft.evaluation.bootstrap import BootstrapInterval, bootstrap_interval
 from weft.evaluation.contributions import ContributionStore, LocalContributions, UserContributions
-from weft.evaluation.exposure import exposure_frames
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.notes import (
-    NoteContext,
-    count_items_without_input,
+    ITEMS_WITHOUT_INPUT,
     count_notes,
     interval_notes,
     undefined_notes,
 )
-from weft.evaluation.result import Result, slice_column
+from weft.evaluation.result import FRAMES, Result, slice_column
 from weft.evaluation.state import EvaluationState
+from weft.metrics.accumulators import ItemExposure
+from weft.metrics.state_layout import StateLayout, StateView
 
 if TYPE_CHECKING:
     import polars as pl
 
     from weft.evaluation.evaluator import Evaluator
 
+Floats = NDArray[np.float64]
 UserTables = tuple["pl.DataFrame | None", "pl.DataFrame | None"]
+_PERCENT = np.arange(101) / 100
 
 
 @dataclass(frozen=True)
@@ -68,26 +70,17 @@ def finalize(
     counts = _read_counts(state, evaluator, num_repeated)
     sums = state.sums.cpu()
     view = metric_set.layout.view(sums)
-    with _loaded_metric_states(evaluator, state):
-        values = tuple(metric_set.values(view))
-    context = NoteContext(
-        metric_set,
-        evaluator.inputs,
-        evaluator.rule.name,
-        str(settings.empty_users),
-        evaluator.estimator,
-        state.has_lists,
-        state.has_candidates,
-        evaluator.drops_repeats,
-    )
-    notes = count_notes(context, counts)
+    values = tuple(metric_set.values(view, state.metric_states))
+    notes = list(count_notes(evaluator, state, counts))
     notes += undefined_notes(metric_set, values, notes)
     if settings.bootstrap is not None:
         if contributions is None and local is not None:
             contributions = LocalContributions(local)
         values, further = _add_intervals(values, evaluator, settings.bootstrap, contributions)
         notes += further
-    per_user, labels = user_tables(state, evaluator, report.users)
+    per_user, labels = None, None
+    if settings.per_user:
+        per_user, labels = user_tables(state, evaluator, report.users)
     exposure, popularity = exposure_frames(metric_set.layout, view, evaluator.inputs.get("train"))
     return Result(
         values=values,
@@ -109,7 +102,11 @@ def finalize(
 def _read_counts(state: EvaluationState, evaluator: Evaluator, num_repeated: int) -> dict[str, int]:
     counts = evaluator.counter.read(state.counts)
     counts["items"] = evaluator.num_items or state.num_items or 0
-    counts |= count_items_without_input(evaluator.metric_set, evaluator.inputs)
+    for name, (count, _) in ITEMS_WITHOUT_INPUT.items():
+        if name in evaluator.metric_set.needs:
+            given = evaluator.inputs[name]
+            is_train = isinstance(given, Train)
+            counts[count] = given.num_cold_items if is_train else given.num_unlabelled
     if num_repeated or evaluator.drops_repeats:
         counts["repeated_users"] = num_repeated
     train: Train | None = evaluator.inputs.get("train")
@@ -128,7 +125,7 @@ def _drop_repeated_users(
     layout, contributions = evaluator.metric_set.layout, None
     if evaluator.stores_contributions:
         contributions = UserContributions.from_rows(state.rows, layout)
-    first = state.first_rows()
+    first = _first_rows(state)
     num_repeated = 0 if first is None else len(first) - int(first.sum())
     if not num_repeated or not evaluator.drops_repeats:
         return state, contributions, num_repeated
@@ -149,18 +146,15 @@ def _drop_repeated_users(
     return kept, contributions, num_repeated
 
 
-@contextmanager
-def _loaded_metric_states(evaluator: Evaluator, state: EvaluationState) -> Iterator[None]:
-    """Load the states of metrics that own some; restore their previous states on exit."""
-    metrics = evaluator.stateful_metrics
-    before = [metric.states() for metric in metrics]
-    for metric, states in zip(metrics, state.metric_states):
-        metric.restore(states)
-    try:
-        yield
-    finally:
-        for metric, states in zip(metrics, before):
-            metric.restore(states)
+def _first_rows(state: EvaluationState) -> Tensor | None:
+    """Return a mask `[rows]` of the first row of each user; None without user indices."""
+    users = state.rows.get("users")
+    if users is None or not state.has_user_indices:
+        return None
+    order = users.sort(stable=True)
+    is_first = torch.ones_like(users, dtype=torch.bool)
+    is_first[1:] = order.values.diff() != 0
+    return torch.empty_like(is_first).scatter_(0, order.indices, is_first)
 
 
 def _add_intervals(
@@ -203,12 +197,10 @@ def _with_interval(value: MetricValue, interval: BootstrapInterval | None) -> Me
 def user_tables(
     state: EvaluationState, evaluator: Evaluator, users: Vocabulary | None = None
 ) -> UserTables:
-    """Return `Result.per_user` and `Result.user_labels`, None where they are not kept.
+    """Return `Result.per_user` and `Result.user_labels`, None if no label is known.
 
     With `users`, rows are sorted by user index, and ids replace the indices.
     """
-    if not evaluator.settings.per_user:
-        return None, None
     values = _user_values(state.rows, evaluator)
     labels = _user_labels(values["user"], evaluator) if state.has_user_indices else None
     return _with_ids(values, users), None if labels is None else _with_ids(labels, users)
@@ -254,6 +246,77 @@ def _user_labels(users: pl.Series, evaluator: Evaluator) -> pl.DataFrame | None:
         texts = pl.Series(name, [*map(str, labels.names), None], dtype=pl.String)
         columns.append(texts.gather(np.where(codes < 0, len(labels.names), codes)))
     return pl.DataFrame([users, *columns]) if columns else None
+
+
+# --------------------------------------------------------------------------------------------------
+# Distribution of recommendations over the items of the catalogue
+
+
+def exposure_frames(
+    layout: StateLayout, view: Callable[[int | None], StateView], train: Train | None
+) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Return `Result.exposure`, and `Result.popularity` if there is train.
+
+    They have rows for each cut-off at which recommendations were counted by item; None if there is
+    none, or nothing was recommended. `view(k)` reads the state at a cut-off.
+    """
+    exposures = [
+        accumulator
+        for accumulator in layout.cutoffs
+        if isinstance(accumulator, ItemExposure) and accumulator.users == "lists"
+    ]
+    if not exposures:
+        return None, None
+    exposure = exposures[0]
+    curves, bins = [], []
+    for k in layout.cutoffs[exposure]:
+        counts = _to_integers(view(k).at_items(exposure))
+        if not counts.any():
+            continue
+        curve = lorenz_curve(counts, exposure.num_items)
+        curves.append((np.full(len(curve[0]), k), *curve))
+        if train is not None:
+            popularity = train.popularity_bins
+            sizes = popularity.items, popularity.interactions
+            recommended = _to_integers(view(k).by_group(exposure, popularity.bins, len(sizes[0])))
+            cutoffs = np.full(len(recommended), k)
+            bins.append((cutoffs, *popularity.ranges, *sizes, recommended))
+    return _frame("exposure", curves), _frame("popularity", bins)
+
+
+def _to_integers(counts: Tensor) -> NDArray[np.int64]:
+    return counts.cpu().numpy().astype(np.int64)
+
+
+def _frame(name: str, blocks: Sequence[tuple[NDArray[Any], ...]]) -> pl.DataFrame | None:
+    """Return a table of a result from blocks of rows, each a tuple of columns."""
+    if not blocks:
+        return None
+    import polars as pl
+
+    return pl.DataFrame(dict(zip(FRAMES[name], map(np.concatenate, zip(*blocks)))))
+
+
+def lorenz_curve(counts: NDArray[np.int64], num_items: int) -> tuple[Floats, Floats]:
+    """Return points of the Lorenz curve: shares of the least recommended items, of recommendations.
+
+    `counts` are the recommendations of items, at least one positive; items without a count, up to
+    `num_items`, have 0. There is a point at each percent of the items and at each percent of the
+    recommendations, so that steep parts are followed, too.
+    """
+    frequency = np.bincount(counts)  # number of items by number of recommendations
+    frequency[0] += num_items - len(counts)
+    levels = np.flatnonzero(frequency)
+    items, recommendations = frequency[levels].cumsum(), (levels * frequency[levels]).cumsum()
+    corners_x = np.append(0.0, items / items[-1])
+    corners_y = np.append(0.0, recommendations / recommendations[-1])
+    start = int(levels[0] == 0)  # after the items that were never recommended
+    x = np.append(_PERCENT, np.interp(_PERCENT, corners_y[start:], corners_x[start:]))
+    y = np.append(np.interp(_PERCENT, corners_x, corners_y), _PERCENT)
+    # The curve is monotone: sorting each coordinate keeps the pairs and removes rounding errors.
+    x, y = np.sort(x), np.sort(y)
+    is_new = np.append(True, (np.diff(x) > 0) | (np.diff(y) > 0))
+    return x[is_new], y[is_new]
 
 
 @cache

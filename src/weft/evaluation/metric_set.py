@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from weft.evaluation.contributions import ContributionStore
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.resample_weights import Floats
 from weft.evaluation.result import SLICE_COLUMNS, frame_schema
+from weft.evaluation.state import MetricStates
 from weft.metrics.accumulators import Accumulator, ItemExposure
 from weft.metrics.base.formulas import (
     ComputedValue,
@@ -68,53 +70,69 @@ class MetricSet:
     ) -> None:
         self.classes = classes
         self.specs = tuple(classes)
+        self.slices = slices
+        # Names without cut-offs, and the classes of these names.
+        self.names: dict[MetricSpec, str] = {}
+        self.classes_by_name: dict[str, type[BaseMetric]] = {}
+        self.formulas: dict[MetricSpec, SummedMetric] = {}
+        self.stateful: dict[MetricSpec, BaseMetric] = {}
+        self._groups: dict[MetricSpec, MetricGroup] = {}
+        self.needs: set[str] = set()  # inputs that some metric reads
+        for spec, metric_class in classes.items():
+            self._add_metric(spec, metric_class, inputs, counting)
         self.cutoffs = tuple(sorted({spec.k for spec in self.specs if spec.k is not None}))
         self.depth = max(self.cutoffs, default=0)
-        self.slices = slices
-        self._groups, self.stateful = self._build_metrics(inputs, counting)
-        formulas = {spec: group.metric for group in self._groups for spec in group.specs}
-        self.formulas = {spec: formulas[spec] for spec in self.specs if spec in formulas}
-        self._user_means = [
-            group
-            for group in self._groups
-            if isinstance(group.metric, UserMeanMetric) and group.metric.has_user_values
-        ]
         self.layout = self._build_layout(exposure)
 
-    def _build_metrics(
-        self, inputs: Mapping[str, Any], counting: Mapping[str, Any]
-    ) -> tuple[list[MetricGroup], dict[MetricSpec, BaseMetric]]:
-        """Return the formulas, grouped over their cut-offs, and the metrics that own states."""
-        groups: dict[MetricSpec, MetricGroup] = {}
-        stateful: dict[MetricSpec, BaseMetric] = {}
-        for spec in self.specs:
-            group = groups.get(spec.with_cutoff(None))
-            if group is not None and spec.k is not None:
-                groups[spec.with_cutoff(None)] = MetricGroup(
-                    group.metric, (*group.cutoffs, spec.k), (*group.specs, spec)
-                )
-                continue
-            metric = build_metric(
-                spec, metric_class=self.classes[spec], inputs=inputs, standalone=False, **counting
+    def _add_metric(
+        self,
+        spec: MetricSpec,
+        metric_class: type[BaseMetric],
+        inputs: Mapping[str, Any],
+        counting: Mapping[str, Any],
+    ) -> None:
+        """Build a metric, or add a cut-off to the formula that computes all cut-offs."""
+        base = spec.with_cutoff(None)
+        self.names[spec] = name = str(base)
+        self.classes_by_name[name] = metric_class
+        group = self._groups.get(base)
+        if group is not None and spec.k is not None:
+            self.formulas[spec] = group.metric
+            self._groups[base] = MetricGroup(
+                group.metric, (*group.cutoffs, spec.k), (*group.specs, spec)
             )
-            if isinstance(metric, SummedMetric) and metric.is_summed:
-                key = spec.with_cutoff(None) if metric.supports_all_cutoffs else spec
-                groups[key] = MetricGroup(metric, () if spec.k is None else (spec.k,), (spec,))
-            else:
-                stateful[spec] = build_metric(
-                    spec, metric_class=self.classes[spec], inputs=inputs, **counting
-                )
-        return list(groups.values()), stateful
+            return
+        metric = build_metric(
+            spec, metric_class=metric_class, inputs=inputs, standalone=False, **counting
+        )
+        self.needs |= metric.needed_inputs()
+        if isinstance(metric, SummedMetric) and metric.is_summed:
+            self.formulas[spec] = metric
+            key = base if metric.supports_all_cutoffs else spec
+            self._groups[key] = MetricGroup(metric, () if spec.k is None else (spec.k,), (spec,))
+        else:
+            self.stateful[spec] = build_metric(
+                spec, metric_class=metric_class, inputs=inputs, **counting
+            )
 
     def _build_layout(self, exposure: int | None) -> StateLayout:
         """Return the layout of all accumulators; those shared by several metrics occur once."""
         cutoffs: dict[Accumulator, set[int]] = {}
-        for group in self._groups:
+        for group in self._groups.values():
             for accumulator in group.metric.accumulators():
                 cutoffs.setdefault(accumulator, set()).update(group.cutoffs or (1,))
         if exposure is not None and self.cutoffs:
             cutoffs.setdefault(ItemExposure(exposure), set()).update(self.cutoffs)
         return StateLayout(cutoffs, self.slices)
+
+    @cached_property
+    def _user_means(self) -> list[MetricGroup]:
+        """The metrics that have a value per user."""
+        return [
+            group
+            for group in self._groups.values()
+            if isinstance(group.metric, UserMeanMetric) and group.metric.has_user_values
+        ]
 
     @property
     def user_columns(self) -> list[MetricSpec]:
@@ -141,30 +159,29 @@ class MetricSet:
         """True if a metric needs blocks of `[batch, items]`, as metrics of users' own may."""
         formulas = [
             group.metric
-            for group in self._groups
+            for group in self._groups.values()
             if isinstance(group.metric, UserAverageTopKMetric)
         ]
         return len(self.stateful) > 0 or any(
             type(metric).user_values is UserAverageTopKMetric.user_values for metric in formulas
         )
 
-    @property
-    def needs(self) -> set[str]:
-        """The inputs that some metric reads."""
-        metrics = (*self.formulas.values(), *self.stateful.values())
-        return set[str]().union(*(metric.needed_inputs() for metric in metrics))
-
     def select_names(self, predicate: Callable[[BaseMetric], bool]) -> list[str]:
         """Return the names, without cut-offs, of the metrics for which the predicate is true."""
         metrics: dict[MetricSpec, BaseMetric] = {**self.formulas, **self.stateful}
-        names = [str(spec.with_cutoff(None)) for spec in metrics if predicate(metrics[spec])]
+        names = [self.names[spec] for spec, metric in metrics.items() if predicate(metric)]
         return list(dict.fromkeys(names))
 
     # ---------------------------------------------------------------------------------------------
 
-    def values(self, view_at: Callable[[int | None], StateView]) -> Iterator[MetricValue]:
+    def values(
+        self,
+        view_at: Callable[[int | None], StateView],
+        metric_states: Sequence[MetricStates] = (),
+    ) -> Iterator[MetricValue]:
         """Yield all values, from a view of the sums and from the states of stateful metrics."""
-        for spec in self.specs:
+        states = dict(zip(self.stateful, metric_states))
+        for spec, name in self.names.items():
             metric: BaseMetric
             by_label: Mapping[tuple[Label, ...], Tensor] = {}
             if spec in self.formulas:
@@ -173,12 +190,11 @@ class MetricSet:
                 computed, by_label = formula.summarize(view), formula.label_values(view)
             else:
                 metric = self.stateful[spec]
-                computed = _compute_stateful(spec, metric)
+                computed = _compute_stateful(spec, metric, states[spec])
             about: dict[str, Any] = {
                 "higher_is_better": type(metric).higher_is_better,
                 "target": type(metric).target,
             }
-            name = str(spec.with_cutoff(None))
             if computed.value is not None:
                 yield MetricValue(
                     name,
@@ -211,7 +227,7 @@ class MetricSet:
                     computed = formula.summarize(view_at(spec.k))
                     assert computed.value is not None
                     value = MetricValue(
-                        str(spec.with_cutoff(None)),
+                        self.names[spec],
                         spec.k,
                         _check_finite(spec, formula, computed.value),
                         computed.std_error,
@@ -235,7 +251,7 @@ class MetricSet:
             return {}
         formulas = self.formulas
         means = {
-            str(spec): self._column(spec, formula)
+            str(spec): self.layout.mean_column(formula.accumulators()[0], spec.k)
             for spec, formula in formulas.items()
             if _is_mean(formula)
         }
@@ -262,24 +278,22 @@ class MetricSet:
             for name, column in named.items()
         }
 
-    def _column(self, spec: MetricSpec, formula: SummedMetric) -> int:
-        """Return the column of a metric at its cut-off in the table of means."""
-        accumulator = formula.accumulators()[0]
-        first: int = self.layout.columns(accumulator).start
-        if not accumulator.has_cutoffs or spec.k is None:
-            return first
-        return first + self.layout.cutoffs[accumulator].index(spec.k)
 
-
-def _compute_stateful(spec: MetricSpec, metric: BaseMetric) -> ComputedValue:
-    # The undecorated method: TorchMetrics' wrapper warns unless update() was called, but batches
-    # were added by accumulate().
-    value = torch.as_tensor(type(metric).compute(metric))
+def _compute_stateful(spec: MetricSpec, metric: BaseMetric, states: MetricStates) -> ComputedValue:
+    """Return the value of a metric for some states; the metric keeps its own."""
+    before = metric.states()
+    metric.restore(states)
+    try:
+        # The undecorated method: TorchMetrics' wrapper warns unless update() was called, but
+        # batches were added by accumulate().
+        value = torch.as_tensor(type(metric).compute(metric))
+        users = metric.num_users_counted()
+    finally:
+        metric.restore(before)
     if value.numel() != 1:
         raise SettingError(
             f"{spec} computed a value of shape {list(value.shape)}; expected one number."
         )
-    users = metric.num_users_counted()
     return ComputedValue(value, users=None if users is None else int(users))
 
 

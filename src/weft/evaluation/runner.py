@@ -25,8 +25,8 @@ from weft.evaluation.candidates import CandidateProvider, score_candidates
 from weft.evaluation.checkpoint import Checkpoint, Span
 from weft.evaluation.evaluator import Evaluator
 from weft.evaluation.finalize import RunReport, UserTables, finalize, user_tables
-from weft.evaluation.input_notes import input_notes
 from weft.evaluation.metric_set import MetricClasses
+from weft.evaluation.notes import input_notes
 from weft.evaluation.result import Result
 from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.registry import expand_metrics, prototype
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from weft.evaluation.contributions import ContributionStore
 
 NO_SOURCE = "has no source"  # a column: True for users without scores or a list
+_INTERNAL = ("users_without_source", "candidates_repeated")  # counts that a result does not have
 # Bounds of a batch if the caller gives none: small against memory, large against the fixed cost of
 # a batch.
 _BATCH_BYTES = 1 << 26
@@ -315,10 +316,10 @@ class EvaluationRun:
 
     def _report(self, provenance: dict[str, Any]) -> RunReport:
         dataset = self.dataset
-        names = self.evaluator.metric_set.select_names(lambda metric: metric.is_exposure_metric)
-        notes = input_notes(dataset, self.settings, self.candidates, self.counts, names)
-        internal = ("users_without_source", "candidates_repeated")
-        counts = {name: count for name, count in self.counts.items() if name not in internal}
+        notes = input_notes(
+            dataset, self.settings, self.candidates, self.counts, self.evaluator.metric_set
+        )
+        counts = {name: count for name, count in self.counts.items() if name not in _INTERNAL}
         slices = dataset.slice_definitions
         files = {name: file.path for name, file in dataset.files.items() if file.path is not None}
         return RunReport(
@@ -334,7 +335,12 @@ class EvaluationRun:
         )
 
     def user_tables(self) -> UserTables:
-        """Return the values and the labels of each user so far, with the column `NO_SOURCE`."""
+        """Return the values and the labels of each user so far, with the column `NO_SOURCE`.
+
+        None where they are not kept.
+        """
+        if not self.settings.per_user:
+            return None, None
         tables = user_tables(self.evaluator.state, self.evaluator)
         ids, num_rows = self.dataset.users.ids, self.dataset.num_rows
 

@@ -38,8 +38,8 @@ class EvaluationState:
 
     `num_rows` is the number of rows so far, `num_items` the number of items, None before the first
     batch. `has_user_indices` is True if every batch came with user indices (in `rows["users"]`);
-    otherwise rows are numbered in order of arrival. `has_lists` and `has_candidates` are those of
-    `notes.NoteContext`.
+    otherwise rows are numbered in order of arrival. `has_lists` is True if the source gives
+    recommendation lists, not scores; `has_candidates` if candidates are not the whole catalogue.
     """
 
     sums: Tensor
@@ -56,16 +56,6 @@ class EvaluationState:
     def from_dict(cls, state: Mapping[str, Any]) -> EvaluationState:
         """Build a state from the extra state of an evaluator (its fields and `identity`)."""
         return cls(**{name: value for name, value in state.items() if name != "identity"})
-
-    def first_rows(self) -> Tensor | None:
-        """Return a mask `[rows]` of the first row of each user; None without user indices."""
-        users = self.rows.get("users")
-        if not self.has_user_indices or users is None:
-            return None
-        order = users.sort(stable=True)
-        is_first = torch.ones_like(users, dtype=torch.bool)
-        is_first[1:] = order.values.diff() != 0
-        return torch.empty_like(is_first).scatter_(0, order.indices, is_first)
 
 
 def combine_states(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,7 +55,8 @@ class Contribution(NamedTuple):
             sums += values.reshape(-1).to(sums.dtype)
             return
         chunks = (
-            torch.split(flat.reshape(-1), _CHUNK_VALUES) for flat in (self.indices, self.values)
+            torch.split(self.indices.reshape(-1), _CHUNK_VALUES),
+            torch.split(self.values.reshape(-1), _CHUNK_VALUES),
         )
         for indices, values in zip(*chunks):
             sums.index_add_(0, indices, values.to(sums.dtype))
@@ -65,19 +66,14 @@ class Contribution(NamedTuple):
 class Accumulator:
     """A quantity that adds up, `[rows, cut-offs]`. Equal accumulators are computed once."""
 
+    # True if there is a column for each cut-off; otherwise there is a single column.
+    has_cutoffs: ClassVar[bool] = True
+    # True if a batch contributes a value for each position of its lists, rather than few.
+    is_per_position: ClassVar[bool] = False
+
     @property
     def num_rows(self) -> int:
         raise NotImplementedError
-
-    @property
-    def has_cutoffs(self) -> bool:
-        """True if there is a column for each cut-off; otherwise there is a single column."""
-        return True
-
-    @property
-    def is_per_position(self) -> bool:
-        """True if a batch contributes a value for each position of its lists, rather than few."""
-        return False
 
     def contributions(self, topk: TopK) -> Contribution:
         """Return the contribution of a batch by user."""
@@ -101,14 +97,6 @@ class UserMeanSums(Accumulator):
 
     key: MetricSpec
     metric: UserMeanMetric = field(compare=False)
-
-    @property
-    def num_rows(self) -> int:
-        return len(MEAN_SUMS)
-
-    @property
-    def has_cutoffs(self) -> bool:
-        return self.metric.k is not None
 
 
 @dataclass(frozen=True)

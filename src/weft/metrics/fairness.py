@@ -32,10 +32,10 @@ from weft.metrics.accumulators import (
 from weft.metrics.base.composites import ComponentMetric
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
-from weft.metrics.group_rates import mean_difference, rates, relative_spread, sum_by_group
+from weft.metrics.group_rates import mean_difference, rates, relative_spread
 from weft.metrics.names import MetricSpec
 from weft.metrics.registry import register
-from weft.metrics.state_layout import StateView
+from weft.metrics.state_layout import StateView, sum_by_group
 
 _ZHU = (
     "Zhu, Wang and Caverlee (2020), Measuring and mitigating item under-recommendation bias in "
@@ -161,7 +161,8 @@ class _ItemMAD(_ClusterMetric):
         total, count = state.at_items(numerator), state.at_items(denominator, like=numerator)
         item_means = torch.where(count > 0, total / count, 0)
         sums = sum_by_group(item_means, codes.lookup(state.items(numerator), -1), num_clusters)
-        return mean_difference(rates(sums, state.items_by_group(denominator, codes, num_clusters)))
+        items = state.by_group(denominator, codes, num_clusters, count_items=True)
+        return mean_difference(rates(sums, items))
 
 
 @register

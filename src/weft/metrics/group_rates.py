@@ -1,14 +1,9 @@
-"""Comparison of groups of items or users: sums and rates by group, and how much numbers differ."""
+"""Comparison of groups of items or users: rates, and how much numbers differ."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-
-def sum_by_group(values: Tensor, codes: Tensor, num_groups: int) -> Tensor:
-    """Return the sums of values over each group, `[groups]`; entries with code -1 are left out."""
-    return torch.bincount(codes + 1, weights=values, minlength=num_groups + 1)[1:]
 
 
 def rates(successes: Tensor, chances: Tensor) -> Tensor:

@@ -5,7 +5,10 @@ Batches, shards and processes merge by adding vectors.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -24,7 +27,6 @@ from weft.metrics.accumulators import (
     mean_sums,
     mean_sums_by_group,
 )
-from weft.metrics.group_rates import sum_by_group
 
 # Up to this number of items, reading all of them is cheaper than finding those that occur.
 _SMALL_CATALOGUE = 1 << 17
@@ -44,22 +46,26 @@ class StateLayout:
         accumulators: Mapping[Accumulator, set[int]],
         slices: Mapping[str, Labels] | None = None,
     ) -> None:
-        self.cutoffs = {
-            accumulator: tuple(sorted(cutoffs)) if accumulator.has_cutoffs else (1,)
-            for accumulator, cutoffs in accumulators.items()
-        }
+        self.cutoffs: dict[Accumulator, tuple[int, ...]] = {}
         self._columns: dict[UserMeanSums, slice] = {}
         self._sections: dict[Accumulator, slice] = {}
+        self._single_columns: set[Accumulator] = set()  # that do not depend on a cut-off
         width = 0
-        for accumulator, cutoffs in self.cutoffs.items():
+        for accumulator, cutoffs in accumulators.items():
+            has_cutoffs = accumulator.has_cutoffs
             if isinstance(accumulator, UserMeanSums):
-                self._columns[accumulator] = slice(width, width + len(cutoffs))
-                width += len(cutoffs)
+                has_cutoffs = accumulator.metric.k is not None
+                num_columns = len(cutoffs) if has_cutoffs else 1
+                self._columns[accumulator] = slice(width, width + num_columns)
+                width += num_columns
+            if not has_cutoffs:
+                self._single_columns.add(accumulator)
+            self.cutoffs[accumulator] = tuple(sorted(cutoffs)) if has_cutoffs else (1,)
         self._mean_table = slice(0, len(MEAN_SUMS) * width)
         end = self._mean_table.stop
-        for accumulator, cutoffs in self.cutoffs.items():
+        for accumulator, columns in self.cutoffs.items():
             if not isinstance(accumulator, UserMeanSums):
-                section = slice(end, end + accumulator.num_rows * len(cutoffs))
+                section = slice(end, end + accumulator.num_rows * len(columns))
                 self._sections[accumulator], end = section, section.stop
         self.other_sums = slice(self._mean_table.stop, end)
         self.slices = dict(slices or {})
@@ -80,23 +86,18 @@ class StateLayout:
         With `by_user`, contributions keep their users; those of means over users are in
         `user_values`. Accumulators with a value per position come last, so that little memory is
         held while metrics are computed."""
-
-        def contribution(accumulator: Accumulator) -> tuple[slice, Contribution]:
-            topk = batch.at_cutoffs(self.cutoffs[accumulator])
-            section = self._sections[accumulator]
+        terms: list[tuple[slice, Contribution]] = []
+        if self._columns:
+            chunks, weights = self._value_chunks(batch), self.user_weights(batch)
+            terms += self._mean_tables(chunks, weights, batch.users)
+        for accumulator in sorted(self._sections, key=attrgetter("is_per_position")):
+            section, topk = self._sections[accumulator], batch.at_cutoffs(self.cutoffs[accumulator])
             if by_user:
-                return section, accumulator.contributions(topk)
-            return section, accumulator.batch_total(topk).reduce(section.stop - section.start)
-
-        small = [contribution(one) for one in self._sections if not one.is_per_position]
-        means = list(self._columns)
-        chunks = (
-            self._values(means[start : start + _CHUNK_MEANS], batch)
-            for start in range(0, len(means), _CHUNK_MEANS)
-        )
-        if means:
-            small += self._mean_tables(chunks, self.user_weights(batch), batch.users)
-        return small + [contribution(one) for one in self._sections if one.is_per_position]
+                terms.append((section, accumulator.contributions(topk)))
+            else:
+                total = accumulator.batch_total(topk)
+                terms.append((section, total.reduce(section.stop - section.start)))
+        return terms
 
     def mean_tables(
         self, values: Tensor, weights: Mapping[int, Tensor], users: Tensor
@@ -113,7 +114,7 @@ class StateLayout:
     ) -> Iterable[tuple[slice, Contribution]]:
         """Yield the contributions to the mean tables, from the values of some columns at a time."""
         parts: list[Tensor] = []
-        slice_parts: dict[str, list[Tensor]] = {name: [] for name in self.slices}
+        slice_parts: defaultdict[str, list[Tensor]] = defaultdict(list)
         weighted: dict[int, Tensor] = {}
         first = 0
         for values in chunks:
@@ -125,27 +126,30 @@ class StateLayout:
                     weighted[column] = values[:, column - first, None]
             first += values.shape[1]
         table = torch.cat(parts, dim=1)
-        slice_tables = {name: torch.cat(tables, dim=2) for name, tables in slice_parts.items()}
         for column, values in weighted.items():
-            weight = weights[column]
-            table[:, column, None] = mean_sums(values, weight)
-            for name, groups in self.slices.items():
-                sums = mean_sums_by_group(values, groups, users=users, weights=weight)
-                slice_tables[name][:, :, column, None] = sums
+            table[:, column, None] = mean_sums(values, weights[column])
         yield self._mean_table, Contribution(table.reshape(1, -1))
-        for name, slice_table in slice_tables.items():
+        for name, groups in self.slices.items():
+            slice_table = torch.cat(slice_parts[name], dim=2)
+            for column, values in weighted.items():
+                slice_table[:, :, column, None] = mean_sums_by_group(
+                    values, groups, users=users, weights=weights[column]
+                )
             yield self._slice_tables[name], Contribution(slice_table.reshape(1, -1))
 
-    def _values(self, means: Iterable[UserMeanSums], batch: Batch) -> Tensor:
-        """Return the averaged values of some means, `[batch, their columns]`."""
-        columns = [batch.truth.values.new_empty((batch.size, 0))]
-        for mean in means:
-            columns.append(mean.metric.averaged_values(batch.at_cutoffs(self.cutoffs[mean])))
-        return torch.cat(columns, dim=1)
+    def _value_chunks(self, batch: Batch) -> Iterator[Tensor]:
+        """Yield the averaged values of some means at a time, `[batch, their columns]`."""
+        means = list(self._columns)
+        for start in range(0, len(means), _CHUNK_MEANS):
+            columns = []
+            for mean in means[start : start + _CHUNK_MEANS]:
+                columns.append(mean.metric.averaged_values(batch.at_cutoffs(self.cutoffs[mean])))
+            yield torch.cat(columns, dim=1)
 
     def user_values(self, batch: Batch) -> Tensor:
         """Return the averaged values `[batch, columns of the mean table]`; NaN if undefined."""
-        return self._values(self._columns, batch)
+        empty = batch.truth.values.new_empty((batch.size, 0))
+        return torch.cat([empty, *self._value_chunks(batch)], dim=1)
 
     def user_weights(self, batch: Batch) -> dict[int, Tensor]:
         """Return the weights `[batch]` of users, for the columns of weighted means."""
@@ -168,12 +172,19 @@ class StateLayout:
 
     def view(self, sums: Tensor) -> Callable[[int | None], StateView]:
         """Return a function from a cut-off to the state at that cut-off."""
-        return StateView(self, sums).at_cutoff
+        return partial(StateView, self, sums, {})
 
-    def columns(self, accumulator: Accumulator) -> slice:
-        """Return the columns of a mean over users in the mean table, one for each cut-off."""
+    def mean_column(self, accumulator: Accumulator, k: int | None) -> int:
+        """Return the column of a mean over users at a cut-off in the mean table."""
         assert isinstance(accumulator, UserMeanSums)
-        return self._columns[accumulator]
+        first: int = self._columns[accumulator].start
+        return first + self.column(accumulator, k)
+
+    def column(self, accumulator: Accumulator, k: int | None) -> int:
+        """Return the column of a cut-off among those of an accumulator."""
+        if k is None or accumulator in self._single_columns:
+            return 0
+        return self.cutoffs[accumulator].index(k)
 
     def select(self, sums: Tensor, accumulator: Accumulator) -> Tensor:
         """Return the stored sums of an accumulator, `[rows, cut-offs]`."""
@@ -190,22 +201,18 @@ class StateLayout:
 class StateView:
     """The accumulators of a state at one cut-off; `state[accumulator]` is `[rows]`.
 
-    Each accumulator is read once for all cut-offs. Most items of a large catalogue are in no list:
-    quantities per item are read only for the items that occur."""
+    Each accumulator is read once for all cut-offs: `cache` is shared by the views of one state.
+    Most items of a large catalogue are in no list: quantities per item are read only for the items
+    that occur."""
 
-    def __init__(self, layout: StateLayout, sums: Tensor, k: int | None = None) -> None:
+    def __init__(
+        self, layout: StateLayout, sums: Tensor, cache: dict[object, Tensor], k: int | None
+    ) -> None:
         self.layout, self.k = layout, k
-        self._sums = sums
-        self._cache: dict[object, Tensor] = {}
-
-    def at_cutoff(self, k: int | None) -> StateView:
-        """Return the view at another cut-off, which shares what has been read."""
-        view = StateView(self.layout, self._sums, k)
-        view._cache = self._cache
-        return view
+        self._sums, self._cache = sums, cache
 
     def __getitem__(self, accumulator: Accumulator) -> Tensor:
-        return self._select_cutoff(accumulator, self._read(accumulator))
+        return self._read(accumulator)[:, self.layout.column(accumulator, self.k)]
 
     def items(self, accumulator: ItemAccumulator) -> Tensor:
         """Return the items of `at_items`: those with a value other than 0 at any cut-off, and
@@ -225,26 +232,38 @@ class StateView:
 
     def at_items(self, accumulator: ItemAccumulator, like: ItemAccumulator | None = None) -> Tensor:
         """Return an accumulator at its items, or at those of another accumulator, `[items]`."""
-        return self._select_cutoff(accumulator, self._read_at_items(accumulator, like))
+        if accumulator.num_items <= _SMALL_CATALOGUE:
+            return self[accumulator]
+        values = self._read_items(accumulator, like or accumulator)
+        return values[:, self.layout.column(accumulator, self.k)]
 
     def by_group(
-        self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int
+        self,
+        accumulator: ItemAccumulator,
+        groups: DeviceColumn,
+        num_groups: int,
+        *,
+        count_items: bool = False,
     ) -> Tensor:
-        """Return the sums over groups of items, `[groups]`; items without a group are left out."""
-        return self._by_group(accumulator, groups, num_groups, count=False)
+        """Return the sums over groups of items, `[groups]`; items without a group are left out.
 
-    def items_by_group(
-        self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int
-    ) -> Tensor:
-        """Return the number of items with a value above 0 in each group, `[groups]`."""
-        return self._by_group(accumulator, groups, num_groups, count=True)
+        With `count_items`: the number of items with a value above 0 in each group."""
+        key = ("by_group", accumulator, groups, count_items)
+        if key not in self._cache:
+            codes = groups.to(self._sums.device)
+            if accumulator.is_sparse and accumulator.num_items > _SMALL_CATALOGUE:
+                values = self._read_items(accumulator, accumulator)
+                codes = codes.index_select(0, self.items(accumulator))
+            else:
+                values = self._read(accumulator)
+            if count_items:
+                values = (values > 0).to(values.dtype)
+            codes = codes.long()
+            columns = [sum_by_group(column, codes, num_groups) for column in values.unbind(1)]
+            self._cache[key] = torch.stack(columns, dim=1)
+        return self._cache[key][:, self.layout.column(accumulator, self.k)]
 
     # ----------------------------------------------------------------------------------------------
-
-    def _select_cutoff(self, accumulator: Accumulator, values: Tensor) -> Tensor:
-        if self.k is None or not accumulator.has_cutoffs:
-            return values[:, 0]
-        return values[:, self.layout.cutoffs[accumulator].index(self.k)]
 
     def _read(self, accumulator: Accumulator) -> Tensor:
         """Return an accumulator at all cut-offs, `[rows, cut-offs]`."""
@@ -253,14 +272,12 @@ class StateView:
             self._cache[accumulator] = accumulator.decode(sums)
         return self._cache[accumulator]
 
-    def _read_at_items(self, accumulator: ItemAccumulator, like: ItemAccumulator | None) -> Tensor:
-        if accumulator.num_items <= _SMALL_CATALOGUE:
-            return self._read(accumulator)
+    def _read_items(self, accumulator: ItemAccumulator, like: ItemAccumulator) -> Tensor:
+        """Return an accumulator at the items of another, at all cut-offs, `[items, cut-offs]`."""
         key = ("at_items", accumulator, like)
         if key not in self._cache:
             sums = self.layout.select(self._sums, accumulator)
-            items = self.items(like or accumulator)
-            self._cache[key] = accumulator.decode(sums.index_select(0, items))
+            self._cache[key] = accumulator.decode(sums.index_select(0, self.items(like)))
         return self._cache[key]
 
     def _find_items(self, accumulator: ItemAccumulator) -> Tensor:
@@ -272,20 +289,7 @@ class StateView:
         distinct = items[np.diff(items, prepend=-1) > 0]
         return torch.from_numpy(distinct).to(sums.device)
 
-    def _by_group(
-        self, accumulator: ItemAccumulator, groups: DeviceColumn, num_groups: int, *, count: bool
-    ) -> Tensor:
-        key = ("by_group", accumulator, groups, count)
-        if key not in self._cache:
-            codes = groups.to(self._sums.device)
-            if accumulator.is_sparse and accumulator.num_items > _SMALL_CATALOGUE:
-                values = self._read_at_items(accumulator, None)
-                codes = codes.index_select(0, self.items(accumulator))
-            else:
-                values = self._read(accumulator)
-            if count:
-                values = (values > 0).to(values.dtype)
-            codes = codes.long()
-            columns = [sum_by_group(column, codes, num_groups) for column in values.unbind(1)]
-            self._cache[key] = torch.stack(columns, dim=1)
-        return self._select_cutoff(accumulator, self._cache[key])
+
+def sum_by_group(values: Tensor, codes: Tensor, num_groups: int) -> Tensor:
+    """Return the sums of values over each group, `[groups]`; entries with code -1 are left out."""
+    return torch.bincount(codes + 1, weights=values, minlength=num_groups + 1)[1:]
