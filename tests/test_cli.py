@@ -27,7 +27,7 @@ import weft.engines
 from test_golden import DATA, stored
 from test_golden import pytestmark as needs_golden
 from weft import cli
-from weft.cli import compare_command, completion, error_handling, evaluate_command
+from weft.cli import compare_command, error_handling, evaluate_command, options
 from weft.cli.flags import command_line_style, split_models
 from weft.config import load
 from weft.config import run as config_run
@@ -1523,11 +1523,11 @@ def test_the_demo_without_the_extra_explains_how_to_install_it(demo, call, monke
 def test_completion_offers_every_choice():
     assert compare_command.TESTS == TESTS
     built_in = {metric.__name__ for metric in built_in_metrics()}
-    assert set(completion.metric_names()) == built_in
-    assert completion.complete_metrics("ndc") == [
+    assert set(options.metric_names()) == built_in
+    assert options.complete_metrics("ndc") == [
         "nDCG",
         "nDCGRendle2020",
-    ] and completion.complete_metrics("MAP,mr") == ["MAP,MRR"]
+    ] and options.complete_metrics("MAP,mr") == ["MAP,MRR"]
 
 
 @pytest.mark.parametrize(

@@ -168,16 +168,9 @@ def test_factor_model_solves_the_least_squares_of_the_paper() -> None:
     # returned users.
     generator = np.random.default_rng(0)
     ratings = generator.integers(0, 6, (20, 15)) * (generator.random((20, 15)) < 0.4)
-    calls: list[tuple[int, int]] = []
     users, items = recommenders.factor_model(
-        csr_matrix(ratings),
-        4,
-        confidence=2.0,
-        regularisation=0.5,
-        sweeps=3,
-        progress=lambda done, total: calls.append((done, total)),
+        csr_matrix(ratings), 4, confidence=2.0, regularisation=0.5, sweeps=3
     )
-    assert calls == [(1, 3), (2, 3), (3, 3)]
     for item, embedding in enumerate(items.double()):
         weights = torch.diag(1 + 2.0 * torch.from_numpy(ratings[:, item]).double())
         liked = torch.from_numpy(ratings[:, item] > 0).double()

@@ -52,7 +52,7 @@ from pathlib import Path
 
 import everything, oracles_beyond, weft
 from benchmarks import cases
-from weft.cli import completion
+from weft.cli import options
 from weft.cli import main as run_command
 from weft.config.schema import schema
 from weft.metrics.registry import all_metrics, built_in_metrics, canonical_name
@@ -87,7 +87,7 @@ print(json.dumps({
     "command line": printed("evaluate", str(folder / "run.yaml"), "--format", "json"),
     "weft metrics": printed("metrics"),
     "weft metrics NAME": printed("metrics", "hitdensity"),
-    "completion": completion.complete_metrics("nDCG,hitd"),
+    "completion": options.complete_metrics("nDCG,hitd"),
     "schema": name in json.dumps(schema()),
     "docs page": pages.get("metrics/HitDensity.md", ""),
     "docs index": "[HitDensity@k](HitDensity.md)" in pages["metrics/README.md"],

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli.completion import complete_words
 from weft.cli.error_handling import Debug
 from weft.cli.evaluate_command import load_configuration
 from weft.cli.options import (
     FILE_OPTIONS,
     READING_OPTIONS,
     ConfigPath,
+    OutputOption,
     add_options,
+    complete_words,
     settings_options,
 )
 from weft.cli.output import show_progress
@@ -31,18 +32,14 @@ def check(
     *,
     format: Annotated[  # noqa: A002
         str,
-        typer.Option(
+        OutputOption(
             "--format",
             "-f",
             help="Format of the output: table or json.",
             autocompletion=complete_words(*_FORMATS),
-            rich_help_panel="Output",
         ),
     ] = "table",
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output"),
-    ] = False,
+    strict: Annotated[bool, OutputOption("--strict", help="Fail on warnings, too.")] = False,
     debug: Debug = False,
     **options: Any,
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from weft._choices import Alternative, CorrectionFamily, CorrectionName, TestName, choices
-from weft.cli.completion import complete_words
 from weft.cli.error_handling import Debug
 from weft.cli.flags import split_names
 from weft.cli.options import (
@@ -17,6 +16,7 @@ from weft.cli.options import (
     ReportPath,
     ResultFormat,
     add_options,
+    complete_words,
     declare,
     declare_choice,
 )
@@ -125,7 +125,7 @@ def compare(
     from weft.statistics import compare as compare_results
 
     console = open_console(stderr=chosen != "table")
-    options["metrics"] = split_names(options["metrics"])
+    options["metrics"] = options["metrics"] and split_names(options["metrics"])
     options["tests"] = options["tests"] or ["paired_t"]
     comparison = compare_results([load_result(path) for path in results], **options)
     if out is not None:

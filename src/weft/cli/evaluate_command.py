@@ -186,13 +186,12 @@ def _with_outputs(
         check_report(report)
     if out is not None:
         check_folder(out, f"--out {out}")
-    saves_users = configuration.evaluation.per_user
-    if saves_users and out is None:
+    if configuration.evaluation.per_user and out is None:
         raise SettingError(
             "--per-user (save_per_user) writes a table next to each result; give the folder with "
             "--out DIR."
         )
-    if saves_users and out is not None:
+    if configuration.evaluation.per_user and out is not None:
         _check_user_tables(configuration, out, overwrite=overwrite)
     return configuration
 

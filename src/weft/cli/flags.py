@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,54 +42,29 @@ _SLICE = re.compile(r"((?:quantiles|bins)\s*\([^()]*\))(?:\s+of\s+(.+))?", re.IG
 # --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class FileFlags:
     """How the files of a run are read; each file takes the options that fit it."""
 
-    def __init__(
-        self,
-        separator: str | None = None,
-        header: bool | None = None,
-        *,
-        ids: str | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> None:
-        self.separator = {"tab": "\t", r"\t": "\t"}.get(separator or "", separator)
-        self.header = header
-        self.ids = ids
-        self.columns: dict[str, dict[str, str | int]] = {kind: {} for kind in _ROLES}
-        for text in columns or ():
-            self._add_column(text)
+    separator: str | None
+    header: bool | None
+    ids: str | None
+    columns: dict[str, dict[str, str | int]]  # by kind of file and role
 
-    def _add_column(self, text: str) -> None:
-        left, sign, column = text.partition("=")
-        column = column.strip()
-        file, dot, role = left.strip().rpartition(".")
-        if not sign or not column:
-            raise SettingError(
-                f"--column {text}: expected ROLE=NAME, such as user=visitor, or truth.item=sku "
-                "for one file."
-            )
-        kind = file.replace("-", "_")
-        if dot and kind not in _ROLES:
-            raise SettingError(
-                f"--column {text}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose "
-                f"one of {', '.join(_ROLES)}."
-            )
-        known = (
-            _ROLES[kind] if dot else sorted({role for roles in _ROLES.values() for role in roles})
-        )
-        if role not in known:
-            raise SettingError(
-                f"--column {text}: there is no role {role!r}.{did_you_mean(role, known)} Choose "
-                f"one of {', '.join(known)}."
-            )
-        kinds = [kind] if dot else [kind for kind, roles in _ROLES.items() if role in roles]
-        for columns in map(self.columns.__getitem__, kinds):
-            if role in columns:
-                raise SettingError(
-                    f"--column {text}: the column of {role} is given twice; keep one."
-                )
-            columns[role] = int(column) if column.isdecimal() else column
+    @classmethod
+    def from_options(cls, options: dict[str, Any]) -> FileFlags:
+        """Read the options of a command."""
+        columns: dict[str, dict[str, str | int]] = {kind: {} for kind in _ROLES}
+        for text in options["columns"] or ():
+            kinds, role, column = _parse_column(text)
+            for kind in kinds:
+                if role in columns[kind]:
+                    raise SettingError(
+                        f"--column {text}: the column of {role} is given twice; keep one."
+                    )
+                columns[kind][role] = column
+        separator = {"tab": "\t", r"\t": "\t"}.get(options["separator"], options["separator"])
+        return cls(separator, options["header"], options["ids"], columns)
 
     def describe(self, kind: str, path: Path) -> dict[str, Any]:
         """Return a file of this kind as a configuration describes it."""
@@ -104,39 +80,63 @@ class FileFlags:
         )
 
 
+def _parse_column(text: str) -> tuple[list[str], str, str | int]:
+    """Return the kinds of files that `[FILE.]ROLE=NAME` is about, the role, and the column."""
+    left, _, column = text.partition("=")
+    file, dot, role = left.strip().rpartition(".")
+    column = column.strip()
+    if not column:
+        raise SettingError(
+            f"--column {text}: expected ROLE=NAME, such as user=visitor, or truth.item=sku for one "
+            "file."
+        )
+    kind = file.replace("-", "_")
+    roles = {kind: _ROLES[kind]} if kind in _ROLES else {}
+    if not dot:
+        roles = _ROLES
+    elif not roles:
+        raise SettingError(
+            f"--column {text}: there is no file {file!r}.{did_you_mean(file, _ROLES)} Choose one "
+            f"of {', '.join(_ROLES)}."
+        )
+    kinds = [kind for kind, known in roles.items() if role in known]
+    if not kinds:
+        known = roles[kind] if dot else sorted(set().union(*roles.values()))
+        raise SettingError(
+            f"--column {text}: there is no role {role!r}.{did_you_mean(role, known)} Choose one of "
+            f"{', '.join(known)}."
+        )
+    return kinds, role, int(column) if column.isdecimal() else column
+
+
 def configuration_from_flags(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a command, by setting, in the sections of a configuration."""
-    reading = FileFlags(
-        options["separator"], options["header"], ids=options["ids"], columns=options["columns"]
+    reading = FileFlags.from_options(options)
+    evaluation = _without_none(
+        {
+            field.option.key or field.name: options.get(field.name)
+            for field in EvaluationSettings.fields()
+        }
     )
-    evaluation = {
-        field.option.key or field.name: options[field.name]
-        for field in EvaluationSettings.fields()
-        if field.name in options
-    }
-    paths = {name: options[name] for name in DataFiles.model_fields if name != "candidates"}
-    evaluation["metrics"] = split_names(evaluation["metrics"])
-    evaluation["top_k"] = split_numbers(evaluation["top_k"])
+    paths = _without_none({name: options.get(name) for name in DataFiles.model_fields})
+    if "candidates" in paths:  # a file or a pool
+        is_file = _is_candidates_file(paths["candidates"])
+        (evaluation if is_file else paths).pop("candidates")
+    if "metrics" in evaluation:
+        evaluation["metrics"] = split_names(evaluation["metrics"])
+    if "top_k" in evaluation:
+        evaluation["top_k"] = split_numbers(evaluation["top_k"])
     if "slices" in evaluation:
         evaluation["slices"] = _split_slices(evaluation["slices"], reading)
-    if "candidates" in evaluation and _is_candidates_file(evaluation["candidates"]):
-        paths["candidates"] = Path(evaluation.pop("candidates"))
-    engine = {"name": options.get("engine")}
-    engine |= {name: options.get(name) for name in ("address", "parts")}
-    sections = {
-        "data": {
-            name: reading.describe(name, path) for name, path in paths.items() if path is not None
-        },
-        "models": {
-            name: reading.describe("recs", path)
-            for name, path in split_models(options["models"]).items()
-        },
+    models = split_models(options["models"])
+    engine = {"engine": "name", "address": "address", "parts": "parts"}
+    sections: dict[str, dict[str, Any]] = {
+        "data": {name: reading.describe(name, Path(path)) for name, path in paths.items()},
+        "models": {name: reading.describe("recs", path) for name, path in models.items()},
         "evaluation": evaluation,
-        "engine": engine,
+        "engine": _without_none({key: options.get(name) for name, key in engine.items()}),
     }
-    return {
-        name: values for name, section in sections.items() if (values := _without_none(section))
-    }
+    return {name: values for name, values in sections.items() if values}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
@@ -166,10 +166,8 @@ def split_models(texts: Sequence[str] | None) -> dict[str, Path]:
     return models
 
 
-def split_names(texts: Sequence[str] | None) -> list[str] | None:
+def split_names(texts: Sequence[str]) -> list[str]:
     """Split `nDCG,F1(beta=0.5)` at commas that are neither in brackets nor in quotes."""
-    if texts is None:
-        return None
     names = []
     for text in texts:
         commas = [position for position, sign in unquoted_characters(text) if sign == ","]
@@ -178,26 +176,21 @@ def split_names(texts: Sequence[str] | None) -> list[str] | None:
     return [name for name in names if name]
 
 
-def split_numbers(texts: Sequence[str] | None) -> list[int | str] | None:
+def split_numbers(texts: Sequence[str]) -> list[int | str]:
     """Split `10,20` into integers; other text is returned as it is."""
-    if texts is None:
-        return None
     parts = [part.strip() for text in texts for part in text.strip("[] ").split(",")]
     return [int(part) if re.fullmatch(r"[-+]?\d+", part) else part for part in parts]
 
 
-def _is_candidates_file(text: str | None) -> bool:
+def _is_candidates_file(text: str) -> bool:
     """Return True if `--candidates` names a file rather than a pool, even a misspelled one."""
     pools = choices(CandidatePool)
-    if text is None or text.casefold() in pools:
-        return False
-    return os.path.exists(text) or not did_you_mean(text, pools)
+    is_pool = text.casefold() in pools
+    return not is_pool and (os.path.exists(text) or not did_you_mean(text, pools))
 
 
-def _split_slices(texts: Sequence[str] | None, reading: FileFlags) -> dict[str, Any] | None:
+def _split_slices(texts: Sequence[str], reading: FileFlags) -> dict[str, Any]:
     """Return `NAME=quantiles(4)`, `NAME=FILE` and `NAME=quantiles(4) of FILE` by name."""
-    if texts is None:
-        return None
     slices: dict[str, Any] = {}
     for text in texts:
         name, sign, groups = (part.strip() for part in text.partition("="))

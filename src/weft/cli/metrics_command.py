@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weft.cli.completion import complete_metrics
 from weft.cli.error_handling import Debug
+from weft.cli.options import complete_metrics
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric

@@ -8,22 +8,48 @@ module does not load torch.
 from __future__ import annotations
 
 import inspect
+import re
 import types
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from weft.cli.completion import complete_metrics, complete_words
-from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings
-from weft.evaluation.setting_types import EXECUTION, SettingField
+from weft._choices import IdType, choices
+from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings, Section
+from weft.evaluation.setting_types import EXECUTION, OUTPUT, SettingField
 from weft.evaluation.settings import EvaluationSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
 RESULT_FORMATS = ("table", "json", "csv", "markdown", "latex")
-_DATA, _READING, _OUTPUT = "Data", "Reading files", "Output"
+
+OutputOption = partial(typer.Option, rich_help_panel=OUTPUT)
+
+
+def complete_words(*words: str) -> Callable[[str], list[str]]:
+    """Return a completion function that offers these words."""
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def metric_names() -> list[str]:
+    """Return the built-in metrics, read from their source files: importing them takes seconds."""
+    folder = Path(__file__).parents[1] / "metrics"
+    definition = re.compile(r"^@register\nclass (\w+)", re.MULTILINE)
+    sources = (file.read_text(encoding="utf-8") for file in folder.rglob("*.py"))
+    return sorted(name for source in sources for name in definition.findall(source))
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """Complete the last of several metrics between commas."""
+    before, comma, last = incomplete.rpartition(",")
+    names = (name for name in metric_names() if name.casefold().startswith(last.casefold()))
+    return [before + comma + name for name in names]
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 def declare(
@@ -128,12 +154,22 @@ def _plain_types(annotation: Any) -> Iterable[Any]:
 # --------------------------------------------------------------------------------------------------
 
 
-def _described(model: Any, name: str) -> str:
-    """Return the description of a model's field."""
-    description: str = model.model_fields[name].description
-    return description
+def _from_model(
+    model: type[Section], name: str, *flags: str, about: str = "", **option: Any
+) -> inspect.Parameter:
+    """Return the option of a model's field; `about` is added to its description."""
+    field = model.model_fields[name]
+    return declare(
+        name,
+        _flag_type(field.annotation, is_switch=False) | None,
+        *flags,
+        help=(field.description or "") + about,
+        **option,
+    )
 
 
+_reading_option = partial(_from_model, FileSettings, rich_help_panel="Reading files")
+_engine_option = partial(_from_model, EngineSettings, rich_help_panel=EXECUTION)
 FILE_OPTIONS = [
     declare(
         "models",
@@ -141,42 +177,18 @@ FILE_OPTIONS = [
         "--recs",
         metavar="[NAME=]PATH",
         help="Recommendation lists of a model; may be repeated.",
-        rich_help_panel=_DATA,
+        rich_help_panel="Data",
     ),
     *(
-        declare(
-            name,
-            Path | None,
-            metavar="PATH",
-            help=_described(DataFiles, name),
-            rich_help_panel=_DATA,
-        )
-        for name in DataFiles.model_fields
+        declare(name, Path | None, metavar="PATH", help=field.description, rich_help_panel="Data")
+        for name, field in DataFiles.model_fields.items()
         if name != "candidates"  # --candidates takes a pool or a file
     ),
 ]
 READING_OPTIONS = [
-    declare(
-        "separator",
-        str | None,
-        metavar="CHARACTER",
-        help=_described(FileSettings, "separator") + " 'tab' is a tab.",
-        rich_help_panel=_READING,
-    ),
-    declare(
-        "header",
-        bool | None,
-        "--header/--no-header",
-        help=_described(FileSettings, "header"),
-        rich_help_panel=_READING,
-    ),
-    declare(
-        "ids",
-        str | None,
-        help=_described(FileSettings, "ids"),
-        autocompletion=complete_words("string", "integer", "auto"),
-        rich_help_panel=_READING,
-    ),
+    _reading_option("separator", metavar="CHARACTER", about=" 'tab' is a tab."),
+    _reading_option("header", "--header/--no-header"),
+    _reading_option("ids", autocompletion=complete_words(*choices(IdType))),
     declare(
         "columns",
         list[str] | None,
@@ -184,26 +196,18 @@ READING_OPTIONS = [
         metavar="[FILE.]ROLE=NAME",
         help="Column of a role: user=visitor, truth.item=sku, user=0 (the first column); may be "
         "repeated.",
-        rich_help_panel=_READING,
+        rich_help_panel="Reading files",
     ),
 ]
 ENGINE_OPTIONS = [
     declare_choice(
         "engine",
         (*ENGINES, "none"),
-        about=_described(EngineSettings, "name"),
+        about=EngineSettings.model_fields["name"].description or "",
         rich_help_panel=EXECUTION,
     ),
-    declare(
-        "address",
-        str | None,
-        metavar="URL",
-        help=_described(EngineSettings, "address"),
-        rich_help_panel=EXECUTION,
-    ),
-    declare(
-        "parts", int | None, help=_described(EngineSettings, "parts"), rich_help_panel=EXECUTION
-    ),
+    _engine_option("address", metavar="URL"),
+    _engine_option("parts"),
 ]
 
 # --------------------------------------------------------------------------------------------------
@@ -218,47 +222,41 @@ ConfigPath = Annotated[
 ]
 ResultFolder = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Write NAME.json for each model and summary.csv to this folder.",
-        rich_help_panel=_OUTPUT,
+    OutputOption(
+        metavar="DIR", help="Write NAME.json for each model and summary.csv to this folder."
     ),
 ]
 ReportPath = Annotated[
     Path | None,
-    typer.Option(
+    OutputOption(
         metavar="FILE",
         help="Write a report: one HTML page with tables, charts and notes.",
         show_default=False,
-        rich_help_panel=_OUTPUT,
     ),
 ]
 ResultFormat = Annotated[
     str,
-    typer.Option(
+    OutputOption(
         "--format",
         "-f",
         help="Format of the output: table, json, csv, markdown or latex. All but a table leave "
         "everything else to standard error.",
         autocompletion=complete_words(*RESULT_FORMATS),
-        rich_help_panel=_OUTPUT,
     ),
 ]
 Gates = Annotated[
     list[str] | None,
-    typer.Option(
+    OutputOption(
         "--gate",
         metavar="TEXT",
         help="Fail unless it holds, such as 'nDCG@10 >= 0.31'; may be repeated.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option(
+    OutputOption(
         "--overwrite",
         help="Replace folders of values per user that Spark wrote before.",
         show_default=False,
-        rich_help_panel=_OUTPUT,
     ),
 ]

@@ -44,24 +44,21 @@ def factor_model(
     regularisation: float = 10.0,
     sweeps: int = 8,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Factorize implicit feedback by alternating least squares (Hu, Koren and Volinsky 2008).
 
     Returns user `[users, dimensions]` and item `[items, dimensions]` embeddings, float32; a score
     is their dot product. A stored value r has the target 1 with weight 1 + `confidence` * r, all
-    other pairs have the target 0 with weight 1. `progress(done, total)` is called after each of the
-    `sweeps` (one or more) over users and items.
+    other pairs have the target 0 with weight 1. `sweeps` is how often users and items are fitted,
+    one or more.
     """
     weights = (train * confidence).astype(np.float32)
     weights_by_item = weights.T.tocsr()
     generator = torch.Generator().manual_seed(seed)
     items = torch.randn(train.shape[1], dimensions, generator=generator) / dimensions**0.5
-    for sweep in range(sweeps):
+    for _ in range(sweeps):
         users = _least_squares(weights, items, regularisation)
         items = _least_squares(weights_by_item, users, regularisation)
-        if progress is not None:
-            progress(sweep + 1, sweeps)
     return users, items
 
 
