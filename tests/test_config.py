@@ -278,6 +278,12 @@ report: pages/all.htm
     )
 
 
+def test_reads_booleans_with_an_anchor(folder):
+    text = "evaluation: {metrics: nDCG@2, save_per_user: &keep true, exposure: *keep}"
+    evaluation = load(written(folder, text)).evaluation
+    assert evaluation.per_user is True and evaluation.exposure is True
+
+
 def test_anchors_aliases_and_merged_keys(folder):
     text = """
 x-common: &common

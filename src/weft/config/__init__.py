@@ -4,9 +4,8 @@ Mistakes are reported with file, line, column and key, all mistakes of a file at
 this package does not load torch.
 """
 
-from weft.config.configuration import Configuration
+from weft.config.configuration import Configuration, from_mapping, load, load_evaluation
 from weft.config.evaluation_section import EvaluationSection
-from weft.config.loading import from_mapping, load, load_evaluation
 from weft.config.schema import schema
 from weft.config.sections import DataFiles, EngineSettings, FileSettings
 

@@ -1,14 +1,15 @@
-"""`Configuration`: the data, the models and the settings of a run."""
+"""`Configuration`: data, models and settings of a run, from YAML files, mappings and options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
-from weft.config.document import Document, from_home, show
+from weft.config.custom_modules import import_custom_modules
+from weft.config.document import Document, Keys, SettingStyle, from_home, show
 from weft.config.evaluation_section import EvaluationSection
 from weft.config.sections import (
     REPORT_SUFFIXES,
@@ -16,8 +17,16 @@ from weft.config.sections import (
     EngineSettings,
     FileSettings,
     Section,
-    check_text,
+    expect_mapping,
+    locate,
 )
+from weft.config.validation import check
+from weft.config.warprec import is_warprec, translate
+from weft.config.yaml_reader import read_yaml
+from weft.errors import SettingError, WeftError, did_you_mean
+
+# Keys of a file that an option with another name replaces.
+_REPLACED_BY = {"complex_metrics": "metrics", "per_user": "save_per_user"}
 
 
 class Configuration(Section):
@@ -30,7 +39,10 @@ class Configuration(Section):
     data: DataFiles | None = Field(
         default=None, description="The data on which all models are evaluated."
     )
-    models: dict[str, FileSettings] = Field(
+    models: Annotated[
+        dict[str, FileSettings],
+        expect_mapping("a name and a file for each model, such as {als: als.parquet}"),
+    ] = Field(
         default_factory=dict,
         description="Recommendation lists of each model: {als: als.parquet, pop: pop.csv}.",
     )
@@ -60,16 +72,6 @@ class Configuration(Section):
         """The values as written, with their positions in the file."""
         return self._document
 
-    @field_validator("models", mode="before")
-    @classmethod
-    def _check_models(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise ValueError(
-                f"got {show(value)}, expected a name and a file for each model, such as "
-                "{als: als.parquet}."
-            )
-        return value
-
     @field_validator("engine", mode="before")
     @classmethod
     def _read_none(cls, value: Any) -> Any:
@@ -79,13 +81,13 @@ class Configuration(Section):
     @field_validator("output", mode="before")
     @classmethod
     def _locate_output(cls, value: Any, info: ValidationInfo) -> Path:
-        return _absolute(value, info, expected="the path of a folder")
+        return locate(value, info, expected="the path of a folder")
 
     @field_validator("report", mode="before")
     @classmethod
     def _locate_report(cls, value: Any, info: ValidationInfo) -> Path:
         expected = f"the path of a file that ends in {' or '.join(REPORT_SUFFIXES)}"
-        path = _absolute(value, info, expected=expected)
+        path = locate(value, info, expected=expected)
         if path.suffix.lower() not in REPORT_SUFFIXES:
             raise ValueError(f"got {show(str(value))}, expected {expected}.")
         return path
@@ -110,9 +112,234 @@ class Configuration(Section):
         return plain | {"models": {name: self.models[name].plain() for name in chosen}}
 
 
-def _absolute(value: Any, info: ValidationInfo, *, expected: str) -> Path:
-    """Return a path of the file relative to the file's folder; a `Path` as it is."""
-    if isinstance(value, Path):
+def load(
+    path: str | Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    style: SettingStyle | None = None,
+) -> Configuration:
+    """Read a YAML file. Paths in it are relative to its folder.
+
+    `overrides` has the same sections and wins over the file: `evaluation`, `data` and `engine` key
+    by key, all others as a whole; new `metrics` replace `complex_metrics` too. Paths in it are
+    relative to the current folder. `style` spells overridden settings in messages.
+    """
+    document = read_yaml(path)
+    document.override_style = style
+    _override(document, overrides or {})
+    return _build(document, Path(path).parent)
+
+
+def from_mapping(
+    values: Mapping[str, Any], *, folder: Path = Path(), style: SettingStyle | None = None
+) -> Configuration:
+    """Build a configuration from plain values; relative paths start in `folder`.
+
+    `style` spells settings in messages.
+    """
+    if not isinstance(values, Mapping):
+        raise SettingError(
+            f"a configuration is a mapping with {', '.join(Configuration.model_fields)}; got "
+            f"{values!r}."
+        )
+    return _build(Document(_copy(values), override_style=style), folder)
+
+
+def load_evaluation(path: str | Path) -> EvaluationSection:
+    """Read the `evaluation` section of a YAML file.
+
+    Its `settings()` are keyword arguments of `weft.evaluate`. Data and models of the file are
+    ignored, so that models with scores can be evaluated with the settings of the file.
+    """
+    document = read_yaml(path)
+    document.values = {"evaluation": document.values.get("evaluation")}
+    if document.values["evaluation"] is None:
+        raise SettingError(
+            f"{path}: there is no section 'evaluation:'; expected one with 'metrics:'."
+        )
+    return _build(document, Path(path).parent).evaluation
+
+
+def _copy(values: Any) -> Any:
+    """Return a copy of plain values; paths become text."""
+    if isinstance(values, Mapping):
+        return {str(key): _copy(value) for key, value in values.items()}
+    if isinstance(values, Path):
+        return str(values)
+    return [_copy(value) for value in values] if isinstance(values, (list, tuple)) else values
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _override(document: Document, overrides: Mapping[str, Any]) -> None:
+    """Replace values of the document, and record which."""
+    for section, values in _copy(overrides).items():
+        own = document.values.get(section)
+        if section in ("evaluation", "data") and isinstance(values, dict):
+            if own is None or isinstance(own, dict):  # others are refused for their shape
+                _override_keys(document, section, values)
+        elif values is not None:
+            document.overridden.add((section,))
+            document.values[section] = _resolve_paths((section,), values)
+            if section == "engine":
+                document.values[section] = _merge_engine(own, values)
+    sections = {section for section, *keys in document.overridden if keys == ["candidates"]}
+    if len(sections) == 1:  # candidates are a pool of the evaluation, or a file of the data
+        (other,) = {"evaluation", "data"} - sections
+        if isinstance(document.values.get(other), dict):
+            document.values[other].pop("candidates", None)
+
+
+def _override_keys(document: Document, section: str, values: dict[str, Any]) -> None:
+    """Replace the keys of a section that have a value."""
+    replaced = {
+        key: _resolve_paths((section, key), value)
+        for key, value in values.items()
+        if value is not None
+    }
+    own = document.values.get(section) or {}
+    rest = {key: value for key, value in own.items() if _REPLACED_BY.get(key, key) not in replaced}
+    document.values[section] = rest | replaced
+    document.overridden |= {(section, key) for key in replaced}
+
+
+def _resolve_paths(keys: Keys, value: Any) -> Any:
+    """Return a value with each path as a `Path`, relative to the current folder, not the file's."""
+    if keys in (("models",), ("evaluation", "slices")) and isinstance(value, dict):
+        return {name: _resolve_paths((*keys, name), file) for name, file in value.items()}
+    if keys[0] in ("evaluation", "engine") and keys[1:2] != ("slices",):
         return value
-    folder: Path = (info.context or {}).get("folder", Path())
-    return folder / from_home(check_text(value, expected=expected))
+    if isinstance(value, str):
+        return from_home(value)
+    if isinstance(value, dict):  # a file, or a slice of a file
+        return {
+            key: _resolve_paths(keys, part) if key in ("path", "of") else part
+            for key, part in value.items()
+        }
+    return value
+
+
+def _merge_engine(own: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the engine of the options, merged with that of the file if it is the same one."""
+    named = {"name": own} if isinstance(own, str) else own
+    if isinstance(named, Mapping):
+        name = str(named.get("name"))
+        if str(values.get("name", name)).casefold() == name.casefold():
+            return {**named, **values}
+    return values
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _build(document: Document, folder: Path) -> Configuration:
+    """Validate the document. Raises one `SettingError` with all its mistakes."""
+    # Keys that start with x- hold anchors.
+    values = {key: value for key, value in document.values.items() if not key.startswith("x-")}
+    document.values = _drop_none(values)
+    from_warprec = is_warprec(document.values)
+    if from_warprec:
+        translate(document)
+    _rename_keys(document)
+    import_custom_modules(document, folder)
+    configuration = _validate(document, folder, from_warprec=from_warprec)
+    evaluation = None if configuration is None else configuration.evaluation
+    check(document, evaluation, drops_unsupported=from_warprec)
+    document.raise_problems()
+    if from_warprec:  # unsupported metrics may have been dropped
+        configuration = _validate(document, folder, from_warprec=from_warprec)
+        document.raise_problems()
+    assert configuration is not None
+    configuration._document = document
+    return configuration
+
+
+def _drop_none(values: Any) -> Any:
+    """Return the values without keys that have no value, except in parameters and models."""
+    if isinstance(values, dict):
+        return {
+            key: value if key in ("params", "models") else _drop_none(value)
+            for key, value in values.items()
+            if value is not None
+        }
+    return [_drop_none(value) for value in values] if isinstance(values, list) else values
+
+
+def _rename_keys(document: Document) -> None:
+    """Rename keys of `evaluation` to the names of their settings: `save_per_user`."""
+    evaluation = document.values.get("evaluation")
+    if not isinstance(evaluation, dict):
+        return
+    keys = EvaluationSection.keys()
+    for key, name in keys.items():
+        if key == name or key not in evaluation:
+            continue
+        if name in evaluation:
+            document.add_problem(
+                ("evaluation", name),
+                f"is another name of {key}, which is given too; keep one.",
+                at_key=True,
+            )
+        evaluation[name] = evaluation.pop(key)
+        document.moved[("evaluation", name)] = ("evaluation", key)
+    for name in evaluation.keys() & EvaluationSection.model_fields.keys() - set(keys.values()):
+        document.add_problem(("evaluation", name), _unknown_key(name, list(keys)), at_key=True)
+        del evaluation[name]
+
+
+def _validate(document: Document, folder: Path, *, from_warprec: bool) -> Configuration | None:
+    """Return the configuration, or None after adding its problems to the document."""
+    context = {"folder": folder, "searches_current_folder": from_warprec}
+    try:
+        return Configuration.model_validate(document.values, context=context)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            _add_problem(document, problem)
+        return None
+
+
+def _add_problem(document: Document, problem: Any) -> None:
+    """Add an error of pydantic to the problems of the document."""
+    keys: Keys = tuple(problem["loc"])
+    cause = problem.get("ctx", {}).get("error")
+    if keys and keys[-1] == "[key]":  # a key of a mapping with the user's own keys
+        document.add_problem(keys[:-1], str(cause), at_key=True)
+    elif problem["type"] == "extra_forbidden":
+        message = _unknown_key(str(keys[-1]), _known_keys(keys[:-1]))
+        document.add_problem(keys, message, at_key=True)
+    elif problem["type"] == "missing":
+        document.add_problem(keys[:-1], f"the key {str(keys[-1])!r} is missing; add it.")
+    elif isinstance(cause, WeftError):
+        document.add_problem(_element_of(keys, problem["input"]), cause.message)
+    elif cause is not None:
+        document.add_problem(keys, str(cause))
+    else:
+        document.add_problem(keys, f"got {problem['input']!r}: {problem['msg']}.")
+
+
+def _element_of(keys: Keys, value: Any) -> Keys:
+    """Return the keys of the first element that its setting refuses, if the value is a list."""
+    if len(keys) == 2 and keys[0] == "evaluation" and isinstance(value, list):
+        for index, element in enumerate(value):
+            try:
+                EvaluationSection.from_options(**{str(keys[1]): [element]})
+            except SettingError:
+                return (*keys, index)
+    return keys
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    """Return the message for a key that no section has."""
+    return f"unknown key {key!r}.{did_you_mean(key, known)} Keys here: {', '.join(known)}."
+
+
+def _known_keys(keys: Keys) -> list[str]:
+    """Return the keys of the section at these keys."""
+    kind: Any = Configuration
+    for key in keys:
+        is_section = hasattr(kind, "model_fields")
+        kind = kind.model_fields[key].annotation if is_section else get_args(kind)[-1]
+        if type(None) in get_args(kind):  # of an optional section
+            kind = get_args(kind)[0]
+    return list(EvaluationSection.keys() if kind is EvaluationSection else kind.model_fields)

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,11 +28,8 @@ def import_custom_modules(document: Document, folder: Path) -> None:
     modules = as_list(evaluation["custom_modules"])
     for index, name in enumerate(modules):
         if isinstance(name, str) and name.strip():  # others are refused for their type
-            try:
+            with document.collect(("evaluation", "custom_modules", index)):
                 modules[index] = _import(name, folder)
-            except SettingError as error:
-                keys = ("evaluation", "custom_modules", index)
-                document.add_problem(keys, error.message)
     evaluation["custom_modules"] = modules
 
 
@@ -42,8 +39,8 @@ def _import(name: str, folder: Path) -> str:
     if not name.endswith(".py") and "/" not in name:
         path = folder / (name.replace(".", "/") + ".py")
         if not path.is_file():
-            with _search_path(folder):
-                _execute(name, lambda: importlib.import_module(name))
+            with _import_errors(name, folder):
+                importlib.import_module(name)
             return name
     if not path.is_file():
         raise SettingError(
@@ -58,49 +55,43 @@ def _import(name: str, folder: Path) -> str:
         raise SettingError(f"{str(path)!r} is not a Python file; its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    loader = spec.loader
     try:
-        with _search_path(path.parent):
-            _execute(str(path), lambda: loader.exec_module(module))
+        with _import_errors(str(path), path.parent):
+            spec.loader.exec_module(module)
     except SettingError:
         del sys.modules[module_name]
         raise
     return str(path)
 
 
-def _execute(name: str, step: Callable[[], object]) -> None:
-    """Run a step; errors become `SettingError` with the name of the module."""
-    try:
-        step()
-    except SettingError as error:
-        raise SettingError(f"{name}: {error.message}") from None
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise SettingError(
-                f"there is no module {name!r} in the folder of the YAML file or among the "
-                "installed packages; give its name, or the path of its .py file."
-            ) from None
-        raise SettingError(
-            f"{name} cannot be imported: {error}. Install what is missing."
-        ) from None
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if "importlib" not in frame.filename]
-        line = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
-        if isinstance(error, SyntaxError):
-            line = f" (line {error.lineno} of {error.filename})"
-        raise SettingError(
-            f"{name} cannot be imported: {type(error).__name__}: {error}{line}."
-        ) from None
-
-
 @contextmanager
-def _search_path(folder: Path) -> Iterator[None]:
-    """Let modules import from their folder."""
+def _import_errors(name: str, folder: Path) -> Iterator[None]:
+    """Let a module import from its folder, and raise its errors as `SettingError` with its name."""
     entry = str(folder.resolve())
     sys.path.insert(0, entry)
     importlib.invalidate_caches()
     try:
         yield
+    except SettingError as error:
+        raise SettingError(f"{name}: {error.message}") from None
+    except Exception as error:
+        raise SettingError(_explain(name, error)) from None
     finally:
         sys.path.remove(entry)
+
+
+def _explain(name: str, error: Exception) -> str:
+    """Return the message for an exception that importing a module raised."""
+    if isinstance(error, ModuleNotFoundError):
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            return (
+                f"there is no module {name!r} in the folder of the YAML file or among the "
+                "installed packages; give its name, or the path of its .py file."
+            )
+        return f"{name} cannot be imported: {error}. Install what is missing."
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "importlib" not in frame.filename]
+    line = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
+    if isinstance(error, SyntaxError):
+        line = f" (line {error.lineno} of {error.filename})"
+    return f"{name} cannot be imported: {type(error).__name__}: {error}{line}."

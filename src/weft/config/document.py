@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,14 @@ class Document:
         ordered = sorted(self._warnings, key=lambda warning: warning[0])
         return tuple(dict.fromkeys(line for _, line in ordered))
 
+    @contextmanager
+    def collect(self, keys: Keys) -> Iterator[None]:
+        """Add a `WeftError` that is raised inside as a problem of the value at these keys."""
+        try:
+            yield
+        except WeftError as error:
+            self.add_problem(keys, error.message)
+
     def has_problem(self, keys: Keys) -> bool:
         """Return True if the value or a part of it has a problem."""
         return any(known[: len(keys)] == keys for known in self._problem_keys)
@@ -145,9 +154,10 @@ class Document:
         position = None
         if self.tree is not None and not self._is_overridden(keys):
             position, depth = _find(self.tree, shown, at_key)
-            shown = shown[: max(depth, 1)] if depth < len(shown) and not at_key else shown
+            depth = len(shown) if at_key else depth
         else:
-            shown = shown[: max(_depth(self.values, shown), 1)]
+            depth = _depth(self.values, shown)
+        shown = shown[: max(depth, 1)]
         where = "" if position is None else f"{self.name}:{position[0] + 1}:{position[1] + 1}: "
         if keys and not _names(message, setting_name(keys)):
             if position is None and self.override_style is not None:
@@ -184,40 +194,29 @@ def _find(tree: Any, keys: Keys, at_key: bool) -> tuple[tuple[int, int], int]:
 
     Also returns how many of the keys exist.
     """
-    node, position, depth = tree, (0, 0), 0
+    node, position = tree, (0, 0)
     for depth, key in enumerate(keys):
-        holder = _holder(node, key)
-        if holder is None:
+        entry = _find_entry(node, key)
+        if entry is None:
             return position, depth
-        marks = holder.lc.data[_own_key(holder, key)]
-        last = depth == len(keys) - 1
+        marks, node = entry
+        is_last = depth == len(keys) - 1
         # A mapping or list below its key has the position of its first line: use the key's.
-        below = len(marks) == 4 and marks[2] != marks[0]
-        use_key = len(marks) == 2 or (last and at_key) or below
+        is_below = len(marks) == 4 and marks[2] != marks[0]
+        use_key = len(marks) == 2 or (is_last and at_key) or is_below
         position = (marks[0], marks[1]) if use_key else (marks[2], marks[3])
-        node = holder[_own_key(holder, key)]
-    return position, depth + 1 if keys else 0
+    return position, len(keys)
 
 
-def _own_key(holder: Any, key: str | int) -> Any:
-    """Return the key as the YAML loader has it, such as the integer 1 for the name "1"."""
-    if key in holder.lc.data:
-        return key
-    return next(own for own in holder.lc.data if str(own) == str(key))
-
-
-def _holder(node: Any, key: str | int) -> Any:
-    """Return the mapping or list with a mark for the key: the node, or one merged by `<<`."""
-    data = getattr(getattr(node, "lc", None), "data", None) or {}
-    if isinstance(node, Mapping):
-        if any(str(own) == str(key) for own in data):
-            return node
-        merged = getattr(node, "merge", None) or ()
-        return next(
-            (found for other in merged if (found := _holder(_merged(other), key)) is not None), None
-        )
-    return node if isinstance(key, int) and key in data else None
-
-
-def _merged(entry: Any) -> Any:
-    return entry[1] if isinstance(entry, tuple) else entry  # older loaders keep (position, mapping)
+def _find_entry(node: Any, key: str | int) -> tuple[Any, Any] | None:
+    """Return the marks and the value of a key of a node, or of a mapping merged by `<<`."""
+    marks = getattr(getattr(node, "lc", None), "data", None) or {}
+    for own in marks:
+        # The loader may have another type, such as the integer 1 for the name "1".
+        if own == key or (isinstance(node, Mapping) and str(own) == str(key)):
+            return marks[own], node[own]
+    for merged in getattr(node, "merge", None) or ():
+        mapping = merged[1] if isinstance(merged, tuple) else merged  # a pair in older loaders
+        if (entry := _find_entry(mapping, key)) is not None:
+            return entry
+    return None

@@ -18,11 +18,13 @@ from weft.config.sections import (
     Section,
     Text,
     as_list,
-    check_text,
-    one_of,
+    expect,
+    expect_mapping,
+    is_text,
     read_bool,
 )
 from weft.errors import SettingError, check_float, setting_ref
+from weft.evaluation.setting_types import one_of
 from weft.evaluation.settings import EvaluationSettings, split_candidates
 from weft.metrics.names import MetricSpec
 
@@ -39,13 +41,12 @@ _TESTS = {
 class ComplexMetric(Section):
     """A metric with parameters."""
 
-    name: Annotated[
-        str,
-        BeforeValidator(
-            lambda value: check_text(value, expected="a metric name, such as nDCG or nDCG@10")
-        ),
-    ] = Field(description="Name of the metric, such as F1.")
-    params: dict[str, Any] = Field(
+    name: Annotated[str, expect(is_text, "a metric name, such as nDCG or nDCG@10")] = Field(
+        description="Name of the metric, such as F1."
+    )
+    params: Annotated[
+        dict[str, Any], expect_mapping("a mapping of parameters, such as {beta: 0.5}")
+    ] = Field(
         default_factory=dict,
         description="Its parameters, such as {metric_name_1: nDCG, metric_name_2: MAP, beta: 0.5}.",
     )
@@ -54,15 +55,6 @@ class ComplexMetric(Section):
     @classmethod
     def _from_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
-
-    @field_validator("params", mode="before")
-    @classmethod
-    def _check_params(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise ValueError(
-                f"got {show(value)}, expected a mapping of parameters, such as {{beta: 0.5}}."
-            )
-        return dict(value)
 
     def spec(self) -> MetricSpec:
         """Return the metric as a parsed name."""
@@ -137,12 +129,12 @@ class SignificanceSettings(Section):
     corrections: CorrectionSettings = Field(
         default_factory=CorrectionSettings, description="Corrections for multiple tests."
     )
-    family: Annotated[CorrectionFamily, one_of(CorrectionFamily)] = Field(
+    family: Annotated[CorrectionFamily, one_of(CorrectionFamily, is_required=True)] = Field(
         default="test",
         description="Tests that are corrected as one family: all of one test, of one test and "
         "metric, of one test and pair, or all.",
     )
-    alternative: Annotated[Alternative, one_of(Alternative)] = Field(
+    alternative: Annotated[Alternative, one_of(Alternative, is_required=True)] = Field(
         default="two-sided",
         description="Alternative hypothesis: a difference, or that the first of two models has "
         "greater or less values.",
@@ -171,6 +163,10 @@ class SliceSettings(Section):
     labels, or a file of numbers.
     """
 
+    expected = (
+        "'quantiles(4)', 'bins(5, 20)', the path of a file (user, label), or a mapping with of and "
+        "by"
+    )
     of: FileSettings | None = Field(
         default=None, description="A label per user, or with 'by' a number per user: user, label."
     )
@@ -187,14 +183,6 @@ class SliceSettings(Section):
             return {"of": value}
         return value
 
-    @classmethod
-    def expected(cls) -> str:
-        """Return what the section may be, for messages."""
-        return (
-            "'quantiles(4)', 'bins(5, 20)', the path of a file (user, label), or a mapping with of "
-            "and by"
-        )
-
     def argument(self, read: Callable[[FileSettings], Any]) -> Any:
         """Return the slice as `weft.evaluate` takes it; `read` opens its file."""
         if self.of is None:
@@ -204,15 +192,6 @@ class SliceSettings(Section):
     def plain(self) -> Any:
         """Return plain values that mean the same in a YAML file in any folder."""
         return self.argument(FileSettings.plain)
-
-
-def _check_slices(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"got {show(value)}, expected a mapping of slices, such as "
-            "{activity: quantiles(4), gender: gender.csv}."
-        )
-    return value
 
 
 # --------------------------------------------------------------------------------------------------
@@ -228,7 +207,10 @@ class EvaluationSection(EvaluationSettings):
     complex_metrics: Annotated[list[ComplexMetric], BeforeValidator(as_list)] = Field(
         default_factory=list, description="Metrics with parameters: a list of {name, params}."
     )
-    slices: Annotated[dict[str, SliceSettings], BeforeValidator(_check_slices)] = Field(
+    slices: Annotated[
+        dict[str, SliceSettings],
+        expect_mapping("a mapping of slices, such as {activity: quantiles(4), gender: gender.csv}"),
+    ] = Field(
         default_factory=dict,
         description="Metrics by groups of users: {activity: quantiles(4), gender: gender.csv}.",
     )

@@ -64,12 +64,8 @@ class Gate:
     @property
     def origin(self) -> str:
         """The file of the bound, such as ` (baseline.json - 0.005)`; empty without a file."""
-        if self.file is None:
-            return ""
-        if self.tolerance is None:
-            return f" ({self.file})"
-        sign, number = self.tolerance
-        return f" ({self.file} {sign} {number:g})"
+        tolerance = "" if self.tolerance is None else " {} {:g}".format(*self.tolerance)
+        return "" if self.file is None else f" ({self.file}{tolerance})"
 
     @property
     def plain_metric(self) -> str:

@@ -45,27 +45,27 @@ def run(
     configuration: Configuration,
     begin: Callable[[str], None] = lambda step: None,
     *,
-    progress: bool = False,
     evaluate: Evaluate | None = None,
 ) -> RunOutcome:
     """Evaluate all models and compare them.
 
-    `begin` is called with each step; `progress` shows a bar for each model. `evaluate` is used in
-    the place of `weft.evaluate`, such as the function of `open_engine`. Without it, the engine of
-    the configuration runs for the time of the call, and values per user are collected.
+    `begin` is called with each step. `evaluate` is used in the place of `weft.evaluate`, such as
+    the function of `open_engine`. Without it, the engine of the configuration runs for the time of
+    the call, and values per user are collected.
     """
     if evaluate is None:
         with open_engine(configuration) as engine_evaluate:
-            outcome = run(configuration, begin, progress=progress, evaluate=engine_evaluate)
+            outcome = run(configuration, begin, evaluate=engine_evaluate)
             return replace(outcome, results=tuple(map(_collect, outcome.results)))
-    evaluated = list(results(configuration, begin, progress=progress, evaluate=evaluate))
+    evaluated = list(results(configuration, begin, evaluate=evaluate))
     with _located_errors(configuration):
         comparisons, warnings = _compare(configuration, evaluated, begin)
         subject = None
         if configuration.report is not None:
             comparison = comparisons[0] if comparisons else None
             if len(evaluated) > 1 and not configuration.evaluation.tests:
-                comparison, more = _compare_for_report(evaluated, begin)
+                skipped = "report: the models are not compared in it"
+                comparison, more = _try_compare(evaluated, begin, skipped)
                 warnings += more
             subject = ReportContext(
                 {result.name: result for result in evaluated},
@@ -99,18 +99,12 @@ def results(
     configuration: Configuration,
     begin: Callable[[str], None] = lambda step: None,
     *,
-    progress: bool = False,
-    evaluate: Evaluate | None = None,
+    evaluate: Evaluate = evaluate,
 ) -> Iterator[Result]:
     """Yield the result of each model, with values per user if they are saved, tested or reported.
 
     The arguments are those of `run`.
     """
-    if evaluate is None:
-        with open_engine(configuration) as engine_evaluate:
-            found = results(configuration, begin, progress=progress, evaluate=engine_evaluate)
-            yield from map(_collect, found)
-        return
     check_complete(configuration)
     assert configuration.data is not None
     reads_files = configuration.engine is None  # the workers of an engine read their partitions
@@ -132,7 +126,7 @@ def results(
             if reads_files:
                 label = configuration.document.spell(f"models.{name}", "")
                 lists = read_table(lists, label, use="lists")
-            result = evaluate(lists, truth, **data, **settings, progress=progress, name=name)
+            result = evaluate(lists, truth, **data, **settings, name=name)
             if configuration.report is not None or configuration.evaluation.tests:
                 result = _collect(result)
         provenance = {**result.provenance, "configuration": configuration.plain(name)}
@@ -193,30 +187,30 @@ def _compare(
     skipped = "evaluation.stat_significance: the models were not compared"
     if len(evaluated) < 2:
         return (), (f"{skipped}, because there is only one.",)
-    begin("comparing the models")
     first, *others = significance.corrections.names
-    try:
-        comparison = compare(
-            evaluated,
-            tests=significance.tests,
-            correction=first,
-            family=significance.family,
-            alternative=significance.alternative,
-            alpha=significance.corrections.alpha,
-            resamples=significance.resamples,
-            seed=configuration.evaluation.seed,
-        )
-        return (comparison, *map(comparison.adjusted, others)), ()
-    except InputError as error:  # the results are useful without it
-        return (), (f"{skipped}: {error}",)
+    comparison, warnings = _try_compare(
+        evaluated,
+        begin,
+        skipped,
+        tests=significance.tests,
+        correction=first,
+        family=significance.family,
+        alternative=significance.alternative,
+        alpha=significance.corrections.alpha,
+        resamples=significance.resamples,
+        seed=configuration.evaluation.seed,
+    )
+    if comparison is None:
+        return (), warnings
+    return (comparison, *map(comparison.adjusted, others)), ()
 
 
-def _compare_for_report(
-    evaluated: list[Result], begin: Callable[[str], None]
+def _try_compare(
+    evaluated: list[Result], begin: Callable[[str], None], skipped: str, **options: Any
 ) -> tuple[Comparison | None, tuple[str, ...]]:
-    """Return the default comparison, or None and the reason."""
+    """Return the comparison, or None and a warning that starts with `skipped`."""
     begin("comparing the models")
     try:
-        return compare(evaluated), ()
-    except InputError as error:  # the report is useful without it
-        return None, (f"report: the models are not compared in it: {error}",)
+        return compare(evaluated, **options), ()
+    except InputError as error:  # results and report are useful without it
+        return None, (f"{skipped}: {error}",)

@@ -9,9 +9,10 @@ import glob
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,7 +24,9 @@ from pydantic import (
 
 from weft._choices import EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
-from weft.errors import check_bool, check_choice, check_int, did_you_mean
+from weft.errors import check_choice, check_int, did_you_mean
+from weft.evaluation import setting_types
+from weft.evaluation.setting_types import checked, one_of
 
 if TYPE_CHECKING:
     from weft.data.readers.files import File
@@ -33,25 +36,9 @@ ENGINES = choices(EngineName)
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def checked(check: Callable[..., Any], **constraints: Any) -> BeforeValidator:
-    """Return a validator that calls `check(field_name, value, **constraints)`."""
-
-    def validate(value: Any, info: ValidationInfo) -> Any:
-        return check(info.field_name, value, **constraints)
-
-    return BeforeValidator(validate)
-
-
 def read_bool(value: Any) -> Any:
     """Return the boolean that a YAML 1.1 word such as `yes` means; other values as they are."""
     return _BOOLEANS.get(value.casefold(), value) if isinstance(value, str) else value
-
-
-def check_text(value: Any, *, expected: str = "a text") -> str:
-    """Return a text that is not empty. Raises `ValueError` for anything else."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"got {show(value)}, expected {expected}.")
-    return value
 
 
 def as_list(value: Any) -> list[Any]:
@@ -61,14 +48,38 @@ def as_list(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def one_of(type_: Any, name: str | None = None) -> BeforeValidator:
-    """Return a validator for the names of a `Literal` type, in any case.
+def expect(is_expected: Callable[[Any], bool], expected: str) -> BeforeValidator:
+    """Return a validator that refuses other values; `expected` describes what is expected."""
 
-    `name` is the setting in messages, by default the name of the field.
+    def validate(value: Any) -> Any:
+        if not is_expected(value):
+            raise ValueError(f"got {show(value)}, expected {expected}.")
+        return value
+
+    return BeforeValidator(validate)
+
+
+def expect_mapping(expected: str) -> BeforeValidator:
+    """Return a validator that refuses anything but a mapping."""
+    return expect(lambda value: isinstance(value, Mapping), expected)
+
+
+def is_text(value: Any) -> bool:
+    """Return True for a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def locate(value: Any, info: ValidationInfo, *, expected: str) -> Path:
+    """Return a path that starts in the folder of the YAML file; a `Path` of an option as it is.
+
+    `expected` describes the path. Raises `ValueError` for anything but a path.
     """
-    return BeforeValidator(
-        lambda value, info: check_choice(name or str(info.field_name), value, choices(type_))
-    )
+    if isinstance(value, Path):
+        return value
+    if not is_text(value):
+        raise ValueError(f"got {show(value)}, expected {expected}.")
+    folder: Path = (info.context or {}).get("folder", Path())
+    return folder / from_home(value)
 
 
 def column_roles() -> tuple[str, ...]:
@@ -86,53 +97,43 @@ def _role(value: Any) -> str:
     return str(value)
 
 
-def _column(value: Any) -> str | int:
-    is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    if not is_position and not isinstance(value, str):
-        raise ValueError(f"got {show(value)}, expected a column name, or its position from 0.")
-    return value  # type: ignore[no-any-return]
+def _is_column(value: Any) -> bool:
+    return isinstance(value, str) or (type(value) is int and value >= 0)
 
 
-def _columns(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"got {show(value)}, expected a mapping of roles to columns, such as "
-            "{user: visitor, item: sku}."
-        )
-    return value
-
-
-def _separator(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(
-            f"got {show(value)}, expected the text between columns, such as ',' or '\\t'."
-        )
-    return value.replace("\\t", "\t")  # in single quotes YAML keeps the backslash
-
-
-Bool = Annotated[bool, checked(check_bool), BeforeValidator(read_bool)]
+Bool = Annotated[setting_types.Bool, BeforeValidator(read_bool)]
 PositiveInt = Annotated[int, Field(ge=1), checked(check_int)]
-Text = Annotated[str, BeforeValidator(check_text)]
-_Role = Annotated[str, BeforeValidator(_role)]
-_Column = Annotated[str | int, BeforeValidator(_column)]
+Text = Annotated[str, expect(is_text, "a text")]
+_Columns = Annotated[
+    dict[
+        Annotated[str, BeforeValidator(_role)],
+        Annotated[str | int, expect(_is_column, "a column name, or its position from 0")],
+    ],
+    expect_mapping("a mapping of roles to columns, such as {user: visitor, item: sku}"),
+]
+_Separator = Annotated[
+    str,
+    AfterValidator(lambda text: text.replace("\\t", "\t")),  # YAML keeps it in single quotes
+    expect(
+        lambda value: isinstance(value, str) and value != "",
+        "the text between columns, such as ',' or '\\t'",
+    ),
+]
 
 
 class Section(BaseModel):
     """A mapping of the configuration; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    expected: ClassVar[str] = ""  # what the section may be, if not only a mapping
 
     @model_validator(mode="before")
     @classmethod
     def _check_mapping(cls, value: Any) -> Any:
         if not isinstance(value, (Mapping, cls)):
-            raise ValueError(f"got {show(value)}, expected {cls.expected()}.")
+            expected = cls.expected or f"a mapping with {', '.join(cls.model_fields)}"
+            raise ValueError(f"got {show(value)}, expected {expected}.")
         return value
-
-    @classmethod
-    def expected(cls) -> str:
-        """Return what the section may be, for messages."""
-        return f"a mapping with {', '.join(cls.model_fields)}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -141,6 +142,7 @@ class Section(BaseModel):
 class FileSettings(Section):
     """A file or a folder of part files, and how to read it. A path is enough."""
 
+    expected = "a path, or a mapping with path, format, separator, header, columns"
     path: Path = Field(
         description="A file, a folder of part files, or a pattern such as recs/*.csv; relative to "
         "the folder of the YAML file."
@@ -148,19 +150,19 @@ class FileSettings(Section):
     format: Annotated[FileFormat, one_of(FileFormat)] | None = Field(
         default=None, description="The file format, if the file name does not show it."
     )
-    separator: Annotated[str, BeforeValidator(_separator)] | None = Field(
+    separator: _Separator | None = Field(
         default=None, description="The text between the columns of a text file, such as ','."
     )
     header: Bool | None = Field(
         default=None,
         description="Whether the first row of a text file names the columns. Default: detected.",
     )
-    columns: Annotated[dict[_Role, _Column], BeforeValidator(_columns)] = Field(
+    columns: _Columns = Field(
         default_factory=dict,
         description="The column of each role, by name or by position from 0: {user: visitor, item: "
         "sku}.",
     )
-    ids: Annotated[IdType, one_of(IdType)] = Field(
+    ids: Annotated[IdType, one_of(IdType, is_required=True)] = Field(
         default="auto", description="Type of the ids: string, integer, or auto (as written)."
     )
     ratings: Bool = Field(
@@ -173,23 +175,18 @@ class FileSettings(Section):
     def _from_path(cls, value: Any) -> Any:
         return {"path": value} if isinstance(value, (str, Path)) else value
 
-    @classmethod
-    def expected(cls) -> str:
-        """Return what the section may be, for messages."""
-        return "a path, or a mapping with path, format, separator, header, columns"
-
     @field_validator("path", mode="before")
     @classmethod
-    def _locate(cls, value: Any, info: ValidationInfo) -> Path:
-        if isinstance(value, Path):  # of an option: relative to the current folder
-            return _existing(value, None)
-        text = check_text(value, expected="the path of a file")
+    def _check_path(cls, value: Any, info: ValidationInfo) -> Path:
+        path = locate(value, info, expected="the path of a file")
         context = info.context or {}
-        folder: Path = context.get("folder", Path())
-        path = folder / from_home(text)
-        if not _exists(path) and context.get("searches_current_folder") and _exists(Path(text)):
-            return Path(text)
-        return _existing(path, Path(text) if folder != Path() else None)
+        if _exists(path):
+            return path
+        written = Path(value)
+        if context.get("searches_current_folder") and _exists(written):
+            return written
+        hint = _hint_existing(path, written, context.get("folder", Path()))
+        raise ValueError(f"there is no file or folder {str(path)!r}.{hint}")
 
     def file(self) -> File:
         """Return the file as the readers take it."""
@@ -214,23 +211,16 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _existing(path: Path, relative: Path | None) -> Path:
-    """Return the path if it exists, else raise `ValueError`.
-
-    `relative` is the path as written, relative to the folder of the YAML file.
-    """
-    if _exists(path):
-        return path
-    hint = ""
-    if relative is not None and not relative.is_absolute() and _exists(relative):
-        base = path.parents[len(relative.parts) - 1]
-        hint = (
+def _hint_existing(path: Path, written: Path, folder: Path) -> str:
+    """Return a hint to an existing file for a path that does not exist, else an empty text."""
+    if not written.is_absolute() and _exists(written):
+        return (
             " There is one in the current folder, but paths are relative to the folder of the YAML "
-            f"file: write {os.path.relpath(relative, base)!r}, or an absolute path."
+            f"file: write {os.path.relpath(written, folder)!r}, or an absolute path."
         )
-    elif os.path.isdir(path.parent) and os.access(path.parent, os.R_OK):
-        hint = did_you_mean(path.name, sorted(os.listdir(path.parent))[:1000])
-    raise ValueError(f"there is no file or folder {str(path)!r}.{hint}")
+    if os.path.isdir(path.parent) and os.access(path.parent, os.R_OK):
+        return did_you_mean(path.name, sorted(os.listdir(path.parent))[:1000])
+    return ""
 
 
 class DataFiles(Section):
@@ -271,9 +261,10 @@ class DataFiles(Section):
 class EngineSettings(Section):
     """The engine that evaluates partitions of the users. Its name is enough."""
 
-    name: Annotated[EngineName, one_of(EngineName, "engine")] = Field(
-        description="Evaluate partitions of the users on Ray or Spark."
-    )
+    expected = f"{' or '.join(ENGINES)}, or a mapping with name, address, parts"
+    name: Annotated[
+        EngineName, BeforeValidator(lambda value: check_choice("engine", value, ENGINES))
+    ] = Field(description="Evaluate partitions of the users on Ray or Spark.")
     address: Text | None = Field(
         default=None,
         description="Address of a running cluster, such as ray://head:10001 or spark://head:7077. "
@@ -286,18 +277,9 @@ class EngineSettings(Section):
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, value: Any) -> Any:
-        if (
-            isinstance(value, Mapping)
-            and "name" not in value
-            and value.keys() <= cls.model_fields.keys()
-        ):
+        if isinstance(value, Mapping) and value.keys() <= {"address", "parts"}:
             raise ValueError(
                 f"no engine is named, but its {' and '.join(value)}; add the name (--engine), "
                 f"{' or '.join(ENGINES)}."
             )
         return {"name": value} if isinstance(value, str) else value
-
-    @classmethod
-    def expected(cls) -> str:
-        """Return what the section may be, for messages."""
-        return f"{' or '.join(ENGINES)}, or a mapping with {', '.join(cls.model_fields)}"

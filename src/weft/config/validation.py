@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.config.configuration import Configuration
 from weft.config.document import Document, Keys
-from weft.config.evaluation_section import ComplexMetric
+from weft.config.evaluation_section import ComplexMetric, EvaluationSection
 from weft.config.sections import as_list
 from weft.errors import WeftError, did_you_mean
 from weft.metrics.names import MetricSpec, parse_name
@@ -19,12 +18,12 @@ _INPUTS = ("train", "user_groups", "item_clusters", "item_features")
 
 
 def check(
-    document: Document, configuration: Configuration | None, *, drops_unsupported: bool
+    document: Document, section: EvaluationSection | None, *, drops_unsupported: bool
 ) -> None:
     """Add the problems of a document after the validation of its sections.
 
-    `configuration` is None if they were not valid. `drops_unsupported`: metrics that lists do not
-    support are dropped with a warning, else refused.
+    `section` is None if they were not valid. `drops_unsupported`: metrics that lists do not support
+    are dropped with a warning, else refused.
     """
     models = document.values.get("models")
     for name in models if isinstance(models, dict) else ():
@@ -39,19 +38,11 @@ def check(
         if isinstance(gate, str):
             from weft.config.gates import parse_gate
 
-            _try(document, ("evaluation", "gates", index), lambda gate=gate: parse_gate(gate))
+            with document.collect(("evaluation", "gates", index)):
+                parse_gate(gate)
     _check_slices(document, evaluation.get("slices"))
-    if configuration is not None:
-        _check_rules(document, configuration)
-
-
-def _try(document: Document, keys: Keys, step: Any) -> Any:
-    """Return the result of a step, or None after adding its error to the document."""
-    try:
-        return step()
-    except WeftError as error:
-        document.add_problem(keys, error.message)
-        return None
+    if section is not None:
+        _check_rules(document, section)
 
 
 def _available_inputs(document: Document) -> set[str] | None:
@@ -60,9 +51,9 @@ def _available_inputs(document: Document) -> set[str] | None:
     return {*data, "lists"} if isinstance(data, dict) else None
 
 
-def _check_rules(document: Document, configuration: Configuration) -> None:
+def _check_rules(document: Document, evaluation: EvaluationSection) -> None:
     """Add the conflicts between settings, and between settings and the data."""
-    evaluation, available = configuration.evaluation, _available_inputs(document)
+    available = _available_inputs(document)
     if available and "candidates" in available:
         if evaluation.candidates not in ("all", "given"):
             message = "data.candidates gives the candidates of each user; keep one of the two."
@@ -83,10 +74,11 @@ def _check_slices(document: Document, slices: Any) -> None:
         if document.has_problem(keys) or not isinstance(by, str):
             continue
         if isinstance(given, dict) and "of" in given:
-            _try(document, (*keys, "by"), lambda by=by, name=name: Cut.parse(by, name))
+            with document.collect((*keys, "by")):
+                Cut.parse(by, name)
         else:
-            groups = {name: by}
-            _try(document, keys, lambda groups=groups: parse_slices(groups, has_train=has_train))
+            with document.collect(keys):
+                parse_slices({name: by}, has_train=has_train)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -98,25 +90,29 @@ def _check_metrics(
     """Add the problems of every metric; drop unsupported ones from `evaluation` if asked to."""
     for section in ("metrics", "complex_metrics"):
         metrics = as_list(evaluation.get(section))
-        dropped = set()
+        supported = []
         for index, metric in enumerate(metrics):
             keys = ("evaluation", section, index)
-            spec = None if document.has_problem(keys) else _read_metric(document, keys, metric)
-            if spec is None:
-                continue
-            try:
-                reason = _check_metric(document, keys, spec, evaluation)
-            except WeftError as error:
-                document.add_problem(_parameter_keys(keys, metric, str(error)), error.message)
-                continue
+            reason = _check_metric(document, keys, metric, evaluation)
             if reason and drops_unsupported:
                 document.add_warning(keys, f"is left out: {reason}.")
-                dropped.add(index)
             elif reason:
                 document.add_problem(keys, f"{reason}.")
-        if dropped:
-            rest = [metric for index, metric in enumerate(metrics) if index not in dropped]
-            evaluation[section] = rest
+            if not reason:
+                supported.append(metric)
+        if drops_unsupported and supported != metrics:
+            evaluation[section] = supported
+
+
+def _check_metric(document: Document, keys: Keys, metric: Any, evaluation: dict[str, Any]) -> str:
+    """Add the problems of a metric; return why lists do not support it, empty if they do."""
+    spec = None if document.has_problem(keys) else _read_metric(document, keys, metric)
+    if spec is not None:
+        try:
+            return _reject_lists(document, spec, evaluation)
+        except WeftError as error:
+            document.add_problem(_parameter_keys(keys, metric, str(error)), error.message)
+    return ""
 
 
 def _read_metric(document: Document, keys: Keys, metric: Any) -> MetricSpec | None:
@@ -138,8 +134,9 @@ def _read_metric(document: Document, keys: Keys, metric: Any) -> MetricSpec | No
     if "," in metric and "(" not in metric:
         document.add_problem(keys, f"got {metric!r}, expected one name; write a list: [{metric}].")
         return None
-    spec: MetricSpec | None = _try(document, keys, lambda: parse_name(metric))
-    return spec
+    with document.collect(keys):
+        return parse_name(metric)
+    return None
 
 
 def _read_complex_metric(
@@ -151,7 +148,9 @@ def _read_complex_metric(
     name, params = metric.get("name"), metric.get("params", {})
     if not isinstance(name, str) or not isinstance(params, dict):
         return None  # refused for its shape
-    metric_class = _try(document, (*keys, "name"), lambda: find_metric(parse_name(name).name))
+    metric_class = None
+    with document.collect((*keys, "name")):
+        metric_class = find_metric(parse_name(name).name)
     if metric_class is None:
         return None
     known = metric_parameters(metric_class)
@@ -164,14 +163,12 @@ def _read_complex_metric(
         document.add_problem((*keys, "params", key), message, at_key=True)
     if unknown:
         return None
-    complex_metric = ComplexMetric.model_validate(metric)
-    spec: MetricSpec | None = _try(document, (*keys, "params"), complex_metric.spec)
-    return spec
+    with document.collect((*keys, "params")):
+        return ComplexMetric.model_validate(metric).spec()
+    return None
 
 
-def _check_metric(
-    document: Document, keys: Keys, spec: MetricSpec, evaluation: dict[str, Any]
-) -> str:
+def _reject_lists(document: Document, spec: MetricSpec, evaluation: dict[str, Any]) -> str:
     """Return why lists do not support the metric, empty if they do.
 
     Raises the error that `weft.evaluate` raises for a metric it cannot compute.

@@ -124,10 +124,8 @@ def _translate_metrics(evaluation: dict[str, Any]) -> None:
                 params = metric.setdefault("params", {})
                 if isinstance(params, dict):
                     params.setdefault(key, value)
-    if isinstance(evaluation.get("metrics"), list):
+    if metrics:
         evaluation["metrics"] = metrics
-    elif metrics:
-        (evaluation["metrics"],) = metrics
 
 
 def _translate_name(name: Any) -> Any:
@@ -238,40 +236,48 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _translate_reader(document: Document, reader: dict[str, Any]) -> None:
     """Add the files of a reader to the section `data`, unless the section names them."""
-    files: dict[str, tuple[Any, Keys]] = {}
     if (
         reader.get("loading_strategy") == "split"
         and reader.get("reading_method", "local") == "local"
         and "local_path" in _mapping(reader.get("split"))
     ):
-        files |= _split_files(reader)
+        files = _split_files(reader)
     else:
+        files = {}
         strategy = show(reader.get("loading_strategy"))
         document.add_warning(
             ("reader",),
             f"is ignored (loading_strategy: {strategy}): Weft evaluates data that is split "
             "already; add data: with truth and train.",
         )
-    clustering = _mapping(reader.get("clustering"))
-    for key, entity in (("user_groups", "user"), ("item_clusters", "item")):
-        if f"{entity}_local_path" in clustering:
-            file = clustering[f"{entity}_local_path"]
-            separator = clustering.get(f"{entity}_sep", "\t")
-            reading = _reading_options(file, separator, clustering.get(f"{entity}_header", True))
-            origin: Keys = ("reader", "clustering", f"{entity}_local_path")
-            files[key] = {"path": file, **reading}, origin
+    files |= _cluster_files(_mapping(reader.get("clustering")))
     if "side" in reader:
         document.add_warning(
             ("reader", "side"),
             "is ignored; give the features of the items as data.item_features (item, feature).",
         )
-    data = document.values.get("data")
-    if files and (data is None or isinstance(data, dict)):
-        document.values["data"] = {key: file for key, (file, _) in files.items()} | (data or {})
-        for key, (_, origin) in files.items():
-            if key not in (data or {}):
-                document.moved[("data", key)] = origin
-                document.moved[("data", key, "path")] = origin
+    data = document.values.get("data") or {}
+    if files and isinstance(data, dict):
+        document.values["data"] = {key: file for key, (file, _) in files.items()} | data
+        for key in files.keys() - data.keys():
+            origin = files[key][1]
+            document.moved |= {("data", key): origin, ("data", key, "path"): origin}
+
+
+def _cluster_files(clustering: dict[str, Any]) -> dict[str, tuple[Any, Keys]]:
+    """Return the groups of users and the clusters of items, each with the keys of its path."""
+    files: dict[str, tuple[Any, Keys]] = {}
+    for name, entity in (("user_groups", "user"), ("item_clusters", "item")):
+        key = f"{entity}_local_path"
+        if key in clustering:
+            separator = clustering.get(f"{entity}_sep", "\t")
+            header = clustering.get(f"{entity}_header", True)
+            file = {
+                "path": clustering[key],
+                **_reading_options(clustering[key], separator, header),
+            }
+            files[name] = file, ("reader", "clustering", key)
+    return files
 
 
 def _split_files(reader: dict[str, Any]) -> dict[str, tuple[Any, Keys]]:

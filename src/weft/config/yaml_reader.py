@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import warnings
 from collections.abc import Mapping
@@ -13,11 +12,21 @@ from weft.config.document import Document, Keys
 from weft.errors import SettingError
 
 _SHOWN_CHARACTERS = 60  # of a value in a message
-_INDENTATION_PROBLEMS = (
-    "mapping values are not allowed",
-    "<block end>",
-    "could not find expected ':'",
-)
+# Problems that the YAML loader reports, with their meaning and how to fix them.
+_EXPLANATIONS = {
+    r"'\\t'": "there is a tab here; YAML is indented with spaces only. Replace the tab by spaces.",
+    r'duplicate key "(.*?)" with value': "the key {0!r} is given twice in one mapping; keep one.",
+    r"undefined alias '(.*)'": "*{0} refers to an anchor that is not defined above; define it with "
+    "&{0}.",
+    r"expected ',' or '\]'": "the '[' of {opened} is not closed; add ']', or a comma before this.",
+    r"expected ',' or '}'": "the '{{' of {opened} is not closed; add '}}', or a comma before this.",
+    r"quoted scalar.*end of": "the quote of {opened} is not closed; add the closing quote.",
+    r"another document": "a second document starts here ('---'); a configuration is one document. "
+    "Remove it.",
+    r"found character '(.)' that cannot start any token": "a value cannot begin with {0!r}; put it "
+    "in quotes.",
+}
+_INDENTATION_PROBLEM = r"mapping values are not allowed|<block end>|could not find expected ':'"
 
 
 def read_yaml(path: str | Path) -> Document:
@@ -34,11 +43,8 @@ def read_yaml(path: str | Path) -> Document:
             "'models:'."
         )
     if not isinstance(tree, Mapping):
-        shown = (
-            str(tree)
-            if len(str(tree)) < _SHOWN_CHARACTERS
-            else f"{str(tree)[:_SHOWN_CHARACTERS]}..."
-        )
+        text = str(tree)
+        shown = text if len(text) < _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
         what = "a list" if isinstance(tree, list) else f"the value {shown!r}"
         raise SettingError(
             f"{path}:1:1: the file holds {what}; expected sections with a name, such as "
@@ -96,31 +102,15 @@ def _parse(path: Path, text: str) -> Any:
 
 def _explain(error: Any, text: str, line: int, column: int) -> str:
     """Return the meaning of an error of the YAML loader, and how to fix it."""
-    problem, context = str(error.problem or ""), str(error.context or "")
+    details = ", ".join(str(part) for part in (error.context, error.problem) if part)
     opened = "above"
     if error.context_mark:
         opened = f"line {error.context_mark.line + 1}, column {error.context_mark.column + 1}"
-    if "'\\t'" in problem:
-        return "there is a tab here; YAML is indented with spaces only. Replace the tab by spaces."
-    if match := re.search(r'duplicate key "(.*?)" with value', problem, re.DOTALL):
-        return f"the key {match[1]!r} is given twice in one mapping; keep one."
-    if match := re.search(r"undefined alias '(.*)'", problem):
-        alias = match[1]
-        return f"*{alias} refers to an anchor that is not defined above; define it with &{alias}."
-    if match := re.search(r"expected ',' or '([\]}])'", problem):
-        bracket = {"]": "[", "}": "{"}[match[1]]
-        return (
-            f"the '{bracket}' of {opened} is not closed; add '{match[1]}', or a comma before this."
-        )
-    if "quoted scalar" in context and "end of" in problem:
-        return f"the quote of {opened} is not closed; add the closing quote."
-    if "another document" in problem:
-        return "a second document starts here ('---'); a configuration is one document. Remove it."
-    if match := re.search(r"found character '(.)' that cannot start any token", problem):
-        return f"a value cannot begin with {match[1]!r}; put it in quotes."
-    if any(phrase in problem for phrase in _INDENTATION_PROBLEMS):
+    for pattern, explanation in _EXPLANATIONS.items():
+        if match := re.search(pattern, details, re.DOTALL):
+            return explanation.format(*match.groups(), opened=opened)
+    if re.search(_INDENTATION_PROBLEM, details):
         return _explain_indentation(text.split("\n"), line, column)
-    details = ", ".join(part for part in (context, problem) if part)
     return f"the file is not valid YAML here: {details}."
 
 
@@ -166,13 +156,11 @@ def _plain(node: Any, keys: Keys, document: Document) -> Any:
         return None
     if isinstance(node, Mapping):
         return {str(key): _plain(value, (*keys, str(key)), document) for key, value in node.items()}
-    if isinstance(node, (list, set)):
+    if isinstance(node, list):
         return [_plain(value, (*keys, index), document) for index, value in enumerate(node)]
-    if isinstance(node, bool) or node is None:
+    if node is None or isinstance(node, bool):
         return node
-    for kind in (int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    if isinstance(node, (datetime.date, datetime.datetime)):
-        return str(node)
-    return bool(node) if type(node).__name__ == "ScalarBoolean" else str(node)
+    if type(node).__name__ == "ScalarBoolean":  # a boolean with an anchor, which is an int
+        return bool(node)
+    kind = next((kind for kind in (int, float, str) if isinstance(node, kind)), str)
+    return kind(node)
