@@ -183,17 +183,18 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
         "item_knn; "
     )
     assert verdict.endswith(
-        "(Wilcoxon's signed-rank test, p < 0.001 after Benjamini and Hochberg's correction)."
+        "(Wilcoxon's signed-rank test, p < 0.001 after Benjamini and Hochberg's correction over "
+        "the 3 pairs of models on this metric)."
     )
     assert (
-        "wilcoxon, p adjusted by fdr, alpha 0.05; * best; models that share a letter"
-        in done.stdout.replace("\n", " ")
+        "wilcoxon, p adjusted by fdr over the pairs of models of each metric, alpha 0.05; * best; "
+        "models that share a letter" in done.stdout.replace("\n", " ")
     )
     more = [
         "-t",
         "sign",
         "--family",
-        "metric",
+        "pair",
         "--alternative",
         "greater",
         "--alpha",
@@ -204,7 +205,8 @@ def test_compare_takes_metrics_tests_and_corrections(demo, call):
     ]
     done = call("compare", *files, *more, cwd=folder)
     assert (
-        "sign, greater, p adjusted by holm per metric, alpha 0.1" in done.stdout
+        "sign, greater, p adjusted by holm over the metrics of each pair of models, alpha 0.1"
+        in done.stdout.replace("\n", " ")
         and "against" not in done.stdout
     )
     done = call(

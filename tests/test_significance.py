@@ -22,7 +22,7 @@ from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report.terminal import comparison_tables, comparison_verdicts
 from weft.statistics import pair_statistics, randomization
-from weft.statistics.corrections import CORRECTIONS, FAMILIES, adjust
+from weft.statistics.corrections import CORRECTIONS, FAMILIES, adjust, interval_alphas
 from weft.statistics.effect_sizes import detectable_effects
 from weft.statistics.letters import compact_letters
 from weft.statistics.significance_tests import ALTERNATIVES, TESTS, UNPAIRED
@@ -566,6 +566,7 @@ def test_families(three, family, correction):
         assert row["p_adjusted"] == pytest.approx(expected) and row["significant"] == (
             row["p_adjusted"] <= 0.05
         )
+        assert row["family_size"] == len(members)
     assert (
         comparison.rows
         == weft.compare(three, tests=["paired_t", "wilcoxon"], family=family)
@@ -573,6 +574,144 @@ def test_families(three, family, correction):
         .rows
     )
     assert any("AUC" in note for note in comparison.notes)
+
+
+def test_the_default_family_is_the_pairs_of_models_on_a_metric(three):
+    comparison = weft.compare(three)
+    assert comparison.family == "metric"
+    assert comparison.rows == weft.compare(three, family="metric").rows
+    assert {row["family_size"] for row in comparison.rows} == {3}
+
+
+# --------------------------------------------------------------------------------------------------
+# Intervals and decisions.
+
+
+def scattered(seed, models, metrics, users):
+    """Models whose differences are near the border of significance, some equal, some undefined."""
+    generator = np.random.default_rng(seed)
+    shifts = generator.normal(0, 3 / math.sqrt(users), (models, metrics))
+    shifts[generator.random((models, metrics)) < 0.3] = 0
+    values = generator.normal(size=(models, metrics, users)) + shifts[:, :, None]
+    values[generator.random(values.shape) < 0.1] = math.nan
+    values[-1, 0] = values[0, 0]  # a pair without a p-value
+    return [
+        joined(*(result(f"m{at}", of_one[place], metric=f"M{place}@1") for place in range(metrics)))
+        for at, of_one in enumerate(values)
+    ]
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(CORRECTIONS),
+    st.sampled_from(FAMILIES),
+    st.sampled_from(ALTERNATIVES),
+    st.sampled_from([0.01, 0.05, 0.2]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_interval_of_the_t_test_excludes_0_if_and_only_if_it_is_significant(
+    seed, correction, family, alternative, alpha
+):
+    models = scattered(seed, 2 + seed % 4, 1 + seed % 3, 12)
+    comparison = weft.compare(
+        models, correction=correction, family=family, alternative=alternative, alpha=alpha
+    )
+    for row in comparison.rows:
+        if row["significant"] is None:
+            continue
+        excludes = {
+            "two-sided": row["ci_low"] > 0 or row["ci_high"] < 0,
+            "greater": row["ci_low"] > 0,
+            "less": row["ci_high"] < 0,
+        }[alternative]
+        assert excludes == row["significant"], row
+    again = comparison.adjusted("none").adjusted(correction)
+    assert repr(again.rows) == repr(comparison.rows)  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize("correction", ["none", "bonferroni"])
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_intervals_equal_scipy_at_their_level(correction, alternative):
+    models = scattered(3, 4, 1, 40)
+    rows = weft.compare(models, correction=correction, alternative=alternative, alpha=0.1).rows
+    values = {one.name: one.per_user["M0@1"].to_numpy() for one in models}
+    size = 5 if correction == "bonferroni" else 1  # six pairs, of which one has no p-value
+    for row in rows:
+        a, b = values[row["model_a"]], values[row["model_b"]]
+        if row["significant"] is None:
+            assert (row["ci_low"], row["ci_high"]) == (0, 0)
+            continue
+        test = stats.ttest_rel(a, b, nan_policy="omit", alternative=alternative)
+        interval = test.confidence_interval(1 - 0.1 / size)  # one end is infinite if one-sided
+        level = 1 - 0.1 / size * (1 if alternative == "two-sided" else 2)
+        assert row["ci_level"] == pytest.approx(level) and row["family_size"] == 5
+        for name, end in zip(("ci_low", "ci_high"), interval):
+            assert math.isinf(end) or row[name] == pytest.approx(end, rel=1e-9)
+        gaps = (a - b)[~np.isnan(a - b)]
+        assert row["std_error"] == pytest.approx(stats.sem(gaps), rel=1e-9)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.0125, 0.05, 1.0, math.nan])),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from(CORRECTIONS),
+)
+@settings(max_examples=100, deadline=None)
+def test_levels_of_intervals_decide_as_statsmodels(p_values, correction):
+    """A test is significant by its adjusted p-value if and only if p is at most its own level."""
+    alpha = 0.0500001  # no p-value lies on a border
+    p = np.array(p_values)
+    defined = ~np.isnan(p)
+    levels = interval_alphas(p, correction, alpha)
+    method = {"none": None, **METHODS}[correction]
+    if method is None or not defined.any():
+        assert (levels[defined] == alpha).all()
+        return
+    reject = multipletests(p[defined], alpha=alpha, method=method)[0]
+    assert ((p[defined] <= levels[defined]) == reject).all()
+    assert (levels >= alpha / defined.sum()).all() and (levels <= alpha * (1 + 1e-12)).all()
+
+
+@pytest.mark.slow
+def test_intervals_of_a_family_hold_together():
+    """Four models, 10,000 families: under Bonferroni all six intervals are right in 95 %; under
+    Holm the chance that one wrongly excludes 0 is at most 5 %, and all are right in 90 %.
+    """
+    generator = np.random.default_rng(0)
+    users, alpha, families = 30, 0.05, 2000
+    pairs = np.array(list(itertools.combinations(range(4), 2)))
+    for shifts in ([0, 0, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0, 1], [0, 0.4, 0.8, 1.2], [0, 0, 2, 2]):
+        truth = np.array(shifts)[pairs] @ [1, -1]
+        wrong = dict.fromkeys(("bonferroni", "holm", "holm on 0"), 0)
+        for _ in range(families):
+            values = generator.normal(size=(4, users)) + np.array(shifts)[:, None]
+            gaps = values[pairs[:, 0]] - values[pairs[:, 1]]
+            mean, error = gaps.mean(axis=1), stats.sem(gaps, axis=1)
+            p = 2 * stats.t.sf(np.abs(mean / error), users - 1)
+            for correction in ("bonferroni", "holm"):
+                limit = stats.t.isf(interval_alphas(p, correction, alpha) / 2, users - 1)
+                misses = np.abs(mean - truth) > limit * error
+                wrong[correction] += misses.any()
+                if correction == "holm":
+                    wrong["holm on 0"] += misses[truth == 0].any()
+        slack = 4 * math.sqrt(alpha * (1 - alpha) / families)
+        assert wrong["bonferroni"] / families < alpha + slack
+        assert wrong["holm on 0"] / families < alpha + slack
+        assert wrong["holm"] / families < 2 * alpha + slack
+
+
+def test_a_test_of_ranks_can_disagree_with_the_interval():
+    """The interval is of the mean: a few users decide it, but not a test of signs or ranks."""
+    base = np.linspace(0, 1, 60)
+    other = base + np.where(np.arange(60) < 4, -5.0, 0.1 + base / 50)
+    for test in ("wilcoxon", "sign"):
+        row = only_row(base, other, tests=test)
+        assert row["significant"] and row["ci_low"] < 0 < row["ci_high"]
+    assert not only_row(base, other)["significant"]
 
 
 def test_metrics_are_chosen_by_any_spelling(three):
@@ -694,13 +833,16 @@ def test_the_columns_of_the_frame(comparison):
             "p_value",
             "p_adjusted",
             "significant",
+            "family_size",
         ),
         *(
             "mean_a",
             "mean_b",
             "difference",
+            "std_error",
             "ci_low",
             "ci_high",
+            "ci_level",
             "effect_size",
             "cliffs_delta",
             "wins",

@@ -3,6 +3,7 @@ numbers again.
 """
 
 import math
+import re
 import shlex
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from weft.evaluation.result import Result
 from weft.report import number_format as digits
 from weft.report import text as words
 from weft.report.context import ReportContext
+from weft.report.terminal import pairs_legend
 
 USERS = 200
 SPREAD = 0.2 * np.sin(12.9898 * np.arange(USERS))
@@ -59,8 +61,11 @@ UNDEFINED = Result(
     per_user=ALS.per_user.with_columns(pl.lit(math.nan).alias("nDCG@10")),
 )
 OPENING = "nDCG@10: als leads with 0.300 (95 % interval 0.280 to 0.320), "
-BIG = "0.050 (20 %) above knn; the difference (0.011 to 0.089) is significant "
-SMALL = "0.010 (3.4 %) above pop; the difference (-0.029 to 0.049) is not significant "
+BIG = "0.050 (20 %) above knn; the difference (95 % interval 0.011 to 0.089) is significant "
+SMALL = (
+    "0.010 (3.4 %) above pop; the difference (95 % interval -0.029 to 0.049) is not significant "
+)
+ONE = ", not corrected: one pair of models per metric"
 UNSURE = (
     " als cannot be told from pop; 200 users would show a difference of 0.055 with a power of 80 %."
 )
@@ -77,26 +82,25 @@ def first(*results, **settings):
 @pytest.mark.parametrize("models", [(ALS, KNN), (KNN, ALS)])
 def test_a_significant_lead(models):
     verdict = first(*models)
-    assert verdict.sentence == OPENING + BIG + "(paired t-test, p = 0.012 after Holm's correction)."
+    assert verdict.sentence == OPENING + BIG + f"(paired t-test, p = 0.012{ONE})."
     assert (verdict.metric, verdict.leader, verdict.significant) == ("nDCG@10", "als", True)
 
 
 @pytest.mark.parametrize("models", [(ALS, POP), (POP, ALS)])
 def test_a_lead_that_may_be_luck(models):
     verdict = first(*models)
-    assert (
-        verdict.sentence
-        == OPENING + SMALL + "(paired t-test, p = 0.61 after Holm's correction)." + UNSURE
-    )
+    assert verdict.sentence == OPENING + SMALL + f"(paired t-test, p = 0.61{ONE})." + UNSURE
     assert (verdict.leader, verdict.significant) == ("als", False)
 
 
 def test_three_models_of_which_two_cannot_be_told_apart():
     far = result("far", 0.1, shift=7)
     verdict = first(ALS, far, POP)
-    assert (
-        verdict.sentence
-        == OPENING + SMALL + "(paired t-test, p = 0.61 after Holm's correction)." + UNSURE
+    assert verdict.sentence == (
+        OPENING
+        + "0.010 (3.4 %) above pop; the difference (adjusted 95 % interval -0.037 to 0.057) is not "
+        "significant (paired t-test, p = 0.61 after Holm's correction over the 3 pairs of models "
+        "on this metric)." + UNSURE.replace("80 %.", "80 % in a single test.")
     )
     assert verdict.significant is False
 
@@ -107,9 +111,9 @@ def test_a_lead_over_the_second_but_not_over_the_third():
     verdict = first(ALS, close, scattered)
     assert verdict.sentence == (
         OPENING
-        + "0.0100 (3.4 %) above knn; the difference (0.0080 to 0.0120) is significant (paired "
-        "t-test, p < 0.001 after "
-        "Holm's correction). als cannot be told from pop."
+        + "0.0100 (3.4 %) above knn; the difference (adjusted 95 % interval 0.0076 to 0.0124) is "
+        "significant (paired t-test, p < 0.001 after Holm's correction over the 3 pairs of models "
+        "on this metric). als cannot be told from pop."
     )
     assert verdict.significant is False
 
@@ -129,7 +133,7 @@ def test_where_lower_is_better(turned):
     assert verdict.sentence == (
         "ARP@10 (lower is better): knn leads with 2.800 (95 % interval 2.780 to 2.820), 0.200 (6.7 "
         "%) below als; the difference "
-        "(0.161 to 0.239) is significant (paired t-test, p < 0.001 after Holm's correction)."
+        f"(95 % interval 0.161 to 0.239) is significant (paired t-test, p < 0.001{ONE})."
     )
     assert (verdict.leader, verdict.significant) == ("knn", True)
 
@@ -141,8 +145,7 @@ def test_where_closer_to_a_target_is_better():
     assert verdict.sentence == (
         "BiasDisparityBR@10 (closer to 1 is better): knn leads with 0.900 (95 % interval 0.880 to "
         "0.920), 0.200 closer to 1 than "
-        "als; the two values differ significantly (paired t-test, p < 0.001 after Holm's "
-        "correction)."
+        f"als; the two values differ significantly (paired t-test, p < 0.001{ONE})."
     )
     assert (verdict.leader, verdict.significant) == ("knn", True)
     alike = first(result("als", 1.1, **about), result("knn", 0.91, shift=7, spread=20, **about))
@@ -172,7 +175,7 @@ def test_a_shared_lead():
 def test_undefined_values():
     verdict = first(ALS, KNN, UNDEFINED)
     assert (
-        verdict.sentence.endswith("after Holm's correction). nDCG@10 is undefined for bad.")
+        verdict.sentence.endswith(f"p = 0.012{ONE}). nDCG@10 is undefined for bad.")
         and verdict.significant
     )
     alone = first(ALS, UNDEFINED)
@@ -268,13 +271,17 @@ def test_one_sided_tests():
     asked = first(ALS, KNN, alternative="greater")
     assert (
         asked.sentence
-        == OPENING + BIG + "(paired t-test, one-sided, p = 0.0058 after Holm's correction)."
+        == OPENING
+        + BIG.replace("95 % interval 0.011 to 0.089", "90 % interval 0.018 to 0.082")
+        + f"(paired t-test, one-sided, p = 0.0058{ONE})."
     )
     assert asked.significant is True
     unsure = first(ALS, POP, alternative="greater")
     assert (
         unsure.sentence
-        == OPENING + SMALL + "(paired t-test, one-sided, p = 0.31 after Holm's correction)."
+        == OPENING
+        + SMALL.replace("95 % interval -0.029 to 0.049", "90 % interval -0.022 to 0.042")
+        + f"(paired t-test, one-sided, p = 0.31{ONE})."
     )
     assert unsure.significant is False
     unasked = first(ALS, KNN, alternative="less")
@@ -282,7 +289,7 @@ def test_one_sided_tests():
         OPENING
         + "0.050 (20 %) above knn; the test asked only whether the values of als are lower than "
         "those of knn: that was not "
-        "shown (paired t-test, one-sided, p = 0.99 after Holm's correction)."
+        f"shown (paired t-test, one-sided, p = 0.99{ONE})."
     )
     assert unasked.significant is None
     lower = [
@@ -299,24 +306,109 @@ def test_one_sided_tests():
     ("settings", "how"),
     [
         ({"correction": "none"}, "paired t-test, p = 0.012, not corrected for the number of tests"),
-        ({"correction": "bonferroni"}, "paired t-test, p = 0.012 after Bonferroni's correction"),
-        (
-            {"correction": "fdr"},
-            "paired t-test, p = 0.012 after Benjamini and Hochberg's correction",
-        ),
+        ({"correction": "bonferroni"}, f"paired t-test, p = 0.012{ONE}"),
+        ({"correction": "fdr"}, f"paired t-test, p = 0.012{ONE}"),
         (
             {"tests": "kruskal"},
-            "Kruskal-Wallis test, which ignores that the users are the same, p < 0.001 after "
-            "Holm's correction",
+            "Kruskal-Wallis test, which ignores that the users are the same, p < 0.001" + ONE,
+        ),
+        ({"tests": ["wilcoxon", "paired_t"]}, f"Wilcoxon's signed-rank test, p = 0.0062{ONE}"),
+    ],
+)
+def test_tests_by_name(settings, how):
+    assert f"({how})." in first(ALS, KNN, **settings).sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "how", "caption"),
+    [
+        (
+            {},
+            " after Holm's correction over the 3 pairs of models on this metric",
+            "p adjusted by holm over the pairs of models of each metric",
         ),
         (
-            {"tests": ["wilcoxon", "paired_t"]},
-            "Wilcoxon's signed-rank test, p = 0.0062 after Holm's correction",
+            {"correction": "bonferroni"},
+            " after Bonferroni's correction over the 3 pairs of models on this metric",
+            "p adjusted by bonferroni over the pairs of models of each metric",
+        ),
+        (
+            {"correction": "fdr"},
+            " after Benjamini and Hochberg's correction over the 3 pairs of models on this metric",
+            "p adjusted by fdr over the pairs of models of each metric",
+        ),
+        ({"correction": "none"}, ", not corrected for the number of tests", "p not adjusted"),
+        (
+            {"family": "test"},
+            " after Holm's correction over the 6 pairs of models and metrics",
+            "p adjusted by holm over all pairs of models and metrics",
+        ),
+        (
+            {"family": "test", "metrics": "nDCG@10"},
+            " after Holm's correction over the 3 pairs of models and metrics",
+            "p adjusted by holm over all pairs of models and metrics",
+        ),
+        (
+            {"family": "pair"},
+            " after Holm's correction over the 2 metrics of this pair of models",
+            "p adjusted by holm over the metrics of each pair of models",
+        ),
+        (
+            {"family": "pair", "metrics": "nDCG@10"},
+            ", not corrected: one metric per pair of models",
+            "p not adjusted (one metric per pair of models)",
+        ),
+        (
+            {"family": "all", "tests": ["paired_t", "sign"]},
+            " after Holm's correction over the 12 pairs of models, metrics and tests",
+            "p adjusted by holm over all pairs of models, metrics and tests",
         ),
     ],
 )
-def test_tests_and_corrections_by_name(settings, how):
-    assert f"({how})." in first(ALS, KNN, **settings).sentence
+def test_every_text_says_what_was_adjusted_over_what(settings, how, caption):
+    models = [
+        joined(one, result(one.name, 0.2 + one.values[0].value, "MRR@10", shift=at))
+        for at, one in enumerate((ALS, KNN, POP))
+    ]
+    comparison = weft.compare(models, **settings)
+    (sentence, *_) = (one.sentence for one in words.verdicts(ReportContext.from_result(comparison)))
+    assert re.search(rf"\(paired t-test, p [=<] [\d.]+{re.escape(how)}\)\.", sentence)
+    is_adjusted = " after " in how
+    interval = "adjusted 95 % interval" if is_adjusted else "95 % interval"
+    assert f"the difference ({interval} " in sentence
+    assert comparison.caption("paired_t") == f"paired_t, {caption}, alpha 0.05"
+    for text in (comparison.to_markdown(), comparison.to_markdown(pairs=True), repr(comparison)):
+        assert f"paired\\_t, {caption}, alpha 0.05" in text
+    pairs = comparison.to_markdown(pairs=True), comparison.to_latex(pairs=True)
+    assert all(f"; {interval} of the difference" in text for text in pairs)
+    assert f"difference with its {interval};" in pairs_legend(comparison)
+    found = dict(words.provenance(ReportContext.from_result(comparison)))["comparison"]
+    assert found.startswith(f"paired_t, {caption}, alpha 0.05")
+
+
+def joined(*results):
+    """One Result with the metrics of several."""
+    values = tuple(value for one in results for value in one.values)
+    table = results[0].per_user.with_columns(*(one.per_user[:, 1] for one in results[1:]))
+    return Result(values, results[0].name, per_user=table)
+
+
+def test_a_test_that_disagrees_with_the_interval_is_explained():
+    """Few users gain much, most lose a little: the mean does not differ, the signs do."""
+    users = np.arange(USERS)
+    values = 0.25 + 0.001 * (users % 7)
+    more = values + np.where(users < 10, 0.4, -0.01)
+
+    def made(name, of_one):
+        entry = MetricValue("nDCG", 10, float(of_one.mean()), 0.01, USERS, higher_is_better=True)
+        return Result((entry,), name, per_user=pl.DataFrame({"user": users, "nDCG@10": of_one}))
+
+    models = [made("als", more), made("knn", values)]
+    explanation = " The interval is of the mean, by Student's t; the test asks something else."
+    (row,) = weft.compare(models, tests="sign").rows
+    assert row["significant"] and row["ci_low"] < 0 < row["ci_high"]
+    assert explanation in first(*models, tests="sign").sentence
+    assert explanation not in first(*models).sentence
 
 
 def test_more_users_may_be_better_off_with_the_second():
@@ -345,8 +437,8 @@ def test_users_that_only_one_model_has():
     assert verdict.sentence == (
         "nDCG@10: als leads with 0.296 (95 % interval 0.273 to 0.318), 0.039 (15 %) above knn; "
         "among the 150 users that both have, "
-        "the difference (-0.006 to 0.083) is not significant (paired t-test, p = 0.087 after "
-        "Holm's correction). als cannot be "
+        "the difference (95 % interval -0.006 to 0.083) is not significant (paired t-test, "
+        f"p = 0.087{ONE}). als cannot be "
         "told from knn; 150 users would show a difference of 0.063 with a power of 80 %."
     )
     users = np.arange(USERS)
@@ -617,7 +709,10 @@ def test_provenance():
         and found["seed"] == "0 (als); 7 (b)"
         and found["mask seen"] == "yes"
     )
-    assert found["comparison"] == "paired_t, p adjusted by holm, alpha 0.05"
+    assert (
+        found["comparison"]
+        == "paired_t, p not adjusted (one pair of models per metric), alpha 0.05"
+    )
     assert not {"metrics", "num_negatives", "configuration"} & found.keys()
     told = replace(
         one, provenance={**one.provenance, "processes": 4, "files": {"truth": "/data/test.csv"}}

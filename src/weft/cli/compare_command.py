@@ -57,7 +57,7 @@ _SETTINGS = [
     declare_choice(
         "family",
         choices(CorrectionFamily),
-        default="test",
+        default="metric",
         about="Tests that are corrected as one family: all of one test, of one metric, of one "
         "pair, or all.",
     ),

@@ -100,10 +100,10 @@ def print_comparison(
 ) -> None:
     """Print verdicts, tables, settings and notes. `pairs` is that of `comparison_tables`."""
     from weft.report.terminal import (
-        PAIRS_LEGEND,
         comparison_tables,
         comparison_verdicts,
         console_symbols,
+        pairs_legend,
         paragraph,
     )
 
@@ -120,7 +120,7 @@ def print_comparison(
         _print_tables(console, tables)
     console.print()
     if any(" against " in title for title, _ in blocks):
-        console.print(paragraph(PAIRS_LEGEND, console.width, "italic"))
+        console.print(paragraph(pairs_legend(comparison), console.width, "italic"))
     print_comparison_notes(console, comparison)
 
 

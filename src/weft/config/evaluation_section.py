@@ -130,7 +130,7 @@ class SignificanceSettings(Section):
         default_factory=CorrectionSettings, description="Corrections for multiple tests."
     )
     family: Annotated[CorrectionFamily, one_of(CorrectionFamily, is_required=True)] = Field(
-        default="test",
+        default="metric",
         description="Tests that are corrected as one family: all of one test, of one test and "
         "metric, of one test and pair, or all.",
     )

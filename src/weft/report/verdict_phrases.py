@@ -21,12 +21,6 @@ TESTS = {
     "kruskal": "Kruskal-Wallis test",
     "mann_whitney": "Mann-Whitney U test",
 }
-CORRECTIONS = {
-    "holm": " after Holm's correction",
-    "bonferroni": " after Bonferroni's correction",
-    "fdr": " after Benjamini and Hochberg's correction",
-    "none": ", not corrected for the number of tests",
-}
 _MAX_NAMES = 4  # models that a sentence names
 _CHANCE_IS_HALF = ("AUC", "GAUC", "LAUC")  # a percentage of such a value means little
 

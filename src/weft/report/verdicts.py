@@ -11,7 +11,6 @@ from weft.evaluation.metric_value import MetricValue
 from weft.report.context import ReportContext
 from weft.report.number_format import number, percent, places, probability, with_places
 from weft.report.verdict_phrases import (
-    CORRECTIONS,
     describe_direction,
     describe_overlap,
     format_ends,
@@ -23,7 +22,7 @@ from weft.report.verdict_phrases import (
     with_interval,
 )
 from weft.statistics import Comparison
-from weft.statistics.comparison_text import row_metric
+from weft.statistics.comparison_text import describe_correction, name_interval, row_metric
 
 HOW_TO_TEST = (
     "To test it, evaluate with values per user (per_user=True, --per-user) and compare the results "
@@ -140,7 +139,7 @@ class _Gap:
 
     row: _Row  # as seen from the leader
     size: float
-    interval: str  # " (0.011 to 0.089)", empty if there is none
+    interval: str  # " (95 % interval 0.011 to 0.089)", empty if there is none
     text: str  # "0.050 (20 %) above knn"
 
     @property
@@ -231,13 +230,14 @@ class _Lead:
         value = self.values[self.leader]
         has_target = value.higher_is_better is None
         digits = places(size, half_width(value.interval) if has_target else (high - low) / 2)
-        interval = format_ends(" ({} to {})", low, high, digits)
+        template = f" ({name_interval(self.comparison, [row])} {{}} to {{}})"
+        interval = format_ends(template, low, high, digits)
         return _Gap(row, size, interval, self._describe_gap(size, digits, row["mean_b"]))
 
     def _describe_p_value(self, row: _Row) -> str:
         comparison = self.comparison
         p = probability(row["p_adjusted"], comparison.alpha)
-        return f"{name_test(comparison)}, p {p}{CORRECTIONS[comparison.correction]}"
+        return f"{name_test(comparison)}, p {p}{describe_correction(comparison, row)}"
 
     def _describe_reversal(self, gap: _Gap) -> str:
         """Return a sentence on a leader that is not ahead among the users of both models."""
@@ -275,6 +275,8 @@ class _Lead:
         if is_significant and not is_mean_test and self._has_fewer_winners(row):
             fewer, more = map(percent, sorted((row["wins"], row["losses"])))
             text += f" More users are better off with {self.second} ({more} against {fewer})."
+        if gap.interval and self._contradicts_interval(row):
+            text += " The interval is of the mean, by Student's t; the test asks something else."
         return text
 
     def _describe_unsure(self, gap: _Gap, unsure: Sequence[str]) -> str:
@@ -287,6 +289,8 @@ class _Lead:
                 f"; {row['users']:,} users would show a difference of {detectable} with a power "
                 "of 80 %"
             )
+            if row["family_size"] > 1 and self.comparison.correction != "none":
+                power += " in a single test"
         return f" {self.leader} cannot be told from {join_names(unsure)}{power}."
 
     def _describe_gap(self, gap: float, digits: int, second: float) -> str:
@@ -321,6 +325,10 @@ class _Lead:
         is_first = bool(row["model_a"] == self.leader)
         asks_for_more = (self.comparison.alternative == "greater") == is_first
         return asks_for_more == (self.values[self.leader].higher_is_better is True)
+
+    def _contradicts_interval(self, row: _Row) -> bool:
+        """True if the interval excludes 0 although the row is not significant, or includes it."""
+        return bool((row["ci_low"] > 0 or row["ci_high"] < 0) != row["significant"])
 
     def _has_fewer_winners(self, row: _Row) -> bool:
         """True if more users are better off with the second model."""

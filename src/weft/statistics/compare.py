@@ -45,7 +45,7 @@ def compare(
     metrics: str | Sequence[str] | None = None,
     tests: str | Sequence[str] = ("paired_t",),
     correction: str = "holm",
-    family: str = "test",
+    family: str = "metric",
     alternative: str = "two-sided",
     alpha: float = 0.05,
     resamples: int = 10_000,
@@ -59,10 +59,11 @@ def compare(
     `"greater"` or `"less"` values. `resamples` and `seed` are those of the randomization test.
 
     p-values are adjusted by `correction` (`"holm"`, `"bonferroni"`, `"fdr"`, `"none"`) within each
-    `family`: `"test"`, all pairs of models and metrics under one test; `"metric"`, all pairs on one
-    metric under one test; `"pair"`, all metrics of one pair under one test; or `"all"` tests. A
-    difference is `significant` if the adjusted p-value is at most `alpha`. Tests without a p-value,
-    such as on a metric on which two models agree for every user, belong to no family.
+    `family`: `"metric"`, all pairs of models on one metric under one test; `"test"`, all pairs of
+    models and metrics under one test; `"pair"`, all metrics of one pair under one test; or `"all"`
+    tests. A difference is `significant` if the adjusted p-value is at most `alpha`; its interval is
+    adjusted in the same way (see `Comparison.to_frame`). Tests without a p-value, such as on a
+    metric on which two models agree for every user, belong to no family.
 
     If all results have a Hypervolume of the values of the model, `fronts` has the Pareto front of
     its parts and the hypervolume of the front.
@@ -284,6 +285,7 @@ def _build_rows(
                     "p_value": p_values[pair][column],
                     "p_adjusted": p_values[pair][column],
                     "significant": None,
+                    "family_size": 0,
                     **{name: values[pair][column] for name, values in effects.items()},
                     "users": users[pair][column],
                     "left_out": either[pair] - users[pair][column],

@@ -16,7 +16,7 @@ from weft.evaluation.report_mixin import ReportMixin
 from weft.evaluation.result import Result
 from weft.statistics import comparison_text
 from weft.statistics.comparison_text import row_metric
-from weft.statistics.corrections import CORRECTIONS, adjust_families
+from weft.statistics.corrections import CORRECTIONS, adjust, find_families, interval_alphas
 from weft.statistics.letters import compact_letters
 from weft.statistics.pareto import ParetoFront, pareto_optimal
 
@@ -66,7 +66,7 @@ class Comparison(ReportMixin):
     correction: str
     alpha: float
     tests: tuple[str, ...] = ()
-    family: str = "test"
+    family: str = "metric"
     alternative: str = "two-sided"
     means: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -77,21 +77,31 @@ class Comparison(ReportMixin):
     def to_frame(self) -> pl.DataFrame:
         """Return a row per pair of models, metric and test.
 
-        Columns: model_a, model_b, metric, k, test, statistic, p_value, p_adjusted, significant,
-        mean_a, mean_b and those below. `difference` is mean_a - mean_b over the users that both
-        models have, with its 95 % interval (Student's t) `ci_low` to `ci_high`; `effect_size` is
-        the mean difference over its standard deviation (paired Cohen's d). `cliffs_delta` compares
-        every value of a with every value of b: the share that is above, less the share that is
-        below. `wins`, `ties` and `losses` are shares of users by value: a > b, a = b, a < b.
-        `detectable` is the smallest true mean difference that so many users would show with a power
-        of 0.8 in a two-sided paired t-test at alpha. `users` were compared; `left_out` are those
-        undefined for either model. `paired` is false for a test that ignores the pairing.
+        Columns: `model_a`, `model_b`, `metric`, `k`, `test`; its `statistic` and `p_value`;
+        `p_adjusted`, which `correction` gives over the `family_size` tests with a p-value in the
+        row's `family`; `significant`, true if `p_adjusted` is at most `alpha`; `mean_a`, `mean_b`
+        and those below.
+
+        `difference` is mean_a - mean_b over the users that both models have, `std_error` its
+        standard error, and `ci_low` to `ci_high` its interval by Student's t. The interval has the
+        level `ci_level` at which the correction decides, so that for the paired t-test it excludes
+        0 if and only if the row is significant; of a one-sided test this holds for the end that it
+        asks about. Under "bonferroni" the intervals of a family hold together with a confidence of
+        1 - alpha (1 - 2 alpha for one-sided tests).
+
+        `effect_size` is the mean difference over its standard deviation (paired Cohen's d).
+        `cliffs_delta` compares every value of a with every value of b: the share that is above,
+        less the share that is below. `wins`, `ties` and `losses` are shares of users by value:
+        a > b, a = b, a < b. `detectable` is the smallest true mean difference that so many users
+        would show with a power of 0.8 in a two-sided paired t-test at alpha, without correction.
+        `users` were compared; `left_out` are those undefined for either model. `paired` is false
+        for a test that ignores the pairing.
         """
         import polars as pl
 
         types: dict[str, Any] = dict.fromkeys(self.rows[0], pl.Float64)
         types |= dict.fromkeys(("model_a", "model_b", "metric", "test"), pl.String)
-        types |= dict.fromkeys(("k", "users", "left_out"), pl.Int64)
+        types |= dict.fromkeys(("k", "users", "left_out", "family_size"), pl.Int64)
         types |= dict.fromkeys(("significant", "paired"), pl.Boolean)
         return pl.DataFrame(
             {name: [row[name] for row in self.rows] for name in types}, schema=types
@@ -138,18 +148,38 @@ class Comparison(ReportMixin):
         return pareto_optimal(points)
 
     def adjusted(self, correction: str) -> Comparison:
-        """Return the comparison with p-values adjusted by another correction."""
+        """Return the comparison with p-values and intervals adjusted by another correction."""
+        from scipy import special
+
         correction = check_choice("correction", correction, CORRECTIONS)
-        columns = _FAMILY_COLUMNS[self.family]
-        families = [tuple(row[name] for name in columns) for row in self.rows]
-        p_values = adjust_families(
-            np.array([row["p_value"] for row in self.rows]), families, correction
+        p_values, users, errors, differences = (
+            np.array([row[name] for row in self.rows], dtype=float)
+            for name in ("p_value", "users", "std_error", "difference")
         )
+        p_adjusted, alphas, sizes = np.empty((3, len(self.rows)))
+        columns = _FAMILY_COLUMNS[self.family]
+        for family in find_families(tuple(row[name] for name in columns) for row in self.rows):
+            p_adjusted[family] = adjust(p_values[family], correction)
+            alphas[family] = interval_alphas(p_values[family], correction, self.alpha)
+            sizes[family] = np.count_nonzero(~np.isnan(p_values[family]))
+        if self.alternative != "two-sided":  # each end of the interval belongs to a one-sided test
+            alphas = np.minimum(2 * alphas, 1)
+        margins = special.stdtrit(np.maximum(users - 1, 1), 1 - alphas / 2) * errors
+        adjusted = {
+            "p_adjusted": p_adjusted,
+            "family_size": sizes.astype(int),
+            "ci_low": differences - margins,
+            "ci_high": differences + margins,
+            "ci_level": 1 - alphas,
+        }
         rows = tuple(
-            {**row, "p_adjusted": p, "significant": None if math.isnan(p) else p <= self.alpha}
-            for row, p in zip(self.rows, p_values.tolist())
+            {**row, **dict(zip(adjusted, values)), "significant": self._is_significant(values[0])}
+            for row, values in zip(self.rows, zip(*(one.tolist() for one in adjusted.values())))
         )
         return replace(self, rows=rows, correction=correction)
+
+    def _is_significant(self, p_adjusted: float) -> bool | None:
+        return None if math.isnan(p_adjusted) else p_adjusted <= self.alpha
 
     def letters(self, test: str) -> dict[str, dict[str, str]]:
         """Return letters by metric and model; models that share one do not differ significantly.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft.statistics.markup import escape_latex, escape_markdown, latex_table, markdown_table
@@ -40,11 +40,24 @@ _PAIR_COLUMNS = (
     "losses",
 )
 _WORD_COLUMNS = 4
-_FAMILY_TEXT = {
-    "test": "",
-    "metric": " per metric",
-    "pair": " per pair of models",
-    "all": " over all tests",
+# The tests of a family, and a family of one test.
+_FAMILY_TEXTS = {
+    "metric": ("the pairs of models of each metric", "one pair of models per metric"),
+    "test": ("all pairs of models and metrics", "one pair of models and metric"),
+    "pair": ("the metrics of each pair of models", "one metric per pair of models"),
+    "all": ("all pairs of models, metrics and tests", "one pair of models, metric and test"),
+}
+# The tests of one family by their number.
+_MEMBER_TEXTS = {
+    "metric": "the {:,} pairs of models on this metric",
+    "test": "the {:,} pairs of models and metrics",
+    "pair": "the {:,} metrics of this pair of models",
+    "all": "the {:,} pairs of models, metrics and tests",
+}
+_CORRECTION_NAMES = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "fdr": "Benjamini and Hochberg's correction",
 }
 
 
@@ -58,10 +71,35 @@ def caption(comparison: Comparison, test: str) -> str:
     name = f"{test}{_UNPAIRED_MARK}" if test in UNPAIRED else test
     if comparison.alternative != "two-sided":
         name += f", {comparison.alternative}"
-    adjusted = "p not adjusted"
-    if comparison.correction != "none":
-        adjusted = f"p adjusted by {comparison.correction}{_FAMILY_TEXT[comparison.family]}"
+    several, one = _FAMILY_TEXTS[comparison.family]
+    if comparison.correction == "none":
+        adjusted = "p not adjusted"
+    elif any(row["family_size"] > 1 for row in comparison.rows if row["test"] == test):
+        adjusted = f"p adjusted by {comparison.correction} over {several}"
+    else:
+        adjusted = f"p not adjusted ({one})"
     return f"{name}, {adjusted}, alpha {comparison.alpha:g}"
+
+
+def describe_correction(comparison: Comparison, row: Mapping[str, Any]) -> str:
+    """Return how the p-value of a row was adjusted and over which tests, as the end of a clause."""
+    if comparison.correction == "none":
+        return ", not corrected for the number of tests"
+    if row["family_size"] < 2:
+        return f", not corrected: {_FAMILY_TEXTS[comparison.family][1]}"
+    members = _MEMBER_TEXTS[comparison.family].format(row["family_size"])
+    return f" after {_CORRECTION_NAMES[comparison.correction]} over {members}"
+
+
+def name_interval(comparison: Comparison, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name of the intervals of rows: "95 % interval", or "adjusted 95 % interval".
+
+    The ends of the interval of a one-sided test at 0.05 are those of a 90 % interval.
+    """
+    sides = 1 if comparison.alternative == "two-sided" else 2
+    level = f"{100 * max(0, 1 - sides * comparison.alpha):.6g} % interval"
+    is_adjusted = comparison.correction != "none" and any(row["family_size"] > 1 for row in rows)
+    return f"adjusted {level}" if is_adjusted else level
 
 
 def to_json(comparison: Comparison) -> str:
@@ -99,8 +137,9 @@ def to_markdown(comparison: Comparison, *, pairs: bool) -> str:
     unpaired = "".join(f"\n{note}.\n" for note in _unpaired_notes(comparison.tests))
     if pairs:
         head = [escape_markdown(name) for name in _PAIR_COLUMNS]
-        rows = _pair_cells(comparison, escape_markdown)
-        return markdown_table(head, rows, _WORD_COLUMNS) + unpaired + fronts
+        table = markdown_table(head, _pair_cells(comparison, escape_markdown), _WORD_COLUMNS)
+        captions = "".join(f"\n{escape_markdown(one)}.\n" for one in _pair_captions(comparison))
+        return table + captions + unpaired + fronts
 
     def cell(mean: MeanCell) -> str:
         text = escape_markdown(str(mean))
@@ -119,14 +158,10 @@ def to_latex(comparison: Comparison, *, pairs: bool) -> str:
     """Return a `tabular` per test, or one of all pairs; see `Comparison.to_latex`."""
     fronts = comparison.describe_fronts()
     if pairs:
-        notes = [
-            f"{caption(comparison, test)}; 95 % confidence intervals of the differences"
-            for test in comparison.tests
-        ]
         return latex_table(
             [escape_latex(name) for name in _PAIR_COLUMNS],
             _pair_cells(comparison, escape_latex),
-            [*notes, *_unpaired_notes(comparison.tests), *fronts],
+            [*_pair_captions(comparison), *_unpaired_notes(comparison.tests), *fronts],
             _WORD_COLUMNS,
         )
 
@@ -141,6 +176,15 @@ def to_latex(comparison: Comparison, *, pairs: bool) -> str:
         notes += [*_unpaired_notes((test,)), *fronts]
         tables.append(latex_table(*_grid_cells(comparison, test, cell, escape_latex), notes))
     return "\n".join(tables)
+
+
+def _pair_captions(comparison: Comparison) -> list[str]:
+    """Return the caption of each test with the kind of the intervals ci_low to ci_high."""
+    return [
+        f"{caption(comparison, test)}; {name_interval(comparison, rows)} of the difference"
+        for test in comparison.tests
+        for rows in [[row for row in comparison.rows if row["test"] == test]]
+    ]
 
 
 def _unpaired_notes(tests: tuple[str, ...]) -> list[str]:

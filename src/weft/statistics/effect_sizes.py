@@ -1,4 +1,4 @@
-"""Effect sizes, confidence intervals of mean differences, and detectable differences."""
+"""Effect sizes, standard errors and detectable differences."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def effect_sizes(statistics: PairStatistics, alpha: float) -> dict[str, Floats]:
 
     Each has the shape of the statistics; see `Comparison.to_frame`.
     """
-    from scipy import special
-
     n, deviation = statistics.users, statistics.deviation
-    margin = special.stdtrit(np.maximum(n - 1, 1), 0.975) * deviation / np.sqrt(np.maximum(n, 1))
     detectable = detectable_effects(n, alpha)
+    unadjusted = np.full_like(n, np.nan)  # intervals depend on the correction
     with np.errstate(divide="ignore", invalid="ignore"):
         return {
             "mean_a": statistics.mean_a,
             "mean_b": statistics.mean_b,
             "difference": statistics.difference,
-            "ci_low": statistics.difference - margin,
-            "ci_high": statistics.difference + margin,
+            "std_error": deviation / np.sqrt(n),
+            "ci_low": unadjusted,
+            "ci_high": unadjusted,
+            "ci_level": unadjusted,
             "effect_size": np.where(deviation > 0, statistics.difference / deviation, np.nan),
             "cliffs_delta": 2 * statistics.u_statistic / n**2 - 1,
             "wins": statistics.wins / n,

@@ -46,7 +46,8 @@ def differences(
     found, _ = select_differences("differences", context, canvas, pair, metric)
     selects = difference_selects(found)
     layers = _build_layers(context, canvas, selects, [_to_row(one) for one in found])
-    texts: Texts = {(one.pair, one.value.name): _describe(one) for one in found}
+    remark = " (not adjusted for other pairs)" if len(context.models) > 2 else ""
+    texts: Texts = {(one.pair, one.value.name): _describe(one, remark) for one in found}
     chart = canvas.compose(layers, selects, texts, height=_HEIGHT, x="independent")
     title = f"{found[0].value.name} of each user: {found[0].pair}"
     if any(select.is_shown for select in selects):
@@ -188,11 +189,11 @@ def _add_shares(base: Layer) -> Layer:
     )
 
 
-def _describe(one: UserDifferences) -> str:
+def _describe(one: UserDifferences, remark: str) -> str:
     total = len(one.differences)
     left, ties, right = (f"{count:,} ({short_percent(count, total)})" for count in one.counts)
     mean, low, high = (short_number(value, "+") for value in mean_interval(one.differences))
-    interval = "" if low == "undefined" else f", 95 % interval {low} to {high}"
+    interval = "" if low == "undefined" else f", 95 % interval {low} to {high}{remark}"
     return (
         f"{one.value.name} of {count_users(total)}, {one.subtraction}: {one.right} is "
         f"{one.adjective} for {right}, {one.left} for {left}, and {ties} are equal; mean "

@@ -185,7 +185,7 @@ def _check_pair(models: list[str], pair: Sequence[str]) -> tuple[str, str]:
 
 
 def mean_interval(differences: Floats) -> tuple[float, float, float]:
-    """Return the mean and its 95 % interval by Student's t, as `weft.compare` computes it.
+    """Return the mean and its 95 % interval by Student's t, without a correction.
 
     The interval of a single user is NaN.
     """

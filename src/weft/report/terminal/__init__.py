@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weft.report.terminal.bars import ASCII, UNICODE, BarSymbols, console_symbols
 from weft.report.terminal.comparison_tables import (
-    PAIRS_LEGEND,
     comparison_tables,
     comparison_verdicts,
+    pairs_legend,
 )
 from weft.report.terminal.console_text import paragraph, trimmed_table
 from weft.report.terminal.result_tables import note_lines, results_tables, slice_tables
@@ -14,7 +14,6 @@ from weft.report.text import counts_line
 
 __all__ = [
     "ASCII",
-    "PAIRS_LEGEND",
     "UNICODE",
     "BarSymbols",
     "comparison_tables",
@@ -22,6 +21,7 @@ __all__ = [
     "console_symbols",
     "counts_line",
     "note_lines",
+    "pairs_legend",
     "paragraph",
     "results_tables",
     "slice_tables",

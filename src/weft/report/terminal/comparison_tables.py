@@ -26,12 +26,8 @@ from weft.report.terminal.value_grid import (
 )
 from weft.report.text import Verdict, verdicts
 from weft.statistics import Comparison
-from weft.statistics.comparison_text import row_metric
+from weft.statistics.comparison_text import name_interval, row_metric
 
-PAIRS_LEGEND = (
-    "* significant, and the better model; difference with its 95 % interval; d: difference / "
-    "deviation; wins: % of users with a higher value of the first : the second model"
-)
 _MAX_MODELS_ALL_PAIRS = 3
 _MIN_NAME, _USUAL_NAME = 6, 14  # widths of the column of metrics
 _HEADS = ("difference", "p", "d", "wins")  # of the columns after the two means
@@ -61,6 +57,15 @@ def comparison_tables(
             caption = f"{a} against {b}: {comparison.caption(test)}{hidden}"
             shown.append((caption, [TrimmedTable(table)]))
     return shown
+
+
+def pairs_legend(comparison: Comparison) -> str:
+    """Return the meaning of the columns of the tables of pairs."""
+    return (
+        f"* significant, and the better model; difference with its "
+        f"{name_interval(comparison, comparison.rows)}; d: difference / deviation; wins: % of "
+        "users with a higher value of the first : the second model"
+    )
 
 
 def comparison_verdicts(comparison: Comparison) -> list[Verdict]:
