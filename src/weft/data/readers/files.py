@@ -28,9 +28,9 @@ from weft.data.readers.role_assignment import (
     ROLES_OF_USE,
     assign_roles,
 )
+from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import check_quotes, check_rows, iter_locations
-from weft.data.readers.text_files import read_text
-from weft.data.readers.typed_files import read_typed
+from weft.data.readers.tabular_files import read_text, read_typed
 from weft.errors import InputError, SettingError, check_choice, did_you_mean, setting_ref
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _read_columns(
         return read_ranx(layouts, value_role, ids, where)
     read = read_text if layouts[0].format == "text" else read_typed
     try:
-        return read(layouts, roles, ids, where), None
+        columns = read(layouts, roles, ids, where)
     except (pl.exceptions.PolarsError, OSError) as error:
         check_rows(layouts, roles, ids)
         if layouts[0].format == "parquet":
@@ -271,3 +271,10 @@ def _read_columns(
         check_quotes(layouts)
         reason = str(error).partition("\n")[0]
         raise InputError(f"{where} cannot be read: {reason}.") from None
+    for role, column in columns.items():
+        if role in ID_ROLES and column.null_count():
+            row = int(column.is_null().arg_true()[0])
+            raise InputError(f"{where} has no {role} id in row {row}; every row needs one.")
+        if role in NUMBER_ROLES:
+            columns[role] = column.fill_null(float("nan"))
+    return columns, None

@@ -33,7 +33,6 @@ _FORMAT_OF_SUFFIX = {
 }
 _SEPARATOR_NAMES = {SPACES: "spaces", "\t": "a tab"}
 _SAMPLE_ROWS = 200
-INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # canonical integers: 007, +7 and 7.0 are text
 _TREC_COLUMNS = {
     "run": ("query", "q0", "docno", "rank", "score", "tag"),
     "qrels": ("query", "iteration", "docno", "relevance"),

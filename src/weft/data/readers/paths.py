@@ -20,12 +20,13 @@ from weft.errors import InputError
 
 HEAD_BYTES = 1 << 16  # read to detect the layout of a file
 # Compression by the first bytes of a file; suffixes are not reliable.
-_COMPRESSIONS: dict[bytes, tuple[str, Callable[..., Any] | None]] = {
-    b"\x1f\x8b": ("gzip", gzip.open),
-    b"BZh": ("bzip2", bz2.open),
-    b"\xfd7zXZ\x00": ("xz", lzma.open),
-    b"\x28\xb5\x2f\xfd": ("Zstandard", None),
+_COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
 }
+_OPENERS: dict[str, Callable[..., Any]] = {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open}
 _UNSUPPORTED = {
     b"PK\x03\x04": "a ZIP archive, or a spreadsheet",
     b"7z\xbc\xaf": "a 7z archive",
@@ -151,50 +152,38 @@ def _open_part(path: Path, target: Path, where: str) -> PartFile:
                 f"{_label(where, path)} is {kind}, which is not read here; expected UTF-8 text or "
                 "Parquet, as it is or packed by gzip, bzip2, xz or zstd."
             )
-    for magic, (name, opener) in _COMPRESSIONS.items():
+    for magic, compression in _COMPRESSIONS.items():
         if start.startswith(magic):
             target = target.with_suffix(path.with_suffix("").suffix)
-            _unpack(path, target, _label(where, path), name=name, opener=opener)
+            _unpack(path, target, _label(where, path), compression)
             return PartFile(path, target)
     return PartFile(path, path)
 
 
-def _unpack(
-    path: Path, target: Path, label: str, *, name: str, opener: Callable[..., Any] | None
-) -> None:
+def _unpack(path: Path, target: Path, label: str, compression: str) -> None:
     """Write the uncompressed content of a file to `target`."""
+    import polars as pl
+
     try:
-        if opener is None:
-            _unpack_zstd(path, target)
+        if compression == "Zstandard":
+            _unpack_lines(path, target)
         else:
-            _copy_stream(opener, path, target)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, InputError) as error:
+            with _OPENERS[compression](path, "rb") as source, target.open("wb") as sink:
+                shutil.copyfileobj(source, sink, 1 << 20)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, pl.exceptions.PolarsError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # an error of the disk
             raise InputError(f"{label} cannot be unpacked: {error.strerror}.") from None
+        reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{label} is packed by {name}, but it ends too early or is damaged ({error}); make or "
-            "fetch it again."
+            f"{label} is packed by {compression}, but it ends too early or is damaged ({reason}); "
+            "make or fetch it again."
         ) from None
     if target.stat().st_size == 0:
         raise InputError(f"{label} is empty.")
 
 
-def _copy_stream(opener: Callable[..., Any], path: Path, target: Path) -> None:
-    with opener(path, "rb") as source, target.open("wb") as sink:
-        shutil.copyfileobj(source, sink, 1 << 20)
-
-
-def _unpack_zstd(path: Path, target: Path) -> None:
-    """Unpack with the standard library (Python 3.14 and later), else as lines with polars."""
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        _unpack_lines_with_polars(path, target)
-    else:
-        _copy_stream(zstd.open, path, target)
-
-
-def _unpack_lines_with_polars(path: Path, target: Path) -> None:
+def _unpack_lines(path: Path, target: Path) -> None:
+    """Unpack text with polars: the standard library has no Zstandard before Python 3.14."""
     import polars as pl
 
     try:
@@ -204,5 +193,3 @@ def _unpack_lines_with_polars(path: Path, target: Path) -> None:
         lines.sink_csv(target, include_header=False, quote_style="never")
     except pl.exceptions.NoDataError:
         target.touch()
-    except pl.exceptions.PolarsError as error:
-        raise InputError(str(error).partition("\n")[0]) from None

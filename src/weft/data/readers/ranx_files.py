@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from itertools import chain, repeat
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.layouts import INTEGER, FileLayout
+import numpy as np
+
+from weft.data.readers.layouts import FileLayout
 from weft.data.readers.paths import PartFile
 from weft.errors import InputError, setting_ref
 
@@ -29,18 +31,18 @@ def read_ranx(
             )
         rows.update(content)
     _check_numbers(rows, value_role, where)
-    queries = chain.from_iterable(repeat(query, len(row)) for query, row in rows.items())
-    users = pl.Series(list(queries), dtype=pl.String)
+    queries = _cast_ids(pl.Series(list(rows), dtype=pl.String), ids, "user", where)
     items = pl.Series(list(chain.from_iterable(rows.values())), dtype=pl.String)
     numbers = list(chain.from_iterable(row.values() for row in rows.values()))
-    values = pl.Series(numbers, dtype=pl.Float64, strict=False)
-    all_users = pl.Series(list(rows), dtype=pl.String)
-    if ids == "integer" or (ids == "auto" and all(map(_is_int64, rows))):
-        users = _cast_to_integers(users, "user", where)
-        all_users = _cast_to_integers(all_users, "user", where)
-    if ids == "integer" or (ids == "auto" and all(map(_is_int64, items.unique()))):
-        items = _cast_to_integers(items, "item", where)
-    return {"user": users, "item": items, value_role: values}, all_users
+    owners = np.repeat(
+        np.arange(len(rows)), np.array(list(map(len, rows.values())), dtype=np.int64)
+    )
+    columns = {
+        "user": queries.gather(owners),
+        "item": _cast_ids(items, ids, "item", where),
+        value_role: pl.Series(numbers, dtype=pl.Float64, strict=False),
+    }
+    return columns, queries
 
 
 def _parse(part: PartFile) -> dict[str, dict[str, Any]]:
@@ -70,18 +72,18 @@ def _check_numbers(rows: dict[str, dict[str, Any]], value_role: str, where: str)
                 )
 
 
-def _is_int64(text: str) -> bool:
-    return len(text) <= 20 and INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
-
-
-def _cast_to_integers(ids: pl.Series, role: str, where: str) -> pl.Series:
+def _cast_ids(texts: pl.Series, ids: str, role: str, where: str) -> pl.Series:
+    """Return ids as strings or as integers; with "auto", integers if all are canonical."""
     import polars as pl
 
-    integers = ids.cast(pl.Int64, strict=False)
-    if integers.null_count():
-        invalid = ids.filter(integers.is_null())[0]
+    integers = texts.cast(pl.Int64, strict=False)
+    if ids == "auto":
+        are_canonical = (integers.cast(pl.String) == texts).fill_null(False).all()  # 007 is not
+        return integers if are_canonical else texts
+    if ids == "integer" and integers.null_count():
+        invalid = texts.filter(integers.is_null())[0]
         raise InputError(
             f"{where} has the {role} id {invalid!r}, which is no integer, but "
             f"{setting_ref('ids', 'integer')}."
         )
-    return integers
+    return integers if ids == "integer" else texts

@@ -30,7 +30,6 @@ ROLES_OF_USE = {
     "item_features": ("item", "label"),
 }
 ID_LISTS = ("items", "users")
-UNTYPED_ROLES = ("label", "timestamp")  # columns of any type
 REQUIRED_ROLES = (*ID_ROLES, "label")
 MAIN_ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label")
 _SYNONYMS = {

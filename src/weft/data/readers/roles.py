@@ -21,6 +21,7 @@ _NAMES = {
 }
 COLUMNS = {role: tuple(names.split()) for role, names in _NAMES.items()}
 ID_ROLES = ("user", "item")
+NUMBER_ROLES = ("score", "rating", "rank")
 _RECBOLE_TYPE = re.compile(r":(token|token_seq|float|float_seq)$")  # suffix of RecBole's headers
 _IGNORED = re.compile(r"[\s_.\-]+")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import NoneType
-from typing import Any, NoReturn
+from typing import Any
 
 from weft.data.readers.layouts import FileLayout, is_number, json_rows, split_lines
 from weft.data.readers.paths import PartFile
-from weft.data.readers.role_assignment import UNTYPED_ROLES
-from weft.data.readers.roles import ID_ROLES
+from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.errors import InputError, setting_ref
 
 
@@ -96,15 +95,14 @@ def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -
 
 
 def _check_field(value: str, role: str, name: str, *, ids: str, location: str) -> None:
-    if role in ID_ROLES:
-        if value == "":
-            raise InputError(f"{location} there is no {role} id; every row needs one.")
-        if ids == "integer" and not _is_int64(value):
-            raise InputError(
-                f"{location} the {role} id is {value!r}, which is no integer, but "
-                f"{setting_ref('ids', 'integer')}."
-            )
-    elif role not in UNTYPED_ROLES and value != "" and not is_number(value):
+    if role in ID_ROLES and value == "":
+        raise InputError(f"{location} there is no {role} id; every row needs one.")
+    if role in ID_ROLES and ids == "integer" and not _is_int64(value):
+        raise InputError(
+            f"{location} the {role} id is {value!r}, which is no integer, but "
+            f"{setting_ref('ids', 'integer')}."
+        )
+    if role in NUMBER_ROLES and value != "" and not is_number(value):
         has_comma = is_number(value.replace(",", "."))
         hint = " Decimals are written with a point." if has_comma else ""
         raise InputError(
@@ -126,7 +124,7 @@ def _check_json_lines(layout: FileLayout, roles: Mapping[str, str]) -> None:
             value = row.get(name)
             if role in ID_ROLES:
                 _check_json_id(value, role, name, types=layout.types[name], location=location)
-            elif role not in UNTYPED_ROLES and not isinstance(value, (int, float, NoneType)):
+            elif role in NUMBER_ROLES and not isinstance(value, (int, float, NoneType)):
                 raise InputError(
                     f"{location} the {role} ({name!r}) is {value!r}; expected a number."
                 )
@@ -142,46 +140,23 @@ def _check_json_id(value: Any, role: str, name: str, *, types: set[type], locati
         )
 
 
-def raise_not_numeric(part: PartFile, role: str, name: str, dtype: Any) -> NoReturn:
-    """Raise `InputError` with the first value of a column that is not a number."""
-    import polars as pl
-
-    if part.head()[:1] == b"{":
-        for line, row in json_rows(part):
-            if not isinstance(row.get(name), (int, float, NoneType)):
-                raise InputError(
-                    f"{part.path}, line {line}: the {role} ({name!r}) is {row.get(name)!r}; "
-                    "expected a number."
-                )
-    example = ""
-    if dtype == pl.String:
-        values = pl.scan_parquet(part.plain, glob=False).select(name).head(1).collect().to_series()
-        example = f" (row 0: {values[0]!r})" if len(values) else ""
-    raise InputError(
-        f"{part.path}: the column {name!r} holds {dtype}{example}; a {role} must be a number."
-    )
-
-
 def _check_parquet(part: PartFile, roles: Mapping[str, str], ids: str) -> None:
     import polars as pl
 
-    scan = pl.scan_parquet(part.plain, glob=False)
     for role, name in roles.items():
         if role not in ID_ROLES:
             continue
-        is_missing = pl.col(name).is_null()
-        missing = scan.select(is_missing.arg_true().head(1)).collect().to_series()
+        column = pl.scan_parquet(part.plain, glob=False).select(name).with_row_index("weft row")
+        missing = column.filter(pl.col(name).is_null()).head(1).collect()
         if len(missing):
             raise InputError(
-                f"{part.path}, row {missing[0]}: there is no {role} id (column {name!r}); every "
+                f"{part.path}, row {missing[0, 0]}: there is no {role} id (column {name!r}); every "
                 "row needs one."
             )
-        if ids == "integer":
-            text = pl.col(name).cast(pl.String)
-            invalid = scan.select(text).filter(text.cast(pl.Int64, strict=False).is_null()).head(1)
-            values = invalid.collect().to_series()
-            if len(values):
-                raise InputError(
-                    f"{part.path}: the {role} id {values[0]!r} is no integer, but "
-                    f"{setting_ref('ids', 'integer')}."
-                )
+        is_invalid = pl.col(name).cast(pl.String).cast(pl.Int64, strict=False).is_null()
+        invalid = column.filter(is_invalid).head(1).collect()
+        if ids == "integer" and len(invalid):
+            raise InputError(
+                f"{part.path}: the {role} id {str(invalid[0, 1])!r} is no integer, but "
+                f"{setting_ref('ids', 'integer')}."
+            )

@@ -1,0 +1,381 @@
+"""Reading of delimited text, Parquet and JSON Lines with polars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft.data.readers.layouts import SPACES, FileLayout, is_csv_separator
+from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.row_errors import check_rows, has_quoted_field
+from weft.errors import InputError, setting_ref
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FIELD_SEPARATOR = "\x1f"  # a character that occurs in no text file
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # canonical integers: 007, +7 and 7.0 are text
+# Types of ids in text, by the next wider one that is tried if a type does not hold all ids.
+_WIDER_TYPE = {"int32": "int64", "int64": "string"}
+_EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
+_Types = dict[str, Any]  # the polars type of each role's column
+
+
+def _collect_columns(scan: pl.LazyFrame, columns: Mapping[str, pl.Expr]) -> dict[str, pl.Series]:
+    """Return columns of a scan, each in one chunk of memory."""
+    frame = scan.select(**columns).collect(engine="streaming")
+    # One column after the other, so that there are never two copies of all columns.
+    return {name: frame.drop_in_place(name).rechunk() for name in frame.columns}
+
+
+def _cast_to_enum(scan: pl.LazyFrame, column: pl.Expr) -> pl.Expr:
+    """Return a column of strings as an `Enum` of its sorted values: codes are reproducible."""
+    import polars as pl
+
+    # Not `column.unique()` inside a select, which would hold the whole column in memory.
+    values = scan.select(column.alias("id")).unique().collect(engine="streaming")["id"]
+    return column.cast(pl.Enum(values.drop_nulls().sort()))
+
+
+# Delimited text
+
+
+def read_text(
+    layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
+) -> dict[str, pl.Series]:
+    """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
+    import polars as pl
+
+    if not layouts[0].sample and all(map(_has_no_rows, layouts)):
+        return {
+            role: pl.Series(dtype=pl.Int64 if role in ID_ROLES else pl.Float64) for role in roles
+        }
+    scan = _TextScan(layouts, roles, ids)
+    columns = scan.read()
+    may_have_extra_fields = columns.pop("extra").any() and not scan.is_csv
+    typed = (column for role, column in columns.items() if role in (*ID_ROLES, *NUMBER_ROLES))
+    if may_have_extra_fields or any(column.null_count() for column in typed):
+        check_rows(layouts, roles, ids)  # short rows, missing ids, values that are no numbers
+    if "label" in columns:
+        columns["label"] = _cast_labels(columns["label"])
+    return columns
+
+
+class _TextScan:
+    """A scan over text files that starts with the fastest way to read them and can be relaxed."""
+
+    def __init__(self, layouts: list[FileLayout], roles: Mapping[str, str], ids: str) -> None:
+        self._layouts = layouts
+        self._positions = {role: layouts[0].names.index(name) for role, name in roles.items()}
+        self._id_types = {
+            role: _guess_id_type(layouts[0].sample, position, ids)
+            for role, position in self._positions.items()
+            if role in ID_ROLES
+        }
+        self.is_csv = is_csv_separator(layouts[0].separator)
+        self._parses_numbers = self.is_csv
+        self._allows_quotes = True
+
+    def read(self) -> dict[str, pl.Series]:
+        """Return the column of each role, and `extra`; see `_scan`. Empty lines are skipped."""
+        import polars as pl
+
+        while True:
+            try:
+                columns = self._collect()
+            except pl.exceptions.PolarsError:
+                if not self._relax():
+                    raise
+                continue
+            if not self._widen_id_types(columns):
+                return columns
+
+    def _relax(self) -> bool:
+        """Read in a way that accepts more files; False if there is none."""
+        if self._parses_numbers:
+            self._parses_numbers = False  # numbers that polars' parser refuses, as with spaces
+            return True
+        if self._allows_quotes and not any(map(has_quoted_field, self._layouts)):
+            self._allows_quotes = False  # quotes inside fields, such as inches
+            return True
+        return False
+
+    def _widen_id_types(self, columns: Mapping[str, pl.Series]) -> bool:
+        """Use wider types for ids that did not fit; False if all did."""
+        too_narrow = [
+            role
+            for role, kind in self._id_types.items()
+            if columns[role].null_count() and kind in _WIDER_TYPE
+        ]
+        self._id_types.update((role, _WIDER_TYPE[self._id_types[role]]) for role in too_narrow)
+        return bool(too_narrow)
+
+    def _collect(self) -> dict[str, pl.Series]:
+        import polars as pl
+
+        scan = pl.concat([self._scan(layout) for layout in self._layouts])
+        columns = {role: pl.col(str(position)) for role, position in self._positions.items()}
+        has_ids = ~pl.all_horizontal(columns[role].is_null() for role in self._id_types)
+        for role, column in columns.items():
+            if role in ID_ROLES:
+                columns[role] = _cast_ids(column, self._id_types[role], scan)
+            elif role in NUMBER_ROLES and not self._parses_numbers:
+                columns[role] = column.str.strip_chars().cast(pl.Float64, strict=False)
+        return _collect_columns(scan.filter(has_ids), {**columns, "extra": pl.col("extra")})
+
+    def _scan(self, layout: FileLayout) -> pl.LazyFrame:
+        """Scan columns "0", "1", ... and `extra`: whether a row may have more fields or fewer."""
+        import polars as pl
+
+        if not self.is_csv:
+            return _scan_lines(layout)
+        numbers = set()
+        if self._parses_numbers:
+            numbers = {self._positions[role] for role in NUMBER_ROLES if role in self._positions}
+        scan = pl.scan_csv(
+            layout.part.plain,
+            has_header=False,
+            skip_rows=layout.num_skipped,
+            separator=layout.separator,
+            quote_char='"' if self._allows_quotes else None,
+            schema={
+                str(number): pl.Float64 if number in numbers else pl.String
+                for number in range(len(layout.names))
+            },
+            glob=False,
+        )
+        # All columns are selected: only then polars refuses rows with more fields.
+        return scan.with_columns(extra=pl.any_horizontal(pl.all().is_null()))
+
+
+def _scan_lines(layout: FileLayout) -> pl.LazyFrame:
+    """Scan lines and split them at spaces, or at a separator of several characters."""
+    import polars as pl
+
+    scan = pl.scan_csv(
+        layout.part.plain,
+        has_header=False,
+        skip_rows=layout.num_skipped,
+        separator=_FIELD_SEPARATOR,
+        quote_char=None,
+        schema={"line": pl.String},
+        glob=False,
+    )
+    if layout.separator == SPACES:
+        line = pl.col("line").str.strip_chars(" \t\r\n")
+        line = line.str.replace_all(r"[ \t]+", _FIELD_SEPARATOR)
+    else:
+        line = pl.col("line").str.replace_all(layout.separator, _FIELD_SEPARATOR, literal=True)
+    names = [str(number) for number in range(len(layout.names))]
+    fields = line.str.split_exact(_FIELD_SEPARATOR, len(names))
+    scan = scan.select(fields.struct.rename_fields([*names, "rest"]).alias("fields"))
+    present = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in names]
+    return scan.unnest("fields").select(*present, extra=pl.col("rest").is_not_null())
+
+
+def _guess_id_type(sample: Sequence[Any], position: int, ids: str) -> str:
+    """Return the narrowest type that may hold the ids of a column, from its first values."""
+    if ids != "auto":
+        return ids
+    values = [row[position] for row in sample if len(row) > position]
+    if not all(map(_INTEGER.fullmatch, values)):
+        return "string"
+    return "int32" if all(len(value) < 10 for value in values) else "int64"
+
+
+def _cast_ids(column: pl.Expr, kind: str, scan: pl.LazyFrame) -> pl.Expr:
+    """Return ids of a type; null where a value does not fit integers."""
+    import polars as pl
+
+    if kind == "string":
+        return _cast_to_enum(scan, column)
+    if kind == "integer":
+        return column.str.strip_chars().cast(pl.Int64, strict=False)
+    # polars also reads 007, +7 and -0 as integers.
+    has_leading_zero = column.str.starts_with("0") & (column.str.len_bytes() > 1)
+    is_canonical = ~(has_leading_zero | column.str.contains(r"^(\+|-0)"))
+    dtype = pl.Int32 if kind == "int32" else pl.Int64
+    return pl.when(is_canonical).then(column.cast(dtype, strict=False))
+
+
+def _has_no_rows(layout: FileLayout) -> bool:
+    """True if only empty lines follow the header."""
+    return all(
+        not line.strip() for number, line in layout.part.lines() if number > layout.num_skipped
+    )
+
+
+def _cast_labels(labels: pl.Series) -> pl.Series:
+    """Return labels as integers if all are canonical integers, else as strings."""
+    import polars as pl
+
+    values = labels.drop_nulls().unique()
+    are_integers = all(_INTEGER.fullmatch(label) and len(label) < 19 for label in values)
+    return labels.cast(pl.Int64) if len(values) and are_integers else labels
+
+
+# Parquet and JSON Lines
+
+
+def read_typed(
+    layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
+) -> dict[str, pl.Series]:
+    """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
+    import polars as pl
+
+    types = [_column_types(layout, roles) for layout in layouts]
+    for layout, part_types in zip(layouts, types):
+        _check_types(layout, part_types, roles, ids)
+    if ids == "auto":
+        _check_same_id_types(layouts, types, where)
+    strings = {
+        role
+        for role in ID_ROLES
+        if role in roles
+        and (ids == "string" or (ids == "auto" and not types[0][role].is_integer()))
+    }
+    try:
+        columns = _collect_typed(layouts, types, roles, strings=strings, integer=pl.Int32)
+    except pl.exceptions.InvalidOperationError:
+        try:
+            columns = _collect_typed(layouts, types, roles, strings=strings, integer=pl.Int64)
+        except pl.exceptions.InvalidOperationError:
+            raise InputError(
+                f"{where} has ids beyond 63 bits; read them as strings, with the setting "
+                f"{setting_ref('ids', 'string')} of the file."
+            ) from None
+    _check_precision(columns, types, roles, where)
+    if any(columns[role].null_count() for role in columns if role in ID_ROLES):
+        check_rows(layouts, roles, ids)
+    return columns
+
+
+def _collect_typed(
+    layouts: list[FileLayout],
+    types: list[_Types],
+    roles: Mapping[str, str],
+    *,
+    strings: set[str],
+    integer: Any,
+) -> dict[str, pl.Series]:
+    """Read all parts, with ids of the roles `strings` as strings and other ids as `integer`."""
+    import polars as pl
+
+    def select(role: str, dtype: Any) -> pl.Expr:
+        column = pl.col(roles[role]).alias(role)
+        if role in strings:
+            return column.cast(pl.String)
+        if role in ID_ROLES and dtype.is_integer():
+            return column.cast(integer)
+        if role in ID_ROLES:
+            return column.cast(pl.String).cast(pl.Int64, strict=False)
+        return column.cast(pl.Float64) if role in NUMBER_ROLES else column
+
+    scans = []
+    for layout, part_types in zip(layouts, types):
+        if layout.format == "parquet":
+            scan = pl.scan_parquet(layout.part.plain, glob=False)
+        else:
+            schema = {roles[role]: dtype for role, dtype in part_types.items()}
+            scan = pl.scan_ndjson(layout.part.plain, schema=schema)
+        scans.append(scan.select(select(role, dtype) for role, dtype in part_types.items()))
+    scan = pl.concat(scans)
+    columns = {role: pl.col(role) for role in roles}
+    columns |= {role: _cast_to_enum(scan, pl.col(role)) for role in strings}
+    return _collect_columns(scan, columns)
+
+
+def _column_types(layout: FileLayout, roles: Mapping[str, str]) -> _Types:
+    if layout.format == "parquet":
+        return {role: layout.types[name] for role, name in roles.items()}
+    return {role: _json_type(layout, role, name) for role, name in roles.items()}
+
+
+def _json_type(layout: FileLayout, role: str, name: str) -> Any:
+    """Return the polars type of a column of JSON Lines, from the types of its first values."""
+    import polars as pl
+
+    types = layout.types[name]
+    if role in NUMBER_ROLES:
+        return pl.Float64() if types <= {int, float, bool} else pl.String()
+    if types == {list}:
+        inner = {type(value) for row in layout.sample for value in row.get(name) or ()}
+        return pl.List(pl.Int64 if inner == {int} else pl.String)
+    choices = (
+        (types <= {int}, pl.Int64()),
+        (types <= {int, float}, pl.Float64()),
+        (types == {bool}, pl.Boolean()),
+        (types == {str}, pl.String()),
+    )
+    for is_match, dtype in choices:
+        if is_match:
+            return dtype
+    kinds = " and ".join(sorted(kind.__name__ for kind in types))
+    raise InputError(
+        f"{layout.part.path}: {name!r} is {kinds} in different lines; write all in one way."
+    )
+
+
+def _check_types(layout: FileLayout, types: _Types, roles: Mapping[str, str], ids: str) -> None:
+    """Raise `InputError` for ids that are neither integers nor strings, and for non-numbers."""
+    import polars as pl
+
+    for role, dtype in types.items():
+        if role in ID_ROLES and not (dtype.is_integer() or _is_string(dtype)):
+            raise InputError(
+                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}; {role} ids "
+                "are integers or strings."
+            )
+        if role in NUMBER_ROLES and not (dtype.is_numeric() or dtype == pl.Boolean):
+            check_rows([layout], roles, ids)  # raises for JSON Lines
+            raise InputError(
+                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}"
+                f"{_first_string(layout, roles[role], dtype)}; a {role} must be a number."
+            )
+
+
+def _is_string(dtype: Any) -> bool:
+    import polars as pl
+
+    return dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
+
+
+def _first_string(layout: FileLayout, name: str, dtype: Any) -> str:
+    """Return the first value of a Parquet column of strings, for a message."""
+    import polars as pl
+
+    if dtype != pl.String:
+        return ""
+    scan = pl.scan_parquet(layout.part.plain, glob=False)
+    values = scan.select(name).head(1).collect().to_series()
+    return f" (row 0: {values[0]!r})" if len(values) else ""
+
+
+def _check_same_id_types(layouts: list[FileLayout], types: list[_Types], where: str) -> None:
+    """Raise `InputError` if ids are integers in one part and strings in another."""
+    for role in ID_ROLES:
+        if role not in types[0]:
+            continue
+        kinds = ["integers" if part[role].is_integer() else "strings" for part in types]
+        other = next((number for number, kind in enumerate(kinds) if kind != kinds[0]), None)
+        if other is not None:
+            raise InputError(
+                f"{where}: {layouts[0].part.path.name} has {kinds[0]} as {role} ids, "
+                f"{layouts[other].part.path.name} has {kinds[other]}. Write them alike, or "
+                f"read all as strings, with the setting {setting_ref('ids', 'string')} of the file."
+            )
+
+
+def _check_precision(
+    columns: dict[str, pl.Series], types: list[_Types], roles: Mapping[str, str], where: str
+) -> None:
+    """Raise `InputError` for integers that float64 rounds."""
+    for role in NUMBER_ROLES:
+        if role not in roles or not any(part[role].is_integer() for part in types):
+            continue
+        if (columns[role].abs() > _EXACT_LIMIT).any():
+            raise InputError(
+                f"{where}: the column {roles[role]!r} has integers beyond 2**53, which float64 "
+                "cannot tell apart; rescale them."
+            )
