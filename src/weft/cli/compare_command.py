@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,11 @@ from weft.cli.output import (
     print_written,
     write_report,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weft.statistics import Comparison
 
 TESTS = choices(TestName)
 _SETTINGS = [
@@ -130,17 +135,22 @@ def compare(
     comparison = compare_results([load_result(path) for path in results], **options)
     if out is not None:
         comparison.save(out, pairs=bool(pairs))
-    if chosen == "table":
-        print_comparison(console, comparison, pairs=pairs)
-        if pairs is None and len(comparison.results) > 3:
-            console.print("Every pair: --pairs, or --format csv.", style="dim")
-    else:
-        sys.stdout.write(comparison.to_text(chosen, pairs=bool(pairs)))
-        print_comparison_notes(console, comparison)
+    _print(console, comparison, chosen, pairs=pairs)
     written = [] if out is None else [out]
     if report is not None:
         written.append(write_report(ReportContext.from_result(comparison), report))
     print_written(console, written)
+
+
+def _print(console: Console, comparison: Comparison, format_: str, *, pairs: bool | None) -> None:
+    """Print the comparison, with a hint to pairs that the table does not show."""
+    if format_ == "table":
+        print_comparison(console, comparison, pairs=pairs)
+        if pairs is None and len(comparison.results) > 3:
+            console.print("Every pair: --pairs, or --format csv.", style="dim")
+    else:
+        sys.stdout.write(comparison.to_text(format_, pairs=bool(pairs)))
+        print_comparison_notes(console, comparison)
 
 
 def _check_outputs(out: Path | None, report: Path | None) -> None:

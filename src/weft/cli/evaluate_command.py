@@ -173,12 +173,6 @@ def _with_outputs(
     """
     from weft.errors import SettingError
 
-    engine = configuration.engine
-    if engine is not None and TORCHRUN in os.environ:
-        raise SettingError(
-            f"--engine {engine.name}: torchrun distributes the users already. Leave out torchrun, "
-            "or the engine (--engine none)."
-        )
     out = out if out is not None else configuration.output
     report = report if report is not None else configuration.report
     configuration = configuration.model_copy(update={"output": out, "report": report})
@@ -250,7 +244,7 @@ def _run(
     from weft.config.run import RunOutcome, open_engine, results, run
     from weft.report.result_folder import save_results
 
-    evaluate = _evaluate_function()
+    evaluate = _evaluate_function(configuration)
     if process_rank():
         return RunOutcome(tuple(results(configuration, evaluate=evaluate))), []
     if configuration.engine is not None:
@@ -261,9 +255,16 @@ def _run(
         return outcome, [] if folder is None else save_results(outcome.results, folder)
 
 
-def _evaluate_function() -> Callable[..., Result]:
+def _evaluate_function(configuration: Configuration) -> Callable[..., Result]:
     """Return the function that evaluates a model, in all processes that torchrun started."""
     if TORCHRUN in os.environ:
+        if configuration.engine is not None:
+            from weft.errors import SettingError
+
+            raise SettingError(
+                f"--engine {configuration.engine.name}: torchrun distributes the users already. "
+                "Leave out torchrun, or the engine (--engine none)."
+            )
         from weft.engines import distributed
 
         return distributed.evaluate

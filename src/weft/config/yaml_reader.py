@@ -146,12 +146,16 @@ def _key_of(line: str) -> tuple[str, int] | None:
     return None if match is None else (match[1], match.start(1))
 
 
+def _unknown_tag(node: Any) -> str | None:
+    """Return the tag of a node if it is not one of YAML itself."""
+    tag = getattr(getattr(node, "tag", None), "value", None)
+    is_known = tag is None or str(tag).startswith("tag:yaml.org,2002:")
+    return None if is_known and type(node).__name__ != "TaggedScalar" else str(tag)
+
+
 def _plain(node: Any, keys: Keys, document: Document) -> Any:
     """Return the value as plain Python with text keys; a tag is a problem of the document."""
-    tag = getattr(getattr(node, "tag", None), "value", None)
-    if type(node).__name__ == "TaggedScalar" or (
-        tag is not None and not str(tag).startswith("tag:yaml.org,2002:")
-    ):
+    if tag := _unknown_tag(node):
         document.add_problem(keys, f"the tag {tag} has no meaning here; remove it.")
         return None
     if isinstance(node, Mapping):
