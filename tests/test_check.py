@@ -839,7 +839,7 @@ def test_bad_settings_and_sources_are_errors():
         weft.check(np.zeros((2, 3)), TRUTH)
     with pytest.raises(SettingError, match="cannot be called 'truth'"):
         check(name="truth")
-    with pytest.raises(SettingError, match="choose one of 'error'"):
+    with pytest.raises(SettingError, match="Choose one of 'error'"):
         check().of("eror")
     with pytest.raises(InputError, match="'user'"):
         check(LISTS.rename({"user": "whom"}))
@@ -1076,7 +1076,7 @@ def test_the_page_lists_every_finding():
         path.read_text(encoding="utf-8")
         for path in Path(weft.diagnostics.__file__).parent.glob("*.py")
     )
-    kinds = set(re.findall(r'(?:DraftFinding|draft_from_rows)\(\s*"([\w-]+)"', source))
+    kinds = set(re.findall(r'(?:DraftFinding|draft_finding|_not_finite)\(\s*"([\w-]+)"', source))
     listed = re.findall(r"^\| (`.*?) \| (?:error|warning|note) \|", PAGE, re.MULTILINE)
     assert len(kinds) > 35 and kinds == {
         kind for row in listed for kind in re.findall(r"`([\w-]+)`", row)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
 from weft.diagnostics.ids import check_spelling, nothing_in_common
-from weft.diagnostics.list_checks import number_positions
 from weft.diagnostics.reading import PAIR, RawTable
 from weft.diagnostics.split_checks import (
     check_split,
@@ -17,7 +15,7 @@ from weft.diagnostics.split_checks import (
     check_truth,
     exclude_ids,
     is_relevant,
-    remove_items_treatment,
+    rows_of_items,
 )
 from weft.diagnostics.what_if import (
     KINDS,
@@ -25,37 +23,32 @@ from weft.diagnostics.what_if import (
     Inputs,
     Treatment,
     count_noun,
-    draft_from_rows,
+    draft_finding,
     drop_absent,
-    first_ids,
 )
-from weft.metrics.profiles import find_profile, resolve_defaults
+from weft.evaluation.settings import EvaluationSettings
 
 
 def check_across_tables(
-    data: Inputs, settings: Mapping[str, Any], cutoffs: list[int]
+    data: Inputs, settings: EvaluationSettings, cutoffs: list[int]
 ) -> Iterator[DraftFinding]:
-    """Find everything suspicious about the truth and between tables."""
-    threshold, profile = settings["relevance_threshold"], settings["profile"]
-    defaults = resolve_defaults(
-        None if profile is None else find_profile(profile), empty_users=None, missing_lists=None
-    )
+    """Find everything suspicious about the truth and between tables. The settings are resolved."""
     yield from check_spelling(data)
-    yield from check_truth(data.truth, threshold, defaults["empty_users"])
+    yield from check_truth(data.truth, settings.relevance_threshold, str(settings.empty_users))
     if data.train is not None:
         yield from check_split(data.truth, data.train)
         yield from check_time(data.truth, data.train)
-    yield from _check_lists(data, threshold, defaults["missing_lists"])
+    yield from _check_lists(data, settings)
     if data.train is not None:
         yield from drop_absent(
             _seen_items(data.lists, data.train), _unknown_items(data, data.train)
         )
-    if data.items is not None:
+    if data.items is not None and len(data.lists.frame):
         items = data.items.unique(maintain_order=True)
         yield from drop_absent(_never_recommended(items, data.lists, cutoffs))
 
 
-def _check_lists(data: Inputs, threshold: float | None, missing_lists: str) -> list[DraftFinding]:
+def _check_lists(data: Inputs, settings: EvaluationSettings) -> list[DraftFinding]:
     """Find empty lists, and users or hits missing between lists and truth."""
     lists, truth = data.lists, data.truth
     if not len(lists.frame):
@@ -73,15 +66,13 @@ def _check_lists(data: Inputs, threshold: float | None, missing_lists: str) -> l
         return [empty]
     for kind in KINDS:
         severity = "error" if _rejects_disjoint_ids(data, kind) else "warning"
-        disjoint = nothing_in_common(
-            kind, lists.where, "truth", lists.ids(kind), truth.ids(kind), severity
-        )
+        disjoint = nothing_in_common(kind, lists, truth, severity)
         if disjoint is not None:
             return [disjoint]
     return drop_absent(
-        _users_without_list(lists, truth.users, missing_lists),
+        _users_without_list(lists, truth.users, str(settings.missing_lists)),
         _users_without_truth(lists, truth.users),
-        _no_hits(lists, truth, threshold),
+        _no_hits(lists, truth, settings.relevance_threshold),
     )
 
 
@@ -100,42 +91,36 @@ def _users_without_list(
     lists: RawTable, users: pl.Series, missing_lists: str
 ) -> DraftFinding | None:
     missing = exclude_ids(users, lists.users)
-    if not len(missing):
-        return None
     other = "skip" if missing_lists == "zero" else "zero"
     outcome = "count with an empty list" if missing_lists == "zero" else "are left out"
-    return DraftFinding(
+    return draft_finding(
         "users-without-list",
         "warning",
-        lists.where,
-        f"{len(missing):,} of the {len(users):,} users of the truth have no list; they {outcome}.",
-        len(missing),
-        first_ids("user", missing),
-        (Treatment(f"missing_lists={other!r}", settings={"missing_lists": other}),),
-        "Make lists for all users of the truth, or say missing_lists='skip' (--missing-lists "
+        lists,
+        missing.to_frame("user"),
+        message=f"{len(missing):,} of the {len(users):,} users of the truth have no list; they "
+        f"{outcome}.",
+        treatments=(Treatment(f"missing_lists={other!r}", settings={"missing_lists": other}),),
+        fix="Make lists for all users of the truth, or say missing_lists='skip' (--missing-lists "
         "skip) if they are not to be served.",
     )
 
 
 def _users_without_truth(lists: RawTable, users: pl.Series) -> DraftFinding | None:
     others = exclude_ids(lists.users, users)
-    if not len(others):
-        return None
-    return DraftFinding(
+
+    def restrict(data: Inputs) -> Inputs:
+        return replace(data, lists=lists.filter_users(users, keep=True))
+
+    return draft_finding(
         "users-without-truth",
         "note",
-        lists.where,
-        f"{len(others):,} of {len(lists.users):,} lists are of users who are not in the truth; "
-        "they count only for metrics of all lists, such as coverage.",
-        len(others),
-        first_ids("user", others),
-        (
-            Treatment(
-                "their lists left out",
-                lambda data: replace(data, lists=lists.filter_users(users, keep=True)),
-            ),
-        ),
-        "Nothing, if coverage is to be that of all lists.",
+        lists,
+        others.to_frame("user"),
+        message=f"{len(others):,} of {len(lists.users):,} lists are of users who are not in the "
+        "truth; they count only for metrics of all lists, such as coverage.",
+        treatments=(Treatment("their lists left out", restrict),),
+        fix="Nothing, if coverage is to be that of all lists.",
     )
 
 
@@ -160,7 +145,7 @@ def _no_hits(lists: RawTable, truth: RawTable, threshold: float | None) -> Draft
 def _seen_items(lists: RawTable, train: RawTable) -> DraftFinding | None:
     seen = lists.frame.join(train.frame, on=PAIR, how="semi", maintain_order="left")
     users = count_noun(seen["user"].n_unique(), "user")
-    return draft_from_rows(
+    return draft_finding(
         "seen-in-lists",
         "warning",
         lists,
@@ -175,13 +160,10 @@ def _seen_items(lists: RawTable, train: RawTable) -> DraftFinding | None:
 def _unknown_items(data: Inputs, train: RawTable) -> DraftFinding | None:
     """Find items of the truth that are neither in train nor in the lists."""
     truth = data.truth
-    unknown = truth.items.to_frame("item")
-    for table in (train, data.lists):
-        known = table.items.to_frame("item")
-        unknown = unknown.join(known, on="item", how="anti", maintain_order="left")
+    unknown = exclude_ids(exclude_ids(truth.items, train.items), data.lists.items)
     if not 0 < len(unknown) < len(truth.items):
         return None
-    rows = truth.frame.join(unknown, on="item", how="semi", maintain_order="left")
+    rows, treatment = rows_of_items(truth, unknown)
     return DraftFinding(
         "unknown-items-in-truth",
         "note",
@@ -191,7 +173,7 @@ def _unknown_items(data: Inputs, train: RawTable) -> DraftFinding | None:
         "hit.",
         len(unknown),
         truth.examples(rows),
-        (remove_items_treatment(unknown),),
+        (treatment,),
         "Nothing, if these are new items; else look whether they are called by another id.",
     )
 
@@ -201,18 +183,16 @@ def _never_recommended(
 ) -> DraftFinding | None:
     shown, depth = lists.frame, ""
     if cutoffs:
-        shown = number_positions(lists).filter(pl.col("position") <= max(cutoffs))
+        shown = lists.ranked.filter(pl.col("position") <= max(cutoffs))
         depth = f" of {max(cutoffs)}"
     never = exclude_ids(items, shown["item"].unique())
-    if not len(never) or not len(lists.frame):
-        return None
-    return DraftFinding(
+    return draft_finding(
         "items-never-recommended",
         "note",
-        lists.where,
-        f"{len(never):,} of the {len(items):,} items of the catalogue are in no list{depth}.",
-        len(never),
-        first_ids("item", never),
-        (Treatment("without a catalogue", lambda data: replace(data, items=None)),),
-        "Nothing; ItemCoverage and Gini measure it.",
+        lists,
+        never.to_frame("item"),
+        message=f"{len(never):,} of the {len(items):,} items of the catalogue are in no "
+        f"list{depth}.",
+        treatments=(Treatment("without a catalogue", lambda data: replace(data, items=None)),),
+        fix="Nothing; ItemCoverage and Gini measure it.",
     )

@@ -7,38 +7,40 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.data.interaction_table import MAX_EXAMPLES
 from weft.diagnostics.reading import RawTable
-from weft.diagnostics.what_if import KINDS, DraftFinding, Inputs, Treatment, join_words
+from weft.diagnostics.what_if import (
+    KINDS,
+    DraftFinding,
+    Inputs,
+    Treatment,
+    draft_finding,
+    drop_absent,
+    join_words,
+)
 
 
-def check_missing_ids(data: Inputs) -> Iterator[DraftFinding]:
-    """Find rows without a user or an item."""
+def check_unreadable_ids(data: Inputs) -> Iterator[DraftFinding]:
+    """Find rows without a user or an item, and ids such as 1.0."""
     for table in data.tables().values():
-        if count := len(table.without_ids):
-            yield DraftFinding(
-                "missing-ids",
-                "error",
-                table.where,
-                f"{count:,} of {table.rows:,} rows have no user or no item.",
-                count,
-                table.examples(table.without_ids),
-                (Treatment("rows dropped"),),
-                "Repair or remove these rows.",
-            )
-
-
-def check_fractional_ids(data: Inputs) -> Iterator[DraftFinding]:
-    """Find ids such as 1.0."""
+        missing = draft_finding(
+            "missing-ids",
+            "error",
+            table,
+            table.without_ids,
+            message="rows have no user or no item.",
+            treatments=(Treatment("rows dropped"),),
+            fix="Repair or remove these rows.",
+        )
+        yield from drop_absent(missing)
     for table in data.tables().values():
         for kind in table.fractional:
+            example = float(table.frame[kind][0]) if len(table.frame) else 1.0
             yield DraftFinding(
                 "fractional-ids",
                 "error",
                 table.where,
-                f"The {kind} ids are numbers with a fraction, such as "
-                f"{float(table.frame[kind][0]) if len(table.frame) else 1.0}: "
-                "pandas turns integers into such numbers where one is missing.",
+                f"The {kind} ids are numbers with a fraction, such as {example}: pandas turns "
+                "integers into such numbers where one is missing.",
                 len(table.frame),
                 table.examples(table.frame),
                 (Treatment("ids converted to integers"),),
@@ -47,35 +49,31 @@ def check_fractional_ids(data: Inputs) -> Iterator[DraftFinding]:
             )
 
 
-def check_id_types(data: Inputs) -> DraftFinding | None:
+def check_id_types(data: Inputs) -> Iterator[DraftFinding]:
     """Find ids that are numbers in one input and text in another."""
     descriptions, examples = [], []
     for kind in KINDS:
         columns = _columns(data, kind)
-        if len({column.dtype for column in columns.values()}) > 1:
-            text, numbers = (
-                [name for name, column in columns.items() if (column.dtype == pl.String) == is_text]
-                for is_text in (True, False)
-            )
+        text = [name for name, column in columns.items() if column.dtype == pl.String]
+        numbers = [name for name in columns if name not in text]
+        if text and numbers:
             descriptions.append(
                 f"the {kind} ids are text in {join_words(text)}, "
                 f"but integers in {join_words(numbers)}"
             )
-            examples += [
-                {"where": names[0], kind: columns[names[0]][0]} for names in (text, numbers)
-            ]
-    if not descriptions:
-        return None
-    return DraftFinding(
-        "id-types",
-        "error",
-        "ids",
-        f"T{join_words(descriptions)[1:]}; 1 and '1' are different ids, and nothing would match.",
-        len(descriptions),
-        tuple(examples),
-        (Treatment("ids converted to text"),),
-        "Write the ids of all files in one type.",
-    )
+            examples += [{"where": name, kind: columns[name][0]} for name in (text[0], numbers[0])]
+    if descriptions:
+        yield DraftFinding(
+            "id-types",
+            "error",
+            "ids",
+            f"T{join_words(descriptions)[1:]}; 1 and '1' are different ids, and nothing would "
+            "match.",
+            len(descriptions),
+            tuple(examples),
+            (Treatment("ids converted to text"),),
+            "Write the ids of all files in one type.",
+        )
 
 
 def _columns(data: Inputs, kind: str) -> dict[str, pl.Series]:
@@ -88,15 +86,13 @@ def _columns(data: Inputs, kind: str) -> dict[str, pl.Series]:
 
 def unify_id_types(data: Inputs) -> Inputs:
     """Return the inputs with all ids as text if some are text, else as integers."""
+    dtypes: dict[str, pl.DataType] = {}
     for kind in KINDS:
         is_text = any(column.dtype == pl.String for column in _columns(data, kind).values())
-        dtype = pl.String if is_text else pl.Int64
-        items = data.items
-        data = data.map(lambda table, kind=kind, dtype=dtype: table.cast_ids(kind, dtype))  # type: ignore[misc]
-        data = replace(
-            data, items=items.cast(dtype) if kind == "item" and items is not None else items
-        )
-    return data
+        dtypes[kind] = pl.String() if is_text else pl.Int64()
+    items = None if data.items is None else data.items.cast(dtypes["item"])
+    casts = {kind: pl.col(kind).cast(dtype) for kind, dtype in dtypes.items()}
+    return replace(data, items=items).map(lambda table: table.map_ids(casts))
 
 
 def _normalize(ids: pl.Expr) -> pl.Expr:
@@ -107,9 +103,8 @@ def _normalize(ids: pl.Expr) -> pl.Expr:
 
 def _match_spellings(ids: pl.Series, reference: pl.Series) -> pl.DataFrame:
     """Return ids that the reference spells differently, as a frame [old, new]."""
-    nothing = pl.DataFrame(schema={"old": ids.dtype, "new": ids.dtype})
     if ids.dtype != pl.String or reference.dtype != pl.String:
-        return nothing
+        return pl.DataFrame(schema=["old", "new"])
     # Ids that differ only in spelling within one table are different ids, so they are skipped.
     mine, theirs = (
         part.to_frame(name)
@@ -117,11 +112,8 @@ def _match_spellings(ids: pl.Series, reference: pl.Series) -> pl.DataFrame:
         .filter(pl.col("normalized").is_unique())
         for name, part in (("old", ids), ("new", reference))
     )
-    return (
-        mine.join(theirs, on="normalized", how="inner", maintain_order="left")
-        .filter(pl.col("old") != pl.col("new"))
-        .select("old", "new")
-    )
+    matches = mine.join(theirs, on="normalized", how="inner", maintain_order="left")
+    return matches.filter(pl.col("old") != pl.col("new")).select("old", "new")
 
 
 def check_spelling(data: Inputs) -> Iterator[DraftFinding]:
@@ -134,41 +126,44 @@ def check_spelling(data: Inputs) -> Iterator[DraftFinding]:
     }
 
     def respell(table: RawTable) -> RawTable:
-        for kind in KINDS:
-            if (table.where, kind) in spellings:
-                table = table.rename_ids(kind, spellings[table.where, kind])
-        return table
+        return table.map_ids(
+            {
+                kind: pl.col(kind).replace(pairs["old"], pairs["new"])
+                for (name, kind), pairs in spellings.items()
+                if name == table.where
+            }
+        )
 
     treatment = Treatment("ids spelled as in the truth", lambda data: data.map(respell))
-    for (where, kind), pairs in spellings.items():
-        examples = pairs.head(MAX_EXAMPLES).iter_rows()
-        yield DraftFinding(
+    for (name, kind), pairs in spellings.items():
+        table = data.tables()[name]
+        finding = draft_finding(
             "id-spelling",
             "warning",
-            where,
-            f"{len(pairs):,} of {len(data.tables()[where].ids(kind)):,} {kind} ids are in the "
-            "truth only under another spelling "
-            "(spaces, upper case, leading zeros, or '.0' at the end).",
-            len(pairs),
-            tuple({kind: old, "in the truth": new} for old, new in examples),
-            (treatment,),
-            "Spell the ids of all files in the same way.",
+            table,
+            pairs.rename({"old": kind, "new": "in the truth"}),
+            message=f"{len(pairs):,} of {len(table.ids(kind)):,} {kind} ids are in the truth only "
+            "under another spelling (spaces, upper case, leading zeros, or '.0' at the end).",
+            treatments=(treatment,),
+            fix="Spell the ids of all files in the same way.",
         )
+        yield from drop_absent(finding)
 
 
 def nothing_in_common(
-    kind: str, name: str, other: str, first: pl.Series, second: pl.Series, severity: str = "warning"
+    kind: str, table: RawTable, truth: RawTable, severity: str = "warning"
 ) -> DraftFinding | None:
-    """Return a finding if two tables share no user, or no item."""
+    """Return a finding if a table and the truth share no user, or no item."""
+    first, second = table.ids(kind), truth.ids(kind)
     if not len(first) or not len(second) or first.is_in(second.implode()).any():
         return None
     return DraftFinding(
         "nothing-in-common",
         severity,
-        name,
-        f"Not one of its {len(first):,} {kind}s is among the {len(second):,} of {other}.",
+        table.where,
+        f"Not one of its {len(first):,} {kind}s is among the {len(second):,} of truth.",
         len(first),
-        ({"where": name, kind: first[0]}, {"where": other, kind: second[0]}),
+        ({"where": table.where, kind: first[0]}, {"where": "truth", kind: second[0]}),
         (),
         "Look whether both files are of the same data set and number users and items in the same "
         "way.",

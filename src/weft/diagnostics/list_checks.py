@@ -13,7 +13,9 @@ from weft.diagnostics.what_if import (
     DraftFinding,
     Inputs,
     Treatment,
+    draft_finding,
     drop_absent,
+    leave_users_out,
 )
 from weft.evaluation.result import Result
 from weft.metrics.names import parse_name
@@ -45,73 +47,36 @@ def check_within_lists(
         yield from drop_absent(_same_lists(table, max(cutoffs)))
 
 
-def number_positions(table: RawTable) -> pl.DataFrame:
-    """Return the rows sorted by user, best first, with their `position` in the list, from 1."""
-    frame = table.frame
-    if "rank" in frame.columns:
-        ordered = frame.sort("user", "rank")
-    elif "score" in frame.columns:
-        ordered = frame.sort("user", "score", "item", descending=[False, True, False])
-    else:
-        ordered = frame.sort("user", "row")
-    start = pl.col("user").is_first_distinct()
-    index = pl.int_range(pl.len())
-    return ordered.with_columns(position=index - pl.when(start).then(index).forward_fill() + 1)
-
-
 def _check_lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> DraftFinding | None:
     """Find lists shorter than the largest cut-off, else lists of very different lengths."""
-    lengths = table.users.to_frame("user").join(
-        table.frame.group_by("user").len(), on="user", how="left", maintain_order="left"
+    counts = table.frame.group_by("user").agg(items=pl.len())
+    lengths = table.users.to_frame("user").join(counts, "user", "left", maintain_order="left")
+    lengths = lengths.with_columns(pl.col("items").fill_null(0))
+    items = pl.col("items")
+    low, middle, high = lengths.select(
+        low=items.min(), middle=items.median(), high=items.max()
+    ).row(0)
+    description = f"lengths run from {low} to {high}, half of them up to {middle:g}"
+    short = lengths.filter(pl.col("items") < max(cutoffs, default=0))
+    if not len(short):
+        return _uneven_lists(table, lengths, low, high, description)
+    depth, num_empty = max(cutoffs), int((short["items"] == 0).sum())
+    # If all lists are short, the metrics are cut off at the end of the longest list.
+    treatment = (
+        _cut_off_treatment(baseline, high)
+        if len(short) == len(lengths)
+        else leave_users_out("users with short lists", short["user"])
     )
-    lengths = lengths.with_columns(pl.col("len").fill_null(0))
-    short = lengths.filter(pl.col("len") < max(cutoffs, default=0))
-    if len(short):
-        return _short_lists(table, lengths, short, cutoffs, baseline)
-    return _uneven_lists(table, lengths)
-
-
-def _describe_lengths(lengths: pl.DataFrame) -> tuple[float, float, str]:
-    """Return (shortest, longest, description) of the lengths of lists."""
-    column = lengths["len"].cast(pl.Float64)
-    low, middle, high = column.min(), column.median(), column.max()
-    assert isinstance(low, float) and isinstance(middle, float) and isinstance(high, float)
-    return low, high, f"lengths run from {low:g} to {high:g}, half of them up to {middle:g}"
-
-
-def _length_examples(lengths: pl.DataFrame) -> tuple[dict[str, object], ...]:
-    rows = lengths.head(MAX_EXAMPLES).iter_rows()
-    return tuple({"user": user, "items": length} for user, length in rows)
-
-
-def _short_lists(
-    table: RawTable,
-    lengths: pl.DataFrame,
-    short: pl.DataFrame,
-    cutoffs: list[int],
-    baseline: Result,
-) -> DraftFinding:
-    _, longest, description = _describe_lengths(lengths)
-    short, depth = short.sort("len", maintain_order=True), max(cutoffs)
-    empty = int((short["len"] == 0).sum())
-    users = short["user"]
-    treatment = Treatment(
-        "users with short lists left out", lambda data: data.filter_users(users, keep=False)
-    )
-    if len(short) == len(lengths):
-        # No user would be left, so the metrics are cut off at the end of the longest list.
-        treatment = _cut_off_treatment(baseline, int(longest))
-    return DraftFinding(
+    return draft_finding(
         "short-lists",
         "warning",
-        table.where,
-        f"{len(short):,} of {len(lengths):,} lists have fewer than {depth} items"
-        f"{f', {empty:,} of them none' if empty else ''}; {description}.",
-        len(short),
-        _length_examples(short),
-        (treatment,),
-        f"Ask for lists of at least {depth} items, or for smaller cut-offs; positions beyond the "
-        "end of a list count as misses.",
+        table,
+        short.sort("items", maintain_order=True),
+        message=f"{len(short):,} of {len(lengths):,} lists have fewer than {depth} items"
+        f"{f', {num_empty:,} of them none' if num_empty else ''}; {description}.",
+        treatments=(treatment,),
+        fix=f"Ask for lists of at least {depth} items, or for smaller cut-offs; positions beyond "
+        "the end of a list count as misses.",
     )
 
 
@@ -123,29 +88,30 @@ def _cut_off_treatment(baseline: Result, end: int) -> Treatment:
         for value in baseline.values
         if not value.cell and parse_name(value.metric).name in known
     }
-    settings = {"metrics": list(dict.fromkeys(names.values())), "top_k": []}
+    settings = {"metrics": tuple(dict.fromkeys(names.values())), "top_k": ()}
     return Treatment(
         f"cut-off {end}", lambda data: data if end and names else None, settings, names
     )
 
 
-def _uneven_lists(table: RawTable, lengths: pl.DataFrame) -> DraftFinding | None:
-    shortest, longest, description = _describe_lengths(lengths)
+def _uneven_lists(
+    table: RawTable, lengths: pl.DataFrame, shortest: int, longest: int, description: str
+) -> DraftFinding | None:
     if longest < 2 * shortest or longest <= shortest + 1:
         return None
 
     def cut(data: Inputs) -> Inputs:
-        rows = number_positions(table).filter(pl.col("position") <= shortest)
+        rows = table.ranked.filter(pl.col("position") <= shortest)
         return replace(data, lists=table.with_frame(rows.drop("position").sort("row")))
 
     return DraftFinding(
         "uneven-lists",
         "note",
         table.where,
-        f"The longest list has {longest:g} items, the shortest {shortest:g}; {description}.",
-        int((lengths["len"] > shortest).sum()),
-        _length_examples(lengths.sort("len", descending=True, maintain_order=True)),
-        (Treatment(f"all lists cut at {shortest:g}", cut),),
+        f"The longest list has {longest} items, the shortest {shortest}; {description}.",
+        int((lengths["items"] > shortest).sum()),
+        table.examples(lengths.sort("items", descending=True, maintain_order=True)),
+        (Treatment(f"all lists cut at {shortest}", cut),),
         "Nothing for metrics at a cut-off; those that read whole lists favour long ones.",
     )
 
@@ -153,7 +119,7 @@ def _uneven_lists(table: RawTable, lengths: pl.DataFrame) -> DraftFinding | None
 def _check_ranks(table: RawTable) -> list[DraftFinding]:
     """Find ranks that do not start at 1, have gaps, or contradict the scores."""
     spans = table.frame.group_by("user", maintain_order=True).agg(
-        first=pl.col("rank").min(), last=pl.col("rank").max(), length=pl.len()
+        first=pl.col("rank").min(), last=pl.col("rank").max(), items=pl.len()
     )
     return drop_absent(
         _ranks_not_from_1(table, spans),
@@ -163,29 +129,24 @@ def _check_ranks(table: RawTable) -> list[DraftFinding]:
 
 
 def _ranks_not_from_1(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
-    odd = spans.filter(pl.col("first") != 1)
-    if not len(odd):
-        return None
-    starts = odd["first"].unique().sort()
-    return DraftFinding(
+    odd = spans.filter(pl.col("first") != 1).select("user", pl.col("first").alias("first rank"))
+    starts = [f"{start:g}" for start in odd["first rank"].unique().sort()]
+    return draft_finding(
         "ranks-not-from-1",
         "note",
-        table.where,
-        f"The ranks of {len(odd):,} of {len(spans):,} lists do not start at 1, but at "
-        f"{starts[0]:g}{f' to {starts[-1]:g}' if len(starts) > 1 else ''}; only their order "
-        "counts.",
-        len(odd),
-        tuple({"user": row[0], "first rank": row[1]} for row in odd.head(MAX_EXAMPLES).iter_rows()),
-        (Treatment("ranks from 1"),),
-        "Nothing, if ranks count from 0; else look whether the first rows are missing.",
+        table,
+        odd,
+        message=f"The ranks of {len(odd):,} of {len(spans):,} lists do not start at 1, but at "
+        f"{' to '.join(dict.fromkeys(starts[:1] + starts[-1:]))}; only their order counts.",
+        treatments=(Treatment("ranks from 1"),),
+        fix="Nothing, if ranks count from 0; else look whether the first rows are missing.",
     )
 
 
 def _gaps_in_ranks(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
-    gaps = spans.filter(pl.col("last") - pl.col("first") + 1 != pl.col("length"))
+    gaps = spans.filter(pl.col("last") - pl.col("first") + 1 != pl.col("items"))
     if not len(gaps):
         return None
-    users = gaps["user"]
     return DraftFinding(
         "gaps-in-ranks",
         "warning",
@@ -197,13 +158,13 @@ def _gaps_in_ranks(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
             {"user": row[0], "ranks": f"{row[1]:g} to {row[2]:g}", "items": row[3]}
             for row in gaps.head(MAX_EXAMPLES).iter_rows()
         ),
-        (Treatment("users with gaps left out", lambda data: data.filter_users(users, keep=False)),),
+        (leave_users_out("users with gaps", gaps["user"]),),
         "Look whether rows are missing, or were taken out after the ranks were given.",
     )
 
 
 def _ranks_against_scores(table: RawTable, num_lists: int) -> DraftFinding | None:
-    wrong = number_positions(table).filter(
+    wrong = table.ranked.filter(
         (pl.col("score") > pl.col("score").shift()) & (pl.col("user") == pl.col("user").shift())
     )
     count = wrong["user"].n_unique()
@@ -230,47 +191,34 @@ def _ranks_against_scores(table: RawTable, num_lists: int) -> DraftFinding | Non
 def _check_scores(table: RawTable, cutoffs: list[int]) -> list[DraftFinding]:
     """Find scores that do not order the lists, or order them in reverse."""
     spans = table.frame.group_by("user", maintain_order=True).agg(
-        low=pl.col("score").min(),
+        score=pl.col("score").min(),
         high=pl.col("score").max(),
-        length=pl.len(),
+        items=pl.len(),
         rises=((pl.col("score").diff() > 0).sum() == pl.len() - 1),
     )
     levels = table.frame["score"].unique().sort()
-    constant = spans.filter((pl.col("low") == pl.col("high")) & (pl.col("length") > 1))
+    constant = spans.filter((pl.col("score") == pl.col("high")) & (pl.col("items") > 1))
     ties = None
-    if not len(constant) and len(levels) == 2 and (spans["length"] > 2).any():
+    if not len(constant) and len(levels) == 2 and (spans["items"] > 2).any():
         ties = _two_scores(table, levels)
     elif cutoffs:
-        ties = _ties(table, constant, cutoffs)
-    return drop_absent(
-        _constant_scores(table, constant, levels, len(spans)), ties, _rising_scores(table, spans)
-    )
-
-
-def _constant_scores(
-    table: RawTable, constant: pl.DataFrame, levels: pl.Series, num_lists: int
-) -> DraftFinding | None:
-    if not len(constant):
-        return None
+        ties = _ties(table, constant["user"], cutoffs)
     message = (
-        f"{len(constant):,} of {num_lists:,} lists have one score for all their items: their order "
-        "is chance."
+        f"{len(constant):,} of {len(spans):,} lists have one score for all their items: their "
+        "order is chance."
     )
     if len(levels) == 1:
         message = f"All scores are {levels[0]:g}: the order of each list is chance."
-    return DraftFinding(
+    constant_scores = draft_finding(
         "constant-scores",
         "warning",
-        table.where,
-        message,
-        len(constant),
-        tuple(
-            {"user": row[0], "score": row[1], "items": row[3]}
-            for row in constant.head(MAX_EXAMPLES).iter_rows()
-        ),
-        _TIE_RANGE,
-        _FIX_SCORES,
+        table,
+        constant.select("user", "score", "items"),
+        message=message,
+        treatments=_TIE_RANGE,
+        fix=_FIX_SCORES,
     )
+    return drop_absent(constant_scores, ties, _rising_scores(table, spans))
 
 
 def _two_scores(table: RawTable, levels: pl.Series) -> DraftFinding:
@@ -288,9 +236,9 @@ def _two_scores(table: RawTable, levels: pl.Series) -> DraftFinding:
 
 
 def _rising_scores(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
-    several = spans.filter(pl.col("length") > 1)
-    rising = several.filter(pl.col("rises") & (pl.col("length") > 2))
-    if not len(rising) or 10 * len(rising) < 9 * len(several.filter(pl.col("length") > 2)):
+    several = spans.filter(pl.col("items") > 1)
+    rising = several.filter(pl.col("rises") & (pl.col("items") > 2))
+    if not len(rising) or 10 * len(rising) < 9 * len(several.filter(pl.col("items") > 2)):
         return None
 
     def negate(data: Inputs) -> Inputs:
@@ -313,17 +261,14 @@ def _rising_scores(table: RawTable, spans: pl.DataFrame) -> DraftFinding | None:
     )
 
 
-def _ties(table: RawTable, constant: pl.DataFrame, cutoffs: list[int]) -> DraftFinding | None:
-    """Find equal scores in lists that are not constant."""
+def _ties(table: RawTable, constant: pl.Series, cutoffs: list[int]) -> DraftFinding | None:
+    """Find equal scores in the lists of all users but those with constant scores."""
     depth = max(cutoffs)
-    tied = (
-        number_positions(table)
-        .filter(
-            (pl.col("score") == pl.col("score").shift(-1))
-            & (pl.col("user") == pl.col("user").shift(-1))
-            & (pl.col("position") <= depth)
-        )
-        .join(constant, on="user", how="anti", maintain_order="left")
+    tied = table.ranked.filter(
+        pl.col("score") == pl.col("score").shift(-1),
+        pl.col("user") == pl.col("user").shift(-1),
+        pl.col("position") <= depth,
+        ~pl.col("user").is_in(constant.implode()),
     )
     if not len(tied):
         return None
@@ -345,24 +290,18 @@ def _ties(table: RawTable, constant: pl.DataFrame, cutoffs: list[int]) -> DraftF
 
 
 def _same_lists(table: RawTable, depth: int) -> DraftFinding | None:
-    lists = (
-        number_positions(table)
-        .filter(pl.col("position") <= depth)
-        .group_by("user", maintain_order=True)
-        .agg(pl.col("item").cast(pl.String).str.join("\n"))
+    first = table.ranked.filter(pl.col("position") <= depth)
+    lists = first.group_by("user", maintain_order=True).agg(
+        pl.col("item").cast(pl.String).str.join("\n")
     )
-    common = (
-        lists.group_by("item", maintain_order=True)
-        .agg(pl.len(), pl.col("user").head(MAX_EXAMPLES))
-        .sort("len", descending=True, maintain_order=True)
-    )
-    count = int(common["len"][0])
+    counts = lists.group_by("item", maintain_order=True).len()
+    joined, count = counts.sort("len", descending=True, maintain_order=True).row(0)
     is_shared_by_all = count == len(lists) and count > 1
     is_shared_by_half = len(lists) >= _MANY_USERS and 2 * count >= len(lists)
     if not (is_shared_by_all or is_shared_by_half):
         return None
     users = "All" if count == len(lists) else f"{count:,} of"
-    items = common["item"][0].split("\n")
+    items = joined.split("\n")
     return DraftFinding(
         "same-lists",
         "warning",

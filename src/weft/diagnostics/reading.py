@@ -62,6 +62,19 @@ class RawTable:
         """Rows that repeat the user and item of an earlier row."""
         return self.frame.filter(pl.struct(PAIR).is_first_distinct().not_())
 
+    @cached_property
+    def ranked(self) -> pl.DataFrame:
+        """Rows sorted by user, best first, with their `position` in the list, from 1."""
+        if "rank" in self.frame.columns:
+            ordered = self.frame.sort("user", "rank")
+        elif "score" in self.frame.columns:
+            ordered = self.frame.sort("user", "score", "item", descending=[False, True, False])
+        else:
+            ordered = self.frame.sort("user", "row")
+        start = pl.col("user").is_first_distinct()
+        index = pl.int_range(pl.len())
+        return ordered.with_columns(position=index - pl.when(start).then(index).forward_fill() + 1)
+
     def ids(self, kind: str) -> pl.Series:
         """Return the distinct users or items."""
         return self.users if kind == "user" else self.items
@@ -72,35 +85,18 @@ class RawTable:
 
     def filter_users(self, users: pl.Series, *, keep: bool) -> RawTable:
         """Return the table with only the rows of these users, or with all other rows."""
-        how: Any = "semi" if keep else "anti"
-
-        def select(frame: pl.DataFrame) -> pl.DataFrame:
-            return frame.join(users.to_frame("user"), on="user", how=how, maintain_order="left")
-
+        is_kept = pl.col("user").is_in(users.implode()) == keep
         all_users = self.all_users
         if all_users is not None:
-            all_users = select(all_users.to_frame("user"))["user"]
-        return replace(self, frame=select(self.frame), all_users=all_users)
+            all_users = all_users.to_frame("user").filter(is_kept).to_series()
+        return replace(self, frame=self.frame.filter(is_kept), all_users=all_users)
 
-    def cast_ids(self, kind: str, dtype: Any) -> RawTable:
-        """Return the table with the ids of users or items cast to a type."""
-        return self._map_ids(kind, lambda ids: ids.cast(dtype))
-
-    def rename_ids(self, kind: str, names: pl.DataFrame) -> RawTable:
-        """Return the table with users or items renamed by a frame [old, new]."""
-
-        def rename(ids: pl.Series) -> pl.Series:
-            pairs = ids.to_frame("old").join(names, on="old", how="left", maintain_order="left")
-            return pairs["new"].fill_null(pairs["old"])
-
-        return self._map_ids(kind, rename)
-
-    def _map_ids(self, kind: str, change: Callable[[pl.Series], pl.Series]) -> RawTable:
+    def map_ids(self, changes: Mapping[str, pl.Expr]) -> RawTable:
+        """Return the table with other ids: expressions of the columns "user" and "item"."""
         all_users = self.all_users
-        if all_users is not None and kind == "user":
-            all_users = change(all_users)
-        frame = self.frame.with_columns(change(self.frame[kind]).alias(kind))
-        return replace(self, frame=frame, all_users=all_users)
+        if all_users is not None and "user" in changes:
+            all_users = all_users.to_frame("user").select(changes["user"]).to_series()
+        return replace(self, frame=self.frame.with_columns(**changes), all_users=all_users)
 
     def for_evaluation(self) -> Any:
         """Return the input of `weft.evaluate`: a frame, or a dict if users without rows count."""
@@ -116,12 +112,19 @@ class RawTable:
         return rows
 
     def examples(self, frame: pl.DataFrame) -> tuple[dict[str, Any], ...]:
-        """Return the first rows as examples, with their line in a text file or their number."""
-        known = [
+        """Return the first rows as examples.
+
+        Rows of the table, which have their number `row`, get their line in a text file or `row`;
+        other rows are returned as they are.
+        """
+        shown = list(frame.head(MAX_EXAMPLES).iter_rows(named=True))
+        if "row" not in frame.columns:
+            return tuple(shown)
+        columns = [
             name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns
         ]
-        shown = list(frame.head(MAX_EXAMPLES).select("row", *known).iter_rows(named=True))
-        numbers = [row.pop("row") for row in shown]
+        numbers = [row["row"] for row in shown]
+        shown = [{name: row[name] for name in columns} for row in shown]
         if self.file is None:
             return tuple({"row": number, **row} for number, row in zip(numbers, shown))
         path, places = str(self.file.file.path), self.file.locate_rows(numbers)

@@ -1,102 +1,177 @@
-"""Findings about rows that `weft.evaluate` rejects, with the repairs that make them usable."""
+"""Findings about rows that `weft.evaluate` rejects, and the repairs that make them usable."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import polars as pl
 
+from weft.data.interaction_table import MAX_EXAMPLES
 from weft.diagnostics.reading import PAIR, RawTable
-from weft.diagnostics.repairs import finite, repair_lists, repair_train, repair_truth, repeated
 from weft.diagnostics.what_if import (
     DraftFinding,
     Inputs,
     Treatment,
     count_noun,
-    draft_from_rows,
+    draft_finding,
     drop_absent,
-    first_ids,
 )
 
-_NOT_FINITE = "are missing, NaN or infinite."
 _REPEATS = "rows repeat the user and item of an earlier row"
+
+
+def _finite(column: str) -> pl.Expr:
+    """Return an expression that is true for finite numbers that are not missing."""
+    return pl.col(column).is_finite().fill_null(False)
+
+
+def _repeated(columns: list[str]) -> pl.Expr:
+    """Return an expression that is true for rows that repeat an earlier row in these columns."""
+    return pl.struct(columns).is_first_distinct().not_()
+
+
+# Repairs ------------------------------------------------------------------------------------------
+
+
+def repair_lists(
+    table: RawTable,
+    *,
+    not_finite: str = "drop",
+    duplicates: str = "best",
+    equal_ranks: str = "in order",
+) -> RawTable:
+    """Return lists with finite scores and ranks, each item once per user, and distinct ranks.
+
+    `not_finite`: "drop" rows without a finite score, or rank them "last". `duplicates`: keep the
+    "best" or the "worst". `equal_ranks`: sort items of equal rank "in order" of their scores and
+    rows, or in "reverse".
+    """
+    frame = table.frame
+    if "rank" in frame.columns:
+        frame = frame.filter(_finite("rank"))
+    if "score" in frame.columns and not_finite == "drop":
+        frame = frame.filter(_finite("score"))
+    elif "score" in frame.columns:
+        lowest = pl.col("score").filter(_finite("score")).min().fill_null(0.0)
+        frame = frame.with_columns(pl.when(_finite("score")).then("score").otherwise(lowest - 1))
+    if len(table.repetitions):
+        by = next(column for column in ("rank", "score", "row") if column in frame.columns)
+        frame = _once_each(frame, by, duplicates)
+    if "rank" in frame.columns and frame.select(_repeated(["user", "rank"]).any()).item():
+        frame = _distinct_ranks(frame, is_reversed=equal_ranks == "reverse")
+    return table.with_frame(frame)
+
+
+def _distinct_ranks(frame: pl.DataFrame, *, is_reversed: bool) -> pl.DataFrame:
+    """Renumber ranks from 1; equal ranks in order of score (highest first) and row, or reversed."""
+    columns, descending = ["user", "rank", "row"], [False, False, is_reversed]
+    if "score" in frame.columns:
+        columns.insert(2, "score")
+        descending.insert(2, not is_reversed)
+    ranks = pl.int_range(1, pl.len() + 1).over("user").cast(pl.Float64)
+    return frame.sort(columns, descending=descending).with_columns(rank=ranks).sort("row")
+
+
+def repair_truth(
+    table: RawTable, threshold: float | None, *, duplicates: str = "best", negative: str = "zero"
+) -> RawTable:
+    """Return truth with finite ratings, not negative without a threshold, each item once per user.
+
+    `negative`: set ratings below 0 to "zero", or "drop" their rows.
+    """
+    frame = table.frame.filter(_finite("rating"))
+    if threshold is None and negative == "drop":
+        frame = frame.filter(pl.col("rating") >= 0)
+    elif threshold is None:
+        frame = frame.with_columns(pl.col("rating").clip(0.0))
+    if len(table.repetitions):
+        frame = _once_each(frame, "rating", duplicates)
+    return table.with_frame(frame)
+
+
+def repair_train(table: RawTable) -> RawTable:
+    """Return train with rating 1 for ratings that are not finite (the item was seen)."""
+    rating = pl.when(_finite("rating")).then("rating").otherwise(1.0)
+    return table.with_frame(table.frame.with_columns(rating))
+
+
+def _once_each(frame: pl.DataFrame, by: str, which: str) -> pl.DataFrame:
+    """Return each (user, item) once: the "best" or the "worst" by rank, row, score or rating."""
+    is_worst = which == "worst"
+    is_falling = (by in ("score", "rating")) != is_worst
+    ordered = frame.sort(by, "row", descending=[is_falling, is_worst])
+    return ordered.unique(PAIR, keep="first", maintain_order=True).sort("row")
+
+
+# Findings -----------------------------------------------------------------------------------------
+
+
+def _not_finite(
+    kind: str, table: RawTable, *treatments: Treatment, fix: str
+) -> DraftFinding | None:
+    """Return a finding about the column that the kind names, None if it is finite or missing."""
+    column = kind.removeprefix("not-finite-").removesuffix("s")
+    if column not in table.frame.columns:
+        return None
+    rows = table.frame.filter(~_finite(column))
+    message = f"{column}s are missing, NaN or infinite."
+    return draft_finding(
+        kind, "error", table, rows, message=message, treatments=treatments, fix=fix
+    )
 
 
 def check_truth_rows(truth: RawTable, threshold: float | None) -> list[DraftFinding]:
     """Find ratings that are not finite or negative, and repeated rows."""
-    return drop_absent(
-        _not_finite_truth(truth, threshold),
-        _negative_ratings(truth) if threshold is None else None,
-        _repeated_truth(truth, threshold),
-    )
 
+    def repair_with(name: str, table: RawTable = truth, **how: str) -> Treatment:
+        return Treatment(
+            name, lambda data: replace(data, truth=repair_truth(table, threshold, **how))
+        )
 
-def _not_finite_truth(truth: RawTable, threshold: float | None) -> DraftFinding | None:
-    def rate_as_one(data: Inputs) -> Inputs:
-        return replace(data, truth=repair_truth(repair_train(truth), threshold=threshold))
-
-    return draft_from_rows(
+    not_finite = _not_finite(
         "not-finite-ratings",
-        "error",
         truth,
-        truth.frame.filter(~finite("rating")),
-        message=f"ratings {_NOT_FINITE}",
-        treatments=(Treatment("rows dropped"), Treatment("counted as rated 1", rate_as_one)),
+        Treatment("rows dropped"),
+        repair_with("counted as rated 1", repair_train(truth)),
         fix="Give each row a rating, or leave the column out: without it every row is relevant.",
     )
-
-
-def _negative_ratings(truth: RawTable) -> DraftFinding | None:
-    def drop(data: Inputs) -> Inputs:
-        return replace(data, truth=repair_truth(truth, threshold=None, negative="drop"))
-
-    return draft_from_rows(
+    is_negative = _finite("rating") & (pl.col("rating") < 0) & (threshold is None)
+    negative = draft_finding(
         "negative-ratings",
         "error",
         truth,
-        truth.frame.filter(finite("rating") & (pl.col("rating") < 0)),
+        truth.frame.filter(is_negative),
         message="ratings are below 0, and there is no threshold that says what they mean.",
         treatments=(
             Treatment("counted as rated 0, not relevant"),
-            Treatment("rows dropped", drop),
+            repair_with("rows dropped", negative="drop"),
         ),
         fix="Give relevance_threshold (--relevance-threshold), or remove these rows.",
     )
-
-
-def _repeated_truth(truth: RawTable, threshold: float | None) -> DraftFinding | None:
-    def keep_worst(data: Inputs) -> Inputs:
-        return replace(data, truth=repair_truth(truth, threshold=threshold, duplicates="worst"))
-
-    return draft_from_rows(
+    repetitions = draft_finding(
         "duplicates-in-truth",
         "error",
         truth,
         truth.repetitions,
         message=f"{_REPEATS}.",
-        treatments=(Treatment("keep-best"), Treatment("keep-worst", keep_worst)),
+        treatments=(Treatment("keep-best"), repair_with("keep-worst", duplicates="worst")),
         fix="Keep one row per user and item: the best, or the last in time.",
     )
+    return drop_absent(not_finite, negative, repetitions)
 
 
 def check_train_rows(train: RawTable) -> list[DraftFinding]:
     """Find ratings that are not finite, and repeated rows (accepted, so only a note)."""
-
-    def drop(data: Inputs) -> Inputs:
-        return replace(data, train=train.with_frame(train.frame.filter(finite("rating"))))
-
-    not_finite = draft_from_rows(
+    rest = train.with_frame(train.frame.filter(_finite("rating")))
+    not_finite = _not_finite(
         "not-finite-ratings",
-        "error",
         train,
-        train.frame.filter(~finite("rating")),
-        message=f"ratings {_NOT_FINITE}",
-        treatments=(Treatment("rows kept as seen"), Treatment("rows dropped", drop)),
+        Treatment("rows kept as seen"),
+        Treatment("rows dropped", lambda data: replace(data, train=rest)),
         fix="Give each row a rating, or leave the column out: train says what was seen.",
     )
-    repetitions = draft_from_rows(
+    repetitions = draft_finding(
         "duplicates-in-train",
         "note",
         train,
@@ -109,98 +184,66 @@ def check_train_rows(train: RawTable) -> list[DraftFinding]:
     return drop_absent(not_finite, repetitions)
 
 
-def check_list_rows(table: RawTable) -> list[DraftFinding]:
+def check_list_rows(lists: RawTable) -> list[DraftFinding]:
     """Find scores and ranks that are not finite or too large, repeated items and repeated ranks."""
-    has_ranks = "rank" in table.frame.columns
-    return drop_absent(
-        _not_finite_scores(table) if "score" in table.frame.columns else None,
-        _not_finite_ranks(table) if has_ranks else None,
-        _imprecise_scores(table),
-        _repeated_items(table),
-        _repeated_ranks(table) if has_ranks else None,
+    has_ranks = "rank" in lists.frame.columns
+    dropped = Treatment("rows dropped")
+    name = "kept at their rank" if has_ranks else "ranked last"
+    kept = _repair_treatment(name, lists, not_finite="last")
+    fix = "Find out why the model has no {} there; leave these rows out, or give them a number."
+    not_finite_scores = _not_finite(
+        "not-finite-scores", lists, dropped, kept, fix=fix.format("score")
     )
-
-
-def _fix_not_finite(column: str) -> str:
-    return (
-        f"Find out why the model has no {column} there; leave these rows out, or give them a "
-        "number."
-    )
-
-
-def _not_finite_scores(table: RawTable) -> DraftFinding | None:
-    def keep(data: Inputs) -> Inputs:
-        return replace(data, lists=repair_lists(table, not_finite="last"))
-
-    alternative = "kept at their rank" if "rank" in table.frame.columns else "ranked last"
-    return draft_from_rows(
-        "not-finite-scores",
-        "error",
-        table,
-        table.frame.filter(~finite("score")),
-        message=f"scores {_NOT_FINITE}",
-        treatments=(Treatment("rows dropped"), Treatment(alternative, keep)),
-        fix=_fix_not_finite("score"),
-    )
-
-
-def _not_finite_ranks(table: RawTable) -> DraftFinding | None:
-    return draft_from_rows(
-        "not-finite-ranks",
-        "error",
-        table,
-        table.frame.filter(~finite("rank")),
-        message=f"ranks {_NOT_FINITE}",
-        treatments=(Treatment("rows dropped"),),
-        fix=_fix_not_finite("rank"),
-    )
-
-
-def _imprecise_scores(table: RawTable) -> DraftFinding | None:
-    return draft_from_rows(
+    not_finite_ranks = _not_finite("not-finite-ranks", lists, dropped, fix=fix.format("rank"))
+    imprecise = draft_finding(
         "scores-beyond-precision",
         "error",
-        table,
-        table.imprecise,
+        lists,
+        lists.imprecise,
         message="scores are whole numbers beyond 2**53, which float64 cannot tell apart.",
         treatments=(Treatment("scores rounded to float64"),),
         fix="Scale the scores down, or give ranks.",
     )
-
-
-def _repeated_items(table: RawTable) -> DraftFinding | None:
-    def keep_worst(data: Inputs) -> Inputs:
-        return replace(data, lists=repair_lists(table, duplicates="worst"))
-
-    repetitions = table.repetitions
-    users = count_noun(repetitions["user"].n_unique(), "user")
-    return draft_from_rows(
+    users = count_noun(lists.repetitions["user"].n_unique(), "user")
+    repetitions = draft_finding(
         "duplicates-in-lists",
         "error",
-        table,
-        repetitions,
+        lists,
+        lists.repetitions,
         message=f"rows repeat an item in their list ({users}).",
-        treatments=(Treatment("keep-best"), Treatment("keep-worst", keep_worst)),
+        treatments=(
+            Treatment("keep-best"),
+            _repair_treatment("keep-worst", lists, duplicates="worst"),
+        ),
         fix="duplicates='keep-best' (--duplicates keep-best) goes on with the best of each; look "
         "for a join that doubles rows.",
     )
+    return drop_absent(
+        not_finite_scores,
+        not_finite_ranks,
+        imprecise,
+        repetitions,
+        _repeated_ranks(lists) if has_ranks else None,
+    )
 
 
-def _repeated_ranks(table: RawTable) -> DraftFinding | None:
-    def reverse(data: Inputs) -> Inputs:
-        return replace(data, lists=repair_lists(table, equal_ranks="reverse"))
+def _repair_treatment(name: str, lists: RawTable, **how: str) -> Treatment:
+    """Return the treatment that repairs the lists in another way; see `repair_lists`."""
+    return Treatment(name, lambda data: replace(data, lists=repair_lists(lists, **how)))
 
-    rows = table.frame.filter(finite("rank") & ~repeated(PAIR))
-    order = "score, then row" if "score" in table.frame.columns else "row"
-    return draft_from_rows(
+
+def _repeated_ranks(lists: RawTable) -> DraftFinding | None:
+    rows = lists.frame.filter(_finite("rank") & ~_repeated(PAIR))
+    order = "score, then row" if "score" in lists.frame.columns else "row"
+    return draft_finding(
         "repeated-ranks",
         "error",
-        table,
-        rows.filter(repeated(["user", "rank"])),
+        lists,
+        rows.filter(_repeated(["user", "rank"])),
         message="rows have a rank that another item of the same user has, too.",
         treatments=(
             Treatment(f"equal ranks by {order}"),
-            Treatment("equal ranks in reverse", reverse),
+            _repair_treatment("equal ranks in reverse", lists, equal_ranks="reverse"),
         ),
         fix="Give each item of a list a rank of its own, or give scores instead of ranks.",
     )
@@ -218,7 +261,7 @@ def check_catalogue(data: Inputs) -> Iterator[DraftFinding]:
             "items",
             f"{len(repetitions):,} items are in the catalogue more than once.",
             len(repetitions),
-            first_ids("item", repetitions),
+            tuple({"item": item} for item in repetitions.head(MAX_EXAMPLES)),
             (Treatment("each item once"),),
             "Write each item once.",
         )
@@ -227,9 +270,14 @@ def check_catalogue(data: Inputs) -> Iterator[DraftFinding]:
 
 
 def _outside_catalogue(table: RawTable, items: pl.Series) -> DraftFinding | None:
-    catalogue, name = items.to_frame("item"), table.where
-    rows = table.frame.join(catalogue, on="item", how="anti", maintain_order="left")
-    return draft_from_rows(
+    is_known = pl.col("item").is_in(items.implode())
+    rows = table.frame.filter(~is_known)
+
+    def restrict(other: RawTable) -> RawTable:
+        is_this = other.where == table.where
+        return other.with_frame(other.frame.filter(is_known)) if is_this else other
+
+    return draft_finding(
         "items-outside-catalogue",
         "error",
         table,
@@ -238,22 +286,7 @@ def _outside_catalogue(table: RawTable, items: pl.Series) -> DraftFinding | None
         f"of {items.n_unique():,} items.",
         treatments=(
             Treatment("catalogue widened by them"),
-            Treatment(
-                f"rows of {name} dropped",
-                partial(_restrict_to_catalogue, name=name, catalogue=catalogue),
-            ),
+            Treatment(f"rows of {table.where} dropped", lambda data: data.map(restrict)),
         ),
         fix="Give the whole catalogue, or leave it out: it is then every item that occurs.",
     )
-
-
-def _restrict_to_catalogue(data: Inputs, *, name: str, catalogue: pl.DataFrame) -> Inputs:
-    """Return the inputs without the rows of table `name` with items outside the catalogue."""
-
-    def restrict(table: RawTable) -> RawTable:
-        if table.where != name:
-            return table
-        frame = table.frame.join(catalogue, on="item", how="semi", maintain_order="left")
-        return table.with_frame(frame)
-
-    return data.map(restrict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import polars as pl
@@ -15,9 +14,9 @@ from weft.diagnostics.what_if import (
     Inputs,
     Treatment,
     count_noun,
-    draft_from_rows,
+    draft_finding,
     drop_absent,
-    first_ids,
+    leave_users_out,
 )
 
 
@@ -58,9 +57,9 @@ def _zero_ratings(truth: RawTable) -> DraftFinding | None:
 
     def rate_as_one(data: Inputs) -> Inputs:
         rating = pl.when(is_zero).then(1.0).otherwise("rating").alias("rating")
-        return replace(data, truth=data.truth.with_frame(data.truth.frame.with_columns(rating)))
+        return replace(data, truth=truth.with_frame(truth.frame.with_columns(rating)))
 
-    return draft_from_rows(
+    return draft_finding(
         "zero-ratings",
         "note",
         truth,
@@ -95,29 +94,26 @@ def _graded_truth(truth: RawTable) -> DraftFinding | None:
 def _users_without_relevant_items(
     truth: RawTable, threshold: float | None, empty_users: str
 ) -> DraftFinding | None:
-    users = truth.users
     with_relevant = truth.frame.filter(is_relevant(threshold))["user"].unique()
-    without = exclude_ids(users, with_relevant)
-    if not len(without):
-        return None
+    without = exclude_ids(truth.users, with_relevant)
     other = "zero" if empty_users == "skip" else "skip"
     outcome = "are left out" if empty_users == "skip" else "count as 0"
-    return DraftFinding(
+    return draft_finding(
         "users-without-relevant-items",
         "note" if len(with_relevant) else "warning",
-        "truth",
-        f"{len(without):,} of {len(users):,} users have no relevant item; they {outcome}.",
-        len(without),
-        first_ids("user", without),
-        (Treatment(f"empty_users={other!r}", settings={"empty_users": other}),),
-        "Nothing, if that is meant; lower the threshold if too many users are left out.",
+        truth,
+        without.to_frame("user"),
+        message=f"{len(without):,} of {len(truth.users):,} users have no relevant item; they "
+        f"{outcome}.",
+        treatments=(Treatment(f"empty_users={other!r}", settings={"empty_users": other}),),
+        fix="Nothing, if that is meant; lower the threshold if too many users are left out.",
     )
 
 
 def check_split(truth: RawTable, train: RawTable) -> list[DraftFinding]:
     """Find overlap between train and truth, and users and items of the truth without train."""
     for kind in KINDS:
-        disjoint = nothing_in_common(kind, "train", "truth", train.ids(kind), truth.ids(kind))
+        disjoint = nothing_in_common(kind, train, truth)
         if disjoint is not None:
             return [disjoint]
     return drop_absent(
@@ -129,10 +125,10 @@ def _train_in_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
     both = truth.frame.join(train.frame, on=PAIR, how="semi", maintain_order="left")
 
     def remove(data: Inputs) -> Inputs | None:
-        rest = data.truth.frame.join(both, on=PAIR, how="anti", maintain_order="left")
-        return _replace_truth(data, data.truth.with_frame(rest))
+        rest = truth.frame.join(both, on=PAIR, how="anti", maintain_order="left")
+        return _replace_truth(data, truth.with_frame(rest))
 
-    return draft_from_rows(
+    return draft_finding(
         "train-in-truth",
         "warning",
         truth,
@@ -146,12 +142,10 @@ def _train_in_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
 
 
 def _cold_items(truth: RawTable, train: RawTable) -> DraftFinding | None:
-    cold = truth.items.to_frame("item").join(
-        train.items.to_frame("item"), on="item", how="anti", maintain_order="left"
-    )
+    cold = exclude_ids(truth.items, train.items)
     if not len(cold):
         return None
-    rows = truth.frame.join(cold, on="item", how="semi", maintain_order="left")
+    rows, treatment = rows_of_items(truth, cold)
     return DraftFinding(
         "cold-items-in-truth",
         "note",
@@ -160,40 +154,33 @@ def _cold_items(truth: RawTable, train: RawTable) -> DraftFinding | None:
         "train: most models cannot recommend them.",
         len(cold),
         truth.examples(rows),
-        (remove_items_treatment(cold),),
+        (treatment,),
         "Nothing, if new items are part of the task; state it with the numbers.",
     )
 
 
 def _users_without_train(truth: RawTable, train: RawTable) -> DraftFinding | None:
-    users = truth.users
-    new = exclude_ids(users, train.users)
-    if not len(new):
-        return None
-    return DraftFinding(
+    new = exclude_ids(truth.users, train.users)
+    return draft_finding(
         "users-without-train",
         "note",
-        "truth",
-        f"{len(new):,} of {len(users):,} users have no row in train: nothing was known about them.",
-        len(new),
-        first_ids("user", new),
-        (
-            Treatment(
-                "users without train left out", lambda data: data.filter_users(new, keep=False)
-            ),
-        ),
-        "Nothing, if new users are part of the task.",
+        truth,
+        new.to_frame("user"),
+        message=f"{len(new):,} of {len(truth.users):,} users have no row in train: nothing was "
+        "known about them.",
+        treatments=(leave_users_out("users without train", new),),
+        fix="Nothing, if new users are part of the task.",
     )
 
 
-def remove_items_treatment(items: pl.DataFrame) -> Treatment:
-    """Return the treatment that removes the items of a frame [item] from the truth."""
-
-    def remove(data: Inputs) -> Inputs | None:
-        rest = data.truth.frame.join(items, on="item", how="anti", maintain_order="left")
-        return _replace_truth(data, data.truth.with_frame(rest))
-
-    return Treatment("their rows removed from truth", remove)
+def rows_of_items(truth: RawTable, items: pl.Series) -> tuple[pl.DataFrame, Treatment]:
+    """Return the truth's rows of some items, and the treatment that removes them."""
+    is_of_items = pl.col("item").is_in(items.implode())
+    treatment = Treatment(
+        "their rows removed from truth",
+        lambda data: _replace_truth(data, truth.with_frame(truth.frame.filter(~is_of_items))),
+    )
+    return truth.frame.filter(is_of_items), treatment
 
 
 def _replace_truth(data: Inputs, truth: RawTable) -> Inputs | None:
@@ -201,39 +188,36 @@ def _replace_truth(data: Inputs, truth: RawTable) -> Inputs | None:
     return replace(data, truth=truth) if len(truth.frame) else None
 
 
-def check_time(truth: RawTable, train: RawTable) -> Iterator[DraftFinding]:
+def check_time(truth: RawTable, train: RawTable) -> list[DraftFinding]:
     """Find train rows later than truth, if the timestamps of both can be compared."""
     frames = (train.frame, truth.frame)
     if not all("timestamp" in frame.columns for frame in frames):
-        return
+        return []
     in_train, in_truth = (str(frame["timestamp"].dtype) for frame in frames)
-    if in_train != in_truth:
-        yield DraftFinding(
-            "timestamps-of-two-kinds",
-            "note",
-            "train",
-            f"Timestamps are {in_train} in train and {in_truth} in truth, so that their order is "
-            "unknown.",
-            len(train.frame),
-            (),
-            (),
-            "Write the time in the same way in both files.",
-            remark="times cannot be compared",
-        )
-        return
-    late = _train_after_truth(truth, train) or _overlap_in_time(truth, train)
-    if late is not None:
-        yield late
+    if in_train == in_truth:
+        return drop_absent(_train_after_truth(truth, train) or _overlap_in_time(truth, train))
+    unknown = DraftFinding(
+        "timestamps-of-two-kinds",
+        "note",
+        "train",
+        f"Timestamps are {in_train} in train and {in_truth} in truth, so that their order is "
+        "unknown.",
+        len(train.frame),
+        (),
+        (),
+        "Write the time in the same way in both files.",
+        remark="times cannot be compared",
+    )
+    return [unknown]
 
 
 def _train_after_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
     """Find train rows later than the first truth row of their own user."""
     starts = truth.frame.group_by("user").agg(start=pl.col("timestamp").min())
-    late = train.frame.join(starts, on="user", how="inner", maintain_order="left").filter(
-        pl.col("timestamp") > pl.col("start")
-    )
+    rows = train.frame.join(starts, on="user", how="inner", maintain_order="left")
+    late = rows.filter(pl.col("timestamp") > pl.col("start"))
     users = late["user"].unique(maintain_order=True)
-    return draft_from_rows(
+    return draft_finding(
         "train-after-truth",
         "warning",
         train,
@@ -241,9 +225,7 @@ def _train_after_truth(truth: RawTable, train: RawTable) -> DraftFinding | None:
         message="rows are later than the first truth row of their user "
         f"({count_noun(len(users), 'user')}): the model may have learned from the future of those "
         "it is tested on.",
-        treatments=(
-            Treatment("these users left out", lambda data: data.filter_users(users, keep=False)),
-        ),
+        treatments=(leave_users_out("these users", users),),
         fix="Split each user's history by time, or say that the split is random.",
     )
 
@@ -252,19 +234,19 @@ def _overlap_in_time(truth: RawTable, train: RawTable) -> DraftFinding | None:
     """Find train rows later than the first truth row of any user."""
     first, last = truth.frame["timestamp"].min(), train.frame["timestamp"].max()
     later = truth.frame.filter(pl.col("timestamp") > last)
-
-    def keep_later(data: Inputs) -> Inputs | None:
-        frame = data.truth.frame.filter(pl.col("timestamp") > last)
-        return _replace_truth(data, replace(data.truth, frame=frame, all_users=None))
-
-    return draft_from_rows(
+    return draft_finding(
         "train-overlaps-truth-in-time",
         "note",
         train,
         train.frame.filter(pl.col("timestamp") > first),
         message="rows are later than the first row of the truth: other users' future is in train. "
         f"{len(later):,} of {truth.rows:,} truth rows are later than all of train.",
-        treatments=(Treatment("only truth later than train", keep_later),),
+        treatments=(
+            Treatment(
+                "only truth later than train",
+                lambda data: _replace_truth(data, replace(truth, frame=later, all_users=None)),
+            ),
+        ),
         fix="Nothing, if users are split one by one; split at one point in time to come close to a "
         "system that runs.",
         remark="" if len(later) else "no truth row is later than all of train",

@@ -1,4 +1,4 @@
-"""Alternative treatments of the data of a finding, and their effects on the metrics."""
+"""Drafts of findings, alternative treatments of the data, and their effects on the metrics."""
 
 from __future__ import annotations
 
@@ -8,50 +8,35 @@ from typing import Any
 
 import polars as pl
 
-from weft.data.interaction_table import MAX_EXAMPLES
-from weft.diagnostics import Effect, Finding
+from weft.data.evaluation_inputs import EvaluationInputs
+from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
-from weft.evaluation.api import evaluate
 from weft.evaluation.result import Result
+from weft.evaluation.runner import build_run
+from weft.evaluation.settings import EvaluationSettings
 
 KINDS = ("user", "item")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of the evaluation of one model: lists, truth, train, catalogue."""
+    """The inputs of the evaluation of one model: lists, truth, train, catalogue, labels."""
 
     lists: RawTable
     truth: RawTable
     train: RawTable | None
     items: pl.Series | None
+    labels: Mapping[str, Any]
 
     def tables(self) -> dict[str, RawTable]:
         """Return all tables by name."""
-        return {
-            table.where: table
-            for table in (self.lists, self.truth, self.train)
-            if table is not None
-        }
+        tables = (self.lists, self.truth, self.train)
+        return {table.where: table for table in tables if table is not None}
 
     def map(self, change: Callable[[RawTable], RawTable]) -> Inputs:
         """Return the inputs with a function applied to every table."""
-        return Inputs(
-            change(self.lists),
-            change(self.truth),
-            None if self.train is None else change(self.train),
-            self.items,
-        )
-
-    def catalogue(self) -> pl.Series | None:
-        """Return the catalogue without repetitions, extended by all items that occur, or None."""
-        if self.items is None:
-            return None
-        occurring = [
-            self.items,
-            *(table.items for table in self.tables().values() if len(table.frame)),
-        ]
-        return pl.concat(occurring).unique(maintain_order=True)
+        train = None if self.train is None else change(self.train)
+        return replace(self, lists=change(self.lists), truth=change(self.truth), train=train)
 
     def filter_users(self, users: pl.Series, *, keep: bool) -> Inputs | None:
         """Return the inputs with only some users of lists and truth, or with all others.
@@ -63,6 +48,22 @@ class Inputs:
             return None
         return replace(self, lists=self.lists.filter_users(users, keep=keep), truth=truth)
 
+    def for_evaluation(self) -> EvaluationInputs:
+        """Return the inputs of an evaluation; the catalogue has every item that occurs."""
+        items = self.items
+        if items is not None:
+            occurring = (table.items for table in self.tables().values() if len(table.frame))
+            items = pl.concat([items, *occurring]).unique(maintain_order=True)
+        lists, truth = self.lists.for_evaluation(), self.truth.for_evaluation()
+        train = None if self.train is None else self.train.for_evaluation()
+        return EvaluationInputs(lists, truth, train, items=items, labels=self.labels)
+
+    def evaluate(self, settings: EvaluationSettings) -> Result:
+        """Return the result of an evaluation."""
+        run = build_run(self.for_evaluation(), settings)
+        run.run()
+        return run.result()
+
 
 @dataclass(frozen=True, eq=False)
 class Treatment:
@@ -73,9 +74,14 @@ class Treatment:
     """
 
     name: str
-    change: Callable[[Inputs], Inputs | None] | None = None
+    change: Callable[[Inputs], Inputs | None] = lambda data: data
     settings: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+
+
+def leave_users_out(description: str, users: pl.Series) -> Treatment:
+    """Return the treatment that removes users from lists and truth."""
+    return Treatment(f"{description} left out", lambda data: data.filter_users(users, keep=False))
 
 
 @dataclass(frozen=True)
@@ -93,27 +99,29 @@ class DraftFinding:
     remark: str = ""
 
 
-def draft_from_rows(
+def draft_finding(
     kind: str,
     severity: str,
     table: RawTable,
-    rows: pl.DataFrame,
+    found: pl.DataFrame,
     *,
     message: str,
     fix: str,
     treatments: tuple[Treatment, ...] = (),
     remark: str = "",
 ) -> DraftFinding | None:
-    """Return a finding about some rows of a table, or None if there are no such rows.
+    """Return a finding with one row of `found` for each occurrence, or None if there are none.
 
-    The message is "{count} of {all rows} {message}"; the examples are the first of the rows.
+    `found` are rows of the table with their number `row`, or other columns to show as examples,
+    such as a user and a length. For rows of the table, the message is "3 of 24 {message}".
     """
-    if not len(rows):
+    if not len(found):
         return None
-    text = f"{len(rows):,} of {table.rows:,} {message}"
-    examples = table.examples(rows)
+    if "row" in found.columns:
+        message = f"{len(found):,} of {table.rows:,} {message}"
+    examples = table.examples(found)
     return DraftFinding(
-        kind, severity, table.where, text, len(rows), examples, treatments, fix, remark
+        kind, severity, table.where, message, len(found), examples, treatments, fix, remark
     )
 
 
@@ -126,73 +134,49 @@ class EffectEvaluator:
     """Evaluates treatments and compares them with the repaired data, each treatment once."""
 
     def __init__(
-        self, repaired: Inputs, settings: Mapping[str, Any], values: Mapping[str, float]
+        self, repaired: Inputs, settings: EvaluationSettings, values: Mapping[str, float]
     ) -> None:
         self._repaired = repaired
         self._settings = settings
         self._values = values
-        self._cache: dict[Treatment, Mapping[str, float] | None] = {}
+        self._cache: dict[Treatment, Mapping[str, float]] = {}
 
     def complete(self, draft: DraftFinding) -> Finding:
         """Return the finding with the effects of its treatments."""
+        is_error = draft.severity == "error"
         effects = tuple(
             Effect(
                 self._repaired.lists.where,
                 treatment.name,
                 metric,
-                None if draft.severity == "error" else value,
-                treated[metric],
+                None if is_error else self._values[metric],
+                treated,
             )
             for treatment in draft.treatments
-            if (treated := self._values_after(treatment)) is not None
-            for metric, value in self._values.items()
-            if metric in treated
+            for metric, treated in self._values_after(treatment).items()
         )
         remark = draft.remark
         if not remark and not effects:
             remark = "no user would be left to evaluate without what was found"
-        return Finding(
-            draft.kind,
-            draft.severity,
-            draft.where,
-            draft.message,
-            draft.count,
-            draft.examples,
-            effects,
-            draft.fix,
-            remark,
-        )
+        fields = {name: value for name, value in vars(draft).items() if name != "treatments"}
+        return Finding(**{**fields, "effects": effects, "remark": remark})
 
-    def _values_after(self, treatment: Treatment) -> Mapping[str, float] | None:
-        if treatment.change is None and not treatment.settings:
-            return self._values
+    def _values_after(self, treatment: Treatment) -> Mapping[str, float]:
+        """Return the requested metrics after a treatment; none if nothing is left to evaluate."""
         if treatment not in self._cache:
-            data = self._repaired if treatment.change is None else treatment.change(self._repaired)
-            self._cache[treatment] = None
-            if data is not None:
-                result = evaluate_tables(data, {**self._settings, **treatment.settings})
-                names = treatment.names or {value.name: value.name for value in result.values}
-                self._cache[treatment] = {
-                    requested: result[name] for requested, name in names.items()
-                }
+            self._cache[treatment] = self._evaluate(treatment)
         return self._cache[treatment]
 
-
-def evaluate_tables(data: Inputs, settings: Mapping[str, Any]) -> Result:
-    """Evaluate the tables; items that the catalogue lacks are added to it."""
-    return evaluate(
-        data.lists.for_evaluation(),
-        data.truth.for_evaluation(),
-        train=None if data.train is None else data.train.for_evaluation(),
-        items=data.catalogue(),
-        name=data.lists.where,
-        **settings,
-    )
-
-
-def first_ids(kind: str, ids: pl.Series) -> tuple[dict[str, Any], ...]:
-    """Return the first users or items as examples."""
-    return tuple({kind: value} for value in ids.head(MAX_EXAMPLES))
+    def _evaluate(self, treatment: Treatment) -> Mapping[str, float]:
+        data = treatment.change(self._repaired)
+        if data is self._repaired and not treatment.settings:
+            return self._values
+        if data is None:
+            return {}
+        result = data.evaluate(self._settings.model_copy(update=dict(treatment.settings)))
+        names = treatment.names or {value.name: value.name for value in result.values}
+        treated = {metric: result[name] for metric, name in names.items()}
+        return {metric: treated[metric] for metric in self._values if metric in treated}
 
 
 def count_noun(count: int, noun: str) -> str:

@@ -258,12 +258,6 @@ def find_profile(name: object) -> Profile:
     return PROFILES[check_choice("profile", name, tuple(PROFILES))]
 
 
-def resolve_defaults(profile: Profile | None, **settings: str | None) -> dict[str, str]:
-    """Return settings of a run, None replaced by the value of the profile or the default."""
-    defaults = {**SETTING_DEFAULTS, **({} if profile is None else profile.settings)}
-    return {name: defaults[name] if value is None else value for name, value in settings.items()}
-
-
 def apply_profile(metric: Any, profile: Profile) -> Any:
     """Return a metric (name, spec or class) with the profile's parameters added.
 

@@ -1,26 +1,126 @@
-"""Render a report of findings as text of up to 80 columns."""
+"""The report of `weft.check`: its findings as data, as JSON and as text."""
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from weft.diagnostics import SEVERITIES, CheckReport, Effect, Finding
+from weft.errors import check_choice
 
+SEVERITIES = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A metric of a model, before and after a finding is treated."""
+
+    model: str
+    treatment: str
+    metric: str
+    value: float | None  # None: weft.evaluate rejects the data
+    treated: float
+
+    @property
+    def change(self) -> float:
+        """Difference `treated - value`; NaN if there is no value."""
+        return math.nan if self.value is None else self.treated - self.value
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A suspicious property of the data.
+
+    `severity`: "error" (`weft.evaluate` rejects it), "warning" (accepted, but probably not
+    intended), "note" (for information). `where`: "truth", "train", "items" or a model. `examples`:
+    the first rows or ids. `effects`: changes of the metrics; if there are none, `remark` gives the
+    reason.
+    """
+
+    kind: str
+    severity: str
+    where: str
+    message: str
+    count: int
+    examples: tuple[Mapping[str, Any], ...]
+    effects: tuple[Effect, ...]
+    fix: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Input:
+    """Size of one input."""
+
+    name: str
+    path: str | None
+    rows: int
+    users: int | None  # None: a catalogue has no users
+    items: int
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """Findings of `weft.check`, most severe first, and the inputs.
+
+    `values`: metrics of each model as `weft.evaluate` returns them, or with the errors repaired if
+    the model is in `refused`.
+    """
+
+    findings: tuple[Finding, ...]
+    inputs: tuple[Input, ...]
+    values: Mapping[str, Mapping[str, float]]
+    refused: tuple[str, ...]  # models that weft.evaluate rejects on these data
+
+    def of(self, severity: str) -> tuple[Finding, ...]:
+        """Return the findings of one severity."""
+        severity = check_choice("severity", severity, SEVERITIES)
+        return tuple(finding for finding in self.findings if finding.severity == severity)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Distinct kinds of the findings."""
+        return tuple(dict.fromkeys(finding.kind for finding in self.findings))
+
+    def to_json(self) -> str:
+        """Return the report as JSON; undefined and rejected values are null."""
+        document = asdict(self)
+        for finding, fields in zip(self.findings, document["findings"]):
+            fields["examples"] = [
+                {key: _example_value(value) for key, value in example.items()}
+                for example in finding.examples
+            ]
+            for effect, row in zip(finding.effects, fields["effects"]):
+                row["change"] = effect.change
+        return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def __str__(self) -> str:
+        blocks = [_inputs(self), *(_block(finding, self.refused) for finding in self.findings)]
+        return "\n\n".join([*blocks, _summary(self)])
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value to types that JSON has."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, (str, int, bool)) or value is None else str(value)
+
+
+def _example_value(value: Any) -> Any:
+    """Return NaN and infinities as text, because they may be the finding itself."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# Text of up to 80 columns.
 _WIDTH = 80
 _INDENT = "    "
-
-
-def render(checked: CheckReport) -> str:
-    """Return the inputs, one block per finding (most severe first), and a summary."""
-    blocks = [
-        _inputs(checked),
-        *(_block(finding, checked.refused) for finding in checked.findings),
-        _summary(checked),
-    ]
-    return "\n\n".join(blocks)
 
 
 def _inputs(checked: CheckReport) -> str:
@@ -71,14 +171,12 @@ def _summary(checked: CheckReport) -> str:
 
 
 def _example(example: Mapping[str, Any]) -> str:
-    shown = {
-        name: value
-        for name, value in example.items()
-        if name not in ("file", "place", "row", "where")
-    }
-    place = f"row {example['row']}: " if "row" in example else ""
-    place = next((f"{example[name]}: " for name in ("place", "where") if name in example), place)
-    return place + ", ".join(f"{name} {_value(value)}" for name, value in shown.items())
+    values = dict(example)
+    values.pop("file", None)
+    row = f"row {values.pop('row')}" if "row" in values else ""
+    place = values.pop("place", values.pop("where", row))
+    shown = ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+    return f"{place}: {shown}" if place else shown
 
 
 def _value(value: Any) -> str:
