@@ -108,10 +108,10 @@ def check_models(
     """
     _check_names(sources, options)
     begin("reading the data")
-    lists = {name: reading.read(source, name, reading.LISTS) for name, source in sources.items()}
-    truth = reading.read(truth, "truth", reading.INTERACTIONS)
+    lists = {name: reading.read(source, name, use="lists") for name, source in sources.items()}
+    truth = reading.read(truth, "truth", use="timed")
     if train is not None:
-        train = reading.read(train, "train", reading.INTERACTIONS)
+        train = reading.read(train, "train", use="timed")
     if items is not None:
         items = reading.read_items(items)
     settings: dict[str, Any] = {"metrics": metrics, "top_k": top_k, **options}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,17 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from weft.data.interaction_readers import is_frame, open_frame, read_interactions, read_numbers
+from weft.data.interaction_readers import RowTable, read_interactions, read_rows
 from weft.data.interaction_table import MAX_EXAMPLES
 from weft.data.readers.files import FileTable, is_file, read_table
-from weft.data.readers.roles import find_column
+from weft.data.recommendations import are_lists
 from weft.data.vocabulary import id_series
 from weft.errors import InputError
 
 PAIR = ["user", "item"]
-
-# Columns of a table in addition to user and item.
-LISTS, INTERACTIONS = ("score", "rank"), ("rating",)
+_VALUES = ("score", "rank", "rating")
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ class RawTable:
 
     def for_evaluation(self) -> Any:
         """Return the input of `weft.evaluate`: a frame, or a dict if users without rows count."""
-        columns = [name for name in (*PAIR, *LISTS, *INTERACTIONS) if name in self.frame.columns]
+        columns = [name for name in (*PAIR, *_VALUES) if name in self.frame.columns]
         frame = self.frame.select(columns)
         if self.all_users is None:
             return frame
@@ -120,9 +116,7 @@ class RawTable:
         shown = list(frame.head(MAX_EXAMPLES).iter_rows(named=True))
         if "row" not in frame.columns:
             return tuple(shown)
-        columns = [
-            name for name in (*PAIR, *LISTS, *INTERACTIONS, "timestamp") if name in frame.columns
-        ]
+        columns = [name for name in (*PAIR, *_VALUES, "timestamp") if name in frame.columns]
         numbers = [row["row"] for row in shown]
         shown = [{name: row[name] for name in columns} for row in shown]
         if self.file is None:
@@ -131,20 +125,14 @@ class RawTable:
         return tuple({"file": path, "place": place, **row} for place, row in zip(places, shown))
 
 
-def read(data: Any, where: str, columns: tuple[str, ...]) -> RawTable:
-    """Read lists, truth or train in any form that `weft.evaluate` accepts.
+def read(data: Any, where: str, *, use: str) -> RawTable:
+    """Read lists (`use="lists"`), or truth and train (`use="timed"`), as `weft.evaluate` does.
 
-    `columns` are the columns to read in addition to user and item. Raises InputError if the type
-    is not supported.
+    Raises InputError if the type is not supported.
     """
-    if is_file(data):
-        use = "lists" if columns == LISTS else "timed"
-        return _from_file(read_table(data, where, use=use), where, columns)
-    if is_frame(data):
-        return _from_columns(*open_frame(data, where), where, columns)
-    if isinstance(data, Mapping):
-        return _from_dict(data, where, columns[0])
-    if columns == LISTS:
+    if are_lists(data):
+        return _from_rows(read_rows(data, where, use=use), where, use)
+    if use == "lists":
         raise InputError(
             f"{where} is a {type(data).__name__}; weft.check reads recommendation lists: a file, "
             "a polars or pandas frame (user, item, and a score or a rank), {user: [items]} or "
@@ -159,175 +147,46 @@ def read(data: Any, where: str, columns: tuple[str, ...]) -> RawTable:
     )
 
 
-def _from_file(table: FileTable, where: str, roles: tuple[str, ...]) -> RawTable:
-    ids = {kind: _plain_ids(table.columns[kind]) for kind in PAIR}
-    numbers = {
-        role: table.columns[role].cast(pl.Float64) for role in roles if role in table.columns
-    }
-    frame = pl.DataFrame({**ids, **numbers}).with_row_index("row")
-    if "rating" in roles:
-        frame = frame if "rating" in numbers else frame.with_columns(rating=pl.lit(1.0))
-        if "timestamp" in table.columns:
-            frame = frame.with_columns(_sortable_times(table.columns["timestamp"]))
-    all_users = None if table.all_users is None else _plain_ids(table.all_users)
-    return RawTable(where, frame, all_users, rows=len(frame), file=table)
+def _from_rows(table: RowTable, where: str, use: str) -> RawTable:
+    numbers = np.arange(len(table.frame)) if table.row_numbers is None else table.row_numbers
+    frame = table.frame.with_columns(*(_plain_ids(table.frame[kind]) for kind in PAIR), row=numbers)
+    rejected = frame.clear() if table.rejected is None else table.rejected
+    if use == "timed":
+        frame, rejected = _complete(frame), _complete(rejected)
+    rounded = [error.rows for error in table.errors if error.kind == "beyond-precision"]
+    return RawTable(
+        where,
+        frame,
+        None if table.all_users is None else _plain_ids(table.all_users),
+        table.file,
+        rows=len(frame) + len(rejected),
+        without_ids=rejected,
+        fractional=tuple(error.role for error in table.errors if error.kind == "fractional-id"),
+        imprecise=frame.filter(np.isin(numbers, np.concatenate([[], *rounded]))),
+    )
 
 
 def _plain_ids(ids: pl.Series) -> pl.Series:
     return ids.cast(pl.Int64 if ids.dtype.is_integer() else pl.String)
 
 
+def _complete(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return interactions with a rating, 1 by default, and with times only if they sort."""
+    if "rating" not in frame.columns:
+        frame = frame.with_columns(rating=pl.lit(1.0))
+    if "timestamp" in frame.columns:
+        times = _sortable_times(frame["timestamp"])
+        frame = frame.drop("timestamp").with_columns(times)
+    return frame
+
+
 def read_items(data: Any) -> pl.Series:
-    """Read a catalogue: ids, or a frame or file with a column of items."""
-    if is_file(data):
-        return _plain_ids(read_table(data, "items").columns["item"])
-    if is_frame(data):
-        columns, column = open_frame(data, "items")
-        name = columns[0] if len(columns) == 1 else str(find_column(columns, "item", "items"))
-        data = column(name)
-    return id_series(data, "item", "items")
-
-
-def _from_columns(
-    columns: list[str], column: Callable[[str], Any], where: str, roles: tuple[str, ...]
-) -> RawTable:
-    raw = {kind: column(str(find_column(columns, kind, where))) for kind in PAIR}
-    has_ids = np.logical_and(*(_present(raw[kind]) for kind in PAIR))
-    rows = pl.DataFrame({"row": np.arange(len(has_ids))})
-    imprecise = np.zeros(len(has_ids), dtype=np.bool_)
-    for role in roles:
-        name = find_column(columns, role, where)
-        if name is not None:
-            numbers = read_numbers(column(name), name, where, role)
-            rows = rows.with_columns(pl.Series(role, numbers))
-            imprecise = _imprecise(column(name)) if role == "score" else imprecise
-    if "rating" in roles:
-        rows = rows if "rating" in rows.columns else rows.with_columns(rating=pl.lit(1.0))
-        rows = rows.with_columns(_times(columns, column, where))
-    ids, fractional = {}, []
-    for kind in PAIR:
-        values = _select(raw[kind], has_ids)
-        if isinstance(values, (pl.Series, np.ndarray)) and _is_float(values):
-            values = _to_integers(values, kind, where)
-            fractional.append(kind)
-        ids[kind] = id_series(values, kind, where)
-    without_ids = rows.filter(~has_ids).with_columns(
-        pl.Series(kind, _to_texts(_select(raw[kind], ~has_ids)), dtype=pl.String) for kind in PAIR
-    )
-    frame = rows.filter(has_ids).with_columns(**ids)
-    return RawTable(
-        where,
-        frame,
-        rows=len(rows),
-        without_ids=without_ids,
-        fractional=tuple(fractional),
-        imprecise=frame.filter(imprecise[has_ids]),
-    )
-
-
-def _from_dict(data: Mapping[Any, Any], where: str, value: str) -> RawTable:
-    """Read {user: items} or {user: {item: value}}; `value` is "score" or "rating"."""
-    rows = _dict_rows(data, where, value)
-    users = id_series(list(data), "user", where)
-    lengths = [len(row) for row in rows]
-    frame = pl.DataFrame(
-        {
-            "user": users.gather(np.repeat(np.arange(len(rows)), lengths)) if rows else users,
-            "item": id_series(list(itertools.chain.from_iterable(rows)), "item", where),
-        }
-    )
-    if value == "rating" or any(isinstance(row, Mapping) for row in rows):
-        frame = frame.with_columns(pl.Series(value, _dict_values(rows, where, value)))
-    return RawTable(where, frame.with_row_index("row"), users, rows=len(frame))
-
-
-def _dict_rows(data: Mapping[Any, Any], where: str, value: str) -> list[Any]:
-    """Return the rows of a dict as sized collections; raise InputError for other values."""
-    is_list = value == "score"
-    not_items: tuple[type, ...] = (str, bytes, set, frozenset) if is_list else (str, bytes)
-    for user, row in data.items():
-        if isinstance(row, not_items) or not hasattr(row, "__iter__"):
-            expected = "a list of items, best first," if is_list else "a list of items"
-            raise InputError(
-                f"{where}[{user!r}] is {row!r}; expected {expected} or {{item: {value}}}."
-            )
-    without_scores = [user for user, row in data.items() if not isinstance(row, Mapping)]
-    if is_list and 0 < len(without_scores) < len(data):
-        raise InputError(
-            f"{where} has scores for some users but none for {without_scores[0]!r}; give "
-            "{item: score} for all, or lists for all."
-        )
-    return [row if hasattr(row, "__len__") else list(row) for row in data.values()]
-
-
-def _dict_values(rows: list[Any], where: str, value: str) -> Any:
-    """Return the scores or ratings of all rows, float64; items without one have 1."""
-    numbers = itertools.chain.from_iterable(
-        row.values() if isinstance(row, Mapping) else itertools.repeat(1.0, len(row))
-        for row in rows
-    )
-    try:
-        floats = [math.nan if number is None else float(number) for number in numbers]
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{where} has {value}s that are not numbers; give {{item: {value}}} with numbers."
-        ) from None
-    return np.array(floats, dtype=np.float64)
-
-
-def _present(ids: Any) -> Any:
-    """Return a mask [rows] of the ids that are neither missing nor NaN."""
-    if isinstance(ids, pl.Series):
-        present = ids.is_not_null()
-        if ids.dtype.is_float():
-            present &= ids.is_not_nan().fill_null(False)
-        return present.to_numpy()
-    if isinstance(ids, np.ndarray):
-        return ~np.isnan(ids) if ids.dtype.kind == "f" else np.ones(len(ids), dtype=np.bool_)
-    return np.array([value is not None for value in ids], dtype=np.bool_)
-
-
-def _select(ids: Any, mask: Any) -> Any:
-    if isinstance(ids, pl.Series):
-        return ids.filter(pl.Series(mask))
-    return ids[mask] if isinstance(ids, np.ndarray) else list(itertools.compress(ids, mask))
-
-
-def _to_texts(ids: Any) -> list[str | None]:
-    return [None if value is None or value != value else str(value) for value in ids]
-
-
-def _is_float(ids: pl.Series | Any) -> bool:
-    return bool(ids.dtype.is_float()) if isinstance(ids, pl.Series) else ids.dtype.kind == "f"
-
-
-def _imprecise(scores: Any) -> Any:
-    """Return a mask [rows] of the integer scores that float64 would round."""
-    numbers = scores if isinstance(scores, pl.Series) else pl.Series(scores, strict=False)
-    if not numbers.dtype.is_integer():
-        return np.zeros(len(numbers), dtype=np.bool_)
-    return ((numbers > 2**53) | (numbers < -(2**53))).fill_null(False).to_numpy()
-
-
-def _to_integers(ids: Any, kind: str, where: str) -> pl.Series:
-    """Convert ids such as 1.0 to integers; raise InputError for other fractions."""
-    numbers = pl.Series(ids)
-    integers = numbers.cast(pl.Int64, strict=False)
-    wrong = numbers.filter((integers.cast(pl.Float64) != numbers).fill_null(True))
-    if len(wrong):
-        raise InputError(f"{where} has the {kind} id {wrong[0]!r}; ids are integers or strings.")
-    return integers
-
-
-def _times(columns: list[str], column: Callable[[str], Any], where: str) -> list[pl.Series]:
-    """Return the timestamp column if it can be sorted: numbers, dates, text that starts so."""
-    name = find_column(columns, "timestamp", where)
-    if name is None:
-        return []
-    times = column(name)
-    return _sortable_times(
-        times if isinstance(times, pl.Series) else pl.Series(times, strict=False)
-    )
+    """Read a catalogue: ids, or a file with a column of items."""
+    if not is_file(data):
+        return id_series(data, "item", "items")
+    table = read_table(data, "items")
+    ids = _plain_ids(table.columns["item"])
+    return ids if table.num_columns == 1 else ids.unique(maintain_order=True)
 
 
 def _sortable_times(times: pl.Series) -> list[pl.Series]:
