@@ -20,7 +20,7 @@ import weft
 import weft.diagnostics
 from weft.cli import app
 from weft.diagnostics import check_models
-from weft.errors import InputError, MissingInput, SettingError
+from weft.errors import InputError, MissingInput, SettingError, UnknownParameter
 
 K = 3
 METRICS = ["nDCG", "Recall"]
@@ -160,6 +160,12 @@ def test_ids_of_two_types():
     assert finding.examples == ({"where": "lists", "user": "0"}, {"where": "truth", "user": 0})
     assert before(finding) == REFUSED and treated(finding, "ids converted to text") == evaluate()
     assert check(lists, truth, train).refused == ("lists",)
+
+
+def test_a_catalogue_file_with_features_may_repeat_items(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("item,genre\n" + "".join(f"{item},a\n{item},b\n" for item in ITEMS))
+    assert check(items=path).findings == () and evaluate(items=path) == evaluate(items=ITEMS)
 
 
 def test_a_catalogue_of_another_type():
@@ -839,6 +845,8 @@ def test_bad_settings_and_sources_are_errors():
         weft.check(np.zeros((2, 3)), TRUTH)
     with pytest.raises(SettingError, match="cannot be called 'truth'"):
         check(name="truth")
+    with pytest.raises(UnknownParameter, match=r"no argument 'profil'\. Did you mean 'profile'"):
+        check(profil="elliot")
     with pytest.raises(SettingError, match="Choose one of 'error'"):
         check().of("eror")
     with pytest.raises(InputError, match="'user'"):
