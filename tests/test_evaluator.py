@@ -412,3 +412,73 @@ def test_rows_without_numbers_are_counted_on():
         values += [made.compute()["MRR@3"], float(alone.compute())]
     assert values == pytest.approx([values[0]] * 6, abs=1e-12)
     assert 0 < values[0] < 1
+
+
+# --------------------------------------------------------------------------------------------------
+
+SOME_TARGET = TARGET * (torch.arange(USERS) % 4 > 0)[:, None]
+WITH_TRUTH = (SOME_TARGET > 0).any(dim=1).nonzero().flatten()
+FORMS = {
+    "dense": lambda target: target,
+    "sparse": lambda target: target.to_sparse_csr(),
+    "lists": lambda target: [row.nonzero().flatten().tolist() for row in target],
+    "padded": lambda target: torch.where(target > 0, torch.arange(ITEMS), -1)[:, : ITEMS - 1],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_without_truth_are_skipped_as_if_they_were_not_given(form):
+    binary = (SOME_TARGET > 0).int()
+    binary[:, -1] = 0  # not a column of the padded form
+    with_truth = binary.any(dim=1).nonzero().flatten()
+    kept, skipping = (
+        evaluator(extra_users=choice, bootstrap=10, per_user=True, repeated_users="drop")
+        for choice in (None, "skip")
+    )
+    for rows in torch.split(EVERYONE, 6):
+        skipping.update(SCORES[rows], FORMS[form](binary[rows]), rows)
+        skipping.update(SCORES[rows], FORMS[form](binary[rows]), rows.numpy())
+    kept.update(SCORES[with_truth], binary[with_truth], with_truth)
+    result, expected = skipping.compute(), kept.compute()
+    assert [(value.name, value.users) for value in result.values] == [
+        (value.name, value.users) for value in expected.values
+    ]
+    for value, other in zip(result.values, expected.values):
+        assert (value.value, value.boot_low) == pytest.approx(
+            (other.value, other.boot_low), rel=1e-9, nan_ok=True
+        )
+    skipped = 2 * (USERS - len(with_truth))
+    assert result.counts["users_without_truth"] == skipped
+    assert result.counts["users"] == len(with_truth)
+    assert result.per_user["user"].to_list() == with_truth.tolist()
+    note = f"{skipped} users have no interaction in the truth and are left out of everything"
+    assert any(text.startswith(note) for text in result.notes)
+
+
+def test_rows_without_truth_and_candidates_saved_and_merged(tmp_path):
+    def made():
+        return weft.Evaluator(
+            ["nDCG", "Gini", "NumRetrieved"], 3, num_items=ITEMS, extra_users="skip", per_user=True
+        )
+
+    items = torch.arange(ITEMS).expand(USERS, -1)
+    whole, first, second = made(), made(), made()
+    whole.update(SCORES, SOME_TARGET, items=items)
+    first.update(SCORES[:9], SOME_TARGET[:9])
+    second.update(SCORES[9:], SOME_TARGET[9:], items=items[9:])
+    paths = [
+        weft.save_state(part, tmp_path / f"{n}.state") for n, part in enumerate((first, second))
+    ]
+    merged = weft.merge_states(paths)
+    assert {name: merged[name] for name in merged} == pytest.approx(dict_of(whole.compute()))
+    assert merged.counts["users_without_truth"] == USERS - len(WITH_TRUTH)
+    assert merged.per_user["user"].to_list() == WITH_TRUTH.tolist()
+    assert merged.settings["extra_users"] == "skip"
+    alone = first.forward(SCORES[:1], SOME_TARGET[:1])  # the batch has no user with a truth
+    assert alone.counts["users_without_truth"] == 1 and math.isnan(alone["nDCG@3"])
+    with pytest.raises(SettingError, match="differ in extra_users"):
+        first.merge(weft.Evaluator(["nDCG", "Gini", "NumRetrieved"], 3, num_items=ITEMS))
+
+
+def dict_of(result):
+    return {name: result[name] for name in result}

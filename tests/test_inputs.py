@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import polars.testing
 import pytest
 import scipy.sparse as sp
 import torch
@@ -18,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 import weft
 from everything import ACCURACY, BUILT_IN, about
 from oracles import Case, summary
+from weft.metrics.registry import built_in_metrics
 from weft.ranking import TIE_RULES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -30,6 +32,9 @@ SCORES = torch.tensor(
 TRUTH = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.3)
 TRUTH[np.arange(USERS), np.arange(USERS)] = 3  # nobody without a relevant item
 TRAIN = RNG.integers(1, 6, (USERS, ITEMS)) * (RNG.random((USERS, ITEMS)) < 0.2)
+SCORED = [  # metrics that read scores
+    metric.__name__ for metric in built_in_metrics() if metric.reads_scores
+]
 U_IDS, I_IDS = [f"u{n}" for n in range(USERS)], [f"i{n}" for n in range(ITEMS)]
 
 
@@ -45,11 +50,16 @@ def numbers(result):
 
 
 def same(result, expected):
-    (values, counts), (wanted, wanted_counts) = numbers(result), numbers(expected)
-    assert counts == wanted_counts
+    assert dict(result.counts) == dict(expected.counts)
+    same_values(result, expected)
+
+
+def same_values(result, expected):
+    values, wanted = numbers(result)[0], numbers(expected)[0]
     assert [value[0] for value in values] == [value[0] for value in wanted]
     for value, other in zip(values, wanted):
-        assert value[1:] == pytest.approx(other[1:], rel=1e-12, abs=1e-12, nan_ok=True), value[0]
+        assert value[1:3] == pytest.approx(other[1:3], rel=1e-12, abs=1e-12, nan_ok=True), value[0]
+        assert value[3] == other[3], value[0]
 
 
 def cells(matrix):
@@ -337,6 +347,115 @@ def test_users_without_scores_count_zero_or_not_at_all():
     skip = evaluate(SCORES, truth, missing_lists="skip", **settings)
     assert skip["HitRate@15"] == 1.0 and "left out" in repr(skip)
     assert ids.to_list() == U_IDS
+
+
+# Users 2, 5 and 11 have no interaction in the truth; "gone" has one and no scores.
+JUDGED = [user for user in range(USERS) if user not in (2, 5, 11)]
+FACTORS = np.random.default_rng(5).normal(size=(USERS + ITEMS, 3))
+
+
+def inputs_of(users, form):
+    """A source for some users, and all inputs by id; scores of all users have labels in order."""
+    ids, scores = [U_IDS[user] for user in users], SCORES[users]
+    best = scores.argsort(dim=1, descending=True, stable=True)[:, :6].tolist()
+    sources = {
+        "scores": scores,
+        "array": scores.numpy(),
+        "factors": weft.Factors(FACTORS[users], FACTORS[USERS:], user_biases=np.array(users) / 9),
+        "model": lambda asked: SCORES[[int(user[1:]) for user in asked]],
+        "lists": {user: [I_IDS[item] for item in row] for user, row in zip(ids, best)},
+        "scored lists": {
+            user: {I_IDS[item]: float(row[item]) for item in items}
+            for user, row, items in zip(ids, scores, best)
+        },
+    }
+    truth, train = (
+        {f"u{user}": {f"i{i}": rating for i, rating in as_dict(table)[user].items()} for user in of}
+        for table, of in ((TRUTH, JUDGED), (TRAIN, range(USERS)))
+    )
+    labels, parity = about(USERS, ITEMS), [user % 2 for user in range(USERS)]
+    if "lists" in form or len(users) < USERS:
+        labels["user_groups"] = dict(zip(U_IDS, labels["user_groups"]))
+        parity = dict(zip(U_IDS, parity))
+    return sources[form], {
+        **({} if "lists" in form else {"users": ids}),
+        **labels,
+        "truth": {**truth, "gone": {"i1": 1}},
+        "train": train,
+        "items": I_IDS,
+        "slices": {"parity": parity, "activity": "quantiles(2)"},
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"bootstrap": 20, "seed": 4},
+        {"strategy": "sampled", "num_negatives": 5},
+        {"candidates": {f"u{user}": I_IDS[user % 3 :: 2] for user in range(USERS)}},
+        {"missing_lists": "skip", "empty_users": "zero", "relevance_threshold": 4},
+        {"ties": "random", "batch_size": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["scores", "array", "factors", "model", "lists", "scored lists"])
+def test_users_without_truth_are_skipped_as_if_they_were_not_given(form, settings):
+    metrics = [name for name in BUILT_IN if "lists" not in form or name not in ("AUC", "GAUC")]
+    if form == "lists":
+        metrics = [name for name in metrics if name not in SCORED]
+    how = {"metrics": metrics, "top_k": [3], "per_user": True, "exposure": True, **settings}
+    source, inputs = inputs_of(list(range(USERS)), form)
+    result = weft.evaluate(source, **inputs, extra_users="skip", **how)
+    source, inputs = inputs_of(JUDGED, form)
+    expected = weft.evaluate(source, **inputs, **how)
+    changed = ("users_without_truth", "train_rows_unmatched", "candidates_unmatched")
+    counts, wanted_counts = result.counts, expected.counts
+    same_values(result, expected)
+    assert {**counts, **dict.fromkeys(changed)} == {**wanted_counts, **dict.fromkeys(changed)}
+    assert (counts["users_without_truth"], wanted_counts["users_without_truth"]) == (3, 0)
+    for table in ("per_user", "slices", "exposure", "popularity", "user_labels"):
+        pl.testing.assert_frame_equal(getattr(result, table), getattr(expected, table))
+    for value, other in zip(result.values, expected.values):
+        assert str(value.interval) == str(other.interval)
+    note = "3 users have no interaction in the truth and are left out of everything"
+    assert any(text.startswith(note) for text in result.notes)
+    assert result.settings["extra_users"] == "skip" and "extra_users" not in expected.settings
+
+
+@pytest.mark.parametrize("form", RATED)
+def test_a_matrix_or_dict_without_interactions_of_a_user_skips_them_too(form):
+    truth = TRUTH * np.isin(np.arange(USERS), JUDGED)[:, None]
+    metrics = ["nDCG", "ItemCoverage", "UserCoverage", "BiasDisparityBR", "UserMADRating"]
+    labels = {"slices": {"parity": [user % 2 for user in range(USERS)]}, **about(USERS, ITEMS)}
+    how = {"metrics": metrics, "extra_users": "skip", "per_user": True, **labels}
+    result = evaluate(SCORES, RATED[form](truth), **how)
+    expected = evaluate(
+        SCORES[JUDGED],
+        TRUTH[JUDGED],
+        **how
+        | {
+            "train": TRAIN[JUDGED],
+            "slices": {"parity": [user % 2 for user in JUDGED]},
+            "user_groups": [labels["user_groups"][user] for user in JUDGED],
+        },
+    )
+    same_values(result, expected)
+    assert result.per_user["user"].to_list() == JUDGED
+    assert result.counts["users_without_truth"] == 3
+
+
+def test_users_without_truth_count_by_default_and_scores_are_not_changed():
+    scores, truth = SCORES.clone(), TRUTH * np.isin(np.arange(USERS), JUDGED)[:, None]
+    how = {"metrics": ["UserCoverage", "NumRetrieved"], "top_k": [4]}
+    counted = evaluate(scores, truth, **how)
+    same(counted, evaluate(scores, truth, extra_users="count", **how))
+    assert (counted["UserCoverage@4"], counted.counts["users"]) == (USERS, USERS)
+    skipped = evaluate(scores, truth, extra_users="skip", **how)
+    assert (skipped["UserCoverage@4"], skipped.counts["users"]) == (len(JUDGED), len(JUDGED))
+    assert torch.equal(scores, SCORES)
+    with pytest.raises(weft.errors.SettingError, match=r"extra_users='none'.*'count', 'skip'"):
+        evaluate(SCORES, TRUTH, extra_users="none")
 
 
 @pytest.mark.parametrize(

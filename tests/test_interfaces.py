@@ -34,6 +34,7 @@ VALUES = {
     "seed": [3, -1],
     "empty_users": ["zero", "none"],
     "missing_lists": ["skip", "none"],
+    "extra_users": ["count", "SKIP", "none"],
     "duplicates": ["keep-best", "keep"],
     "candidates": ["cold", "warm", "listed", "wram", "candidates.csv"],
     "strategy": ["full", "sampled", "sample"],

@@ -129,6 +129,23 @@ def test_bootstrap_intervals_and_everything_else():
     both(LISTS, TRUTH, 5, metrics=OF_LISTS, top_k=[3], train=TRAIN, **LABELS, bootstrap=40, seed=5)
 
 
+def test_users_without_truth_are_skipped_in_everything():
+    both(
+        LISTS,
+        TRUTH,
+        3,
+        metrics=OF_LISTS,
+        top_k=[3],
+        train=TRAIN,
+        **LABELS,
+        extra_users="skip",
+        bootstrap=20,
+        slices={"activity": "quantiles(3)"},
+        per_user=True,
+        exposure=True,
+    )
+
+
 def test_bootstrap_of_means_alone():
     both(
         LISTS,
@@ -163,6 +180,8 @@ def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
         {"candidates": LISTS.select("user", "item").vstack(TRAIN.select("user", "item"))},
         {"missing_lists": "skip", "empty_users": "zero", "relevance_threshold": 2},
         {"mask_seen": True, "train": TRAIN},
+        {"extra_users": "skip", "train": TRAIN},
+        {"extra_users": "skip", "strategy": "sampled", "num_negatives": 7, "train": TRAIN},
     ],
 )
 def test_what_is_offered(settings):

@@ -15,6 +15,7 @@ NegativeSampling = Literal["uniform", "popularity"]
 EstimatorName = Literal["rank_estimate", "bias_variance"]
 EmptyUsers = Literal["skip", "zero"]
 MissingLists = Literal["skip", "zero"]
+ExtraUsers = Literal["count", "skip"]
 Duplicates = Literal["error", "keep-best"]
 RepeatedUsers = Literal["count", "drop"]
 ProfileName = Literal[

@@ -20,6 +20,7 @@ from weft.data.axes import (
     score_axes,
 )
 from weft.data.evaluation_inputs import EvaluationInputs, InputTables
+from weft.data.extra_users import skip_extra_users
 from weft.data.features import read_features
 from weft.data.grouping import (
     GroupNames,
@@ -49,6 +50,8 @@ class DatasetSettings(Protocol):
     def batch_size(self) -> int | None: ...
     @property
     def duplicates(self) -> str: ...
+    @property
+    def extra_users(self) -> str | None: ...
     @property
     def slices(self) -> Mapping[str, Any] | None: ...
     @property
@@ -144,7 +147,7 @@ def build_dataset(
     }
     sliced = {one.name: groups[one.where] for one in slices if one.where in groups}
     user_groups = {name: labels for name, labels in groups.items() if name == "user_groups"}
-    return EvaluationData(
+    dataset = EvaluationData(
         **vars(rows),
         source=tables.source,
         num_rows=axes.users.size,
@@ -156,6 +159,7 @@ def build_dataset(
         files=files,
         notes=(*stats.notes, *slice_notes(slices, sliced)),
     )
+    return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
 
 
 def _find_axes(tables: InputTables, settings: DatasetSettings, items: Vocabulary | None) -> Axes:

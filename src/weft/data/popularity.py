@@ -85,6 +85,10 @@ class Train:
         codes = table.encode(users, items)
         return cls(Interactions.from_codes(*codes, table.values, users.size, items.size))
 
+    def select_users(self, users: NDArray[np.int64]) -> Train:
+        """Return train with the rows of some users, in their order."""
+        return Train(self.interactions.select_users(users), self._totals)
+
     def equals(self, other: Train) -> bool:
         """True if both have the same interactions."""
         mine, others = self.interactions, other.interactions

@@ -143,6 +143,22 @@ class SparseRows(RaggedRows):
         flat.index_add_(0, self.keys, self.fill_invalid(values, 0))
         return flat.view(self.num_rows, self.num_items)
 
+    def select_rows(self, rows: Tensor) -> SparseRows:
+        """Return some rows, in their order."""
+        lengths = self.padded_lengths[rows]
+        offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        first = torch.repeat_interleave(self.offsets[rows] - offsets[:-1], lengths)
+        index = first + torch.arange(len(first), device=first.device)
+        is_valid = None if self.is_valid is None else self.is_valid[index]
+        return SparseRows(
+            offsets,
+            self.items[index],
+            self.values[index],
+            self.num_items,
+            is_valid,
+            self.error_counts,
+        )
+
     def filter(self, mask: Tensor) -> SparseRows:
         """Return the rows with only the interactions where the mask `[n]` is true."""
         if not is_host_readable(mask.device):

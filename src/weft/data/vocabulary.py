@@ -145,6 +145,10 @@ class Vocabulary:
         all_ids = pl.concat([self.ids, ids]) if self.size else ids
         return Vocabulary(self.kind, len(all_ids), all_ids, origin=self.origin)
 
+    def select(self, codes: Codes) -> Vocabulary:
+        """Return a vocabulary of the ids of some codes, in their order."""
+        return Vocabulary(self.kind, len(codes), self.ids.gather(codes), origin=self.origin)
+
     def sorted_by_text_descending(self) -> Vocabulary:
         """Return a vocabulary of these ids as text, in descending order."""
         import polars as pl

@@ -57,6 +57,7 @@ def evaluate(
     exposure: bool = False,
     empty_users: str | None = None,
     missing_lists: str | None = None,
+    extra_users: str | None = None,
     duplicates: str = "error",
     profile: str | None = None,
     batch_size: int | None = None,
@@ -124,16 +125,18 @@ def evaluate(
     exposure
         Count how often each item is recommended at every cut-off of a metric, for
         `result.exposure` and, with train, `result.popularity`. Metrics such as Gini do so anyway.
-    empty_users, missing_lists
+    empty_users, missing_lists, extra_users
         Users of the truth without a relevant item: `"skip"` (default) or `"zero"`. Users of the
-        truth without scores or a list: `"zero"` (default) or `"skip"`.
+        truth without scores or a list: `"zero"` (default) or `"skip"`. Users without an interaction
+        in the truth: `"count"` (default) their lists in the metrics of all lists, such as coverage
+        and popularity, or `"skip"` them in everything.
     duplicates
         An item that occurs twice in a recommendation list: `"error"`, or `"keep-best"` for its best
         position; the result counts the others.
     profile
         The definitions of another tool, to reproduce its numbers: `"warprec"`, `"elliot"`,
         `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets
-        metric parameters, ties, empty_users and missing_lists unless they are given.
+        metric parameters, ties, empty_users, missing_lists and extra_users unless they are given.
     batch_size, device, progress
         Execution; they do not change results.
     checkpoint
@@ -172,6 +175,7 @@ def evaluate(
         exposure=exposure,
         empty_users=empty_users,
         missing_lists=missing_lists,
+        extra_users=extra_users,
         duplicates=duplicates,
         profile=profile,
         batch_size=batch_size,

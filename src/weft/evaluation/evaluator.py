@@ -92,6 +92,7 @@ class Evaluator(EvaluatorState):
         slices: Mapping[str, Any] | None = None,
         exposure: bool = False,
         empty_users: str | None = None,
+        extra_users: str | None = None,
         repeated_users: str | None = None,
         profile: str | None = None,
         sync_on_compute: bool = True,
@@ -114,6 +115,7 @@ class Evaluator(EvaluatorState):
             slices=slices,
             exposure=exposure,
             empty_users=empty_users,
+            extra_users=extra_users,
             repeated_users=repeated_users,
             profile=profile,
         ).resolve(() if train is None else ("train",))
@@ -235,41 +237,39 @@ class Evaluator(EvaluatorState):
 
         Off the CPU nothing here synchronizes with the device, except a dense `[batch, items]`
         target on it, whose number of interactions is data, `bootstrap`, `repeated_users="drop"`,
-        and masking by very long train rows; `docs/devices.md` lists the forms that never do."""
+        `extra_users="skip"`, and masking by very long train rows; `docs/devices.md` lists the forms
+        that never do."""
         if user_indices is None:
             self._check_user_indices()
         scores, users = check_batch(preds, user_indices, first=self._num_rows)
-        predictions: Tensor | BatchLists = scores
+        num_rows = len(scores)
         candidates = None if items is None else check_item_numbers(items, scores)
-        if candidates is None:
-            num_items = scores.shape[1]
-            self._check_num_items(num_items)
-        elif self.num_items is None:
-            raise InputError(
-                "update() with items= needs to know how many items there are; give the Evaluator "
-                "num_items=."
-            )
-        else:
-            num_items = self.num_items
-            predictions = validation_for(scores.device).read_candidates(
-                scores, candidates, users=users, num_items=num_items
-            )
+        num_items = self._check_num_items(scores.shape[1], has_candidates=candidates is not None)
         if "user_groups" in self.inputs:
             check_users(users, self.inputs["user_groups"].size, "user_groups")
         for name, labels in self.slices.items():
             check_users(users, labels.size, f"slices[{name!r}]")
         truth = read_target(
-            target,
-            len(scores),
-            num_items=num_items,
-            device=scores.device,
-            candidates=candidates,
+            target, num_rows, num_items=num_items, device=scores.device, candidates=candidates
         )
+        if self.settings.extra_users == "skip":
+            rows = truth.lengths.nonzero().flatten()
+            scores, users, truth = scores[rows], users[rows], truth.select_rows(rows)
+            candidates = None if candidates is None else candidates[rows]
+            if user_indices is not None:
+                user_indices = torch.as_tensor(user_indices)
+                user_indices = user_indices[rows.to(user_indices.device)]
+        predictions: Tensor | BatchLists = scores
+        if candidates is not None:
+            predictions = validation_for(scores.device).read_candidates(
+                scores, candidates, users=users, num_items=num_items
+            )
         seen = None
         if self.masks_seen:
             seen = self._seen(self.inputs["train"], user_indices, scores.device)
         self.add(BatchInputs(predictions, truth, users, seen=seen))
-        self._num_rows += len(scores)
+        self.counts[self.counter.names.index("users_without_truth")] += num_rows - len(scores)
+        self._num_rows += num_rows
         self._num_items = num_items
         if user_indices is None:
             self._has_user_indices = False
@@ -293,16 +293,22 @@ class Evaluator(EvaluatorState):
             if is_needed:
                 raise InputError(f"update() needs user_indices, to know {reason}.")
 
-    def _check_num_items(self, num_items: int) -> None:
-        """Raise `InputError` unless all batches have the same number of items."""
-        expected = self._num_items if self.num_items is None else self.num_items
-        if expected is not None and num_items != expected:
-            known = (
-                f"an earlier batch had {expected}"
-                if self.num_items is None
-                else f"num_items={expected}"
+    def _check_num_items(self, width: int, *, has_candidates: bool) -> int:
+        """Return the number of items; raise `InputError` if batches do not agree on it."""
+        if has_candidates and self.num_items is None:
+            raise InputError(
+                "update() with items= needs to know how many items there are; give the Evaluator "
+                "num_items=."
             )
-            raise InputError(f"preds has {num_items} items, but {known}; give one column per item.")
+        expected = self._num_items if self.num_items is None else self.num_items
+        if has_candidates or expected is None or width == expected:
+            return width if expected is None else expected
+        known = (
+            f"an earlier batch had {expected}"
+            if self.num_items is None
+            else f"num_items={expected}"
+        )
+        raise InputError(f"preds has {width} items, but {known}; give one column per item.")
 
     def _seen(self, train: Train, users: Any, device: torch.device) -> SparseRows:
         """Return the train rows of the users, looked up on the host if their indices are there."""

@@ -67,7 +67,7 @@ def finalize(
     report = RunReport() if report is None else report
     metric_set, settings = evaluator.metric_set, evaluator.settings
     state, local, num_repeated = _drop_repeated_users(state, evaluator)
-    counts = _read_counts(state, evaluator, num_repeated)
+    counts = {**_read_counts(state, evaluator, num_repeated), **report.counts}
     sums = state.sums.cpu()
     view = metric_set.layout.view(sums)
     values = tuple(metric_set.values(view, state.metric_states))
@@ -85,7 +85,7 @@ def finalize(
     return Result(
         values=values,
         name=report.name,
-        counts={**counts, **report.counts},
+        counts=counts,
         notes=(*report.notes, *notes),
         settings={**evaluator.record_settings(), **report.settings},
         provenance={**versions(), **report.provenance},
@@ -131,10 +131,13 @@ def _drop_repeated_users(
         return state, contributions, num_repeated
     assert first is not None and contributions is not None
     contributions = contributions.select(first.cpu().numpy())
+    counts = torch.from_numpy(contributions.counts.sum(0))
+    skipped = evaluator.counter.names.index("users_without_truth")  # they contribute nothing
+    counts[skipped] = state.counts[skipped]
     kept = replace(
         state,
         sums=contributions.total(layout, state.rows["users"][first].cpu()),
-        counts=torch.from_numpy(contributions.counts.sum(0)),
+        counts=counts,
         rows={
             name: values[first] for name, values in state.rows.items() if name.startswith("table_")
         },

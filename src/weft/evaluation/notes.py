@@ -116,7 +116,13 @@ def _user_notes(evaluator: Evaluator, state: EvaluationState, counts: Counts) ->
     if empty := counts["users_without_relevant"]:
         effect = "count 0" if evaluator.settings.empty_users == "zero" else left_out
         yield f"{empty:,} {users} have no relevant item and {effect}"
-    if unknown := counts["users_without_truth"]:
+    unknown = counts["users_without_truth"]
+    if unknown and evaluator.settings.extra_users == "skip":
+        yield (
+            f"{unknown:,} users have no interaction in the truth and are left out of everything "
+            "(extra_users='skip')"
+        )
+    elif unknown:
         yield f"{unknown:,} {users} are not in the truth and {left_out}"
     if missing := counts["missing_users"]:
         lack = "scores and are evaluated with an empty list"

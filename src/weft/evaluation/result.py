@@ -280,7 +280,7 @@ _SETTINGS = (
     "strategy",
     "candidates",
 )
-_ESTIMATOR_SETTINGS = ("estimator", "gamma")  # present only where ranks are estimated
+_OPTIONAL_SETTINGS = {"extra_users": "count", "estimator": None, "gamma": None}  # if not recorded
 _FINGERPRINTS = {
     "truth": "another truth: the numbers are not about the same users and items",
     "candidates": "other candidates: part of the difference is theirs",
@@ -300,9 +300,10 @@ def describe_differences(
         if data in ours and data in theirs and ours[data] != theirs[data]:
             notes.append(f"{name} was evaluated on {effect}")
     settings, expected = result.settings, reference.settings
-    for setting in (*_SETTINGS, *NEGATIVE_SETTINGS, *_ESTIMATOR_SETTINGS):
-        value, other = settings.get(setting), expected.get(setting)
-        is_comparable = setting in _ESTIMATOR_SETTINGS or (
+    for setting in (*_SETTINGS, *NEGATIVE_SETTINGS, *_OPTIONAL_SETTINGS):
+        default = _OPTIONAL_SETTINGS.get(setting)
+        value, other = settings.get(setting, default), expected.get(setting, default)
+        is_comparable = setting in _OPTIONAL_SETTINGS or (
             setting in settings and setting in expected
         )
         if setting in NEGATIVE_SETTINGS and None in (value, other):

@@ -30,6 +30,7 @@ from weft._choices import (
     Duplicates,
     EmptyUsers,
     EstimatorName,
+    ExtraUsers,
     MissingLists,
     NegativeSampling,
     ProfileName,
@@ -104,8 +105,8 @@ class EvaluationSettings(BaseModel):
         Option(COUNTING, "--profile", "profile", recorded="always"),
     ] = Field(
         default=None,
-        description="Use the definitions of another tool, to reproduce its numbers. Sets "
-        "metric parameters, ties, empty_users and missing_lists unless they are given.",
+        description="Use the definitions of another tool, to reproduce its numbers. Sets metric "
+        "parameters, ties, empty_users, missing_lists and extra_users unless they are given.",
     )
     relevance_threshold: Annotated[
         float | None,
@@ -162,6 +163,15 @@ class EvaluationSettings(BaseModel):
         default=None,
         description="Users of the truth without scores or a list: count them as zero (default) or "
         "skip them.",
+    )
+    extra_users: Annotated[
+        ExtraUsers | None,
+        one_of(ExtraUsers),
+        Option(COUNTING, "--extra-users", "extra_users", recorded="if given"),
+    ] = Field(
+        default=None,
+        description="Users without an interaction in the truth: count their lists in the metrics "
+        "of all lists, such as coverage (default), or leave these users out of everything (skip).",
     )
     duplicates: Annotated[
         Duplicates,

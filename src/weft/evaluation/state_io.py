@@ -36,6 +36,7 @@ _SETTINGS = (
     "exposure",
     "bootstrap",
     "empty_users",
+    "extra_users",
     "repeated_users",
     "profile",
 )

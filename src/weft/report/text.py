@@ -121,7 +121,9 @@ def _exclusions(context: ReportContext) -> Iterable[tuple[str, str]]:
         "users_without_relevant": by_setting(
             "empty_users", "skip", {"skip": "left out of the means", "zero": "count 0"}
         ),
-        "users_without_truth": lambda result: "left out of the means",
+        "users_without_truth": by_setting(
+            "extra_users", "count", {"count": "left out of the means", "skip": "left out"}
+        ),
         "missing_users": lambda result: "evaluated with an empty list",
         "repeated_users": by_setting(
             "repeated_users", "count", {"drop": "left out", "count": "count again"}

@@ -54,6 +54,15 @@ class EncodedLists:
         keys, entries = sort_by_item(items, offsets, num_items=self.num_items)
         return replace(lists, item_index=(to_tensor(keys), to_tensor(entries)))
 
+    def select_users(self, users: Numbers) -> EncodedLists:
+        """Return the lists of some users, in their order."""
+        lengths = np.diff(self.offsets)[users]
+        offsets = np.zeros(len(users) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        entries = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
+        scores = None if self.scores is None else self.scores[entries]
+        return replace(self, offsets=offsets, items=self.items[entries], scores=scores)
+
     def count_listed(self, interactions: Interactions) -> int:
         """Return how many of these interactions are in the lists of their users."""
         cpu = torch.device("cpu")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.devices import float_type, is_host_readable
@@ -42,6 +43,10 @@ class Source(Protocol):
 
         `items [rows, n]` are columns; `ids` are the ids of all columns.
         """
+        ...
+
+    def select_users(self, rows: NDArray[np.int64]) -> Source:
+        """Return a source of some rows, in their order."""
         ...
 
     def fingerprint(self) -> str | None:

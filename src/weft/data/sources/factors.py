@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.sources.base import as_tensor, digest_samples
@@ -115,6 +118,14 @@ class Factors:
             if self._item_biases is not None:
                 scores += self._item_biases[items]
         return scores
+
+    def select_users(self, rows: NDArray[np.int64]) -> Factors:
+        """Return the factors of some users, in their order."""
+        selected = copy(self)
+        selected._users, selected.num_users = self._users[rows], len(rows)
+        if self._user_biases is not None:
+            selected._user_biases = self._user_biases[rows]
+        return selected
 
     def fingerprint(self) -> str:
         """Return a digest of a sample of the factors."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from weft.data.recommendations import BatchLists, EncodedLists, read_lists
 from weft.data.vocabulary import Vocabulary
@@ -33,12 +36,24 @@ class ListSource:
         self._encoded = self.table.encode(users, items, keep_best=keep_best)
         return self._encoded
 
+    @property
+    def encoded(self) -> EncodedLists:
+        """The encoded lists."""
+        assert self._encoded is not None
+        return self._encoded
+
+    def select_users(self, rows: NDArray[np.int64]) -> ListSource:
+        """Return the encoded lists of some users, in their order."""
+        selected = copy(self)
+        selected._encoded = self.encoded.select_users(rows)
+        return selected
+
     def lists(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """Return the lists of users `start` to `stop - 1`; users after the last have none."""
-        assert self._encoded is not None
-        if start >= len(self._encoded.offsets) - 1:
-            return BatchLists.empty(stop - start, self._encoded.num_items, device)
-        return self._encoded.to_batch(start, stop, device)
+        lists = self.encoded
+        if start >= len(lists.offsets) - 1:
+            return BatchLists.empty(stop - start, lists.num_items, device)
+        return lists.to_batch(start, stop, device)
 
     def fingerprint(self) -> str | None:
         """Return a digest of the encoded lists."""

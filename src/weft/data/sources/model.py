@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.sources.base import as_tensor
@@ -98,6 +100,10 @@ class Model:
                 f"{list(items.shape)}, a score for each item of each row."
             )
         return scores
+
+    def select_users(self, rows: NDArray[np.int64]) -> Model:
+        """Return the model itself, which scores any user."""
+        return self
 
     def _call(self, users: Any, items: Any = None) -> Any:
         """Return the answer of the model."""

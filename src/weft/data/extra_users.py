@@ -1,0 +1,85 @@
+"""Removal of users without an interaction in the truth from an encoded dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.devices import DeviceColumn
+from weft.data.interactions import Interactions
+from weft.data.labels import Labels
+from weft.data.sources import ListSource
+
+if TYPE_CHECKING:
+    from weft.data.dataset import EvaluationData
+
+
+def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
+    """Return the dataset without the users who have no interaction in the truth.
+
+    Their train interactions still count: they become users of train alone. Items that only their
+    lists have stay in the catalogue.
+    """
+    has_truth = np.diff(dataset.truth.offsets) > 0
+    counts = Counter({**dataset.counts, "users_without_truth": int((~has_truth).sum())})
+    if has_truth.all():
+        return replace(dataset, counts=counts)
+    kept, skipped = np.flatnonzero(has_truth), np.flatnonzero(~has_truth)
+    order = np.concatenate([kept, skipped, np.arange(len(has_truth), dataset.all_users.size)])
+    rows = kept[kept < dataset.num_rows]
+    counts["users_without_source"] = len(kept) - len(rows)
+    truth = dataset.truth.select_users(kept)
+    relevant = truth
+    if dataset.relevant is not dataset.truth:
+        relevant = dataset.relevant.select_users(kept)
+    train = dataset.train
+    if train is not None:
+        counts["train_rows_unmatched"] += _count_rows(train.interactions, skipped)
+        train = train.select_users(order)
+    candidates = dataset.candidates
+    if candidates is not None:
+        counts["candidates_unmatched"] += _count_rows(candidates, skipped)
+        candidates = candidates.select_users(kept)
+    lists = dataset.lists
+    source = dataset.source.select_users(rows)
+    if isinstance(source, ListSource):
+        lists = source.encoded
+        if train is not None and "seen_in_lists" in counts:
+            counts["seen_in_lists"] = lists.count_listed(
+                train.interactions.slice_users(0, len(rows))
+            )
+    labels = {
+        name: _select_labels(value, order) if name == "user_groups" else value
+        for name, value in dataset.labels.items()
+    }
+    return replace(
+        dataset,
+        users=dataset.users.select(kept),
+        truth=truth,
+        relevant=relevant,
+        is_judged=dataset.is_judged[kept],
+        train=train,
+        all_users=dataset.all_users.select(order),
+        candidates=candidates,
+        lists=lists,
+        counts=counts,
+        source=source,
+        num_rows=len(rows),
+        num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
+        labels=labels,
+        slices={name: _select_labels(value, order) for name, value in dataset.slices.items()},
+    )
+
+
+def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:
+    return int(np.diff(interactions.offsets)[users].sum())
+
+
+def _select_labels(labels: Labels, order: NDArray[np.int64]) -> Labels:
+    """Return labels of all users, or of the evaluated ones alone, in another order."""
+    codes = labels.codes.values[order[: labels.size]]
+    return replace(labels, codes=DeviceColumn(codes))
