@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,34 +34,24 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
     rows = kept[kept < dataset.num_rows]
     counts["users_without_source"] = len(kept) - len(rows)
     truth = dataset.truth.select_users(kept)
-    relevant = truth
-    if dataset.relevant is not dataset.truth:
-        relevant = dataset.relevant.select_users(kept)
-    train = dataset.train
+    is_same = dataset.relevant is dataset.truth
+    train, candidates, source = dataset.train, dataset.candidates, dataset.source.select_users(rows)
     if train is not None:
         counts["train_rows_unmatched"] += _count_rows(train.interactions, skipped)
         train = train.select_users(order)
-    candidates = dataset.candidates
     if candidates is not None:
         counts["candidates_unmatched"] += _count_rows(candidates, skipped)
         candidates = candidates.select_users(kept)
-    lists = dataset.lists
-    source = dataset.source.select_users(rows)
-    if isinstance(source, ListSource):
-        lists = source.encoded
-        if train is not None and "seen_in_lists" in counts:
-            counts["seen_in_lists"] = lists.count_listed(
-                train.interactions.slice_users(0, len(rows))
-            )
-    labels = {
-        name: _select_labels(value, order) if name == "user_groups" else value
-        for name, value in dataset.labels.items()
-    }
+    lists = source.encoded if isinstance(source, ListSource) else None
+    if lists is not None and train is not None and "seen_in_lists" in counts:
+        seen = train.interactions.slice_users(0, len(rows))
+        counts["seen_in_lists"] = lists.count_listed(seen)
+    groups = {name: dataset.labels[name] for name in ("user_groups",) if name in dataset.labels}
     return replace(
         dataset,
         users=dataset.users.select(kept),
         truth=truth,
-        relevant=relevant,
+        relevant=truth if is_same else dataset.relevant.select_users(kept),
         is_judged=dataset.is_judged[kept],
         train=train,
         all_users=dataset.all_users.select(order),
@@ -70,8 +61,8 @@ def skip_extra_users(dataset: EvaluationData) -> EvaluationData:
         source=source,
         num_rows=len(rows),
         num_probed=dataset.num_probed if has_truth[: dataset.num_probed].all() else 0,
-        labels=labels,
-        slices={name: _select_labels(value, order) for name, value in dataset.slices.items()},
+        labels={**dataset.labels, **_select_labels(groups, order)},
+        slices=_select_labels(dataset.slices, order),
     )
 
 
@@ -79,7 +70,9 @@ def _count_rows(interactions: Interactions, users: NDArray[np.int64]) -> int:
     return int(np.diff(interactions.offsets)[users].sum())
 
 
-def _select_labels(labels: Labels, order: NDArray[np.int64]) -> Labels:
-    """Return labels of all users, or of the evaluated ones alone, in another order."""
-    codes = labels.codes.values[order[: labels.size]]
-    return replace(labels, codes=DeviceColumn(codes))
+def _select_labels(labels: Mapping[str, Labels], order: NDArray[np.int64]) -> dict[str, Labels]:
+    """Return labels of users, of all or of the evaluated ones, in another order."""
+    return {
+        name: replace(each, codes=DeviceColumn(each.codes.values[order[: each.size]]))
+        for name, each in labels.items()
+    }
