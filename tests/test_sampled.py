@@ -468,8 +468,8 @@ def test_many_negatives_in_few_users_at_once(monkeypatch):
     expected = weft.evaluate(scores, truth, **common)
     taken = []
     monkeypatch.setattr("weft.evaluation.runner._BATCH_POSITIONS", 100)
-    monkeypatch.setattr("weft.evaluation.runner._progress_bar", _recording(taken))
-    found = weft.evaluate(scores, truth, **common)
+    monkeypatch.setattr("weft.evaluation.runner._show_progress", _recording(taken))
+    found = weft.evaluate(scores, truth, **common, progress=True)
     assert sum(taken) == 40 and max(taken) <= 3
     assert [value.value for value in found.values] == pytest.approx(
         [value.value for value in expected.values], abs=1e-12
@@ -477,13 +477,12 @@ def test_many_negatives_in_few_users_at_once(monkeypatch):
 
 
 def _recording(taken):
-    from contextlib import contextmanager
+    def record(spans):
+        for start, stop in spans:
+            taken.append(stop - start)
+            yield start, stop
 
-    @contextmanager
-    def bar(total, wanted):
-        yield taken.append
-
-    return bar
+    return record
 
 
 # --------------------------------------------------------------------------------------------------

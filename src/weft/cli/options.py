@@ -19,7 +19,7 @@ import typer
 
 from weft._choices import IdType, choices
 from weft.config.sections import ENGINES, DataFiles, EngineSettings, FileSettings, Section
-from weft.evaluation.setting_types import EXECUTION, OUTPUT, SettingField
+from weft.evaluation.setting_rules import EXECUTION, OUTPUT, SettingField
 from weft.evaluation.settings import EvaluationSettings
 
 Command = TypeVar("Command", bound=Callable[..., None])

@@ -26,7 +26,7 @@ from weft._choices import EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
 from weft.errors import check_choice, check_int, did_you_mean
 from weft.evaluation import setting_types
-from weft.evaluation.setting_types import checked, one_of
+from weft.evaluation.setting_rules import checked, one_of
 
 if TYPE_CHECKING:
     from weft.data.readers.files import File

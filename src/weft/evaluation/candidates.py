@@ -64,26 +64,31 @@ class CandidateSet:
 class CandidateProvider:
     """Provides the candidates of each user of a dataset, and counts them.
 
-    `item_mask [items]` marks the items that can be recommended to any user; None if these are all,
-    or if each user has candidates of their own.
+    `are_per_user` is True if each user has candidates of their own. `item_mask [items]` marks the
+    items that can be recommended to any user; None if these are all, or `are_per_user`.
     """
 
     def __init__(self, dataset: EvaluationData, settings: EvaluationSettings) -> None:
         self.settings = settings
         self._dataset = dataset
         self._masks_seen = settings.mask_seen is True
-        pool = _pool_mask(settings.candidates, dataset.train, dataset.items.size)
-        is_restricted = settings.candidates in ("cold", "warm") and not settings.draws_negatives
-        self.item_mask = pool if is_restricted else None
+        self.draws_negatives = settings.draws_negatives
+        self.are_per_user = self.draws_negatives or settings.candidates == "given"
+        self.item_mask: NDArray[np.bool_] | None = None
+        if dataset.train is not None and settings.candidates in ("cold", "warm"):
+            is_warm = dataset.train.item_counts > 0
+            self.item_mask = is_warm if settings.candidates == "warm" else ~is_warm
         self._sampler: NegativeSampler | None = None
         self._user_keys = self._item_keys = np.empty(0, dtype=np.int64)
         names: tuple[str, ...] = ()
-        if settings.has_user_candidates:
+        if self.are_per_user:
             self._user_keys, self._item_keys = dataset.users.hash_keys(), dataset.items.hash_keys()
             names = ("candidates", "users_without_candidates")
-        if settings.draws_negatives:
+        if self.draws_negatives:
             names = ("candidates", "users_with_few_negatives")
-            items = np.flatnonzero(pool)
+            items = np.arange(dataset.items.size)
+            if self.item_mask is not None:
+                items, self.item_mask = items[self.item_mask], None
             self._sampler = _build_sampler(settings, items, self._item_keys, dataset.train)
         self._counts = Counter(dict.fromkeys(names, 0))
         self._digest = np.zeros(2, dtype=np.uint64)
@@ -117,14 +122,6 @@ class CandidateProvider:
         if dataset.candidates is not None:
             return lengths + np.diff(dataset.candidates.offsets)
         return lengths + min(self.settings.num_negatives or 0, dataset.items.size)
-
-    def has_candidates(self, start: int) -> bool:
-        """Return True if the batch that starts at this user has candidates per user.
-
-        Users without scores or a list have none.
-        """
-        is_scored = self._dataset.lists is not None or start < self._dataset.num_rows
-        return self.settings.has_user_candidates and is_scored
 
     def count_unlisted(self, number: int) -> None:
         """Count candidates that are in no list."""
@@ -171,10 +168,8 @@ class CandidateProvider:
             [hashes.sum(dtype=np.uint64), (hashes * hashes).sum(dtype=np.uint64)]
         )
 
-    def fingerprint(self) -> str | None:
-        """Return a digest of the candidates by id, in any order; None without user candidates."""
-        if not self.settings.has_user_candidates:
-            return None
+    def fingerprint(self) -> str:
+        """Return a digest of the candidates of all users so far by id, in any order."""
         return f"{self._digest[0] ^ (self._digest[1] << np.uint64(1)):016x}"
 
     def notes(self) -> Iterator[str]:
@@ -183,7 +178,7 @@ class CandidateProvider:
         other = ""
         if settings.estimator is None:
             other = "; the values are not those of ranking all items"
-        if settings.draws_negatives:
+        if self.draws_negatives:
             how = "uniformly"
             if settings.negative_sampling == "popularity":
                 how = f"by popularity to the power of {settings.neg_alpha:g}"
@@ -211,25 +206,17 @@ class CandidateProvider:
             )
 
     def describe(self) -> str:
-        """Return the candidates in a few words; empty if all items are candidates."""
+        """Return the candidates in a few words, if not all items are candidates."""
         settings = self.settings
-        if settings.draws_negatives:
+        if self.draws_negatives:
             return (
                 f"the relevant items and {settings.num_negatives:,} sampled negatives of each user"
             )
         words = {
-            "all": "",
             "given": "the candidates of each user",
             "listed": "what each list holds",
         }
         return words.get(settings.candidates, f"{settings.candidates} items")
-
-
-def _pool_mask(pool: str, train: Train | None, num_items: int) -> NDArray[np.bool_]:
-    """Return `[items]` whether each item is in a pool."""
-    if train is None or pool not in ("cold", "warm"):
-        return np.ones(num_items, dtype=np.bool_)
-    return train.item_counts == 0 if pool == "cold" else train.item_counts > 0
 
 
 def _build_sampler(

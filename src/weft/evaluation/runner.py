@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,12 +53,22 @@ def build_run(
     that a model without known items is asked for first.
     """
     settings = settings.resolve(inputs.available)
-    classes = _select_metrics(settings, inputs)
-    _check_device(settings.device)
+    available = {"num_users", "num_items", *inputs.available}
+    classes = expand_metrics(settings.metrics, settings.top_k or (), available=available)
+    if inputs.has_lists and settings.candidates != "listed":
+        _check_trait(classes, "needs_all_scores", ALL_SCORES)
+    device = None if settings.device is None else _find_device(settings.device)
     inputs = inputs.open_source()
     if isinstance(inputs.source, ListSource) and not inputs.source.table.has_scores:
-        _check_list_scores(classes)
-    return EvaluationRun(build_dataset(inputs, settings, stats), settings, classes)
+        _check_trait(
+            classes,
+            "reads_scores",
+            f"{_NO_SCORES}add a column 'score', or give {{user: {{item: score}}}}",
+        )
+        _check_trait(
+            classes, "needs_all_scores", f"{_NO_SCORES}use LAUC, the area under the curve of a list"
+        )
+    return EvaluationRun(build_dataset(inputs, settings, stats), settings, classes, device)
 
 
 # What metrics need that do not support recommendation lists, for messages.
@@ -67,27 +76,7 @@ ALL_SCORES = (
     "the scores of all items, which lists do not have; use LAUC, the area under the curve of a "
     f"list, or give {setting_ref('candidates', 'listed')} if the lists hold every scored item"
 )
-
-
-def _select_metrics(settings: EvaluationSettings, inputs: EvaluationInputs) -> MetricClasses:
-    """Return the metrics at their cut-offs. Raises an error if one cannot run on the inputs."""
-    available = {"num_users", "num_items", *inputs.available}
-    classes = expand_metrics(settings.metrics, settings.top_k or (), available=available)
-    if inputs.has_lists and settings.candidates != "listed":
-        _check_trait(classes, "needs_all_scores", ALL_SCORES)
-    return classes
-
-
-def _check_list_scores(classes: MetricClasses) -> None:
-    lacking = "scores, which these lists do not have; "
-    _check_trait(
-        classes,
-        "reads_scores",
-        f"{lacking}add a column 'score', or give {{user: {{item: score}}}}",
-    )
-    _check_trait(
-        classes, "needs_all_scores", f"{lacking}use LAUC, the area under the curve of a list"
-    )
+_NO_SCORES = "scores, which these lists do not have; "
 
 
 def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
@@ -98,10 +87,10 @@ def _check_trait(classes: MetricClasses, trait: str, need: str) -> None:
         raise MissingInput(f"{', '.join(names)} {'need' if len(names) > 1 else 'needs'} {need}.")
 
 
-def _check_device(device: Any) -> None:
+def _find_device(device: Any) -> torch.device:
+    """Return the device of a setting, with its number. Raises `SettingError` if there is none."""
     try:
-        if device is not None:
-            torch.empty(0, device=device)
+        return torch.empty(0, device=device).device
     except (RuntimeError, TypeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise SettingError(
@@ -118,16 +107,19 @@ class EvaluationRun:
     """
 
     def __init__(
-        self, dataset: EvaluationData, settings: EvaluationSettings, classes: MetricClasses
+        self,
+        dataset: EvaluationData,
+        settings: EvaluationSettings,
+        classes: MetricClasses,
+        device: torch.device | None = None,
     ) -> None:
         self.dataset, self.settings, self.classes = dataset, settings, classes
         self.candidates = CandidateProvider(dataset, settings)
         self.evaluator = Evaluator.from_dataset(dataset, settings, classes)
         self.counts = Counter(dataset.counts)
-        self._device = None
-        if settings.device is not None:
-            self._device = torch.empty(0, device=settings.device).device
-            self.evaluator.to(self._device)
+        self._device = device
+        if device is not None:
+            self.evaluator.to(device)
         self._item_mask = None
         if self.candidates.item_mask is not None:
             self._item_mask = torch.as_tensor(self.candidates.item_mask)
@@ -136,7 +128,7 @@ class EvaluationRun:
         if settings.ties in ("random", "expected") or settings.bootstrap is not None:
             self._user_keys = torch.as_tensor(dataset.users.hash_keys())
         self._max_lengths: NDArray[np.int64] | None = None
-        if settings.has_user_candidates and settings.batch_size is None:
+        if self.candidates.are_per_user and settings.batch_size is None:
             self._max_lengths = self.candidates.max_lengths
 
     def run(self, part: tuple[int, int] = (0, 1)) -> None:
@@ -155,13 +147,10 @@ class EvaluationRun:
                 identity |= {"process": part, "batch_size": batch_size}
             checkpoint = Checkpoint(self.settings.checkpoint, identity)
             spans = checkpoint.resume(self.evaluator, self.candidates, spans)
-        total = sum(stop - start for start, stop in spans)
-        with _progress_bar(total, self.settings.progress) as advance:
-            for start, stop in spans:
-                self.evaluator.add(self._batch(start, stop))
-                if checkpoint is not None:
-                    checkpoint.add(self.evaluator, self.candidates, start, stop)
-                advance(stop - start)
+        for start, stop in _show_progress(spans) if self.settings.progress else spans:
+            self.evaluator.add(self._batch(start, stop))
+            if checkpoint is not None:
+                checkpoint.add(self.evaluator, self.candidates, start, stop)
 
     # ----------------------------------------------------------------------------------------------
 
@@ -194,7 +183,7 @@ class EvaluationRun:
         fitting = _BATCH_BYTES // (4 * max(1, self.dataset.items.size))
         fitting = int(np.clip(fitting, 1, _BATCH_USERS))
         if isinstance(source, ListSource) or (
-            settings.has_user_candidates and source.supports_item_subsets
+            self.candidates.are_per_user and source.supports_item_subsets
         ):
             by_positions = max(1, _BATCH_POSITIONS // (metric_set.depth + 1))
             return min(by_positions, fitting) if metric_set.needs_dense_blocks else by_positions
@@ -233,7 +222,7 @@ class EvaluationRun:
         """Return the scores, lists or nothing that the source has for some users."""
         dataset, source, device = self.dataset, self.dataset.source, self._device
         candidates = None
-        if self.candidates.has_candidates(start):
+        if self.candidates.are_per_user and (dataset.lists is not None or start < dataset.num_rows):
             candidates = self.candidates.provide(start, stop)
         predictions: Any = None
         raw_scores = None
@@ -275,14 +264,16 @@ class EvaluationRun:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return digests of the data and of the candidates, by their names in a result."""
-        dataset, candidates = self.dataset, self.candidates.fingerprint()
-        return {
+        dataset = self.dataset
+        data = {
             "truth": digest_by_id(dataset.truth, dataset.users, dataset.items),
             "train": None if dataset.train is None else dataset.train.interactions.fingerprint(),
             "source": dataset.source.fingerprint(),
             "source_kind": dataset.source.kind,
-            **({} if candidates is None else {"candidates": candidates}),
         }
+        if self.candidates.are_per_user:
+            data["candidates"] = self.candidates.fingerprint()
+        return data
 
     def identity(self) -> dict[str, Any]:
         """Return the facts that runs must have in common for their states to be merged."""
@@ -361,19 +352,21 @@ def _source_name(dataset: EvaluationData) -> str:
     return name or dataset.source.kind
 
 
-@contextmanager
-def _progress_bar(total: int, is_shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error, if that is a terminal and the work takes over a second."""
-    if not (is_shown and sys.stderr.isatty()):
-        yield lambda done: None
+def _show_progress(spans: list[Span]) -> Iterator[Span]:
+    """Yield the batches, with a bar on standard error.
+
+    It is shown if that is a terminal and the work takes over a second.
+    """
+    if not sys.stderr.isatty():
+        yield from spans
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
+        total = sum(stop - start for start, stop in spans)
         task = bar.add_task("evaluating users", total=total, visible=False)
-
-        def advance(done: int) -> None:
-            bar.update(task, advance=done, visible=(bar.tasks[0].elapsed or 0) > 1)
-
-        yield advance
+        for start, stop in spans:
+            yield start, stop
+            is_visible = (bar.tasks[0].elapsed or 0) > 1
+            bar.update(task, advance=stop - start, visible=is_visible)

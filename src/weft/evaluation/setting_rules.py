@@ -1,16 +1,200 @@
-"""Rules between settings, and between settings and the available inputs."""
+"""Rules of settings: validation of single ones, rules between them, and between them and inputs.
+
+Also how the command line and YAML spell a setting (`Option`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from weft.errors import MissingInput, SettingError, WeftError, setting_ref
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+
+from weft._choices import choices
+from weft.errors import (
+    MissingInput,
+    SettingError,
+    WeftError,
+    check_bool,
+    check_choice,
+    check_float,
+    check_int,
+    setting_ref,
+)
+from weft.metrics.names import MetricSpec
 
 if TYPE_CHECKING:
     from weft.evaluation.settings import EvaluationSettings
 
 NEGATIVE_SETTINGS = ("num_negatives", "negative_sampling", "neg_alpha")  # None without sampling
+COUNTING = "Metrics and counting"
+SAMPLING = "Candidates and sampling"
+UNCERTAINTY = "Uncertainty and slices"
+EXECUTION = "Execution (does not change results)"
+OUTPUT = "Output"
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an interface other than Python offers a setting.
+
+    `flag` is the command-line spelling, None if the command line does not offer it; `key` is the
+    key in the YAML section `evaluation`, None if YAML does not offer it. `recorded` is when
+    `Result.settings` has the setting by its value: always, if it is not None, or for runs over all
+    users of a source.
+    """
+
+    panel: str
+    flag: str | None = None
+    key: str | None = None
+    short_flag: str | None = None
+    metavar: str | None = None
+    in_evaluate: bool = True
+    changes_results: bool = True
+    recorded: Literal["always", "if given", "of a run", "no"] = "no"
+
+
+@dataclass(frozen=True)
+class SettingField:
+    """One field of `EvaluationSettings`, as the interfaces need it."""
+
+    name: str
+    annotation: Any
+    default: Any
+    description: str
+    choices: tuple[str, ...]
+    option: Option
+
+
+def read_metrics(value: object) -> tuple[Any, ...]:
+    """Return the metrics as a tuple; a single metric needs no list."""
+    is_single = isinstance(value, (str, MetricSpec, type)) or hasattr(value, "parameter_aliases")
+    if is_single:
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise SettingError(
+            f"{setting_ref('metrics', value)}; give names, like metrics=['nDCG', 'Recall'], or "
+            "metric objects."
+        )
+    return tuple(value)
+
+
+def read_cutoffs(value: Any) -> tuple[int, ...] | None:
+    """Return the cut-offs as a tuple of integers from 1 up."""
+    if value is None:
+        return None
+    values = value if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    cutoffs = []
+    for k in values:
+        try:
+            cutoffs.append(check_int("top_k", k))
+        except SettingError:
+            raise SettingError(
+                f"{setting_ref('top_k', k)}; cut-offs are whole numbers from 1 up, like "
+                f"{setting_ref('top_k', [10, 20])}.",
+                setting="top_k",
+            ) from None
+    return tuple(cutoffs)
+
+
+def read_mask_seen(value: Any) -> bool | str:
+    """Return True, False or "auto"."""
+    if isinstance(value, str) and value.casefold() == "auto":
+        return "auto"
+    try:
+        return check_bool("mask_seen", value)
+    except SettingError:
+        raise SettingError(
+            f"{setting_ref('mask_seen', value)} is not known; choose True, False or 'auto'."
+        ) from None
+
+
+def read_slices(value: Any) -> dict[str, Any] | None:
+    """Return the slices by name, None for none."""
+    if value is None or isinstance(value, Mapping):
+        return None if value is None else dict(value)
+    raise SettingError(
+        f"{setting_ref('slices')} is a {type(value).__name__}; expected {{name: labels of users, "
+        "or how to group them}.",
+        setting="slices",
+    )
+
+
+def read_gamma(name: str, value: Any) -> float:
+    """Return the weight of variance against bias: above 0, at most 1."""
+    number = float(check_float(name, value, more=" above 0, at most 1"))
+    if not 0 < number <= 1:
+        raise SettingError(
+            f"{setting_ref(name, value)}; it must be a number above 0, at most 1: the weight of "
+            "variance against bias."
+        )
+    return number
+
+
+def read_power(name: str, value: Any) -> float:
+    """Return an exponent, a number from 0 up."""
+    number = check_float(name, value, more=" from 0 up")
+    if number < 0:
+        raise SettingError(f"{setting_ref(name, value)}; it must be a number from 0 up.")
+    return number
+
+
+def read_text(name: str, value: Any) -> str:
+    """Return a text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise SettingError(f"{setting_ref(name, value)}; it must be a text.")
+    return value
+
+
+def read_path(name: str, value: Any) -> Path:
+    """Return the path of a file."""
+    if not isinstance(value, (str, Path)) or not str(value):
+        raise SettingError(f"{setting_ref(name, value)}; it must be the path of a file.")
+    return Path(value)
+
+
+def checked(check: Callable[..., Any], **constraints: Any) -> BeforeValidator:
+    """Return a validator that calls `check(field_name, value, **constraints)`, except for None."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else check(info.field_name, value, **constraints)
+
+    return BeforeValidator(validate)
+
+
+def one_of(literal: Any, *, is_required: bool = False) -> BeforeValidator:
+    """Return a validator that accepts a name of a `Literal` in any case, and None if optional."""
+    names = choices(literal)
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        if value is None and not is_required:
+            return None
+        return check_choice(str(info.field_name), value, names)
+
+    return BeforeValidator(validate)
+
+
+Bool = Annotated[bool, BeforeValidator(lambda value, info: check_bool(info.field_name, value))]
+Seed = Annotated[
+    int,
+    Field(ge=0),
+    BeforeValidator(lambda value, info: check_int(info.field_name, value, least=0)),
+]
+Device = Annotated[
+    Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None})
+]
+Metrics = Annotated[
+    tuple[Any, ...],
+    BeforeValidator(read_metrics),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+Cutoffs = Annotated[tuple[Annotated[int, Field(ge=1)], ...] | None, BeforeValidator(read_cutoffs)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Rules between settings
 
 
 def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
@@ -49,15 +233,16 @@ def sampling_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
 def estimator_conflicts(settings: EvaluationSettings) -> Iterator[WeftError]:
     """Yield an error for each option of rank estimators that another option excludes."""
     chosen = setting_ref("estimator", settings.estimator)
-    if settings.gamma is not None and settings.estimator is None:
+    if settings.gamma is not None and settings.estimator != "bias_variance":
+        is_missing = settings.estimator is None
         yield SettingError(
             f"{setting_ref('gamma', settings.gamma)} belongs to "
-            f"{setting_ref('estimator', 'bias_variance')}; give that too, or leave gamma out."
-        )
-    elif settings.gamma is not None and settings.estimator != "bias_variance":
-        yield SettingError(
-            f"{setting_ref('gamma', settings.gamma)} belongs to "
-            f"{setting_ref('estimator', 'bias_variance')}; {chosen} has no such parameter."
+            f"{setting_ref('estimator', 'bias_variance')}; "
+            + (
+                "give that too, or leave gamma out."
+                if is_missing
+                else f"{chosen} has no such parameter."
+            )
         )
     if settings.estimator is None:
         return

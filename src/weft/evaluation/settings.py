@@ -48,8 +48,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
-from weft.evaluation.setting_rules import estimator_conflicts, input_conflicts, sampling_conflicts
-from weft.evaluation.setting_types import (
+from weft.evaluation.setting_rules import (
     COUNTING,
     EXECUTION,
     OUTPUT,
@@ -63,6 +62,8 @@ from weft.evaluation.setting_types import (
     Seed,
     SettingField,
     checked,
+    estimator_conflicts,
+    input_conflicts,
     one_of,
     read_gamma,
     read_mask_seen,
@@ -70,6 +71,7 @@ from weft.evaluation.setting_types import (
     read_power,
     read_slices,
     read_text,
+    sampling_conflicts,
 )
 
 if TYPE_CHECKING:
@@ -346,11 +348,6 @@ class EvaluationSettings(BaseModel):
         return self.strategy == "sampled" and self.candidates != "given"
 
     @property
-    def has_user_candidates(self) -> bool:
-        """True if each user has a candidate set of their own."""
-        return self.draws_negatives or self.candidates == "given"
-
-    @property
     def orders_ties_by_id(self) -> bool:
         """True if a profile ranks equally scored items of lists by id, descending as text."""
         return self._orders_ties_by_id
@@ -364,38 +361,39 @@ class EvaluationSettings(BaseModel):
         """
         for error in self.conflicts(available):
             raise error
-        updates: dict[str, Any] = dict(DEFAULTS)
-        if "train" not in available:
-            updates["mask_seen"] = False
-        elif self.mask_seen == "auto" and "lists" not in available:
-            updates["mask_seen"] = True
-        if self.strategy == "sampled":
-            # In a catalogue sorted by popularity, the order by index favours relevant items.
-            updates["ties"] = "random"
-        if self.draws_negatives:
-            updates |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
-        if self.negative_sampling == "popularity":
-            updates["neg_alpha"] = NEG_ALPHA
-        if self.estimator == "bias_variance":
-            updates["gamma"] = GAMMA
-        profile = None
+        defaults = self._defaults()
+        updates: dict[str, Any] = {}
         if self.profile is not None:
             from weft.metrics.profiles import apply_profile, find_profile
 
             profile = find_profile(self.profile)
-            updates |= {**DEFAULTS, **profile.settings}
+            defaults |= {**DEFAULTS, **profile.settings}
             updates["metrics"] = tuple(apply_profile(metric, profile) for metric in self.metrics)
-        forced = {"mask_seen", "metrics"}
-        resolved = self.model_copy(
-            update={
-                name: value
-                for name, value in updates.items()
-                if name in forced or getattr(self, name) is None
-            }
-        )
-        if profile is not None and profile.orders_ties_by_descending_id and self.ties is None:
-            resolved._orders_ties_by_id = True
+        for name, default in defaults.items():
+            if getattr(self, name) is None:
+                updates[name] = default
+        if "train" not in available:
+            updates["mask_seen"] = False
+        elif self.mask_seen == "auto" and "lists" not in available:
+            updates["mask_seen"] = True
+        resolved = self.model_copy(update=updates)
+        if self.profile is not None and self.ties is None:
+            resolved._orders_ties_by_id = profile.orders_ties_by_descending_id
         return resolved
+
+    def _defaults(self) -> dict[str, Any]:
+        """Return the values of settings that are None, without a profile."""
+        defaults: dict[str, Any] = dict(DEFAULTS)
+        if self.strategy == "sampled":
+            # In a catalogue sorted by popularity, the order by index favours relevant items.
+            defaults["ties"] = "random"
+        if self.draws_negatives:
+            defaults |= {"num_negatives": NUM_NEGATIVES, "negative_sampling": "uniform"}
+        if self.negative_sampling == "popularity":
+            defaults["neg_alpha"] = NEG_ALPHA
+        if self.estimator == "bias_variance":
+            defaults["gamma"] = GAMMA
+        return defaults
 
     def rank_estimator(self) -> RankEstimator | None:
         """Return the estimator of resolved settings, None without one."""
@@ -411,13 +409,8 @@ class EvaluationSettings(BaseModel):
         record: dict[str, Any] = {}
         for field in self.fields():
             value, when = getattr(self, field.name), field.option.recorded
-            is_recorded = {
-                "always": True,
-                "if given": value is not None,
-                "of a run": of_run,
-                "no": False,
-            }
-            if is_recorded[when]:
+            is_given = when == "if given" and value is not None
+            if when == "always" or is_given or (when == "of a run" and of_run):
                 record[field.name] = value
         return {**record, "mask_seen": self.mask_seen is True}
 
@@ -427,7 +420,8 @@ class EvaluationSettings(BaseModel):
         `available` are the inputs of the run, as in `resolve`; None skips the rules about inputs.
         """
         yield from sampling_conflicts(self)
-        yield from estimator_conflicts(self)
+        if self.estimator is not None or self.gamma is not None:
+            yield from estimator_conflicts(self)
         if available is not None:
             yield from input_conflicts(self, available)
 
@@ -445,23 +439,25 @@ def setting_error(error: ValidationError) -> SettingError:
     return SettingError(f"{setting_ref(name, first['input'])}: {first['msg']}.", setting=name)
 
 
+_POOLS = tuple(name for name in choices(CandidatePool) if name != "given")
+
+
 def split_candidates(candidates: Any) -> tuple[str, Any]:
     """Return the candidate pool that a `candidates` argument names, and the data it holds.
 
     The data is None unless the pool is "given": items per user, as a table, a dict or a path.
     """
-    pools = tuple(name for name in choices(CandidatePool) if name != "given")
-    if candidates is not None and not isinstance(candidates, str):
-        return "given", candidates
-    if candidates is not None:
-        for name in pools:
+    if isinstance(candidates, str):
+        for name in _POOLS:
             if name == candidates.casefold():
                 return name, None
         if Path(candidates).suffix or Path(candidates).exists():
             return "given", candidates
+    elif candidates is not None:
+        return "given", candidates
     is_file = "" if candidates is None else ", nor is there such a file"
-    hint = "" if candidates is None else did_you_mean(candidates, pools)
+    hint = "" if candidates is None else did_you_mean(candidates, _POOLS)
     raise SettingError(
         f"{setting_ref('candidates', candidates)} is not known{is_file}. Choose one of "
-        f"{', '.join(map(repr, pools))}, or give items per user.{hint}"
+        f"{', '.join(map(repr, _POOLS))}, or give items per user.{hint}"
     )

@@ -58,9 +58,11 @@ class MetricSpec:
     k: int | None = None
 
     def __str__(self) -> str:
-        params = ", ".join(f"{key}={_format_value(value)}" for key, value in self.params)
         cutoff = "" if self.k is None else f"@{self.k}"
-        return self.name + (f"({params})" if params else "") + cutoff
+        if not self.params:
+            return self.name + cutoff
+        params = ", ".join(f"{key}={_format_value(value)}" for key, value in self.params)
+        return f"{self.name}({params}){cutoff}"
 
     def with_cutoff(self, k: int | None) -> MetricSpec:
         """Return the spec with another cut-off, None for no cut-off."""

@@ -148,6 +148,16 @@ def metric_parameters(metric: type[BaseMetric]) -> dict[str, inspect.Parameter]:
     }
 
 
+@cache
+def _required_parameters(metric: type[BaseMetric]) -> frozenset[str]:
+    """Return the parameters without a default."""
+    return frozenset(
+        name
+        for name, parameter in metric_parameters(metric).items()
+        if parameter.default is inspect.Parameter.empty
+    )
+
+
 def needs_cutoff(metric: str | type[BaseMetric]) -> bool:
     """Return whether a metric depends on a cut-off."""
     return "k" in _signature(find_metric(metric) if isinstance(metric, str) else metric)
@@ -182,14 +192,12 @@ def build_metric(
     """
     inputs = inputs or {}
     metric = metric_class or find_metric(spec.name)
-    arguments = _resolve_parameters(spec, metric)
-    _check_cutoff(spec, metric)
-    if spec.k is not None:
-        arguments["k"] = spec.k
+    signature, arguments = _signature(metric), _read_arguments(spec, metric)
     if missing := required_inputs(metric) - inputs.keys():
         raise missing_input_error({str(spec): missing})
-    signature = _signature(metric)
-    arguments |= {name: inputs[name] for name in RUN_INPUTS if name in inputs and name in signature}
+    for name in RUN_INPUTS:
+        if name in inputs and name in signature:
+            arguments[name] = inputs[name]
     if "inputs" in signature:  # a composite, which passes them on to its components
         arguments["inputs"] = inputs
     if not standalone:
@@ -203,44 +211,43 @@ def build_metric(
         raise type(error)(f"{metric.__name__}: {error.args[0]}") from None
 
 
-def _resolve_parameters(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any]:
-    """Return the parameters of a name under their spelling in the constructor."""
-    known = metric_parameters(metric)
-    by_folded_name = {name.casefold(): name for name in known} | metric.parameter_aliases
-    values: dict[str, Any] = {}
+def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any]:
+    """Return the parameters of a name, as the constructor spells them, and the cut-off."""
+    arguments: dict[str, Any] = {}
     for written, value in spec.params:
-        name = by_folded_name.get(written.casefold())
-        if name is None:
-            listed = f"Its parameters: {', '.join(known)}." if known else "It has no parameters."
-            hint = did_you_mean(written, by_folded_name)
-            raise UnknownParameter(
-                f"{metric.__name__} has no parameter {written!r}.{hint} {listed}"
-            )
-        if name in values:
+        name = _find_parameter(written, metric)
+        if name in arguments:
             raise SettingError(f"{spec} gives the parameter {name!r} twice; keep one.")
-        values[name] = value
-    required = [
-        name
-        for name, parameter in known.items()
-        if parameter.default is inspect.Parameter.empty and name not in values
-    ]
-    if required:
-        given = ", ".join(f"{name}=..." for name in required)
+        arguments[name] = value
+    if lacking := _required_parameters(metric) - arguments.keys():
+        missing = [name for name in metric_parameters(metric) if name in lacking]
+        given = ", ".join(f"{name}=..." for name in missing)
         example = metric.example or f"{metric.__name__}({given})"
-        raise SettingError(f"{spec} needs {' and '.join(required)}: write for example '{example}'.")
-    return values
-
-
-def _check_cutoff(spec: MetricSpec, metric: type[BaseMetric]) -> None:
-    if needs_cutoff(metric) and spec.k is None:
+        raise SettingError(f"{spec} needs {' and '.join(missing)}: write for example '{example}'.")
+    has_cutoff = "k" in _signature(metric)
+    if has_cutoff and spec.k is None:
         raise SettingError(
             f"{spec} needs a cut-off: write '{spec}@10', or give {setting_ref('top_k', 10)}."
         )
-    if not needs_cutoff(metric) and spec.k is not None:
+    if not has_cutoff and spec.k is not None:
         raise SettingError(
             f"{metric.__name__} does not depend on a cut-off: write '{spec.with_cutoff(None)}' "
             f"without '@{spec.k}'."
         )
+    return arguments if spec.k is None else {**arguments, "k": spec.k}
+
+
+def _find_parameter(written: str, metric: type[BaseMetric]) -> str:
+    """Return the spelling of a parameter in the constructor; raises `UnknownParameter`."""
+    known = metric_parameters(metric)
+    by_folded_name = {name.casefold(): name for name in known} | metric.parameter_aliases
+    if written.casefold() in by_folded_name:
+        return by_folded_name[written.casefold()]
+    listed = f"Its parameters: {', '.join(known)}." if known else "It has no parameters."
+    raise UnknownParameter(
+        f"{metric.__name__} has no parameter {written!r}."
+        f"{did_you_mean(written, by_folded_name)} {listed}"
+    )
 
 
 def missing_input_error(missing: Mapping[str, Set[str]]) -> MissingInput:
@@ -305,24 +312,21 @@ def expand_metrics(
     `available` are the inputs of the run; raises `MissingInput` if a metric needs another."""
     cutoffs: list[int | None] = list(top_k)
     specs: dict[MetricSpec, type[BaseMetric]] = {}
-    canonical: dict[tuple[MetricSpec, bool], MetricSpec] = {}
     missing: dict[str, Set[str]] = {}
     for requested in metrics:
         spec, metric = _resolve_metric(requested)
-        own_cutoffs = cutoffs if spec.k is None and needs_cutoff(metric) else [spec.k]
+        own_cutoffs = cutoffs if spec.k is None and "k" in _signature(metric) else [spec.k]
         if not own_cutoffs:
             raise SettingError(
                 f"{spec} needs a cut-off: write '{spec}@10', or give "
                 f"{setting_ref('top_k', [10, 20])}."
             )
-        key = (spec.with_cutoff(None), own_cutoffs[0] is None)
-        if key not in canonical:  # parameters do not depend on the cut-off: one prototype is enough
-            built = prototype(spec.with_cutoff(own_cutoffs[0]), metric)
-            canonical[key] = built.spec
-            if lacking := built.needed_inputs() - available:
-                missing[str(built.spec)] = lacking
+        # Parameters do not depend on the cut-off: one prototype is enough.
+        built = prototype(spec.with_cutoff(own_cutoffs[0]), metric)
+        if lacking := built.needed_inputs() - available:
+            missing[str(built.spec)] = lacking
         for k in own_cutoffs:
-            name = canonical[key].with_cutoff(k)
+            name = built.spec.with_cutoff(k)
             if specs.setdefault(name, metric) is not metric:
                 raise SettingError(
                     f"two different metrics are named {name}; rename one of the classes."

@@ -92,8 +92,8 @@ def _build_result(
     fingerprint: dict[str, Any] = dict.fromkeys(("truth", "train", "source"))
     fingerprint |= {name: digest_sums(sums) for name, sums in merged.digests.items()}
     fingerprint["source_kind"] = merged.source_kind
-    if (candidates := run.candidates.fingerprint()) is not None:
-        fingerprint["candidates"] = candidates
+    if run.candidates.are_per_user:
+        fingerprint["candidates"] = run.candidates.fingerprint()
     result = run.result(contributions, fingerprint)
     provenance = {**result.provenance, "engine": engine, "parts": merged.num_partitions}
     return replace(result, provenance=provenance, per_user=None, user_labels=None)

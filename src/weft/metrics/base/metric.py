@@ -84,6 +84,7 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     supports_row_filtering: ClassVar[bool] = False
     _REQUIRED_COMPONENTS: ClassVar[Set[MetricBlock] | None] = None
     _definition: ClassVar[int] = 0
+    _is_formula: bool = False  # True inside an evaluator, which keeps the sums: no states
     _own_state: str
     faults_on_device: Tensor  # counts of DEFERRED_ERRORS, where `update` does not synchronize
     # The author's `update`, which takes blocks; None for metrics that take the batch itself.
@@ -98,9 +99,13 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
         empty_users: str = "skip",
         **torchmetrics_settings: Any,
     ) -> None:
-        known = [*metric_parameters(type(self)), *METRIC_SETTINGS]
-        self._check_keywords(torchmetrics_settings, known)
-        super().__init__(**torchmetrics_settings)
+        if torchmetrics_settings:
+            known = [*metric_parameters(type(self)), *METRIC_SETTINGS]
+            self._check_keywords(torchmetrics_settings, known)
+        if self._is_formula:
+            torch.nn.Module.__init__(self)
+        else:
+            super().__init__(**torchmetrics_settings)
         self.relevance_threshold = check_threshold(relevance_threshold)
         self.empty_users = check_choice("empty_users", empty_users, EMPTY_USERS)
         self._rule = TieRule(ties, seed)
@@ -138,11 +143,11 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     def spec(self) -> MetricSpec:
         """The metric as a value: name, parameters that differ from their defaults, and cut-off."""
         if self._spec is None:
-            params = [
-                (name, value)
-                for name, parameter in metric_parameters(type(self)).items()
-                if (value := as_value(self.parameter(name))) != as_value(parameter.default)
-            ]
+            params = []
+            for name, parameter in metric_parameters(type(self)).items():
+                value = as_value(self.parameter(name))
+                if value != as_value(parameter.default):
+                    params.append((name, value))
             self._spec = MetricSpec(type(self).__name__, tuple(params), self.k)
         return self._spec
 

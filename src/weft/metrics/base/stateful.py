@@ -96,13 +96,6 @@ class StatefulMetric(torchmetrics.Metric):
     full_state_update = False
     is_differentiable = False
     bounds: Bounds = (None, None)
-    _is_formula: bool = False  # True inside an evaluator, which keeps the sums: no states
-
-    def __init__(self, **settings: Any) -> None:
-        if self._is_formula:
-            torch.nn.Module.__init__(self)
-        else:
-            super().__init__(**settings)
 
     def _check_keywords(self, settings: Mapping[str, Any], known: Sequence[str]) -> None:
         """Raise `UnknownParameter` for a keyword that is not a setting of TorchMetrics."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from weft.batch.batch import Batch, BatchInputs, RankingOptions
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError
-from weft.evaluation.setting_types import read_cutoffs
+from weft.evaluation.setting_rules import read_cutoffs
 from weft.metrics.base.formulas import UserMeanMetric
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import as_metric_list, build_metric, expand_metrics
