@@ -25,7 +25,7 @@ from pydantic import (
 from weft._choices import EngineName, FileFormat, IdType, choices
 from weft.config.document import from_home, show
 from weft.errors import check_choice, check_int, did_you_mean
-from weft.evaluation import setting_types
+from weft.evaluation import setting_rules
 from weft.evaluation.setting_rules import checked, one_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _is_column(value: Any) -> bool:
     return isinstance(value, str) or (type(value) is int and value >= 0)
 
 
-Bool = Annotated[setting_types.Bool, BeforeValidator(read_bool)]
+Bool = Annotated[setting_rules.Bool, BeforeValidator(read_bool)]
 PositiveInt = Annotated[int, Field(ge=1), checked(check_int)]
 Text = Annotated[str, expect(is_text, "a text")]
 _Columns = Annotated[
