@@ -1,19 +1,16 @@
 """An engine in one process: partitions of the users, with functions and results pickled."""
 
-import inspect
 import pickle
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-import weft
-from weft.engines.partitioned.driver import evaluate_partitions
-from weft.engines.partitioned.empty_run import check_arguments
-from weft.engines.partitioned.global_stats import USER_INPUTS
+from weft.engines.partitioned.driver import evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.local_inputs import check_id_types, read_local
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import Partition
+from weft.evaluation.api import bind_arguments
 
 
 def some_lists(generator, users, items):
@@ -80,26 +77,11 @@ def _part_of(users, number):
 
 def evaluate(source, truth, *, parts=3, shuffle=True, collect=True, **settings):
     """`weft.evaluate` on partitions of the users."""
-    bound = inspect.signature(weft.evaluate).bind(source, truth, **settings)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
     is_model = callable(source) or hasattr(source, "score")
-    check_arguments(arguments, has_lists=not is_model, engine="the test")
+    given, arguments = take_user_inputs(
+        bind_arguments(source, truth, settings), has_lists=not is_model, engine="the test"
+    )
     frames, origins = {}, {}
-    given = {name: arguments[name] for name in USER_INPUTS if arguments[name] is not None}
-    if is_model:
-        del given["source"]
-    if isinstance(given["candidates"], str) and given["candidates"] in (
-        "all",
-        "cold",
-        "warm",
-        "listed",
-    ):
-        del given["candidates"]
-    for name, wanted in (arguments["slices"] or {}).items():
-        of = wanted["of"] if isinstance(wanted, dict) and set(wanted) == {"of", "by"} else wanted
-        if not isinstance(of, str):
-            given[f"slices[{name!r}]"] = of
     for name, data in given.items():
         found, origins[name] = read_local(data, name)
         frames |= found

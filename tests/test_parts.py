@@ -1,6 +1,5 @@
 """Users in parts: whatever the parts, what comes out is what one process finds."""
 
-import inspect
 import json
 import pickle
 import re
@@ -18,9 +17,10 @@ import weft
 from apart import Sent, assert_same, evaluate, some_lists, split
 from everything import BUILT_IN, VARIANTS, FarOff, FirstHalf, Keeper, ScoreRange, about
 from weft.engines.partitioned import order_statistics
-from weft.engines.partitioned.driver import evaluate_partitions
+from weft.engines.partitioned.driver import evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partitions import InputOrigin
 from weft.errors import InputError
+from weft.evaluation.api import bind_arguments
 from weft.metrics import registry
 
 USERS, ITEMS = 60, 40
@@ -46,6 +46,7 @@ SLICES = {
     "item_popularity": "quantiles(4)",
     "age": {"of": {user: float(user % 17) / 2 for user in range(USERS + 3)}, "by": "quantiles(5)"},
     "bins": {"of": {user: user % 11 for user in range(USERS)}, "by": "bins(3, 7)"},
+    "large": {"of": {user: 1234560 + user for user in range(USERS)}, "by": "bins(1234567)"},
 }
 
 # Users without items in the lists, in the truth and in train, alone and together; user 11 is in
@@ -438,14 +439,15 @@ def test_ids_that_are_missing_are_shown():
 
 def in_parts(lists, truth, **settings):
     """As an engine does that reads the frames itself."""
-    bound = inspect.signature(weft.evaluate).bind(lists, truth, **settings)
-    bound.apply_defaults()
+    _, arguments = take_user_inputs(
+        bind_arguments(lists, truth, settings), has_lists=True, engine="the test"
+    )
     origins = {
         "source": InputOrigin("source", columns=("user", "item", "score")),
         "truth": InputOrigin("truth", columns=("user", "item", "rating")),
     }
     return evaluate_partitions(
-        split({"source": lists, "truth": truth}, 4), origins, bound.arguments, engine="the test"
+        split({"source": lists, "truth": truth}, 4), origins, arguments, engine="the test"
     )[0]
 
 

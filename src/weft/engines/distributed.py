@@ -6,7 +6,6 @@ processes.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,8 +14,8 @@ import torch.distributed as dist
 from torch.utils.data import Sampler
 
 from weft.errors import InputError, SettingError, check_int, setting_ref
+from weft.evaluation.api import bind_arguments, read_arguments
 from weft.evaluation.api import evaluate as evaluate_alone
-from weft.evaluation.api import read_arguments
 from weft.evaluation.result import Result
 from weft.evaluation.runner import build_run
 from weft.evaluation.state import check_compatible, num_processes
@@ -30,9 +29,7 @@ def evaluate(source: Any, truth: Any, **settings: Any) -> Result:
     All processes must call it, with the same arguments. Each process reads the data and evaluates
     its share of the users; a model scores only these. An error in one process stops all.
     """
-    bound = inspect.signature(evaluate_alone).bind(source, truth, **settings)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
+    arguments = bind_arguments(source, truth, settings)
     rank, number = process_rank(), num_processes()
     if number == 1:
         return evaluate_alone(source, truth, **settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
     import torch
 
     from weft.evaluation.result import Result
+
+
+def bind_arguments(source: Any, truth: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all arguments of `evaluate` by name, with their defaults."""
+    bound = inspect.signature(evaluate).bind(source, truth, **options)
+    bound.apply_defaults()
+    return dict(bound.arguments)
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> tuple[EvaluationInputs, EvaluationSettings]:

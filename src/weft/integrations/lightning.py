@@ -109,10 +109,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
 
     def _logged_name(self, name: str) -> str:
         """Return the name under which a metric of the evaluator is logged."""
-        known, profile = (
-            [str(spec) for spec in self.evaluator.specs],
-            self.evaluator.settings.profile,
-        )
+        known = [str(spec) for spec in self.evaluator.specs]
+        profile = self.evaluator.settings.profile
         spelling = name
         if isinstance(name, str) and name not in known:
             with suppress(SettingError):  # an unknown metric is refused below
@@ -144,69 +142,17 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             )
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._start("val", trainer, pl_module, len(trainer.num_val_batches))
-
-    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._start("test", trainer, pl_module, len(trainer.num_test_batches))
-
-    def on_validation_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        self._add("val", trainer, pl_module, outputs, batch, dataloader_idx)
-
-    def on_test_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        self._add("test", trainer, pl_module, outputs, batch, dataloader_idx)
-
-    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if not trainer.sanity_checking:
-            self._finish("val", trainer, pl_module)
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._finish("test", trainer, pl_module)
-
-    # ----------------------------------------------------------------------------------------------
-
-    def _names(self) -> Iterator[str]:
-        return (
-            f"{stage}_{self.evaluator.prefix}{spec}{self.evaluator.postfix}"
-            for stage in self.stages
-            for spec in self.evaluator.specs
-        )
-
-    def _start(self, stage: str, trainer: Trainer, module: LightningModule, loaders: int) -> None:
+        stage = _stage(trainer)
         if stage not in self.stages:
             return
+        loaders = len(trainer.num_val_batches if stage == "val" else trainer.num_test_batches)
         if loaders > 1 and self._saves_one_file:
             raise SettingError(
                 f"save_to={str(self.save_to)!r} is one file for {loaders} dataloaders; give a "
                 "folder."
             )
-        owners = (module, trainer.datamodule)  # type: ignore[attr-defined, unused-ignore]
-        may_skip = any(
-            getattr(owner, "allow_zero_length_dataloader_with_multiple_devices", False)
-            for owner in owners
-        )
-        if trainer.world_size > 1 and loaders == 1 and may_skip:
-            raise SettingError(
-                "with allow_zero_length_dataloader_with_multiple_devices Lightning skips the "
-                "evaluation on a process with an empty dataloader, and the other processes would "
-                "wait for it forever; switch it off, and give such a process an IterableDataset "
-                "that yields nothing."
-            )
+        if trainer.world_size > 1 and loaders == 1:
+            _check_loaders_run(trainer, pl_module)
         drop_repeated = (
             trainer.world_size > 1
             and self.evaluator.settings.repeated_users is None
@@ -217,20 +163,21 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
         ]
         for copy in self._evaluators[stage]:
             copy.reset()
-            copy.to(module.device)
+            copy.to(pl_module.device)
             if drop_repeated:
                 copy.drop_repeated_users()
 
-    def _add(
+    def on_validation_batch_end(
         self,
-        stage: str,
         trainer: Trainer,
-        module: LightningModule,
+        pl_module: LightningModule,
         outputs: Any,
         batch: Any,
-        loader: int,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
         """Add a batch, also in the sanity check, where mistakes are detected early."""
+        stage = _stage(trainer)
         if stage not in self.stages:
             return
         if self.inputs is None:
@@ -238,8 +185,8 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 outputs, f"{_STEP_METHODS[stage]} returned", "or give EvaluationCallback inputs="
             )
         else:
-            values = self._call_inputs(stage, trainer, module, batch)
-        evaluator = self._evaluators[stage][loader]
+            values = self._call_inputs(stage, trainer, pl_module, batch)
+        evaluator = self._evaluators[stage][dataloader_idx]
         if evaluator.drops_repeats and values.get("user_indices") is None:
             origin = _STEP_METHODS[stage] if self.inputs is None else "inputs"
             raise InputError(
@@ -249,6 +196,38 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             )
         evaluator.update(
             values["preds"], values["target"], values.get("user_indices"), values.get("items")
+        )
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        stage = _stage(trainer)
+        if stage not in self.stages or trainer.sanity_checking:
+            return
+        evaluators = self._evaluators[stage]
+        suffixes = [""]
+        if len(evaluators) > 1:
+            suffixes = [f"/dataloader_idx_{number}" for number in range(len(evaluators))]
+        self._latest = tuple(f"{stage}{suffix}" for suffix in suffixes)
+        about = {"stage": stage, "epoch": trainer.current_epoch, "step": trainer.global_step}
+        for name, suffix, evaluator in zip(self._latest, suffixes, evaluators):
+            result = evaluator.compute()
+            provenance = {**result.provenance, **about}
+            result = replace(result, name=type(pl_module).__name__, provenance=provenance)
+            self.results[name] = result
+            self._log(result, suffix, pl_module)
+            self._save(result, suffix, trainer)
+            evaluator.reset()  # frees the per-user contributions
+
+    on_test_epoch_start = on_validation_epoch_start
+    on_test_batch_end = on_validation_batch_end
+    on_test_epoch_end = on_validation_epoch_end
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _names(self) -> Iterator[str]:
+        return (
+            f"{stage}_{self.evaluator.prefix}{spec}{self.evaluator.postfix}"
+            for stage in self.stages
+            for spec in self.evaluator.specs
         )
 
     def _call_inputs(
@@ -266,24 +245,6 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
                 hint = did_you_mean(str(name), _UPDATE_ARGUMENTS)
                 raise InputError(f"inputs returned {name!r}, which is not known.{hint}")
         return values
-
-    def _finish(self, stage: str, trainer: Trainer, module: LightningModule) -> None:
-        if stage not in self.stages:
-            return
-        evaluators = self._evaluators[stage]
-        suffixes = [""]
-        if len(evaluators) > 1:
-            suffixes = [f"/dataloader_idx_{number}" for number in range(len(evaluators))]
-        self._latest = tuple(f"{stage}{suffix}" for suffix in suffixes)
-        about = {"stage": stage, "epoch": trainer.current_epoch, "step": trainer.global_step}
-        for name, suffix, evaluator in zip(self._latest, suffixes, evaluators):
-            result = evaluator.compute()
-            provenance = {**result.provenance, **about}
-            result = replace(result, name=type(module).__name__, provenance=provenance)
-            self.results[name] = result
-            self._log(result, suffix, module)
-            self._save(result, suffix, trainer)
-            evaluator.reset()  # frees the per-user contributions
 
     def _log(self, result: Result, suffix: str, module: LightningModule) -> None:
         for value, (name, tensor) in zip(result.values, result.as_dict().items()):
@@ -305,6 +266,23 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             path /= f"{stage}-epoch{epoch}-step{step}{suffix.replace('/', '-')}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         result.save(path)
+
+
+def _stage(trainer: Trainer) -> str:
+    """Return "test", or "val" for validation, also inside `fit` and in the sanity check."""
+    return "test" if trainer.testing else "val"
+
+
+def _check_loaders_run(trainer: Trainer, module: LightningModule) -> None:
+    """Raise an error if Lightning may skip the evaluation on some of the processes."""
+    owners = (module, trainer.datamodule)  # type: ignore[attr-defined, unused-ignore]
+    option = "allow_zero_length_dataloader_with_multiple_devices"
+    if any(getattr(owner, option, False) for owner in owners):
+        raise SettingError(
+            f"with {option} Lightning skips the evaluation on a process with an empty dataloader, "
+            "and the other processes would wait for it forever; switch it off, and give such a "
+            "process an IterableDataset that yields nothing."
+        )
 
 
 class _SynchronizedValue(torchmetrics.Metric):  # type: ignore[misc, unused-ignore]

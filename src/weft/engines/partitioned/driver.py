@@ -6,21 +6,30 @@ states are merged. The values are those of an evaluation in one process.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft._choices import CandidatePool, choices
+from weft.data import Vocabulary, read_features, read_labels
 from weft.data.dataset import GlobalStats
+from weft.data.grouping import GroupNames
 from weft.data.interactions import digest_sums
-from weft.data.slices import parse_slices
-from weft.engines.partitioned.empty_run import build_empty_run, empty_stats
+from weft.data.popularity import TrainTotals
+from weft.data.slices import UserSlice, parse_slices
+from weft.data.sources import Model
 from weft.engines.partitioned.global_stats import (
-    ITEM_INPUTS,
     Arguments,
     Origins,
     add_slice_edges,
     build_global_stats,
-    has_number_column,
+    build_partition_run,
     summarize,
 )
 from weft.engines.partitioned.partition_results import (
@@ -28,15 +37,110 @@ from weft.engines.partitioned.partition_results import (
     RemoteContributions,
     combine_partial_states,
     evaluate_partition,
-    get_partial_state,
 )
-from weft.engines.partitioned.partitions import Partition, Partitions, map_partitions, map_reduce
+from weft.engines.partitioned.partitions import (
+    InputOrigin,
+    Partition,
+    Partitions,
+    map_partitions,
+    map_reduce,
+)
+from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
-from weft.metrics.registry import all_metrics
+from weft.evaluation.settings import split_candidates
+from weft.metrics.registry import all_metrics, as_metric_list
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
+
+# Columns of the inputs with rows of users, and inputs about items, which the driver reads.
+_COLUMNS = {
+    "source": ("user", "item", "score"),
+    "truth": ("user", "item", "rating"),
+    "train": ("user", "item", "rating"),
+    "users": ("user",),
+    "user_groups": ("user", "label"),
+    "candidates": ("user", "item"),
+}
+ITEM_INPUTS = ("items", "item_clusters", "item_features")
+_IN_PARTITIONS = True  # replaces data that is in the partitions
+
+
+def take_user_inputs(
+    arguments: Arguments, *, has_lists: bool, engine: str, has_table_names: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the inputs with rows of users, and the arguments of `weft.evaluate` without them.
+
+    With `has_table_names`, strings may also be names of tables. Raises an error for settings that
+    are wrong or unsupported, before any data is read.
+    """
+    if arguments["checkpoint"] is not None:
+        raise SettingError(
+            f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
+            "computes again what is lost. Leave it out."
+        )
+    for name in ("truth", "train", "candidates", "items", "item_clusters"):
+        _check_not_matrix(arguments[name], name, engine)
+    if has_lists and arguments["users"] is not None:
+        raise SettingError(
+            f"{setting_ref('users')} names the rows of scores; recommendation lists name their "
+            "users themselves. Leave it out."
+        )
+    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
+    inputs = {
+        name: arguments[name] for name in _COLUMNS if arguments[name] is not None or name == "truth"
+    }
+    if not has_lists:
+        inputs.pop("source", None)
+    if _names_pool(arguments["candidates"], has_table_names=has_table_names):
+        del inputs["candidates"]
+    remaining = {**arguments, **dict.fromkeys(inputs, _IN_PARTITIONS), "source": None}
+    for each in slices:
+        if each.source is not None:
+            inputs[each.where] = each.source
+            request = remaining["slices"][each.name]
+            request = _IN_PARTITIONS if each.cut is None else {**request, "of": _IN_PARTITIONS}
+            remaining["slices"] = {**remaining["slices"], each.name: request}
+    origins = {
+        name: InputOrigin(name, columns=_COLUMNS.get(name, ("user", "label"))) for name in inputs
+    }
+    run = _build_empty_run(remaining, origins, _empty_stats(remaining, slices))
+    _check_mergeable(run, engine)
+    return inputs, remaining
+
+
+def _check_not_matrix(data: Any, name: str, engine: str) -> None:
+    if getattr(data, "ndim", 1) == 2 and not hasattr(data, "columns"):
+        raise InputError(
+            f"{name} is a matrix with row and column numbers; on {engine}, users and items have "
+            "ids. Give a frame or a file, or evaluate it in one process with weft.evaluate."
+        )
+
+
+def _names_pool(candidates: Any, *, has_table_names: bool) -> bool:
+    """Return True for "all", "warm" and the like, False for data; raise an error for the rest."""
+    if has_table_names and isinstance(candidates, str):
+        return candidates.casefold() in choices(CandidatePool)
+    return split_candidates(candidates)[1] is None
+
+
+def _check_mergeable(run: EvaluationRun, engine: str) -> None:
+    metrics = run.evaluator.metric_set.stateful.items()
+    unsupported = [
+        str(spec)
+        for spec, metric in metrics
+        if any(isinstance(default, list) for default in metric._defaults.values())
+    ]
+    if unsupported:
+        raise SettingError(
+            f"{', '.join(unsupported)} keeps something of every row or score, which would all be "
+            "collected on one machine; evaluate it in one process with weft.evaluate, or leave it "
+            f"out on {engine}."
+        )
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 def evaluate_partitions(
@@ -44,39 +148,32 @@ def evaluate_partitions(
 ) -> tuple[Result, Partitions[Any]]:
     """Return the result and the `PartitionResult` of each partition, which stays on its worker.
 
-    `origins` has one entry per input with rows in the partitions. `arguments` are those of
-    `weft.evaluate`; of its data, only items, item_clusters and item_features are read here.
+    `origins` has one entry per input with rows in the partitions; `arguments` are those of
+    `take_user_inputs`, with the inputs about items as `weft.evaluate` takes them.
     """
-    item_inputs = {name: arguments[name] for name in ITEM_INPUTS}
-    arguments = _remove_data(arguments, origins)
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    # Wrong settings raise an error before any data is read.
-    build_empty_run(arguments, origins, empty_stats(arguments, slices))
     summary = summarize(partitions, origins, [each.where for each in slices if each.cut is None])
-    stats = build_global_stats(summary, origins, {**arguments, **item_inputs})
+    stats = build_global_stats(summary, origins, arguments)
+    arguments = {**arguments, **dict.fromkeys(ITEM_INPUTS)}  # the stats have them
     stats = add_slice_edges(partitions, arguments, origins, stats)
-    run = build_empty_run(arguments, origins, stats)
-    evaluate = partial(
+    run = _build_empty_run(arguments, origins, stats)
+    evaluate_users = partial(
         evaluate_partition,
         arguments=arguments,
         origins=origins,
         stats=replace(stats, notes=()),
         custom_metrics=_custom_metrics(run),
     )
-    results = map_partitions(partitions, evaluate)
+    results = map_partitions(partitions, evaluate_users)
     combine = partial(combine_partial_states, stateful_metrics=run.evaluator.stateful_metrics)
-    merged = map_reduce(results, get_partial_state, combine)
-    run = build_empty_run(arguments, origins, _add_train_by_label(stats, merged))
+    merged: PartialState = map_reduce(results, attrgetter("partial_state"), combine)
+    if merged.train_by_label is not None and stats.train is not None:
+        totals = replace(stats.train, by_label=merged.train_by_label)
+        run = _build_empty_run(arguments, origins, replace(stats, train=totals))
     contributions = None
     if arguments["bootstrap"] is not None:
         contributions = RemoteContributions(results, merged.num_users)
     return _build_result(run, merged, contributions, engine), results
-
-
-def _add_train_by_label(stats: GlobalStats, merged: PartialState) -> GlobalStats:
-    if merged.train_by_label is None or stats.train is None:
-        return stats
-    return replace(stats, train=replace(stats.train, by_label=merged.train_by_label))
 
 
 def _build_result(
@@ -88,37 +185,16 @@ def _build_result(
     """Load the merged state into an empty run and return its result, without per-user tables."""
     run.evaluator.restore(merged.state)
     run.counts.update(merged.counts)
-    run.candidates.merge(merged.candidates)
+    for state in merged.candidates:
+        run.candidates.merge(state)
     fingerprint: dict[str, Any] = dict.fromkeys(("truth", "train", "source"))
     fingerprint |= {name: digest_sums(sums) for name, sums in merged.digests.items()}
     fingerprint["source_kind"] = merged.source_kind
     if run.candidates.are_per_user:
         fingerprint["candidates"] = run.candidates.fingerprint()
     result = run.result(contributions, fingerprint)
-    provenance = {**result.provenance, "engine": engine, "parts": merged.num_partitions}
+    provenance = {**result.provenance, "engine": engine, "parts": len(merged.candidates)}
     return replace(result, provenance=provenance, per_user=None, user_labels=None)
-
-
-def _remove_data(arguments: Arguments, origins: Origins) -> dict[str, Any]:
-    """Return the arguments to send to workers: data that exists elsewhere is replaced by True."""
-    slices = {
-        name: _remove_slice_data(definition, is_in_partitions=f"slices[{name!r}]" in origins)
-        for name, definition in (arguments["slices"] or {}).items()
-    }
-    labels = {
-        name: None if arguments[name] is None else True
-        for name in ("item_clusters", "item_features")
-    }
-    in_partitions = dict.fromkeys((name for name in origins if name in arguments), True)
-    removed = {"items": None, "source": None, "slices": slices or None}
-    return {**arguments, **in_partitions, **labels, **removed}
-
-
-def _remove_slice_data(definition: Any, *, is_in_partitions: bool) -> Any:
-    if has_number_column(definition):
-        return {"of": True, "by": definition["by"]}
-    is_expression = isinstance(definition, str) and not is_in_partitions  # else a path
-    return definition if is_expression else True
 
 
 def _custom_metrics(run: EvaluationRun) -> list[type[BaseMetric]]:
@@ -126,3 +202,42 @@ def _custom_metrics(run: EvaluationRun) -> list[type[BaseMetric]]:
     names = " ".join(map(str, run.classes))
     custom = [metric for metric in all_metrics() if not metric.__module__.startswith("weft.")]
     return [metric for metric in custom if metric.__name__ in names]
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def _build_empty_run(arguments: Arguments, origins: Origins, stats: GlobalStats) -> EvaluationRun:
+    """Return a run without users, to check settings or to load merged states into."""
+    import polars as pl
+
+    types = {"user": pl.Int64, "item": pl.Int64, "label": pl.String}
+    frames = {
+        name: pl.DataFrame(
+            schema={column: types.get(column, pl.Float64) for column in origin.columns}
+        )
+        for name, origin in origins.items()
+    }
+    partition = Partition(frames, None if "source" in origins else Model(_score_no_items))
+    # The driver may lack the device of the workers.
+    return build_partition_run(partition, {**arguments, "device": None}, origins, stats)
+
+
+def _score_no_items(users: Any) -> Tensor:
+    return torch.empty((len(users), 0))
+
+
+def _empty_stats(arguments: Arguments, slices: Sequence[UserSlice]) -> GlobalStats:
+    """Return the stats of inputs without rows, for a run that only checks settings."""
+    sizes = [getattr(metric, "num_items", None) for metric in as_metric_list(arguments["metrics"])]
+    items = Vocabulary.from_size("item", next((size for size in sizes if isinstance(size, int)), 0))
+    totals = None
+    if arguments["train"] is not None:
+        totals = TrainTotals(np.zeros(items.size, dtype=np.int64), 0)
+    labels: dict[str, Any] = {}
+    if arguments["item_clusters"] is not None:
+        labels["item_clusters"] = read_labels({}, "item_clusters", items)
+    if arguments["item_features"] is not None:
+        labels["item_features"] = read_features({}, "item_features", items)
+    names = ["user_groups", *(each.where for each in slices)]
+    return GlobalStats(items, totals, labels, dict.fromkeys(names, GroupNames((), [])))

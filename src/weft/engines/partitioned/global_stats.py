@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
     InputOrigin,
     Partition,
-    PartitionFailure,
     Partitions,
     PartitionTable,
     map_partitions,
@@ -39,14 +38,9 @@ from weft.metrics.profiles import find_profile
 if TYPE_CHECKING:
     import polars as pl
 
-T = TypeVar("T")
-S = TypeVar("S")
 Arguments = Mapping[str, Any]  # those of `weft.evaluate`, by name
 Origins = Mapping[str, InputOrigin]  # by input
 
-# Inputs with rows of users, and inputs about items.
-USER_INPUTS = ("source", "truth", "train", "candidates", "users", "user_groups")
-ITEM_INPUTS = ("items", "item_clusters", "item_features")
 _MAX_EXAMPLES = 3  # ids that a message shows
 
 
@@ -55,31 +49,17 @@ def build_partition_run(
 ) -> EvaluationRun:
     """Return the evaluation of the users of a partition."""
     tables = _read_tables(partition, origins)
-    inputs: dict[str, Any] = {
-        name: tables.get(name) for name in USER_INPUTS if name != "candidates"
-    }
+    inputs: dict[str, Any] = {name: table for name, table in tables.items() if name in arguments}
     if partition.source is not None:
         inputs["source"] = partition.source
         inputs["users"] = tables["users"].columns["user"] if "users" in tables else None
-    if "candidates" in tables:
-        inputs["candidates"] = tables["candidates"]
-    slices = {}
-    for name, definition in (arguments["slices"] or {}).items():
-        table = tables.get(f"slices[{name!r}]")
-        if table is None:
-            slices[name] = definition
-        elif has_number_column(definition):
-            slices[name] = {"of": table, "by": definition["by"]}
-        else:
-            slices[name] = table
+    slices = dict(arguments["slices"] or {})
+    for name, definition in slices.items():
+        if (table := tables.get(f"slices[{name!r}]")) is not None:
+            slices[name] = {**definition, "of": table} if isinstance(definition, dict) else table
     inputs |= {"slices": slices or None, "progress": False, "checkpoint": None, "items": None}
     inputs |= {name: stats.labels.get(name) for name in ("item_clusters", "item_features")}
     return build_run(*read_arguments({**arguments, **inputs}), stats)
-
-
-def has_number_column(definition: Any) -> bool:
-    """Return True if a slice is defined by numbers of users and a cut: {"of": ..., "by": ...}."""
-    return isinstance(definition, Mapping) and set(definition) == {"of", "by"}
 
 
 def _read_tables(partition: Partition, origins: Origins) -> dict[str, PartitionTable]:
@@ -116,35 +96,33 @@ def _summarize_partition(
     partition: Partition, origins: Origins, label_slices: Sequence[str]
 ) -> PartitionSummary:
     tables = _read_tables(partition, origins)
-    users = {
+    users: dict[str, pl.Series] = {
         name: _distinct_users(tables[name])
         for name in ("source", "users", "truth", "train")
         if name in tables
     }
     known = Vocabulary.from_data("user", list(users.values()), origin="source")
-    if "users" in users or "source" not in users:
-        users["source"] = users.get("users", users["truth"])
-    num_both = 0
-    if len(users["source"]):
-        num_both = int(np.isin(users["source"].to_numpy(), users["truth"].to_numpy()).sum())
-    popularity = None
-    if "train" in tables:
-        pairs = partition.frames["train"].select("user", "item").unique()
-        popularity = pairs.group_by("item").len("number")
     labels = {}
     for name in ("user_groups", *label_slices):
         if name in tables:
             user_labels = read_labels(tables[name], name, known, num_in_order=0)
             labels[name] = frozenset(user_labels.names), user_labels.num_unknown
-    num_users = {name: len(users.get(name, ())) for name in ("source", "truth", "train")}
+    users["source"] = users.get("users", users.get("source", users["truth"]))
+    num_users = Counter[str]({name: len(ids) for name, ids in users.items()})
+    both = _union([users["source"], users["truth"]])
+    num_users["both"] = num_users["source"] + num_users["truth"] - len(both)
+    popularity = None
+    if "train" in tables:
+        pairs = partition.frames["train"].select("user", "item").unique()
+        popularity = pairs.group_by("item").len("number")
     return PartitionSummary(
         Counter({name: len(table) for name, table in tables.items()}),
-        Counter({**num_users, "both": num_both}),
+        num_users,
         {name: users[name].head(_MAX_EXAMPLES + 1) for name in ("source", "truth")},
         {
-            name: distinct_ids(tables[name].columns["item"])
-            for name in ("source", "truth", "train", "candidates")
-            if name in tables
+            name: distinct_ids(table.columns["item"])
+            for name, table in tables.items()
+            if "item" in table.columns
         },
         popularity,
         labels,
@@ -270,8 +248,7 @@ def _build_catalogue(
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _SliceNumbers:
+class _SliceNumbers(NamedTuple):
     """The numbers by which a slice is cut, of the evaluated users of a partition."""
 
     numbers: NDArray[np.float64]
@@ -290,14 +267,12 @@ def add_slice_edges(
         _read_slice_numbers, names=tuple(cuts), arguments=arguments, origins=origins, stats=stats
     )
     numbers = map_partitions(partitions, read)
-    whole_slices = map_reduce(numbers, _find_whole, _all_by_name)
+    have_integers = map_reduce(numbers, _are_integers, _all_by_name)
     groups = dict(stats.groups)
     for name, cut in cuts.items():
-        ordered = PartitionedFloats(
-            numbers, partial(_apply_to_success, partial(_select_numbers, name=name))
-        )
+        ordered = PartitionedFloats(numbers, partial(_select_numbers, name=name))
         starts = cut.find_edges(ordered) if ordered.size else []
-        names = format_ranges(starts, are_integers=whole_slices[name]) if ordered.size else []
+        names = format_ranges(starts, are_integers=have_integers[name]) if ordered.size else []
         groups[name] = GroupNames(tuple(names), starts)
     numbers.release()
     return replace(stats, groups=groups)
@@ -330,14 +305,9 @@ def _select_numbers(slices: Mapping[str, _SliceNumbers], name: str) -> NDArray[n
     return slices[name].numbers
 
 
-def _find_whole(slices: Mapping[str, _SliceNumbers]) -> dict[str, bool]:
+def _are_integers(slices: Mapping[str, _SliceNumbers]) -> dict[str, bool]:
     return {name: each.are_integers for name, each in slices.items()}
 
 
 def _all_by_name(partitions: list[dict[str, bool]]) -> dict[str, bool]:
     return {name: all(each[name] for each in partitions) for name in partitions[0]}
-
-
-def _apply_to_success(function: Callable[[T], S], value: T) -> S:
-    assert not isinstance(value, PartitionFailure)  # an earlier `map_reduce` raised failures
-    return function(value)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,12 +47,11 @@ class PartialState:
 
     state: EvaluationState
     counts: Counter[str]
-    candidates: dict[str, list[int]]  # the state of the candidate provider
+    candidates: list[dict[str, list[int]]]  # the state of each partition's candidate provider
     digests: dict[str, NDArray[np.uint64]]
     train_by_label: Integers | None  # train interactions by user group and item cluster
     num_users: int  # users with stored contributions
     source_kind: str
-    num_partitions: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def evaluate_partition(
     partial_state = PartialState(
         _compress(replace(state, rows=rows)),
         run.counts,
-        run.candidates.state(),
+        [run.candidates.state()],
         _digest_inputs(run.dataset),
         _count_train_by_label(run.dataset),
         0 if contributions is None else len(contributions.keys),
@@ -131,38 +130,26 @@ def _compress(state: EvaluationState) -> EvaluationState:
     return replace(state, sums=state.sums.to_sparse() if is_sparse else state.sums.clone())
 
 
-def get_partial_state(result: PartitionResult) -> PartialState:
-    """Return the part of a result that is sent to the driver."""
-    return result.partial_state
-
-
 def combine_partial_states(
     states: list[PartialState], *, stateful_metrics: Sequence[BaseMetric]
 ) -> PartialState:
     """Merge the states of partitions; sums, counts and digests add up."""
-    first, counts = states[0], Counter[str]()
+    counts = Counter[str]()
     for each in states:
         counts.update(each.counts)
-    candidates = copy.deepcopy(first.candidates)
-    for each in states[1:]:
-        pairs = zip(candidates["counts"], each.candidates["counts"])
-        candidates["counts"] = [left + right for left, right in pairs]
-        pairs = zip(candidates["digest"], each.candidates["digest"])
-        candidates["digest"] = [(left + right) % (1 << 64) for left, right in pairs]
     by_label = [each.train_by_label for each in states if each.train_by_label is not None]
     dense = [replace(each.state, sums=each.state.sums.to_dense()) for each in states]
     return PartialState(
         combine_states(dense, stateful_metrics),
         counts,
-        candidates,
+        [candidates for each in states for candidates in each.candidates],
         {
             name: np.sum([each.digests[name] for each in states], axis=0, dtype=np.uint64)
-            for name in first.digests
+            for name in states[0].digests
         },
         np.sum(by_label, axis=0) if by_label else None,
         sum(each.num_users for each in states),
-        first.source_kind,
-        sum(each.num_partitions for each in states),
+        states[0].source_kind,
     )
 
 
@@ -177,15 +164,11 @@ def get_user_values(result: PartitionResult) -> pl.DataFrame:
 
 def collect_user_tables(results: Partitions[Any]) -> _Tables:
     """Return the values and the labels of all users, sorted, in the memory of this process."""
-    tables = results.map_reduce(_get_tables, _concat_tables)
+    tables = results.map_reduce(attrgetter("values", "labels"), _concat_tables)
     values, labels = (
         None if table is None else table.sort(NO_SOURCE, "user").drop(NO_SOURCE) for table in tables
     )
     return values, labels
-
-
-def _get_tables(result: PartitionResult) -> _Tables:
-    return result.values, result.labels
 
 
 def _concat_tables(partitions: list[_Tables]) -> _Tables:
@@ -204,31 +187,26 @@ class RemoteContributions:
         self._results, self.users = results, users
 
     def weighted_sums(self, weights: UserWeights, *, terms: bool) -> WeightedSums:
-        function = partial(_weighted_sums, weights=weights, terms=terms)
-        return self._results.map_reduce(function, WeightedSums.merge)
+        call = methodcaller("weighted_sums", weights, terms=terms)
+        sums: WeightedSums = self._results.map_reduce(partial(_apply, call), WeightedSums.merge)
+        return sums
 
     def jackknife_moments(
         self, sums: NDArray[np.float64], counts: NDArray[np.float64]
     ) -> JackknifeMoments:
-        function = partial(_jackknife_moments, sums=sums, counts=counts)
-        return self._results.map_reduce(function, JackknifeMoments.merge)
+        call = methodcaller("jackknife_moments", sums, counts)
+        merge = JackknifeMoments.merge
+        moments: JackknifeMoments = self._results.map_reduce(partial(_apply, call), merge)
+        return moments
 
     def hashes(self) -> SortedValues[np.int64]:
-        return PartitionedIntegers(self._results, _jackknife_hashes)
+        return PartitionedIntegers(self._results, partial(_apply, _jackknife_hashes))
 
 
-def _weighted_sums(result: PartitionResult, weights: UserWeights, terms: bool) -> WeightedSums:
+def _apply(function: Callable[[LocalContributions], Any], result: PartitionResult) -> Any:
     assert result.contributions is not None
-    return result.contributions.weighted_sums(weights, terms=terms)
+    return function(result.contributions)
 
 
-def _jackknife_moments(
-    result: PartitionResult, sums: NDArray[np.float64], counts: NDArray[np.float64]
-) -> JackknifeMoments:
-    assert result.contributions is not None
-    return result.contributions.jackknife_moments(sums, counts)
-
-
-def _jackknife_hashes(result: PartitionResult) -> Integers:
-    assert result.contributions is not None
-    return jackknife_hashes(result.contributions.keys)
+def _jackknife_hashes(contributions: LocalContributions) -> Integers:
+    return jackknife_hashes(contributions.keys)

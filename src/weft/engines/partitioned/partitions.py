@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -67,6 +68,16 @@ class Partitions(Protocol[T_co]):
     def release(self) -> None:
         """Free the storage of these values."""
         ...
+
+
+def use_cores(number: int) -> None:
+    """Limit the threads of a worker, since several tasks run at once on a machine."""
+    # polars reads the variable when it is imported, which a new worker has not done yet.
+    os.environ.setdefault("POLARS_MAX_THREADS", str(number))
+    import torch
+
+    if torch.get_num_threads() != number:
+        torch.set_num_threads(number)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ worker or a machine.
 
 from __future__ import annotations
 
-import inspect
 import re
 import socket
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Any
 from weft.engines.ray.ray_job import RayJob
 from weft.engines.ray.ray_partitions import first_line
 from weft.errors import EngineError, MissingExtra, SettingError, check_int, setting_ref
-from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.api import bind_arguments
 from weft.evaluation.result import Result
 
 _HOST_AND_PORT = re.compile(r"(ray://)?\[?(?P<host>[^/\[\]]+?)\]?:(?P<port>\d{1,5})")
@@ -60,8 +59,7 @@ def evaluate(
     Lists in Parquet without scores and ranks have the order of the files by name and of their rows.
     With `per_user=True` the table of all users is collected on the driver.
     """
-    bound = inspect.signature(evaluate_alone).bind(source, truth, **settings)
-    bound.apply_defaults()
+    arguments = bind_arguments(source, truth, settings)
     parts = None if parts is None else check_int("parts", parts)
     workers = None if workers is None else check_int("workers", workers)
     is_number = isinstance(gpus_per_worker, (int, float)) and not isinstance(gpus_per_worker, bool)
@@ -70,7 +68,7 @@ def evaluate(
             f"{setting_ref('gpus_per_worker', gpus_per_worker)}; it must be a number from 0 up."
         )
     with cluster():
-        return RayJob(dict(bound.arguments), parts, workers, gpus_per_worker).run()
+        return RayJob(arguments, parts, workers, gpus_per_worker).run()
 
 
 @contextmanager

@@ -24,13 +24,15 @@ from weft.engines.ray.ray_partitions import (
     add_source,
     combine_results,
     from_arrow,
+    hash_checksum,
     put_pickled,
     raise_task_errors,
     run_task,
     set_thread_counts,
+    split_by_user,
+    split_error,
     unwrap_ray_errors,
 )
-from weft.engines.ray.ray_tables import hash_checksum, split_by_user
 from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
@@ -44,9 +46,8 @@ class _ModelActor:
         self._model: Any = None
 
     def process(self, *args: Any) -> tuple[TaskError | None, PickledValue | TaskError]:
-        """Apply a function to a partition; return its error, which is small, and its result."""
-        result = run_task(self._apply, *args)
-        return result if isinstance(result, TaskError) else None, result
+        """Apply a function to a partition; return its error, or None, and its result."""
+        return split_error(run_task(self._apply, *args))
 
     def _apply(
         self, model: list[Any], function: PickledValue, build: PickledValue, *pieces: Any
@@ -58,7 +59,7 @@ class _ModelActor:
 
     def combine(self, *args: Any) -> PickledValue | TaskError:
         """Combine some results."""
-        return combine_results(*args)
+        return run_task(combine_results, *args)
 
     def count_items(self, model: list[Any], users: Any) -> int:
         """Return the number of columns of the model's scores."""

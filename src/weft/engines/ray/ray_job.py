@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft._choices import CandidatePool, choices
 from weft.data import Vocabulary
 from weft.data.readers.files import File
 from weft.data.recommendations import are_lists
-from weft.data.slices import parse_slices
 from weft.data.sources import Factors
-from weft.engines.partitioned.driver import evaluate_partitions
-from weft.engines.partitioned.empty_run import check_arguments
+from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.local_inputs import check_id_types, read_local
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
@@ -30,6 +27,8 @@ from weft.engines.ray.ray_partitions import (
     RETRIES,
     RayPartitions,
     build_partition,
+    hash_checksum,
+    split_by_user,
     to_arrow,
     unwrap_ray_errors,
 )
@@ -37,12 +36,10 @@ from weft.engines.ray.ray_tables import (
     RayTable,
     collect_dataset,
     find_parquet_files,
-    hash_checksum,
     is_dataset,
     open_dataset,
     open_files,
     read_sample,
-    split_by_user,
     split_rows,
 )
 from weft.errors import InputError, SettingError, setting_ref
@@ -71,8 +68,8 @@ class RayJob:
     ) -> None:
         import ray
 
-        self.arguments, self.parts, self.gpus = arguments, parts, gpus
-        source = arguments["source"]
+        self.source = source = arguments["source"]
+        self.parts, self.gpus = parts, gpus
         self.handles = actor_handles(source)
         if not self.handles and not is_dataset(source):
             check_source(source)
@@ -88,6 +85,9 @@ class RayJob:
         self.tables: dict[str, RayTable] = {}  # read by tasks
         self.frames: dict[str, pl.DataFrame] = {}  # in the memory of the driver
         self.origins: dict[str, InputOrigin] = {}
+        self.inputs, self.arguments = take_user_inputs(
+            arguments, has_lists=self.has_lists, engine="Ray"
+        )
 
     def _default_workers(self, num_gpus: float) -> int:
         limit = int(num_gpus / self.gpus) if self.gpus else self.cpus
@@ -98,12 +98,11 @@ class RayJob:
 
     def run(self) -> Result:
         """Read the inputs, evaluate the partitions and return the result."""
-        arguments, source = self.arguments, self.arguments["source"]
-        check_arguments(arguments, has_lists=self.has_lists, engine="Ray")
-        for name in ("items", "item_clusters", "item_features"):
+        arguments, source = self.arguments, self.source
+        for name in ITEM_INPUTS:
             if is_dataset(arguments[name]):
                 arguments[name] = collect_dataset(arguments[name], name)
-        for argument, data in self._user_inputs():
+        for argument, data in self.inputs.items():
             self._open(argument, data)
         if isinstance(source, Factors):
             self._add_row_numbers(source)
@@ -118,13 +117,12 @@ class RayJob:
         build, pieces = self._split(self.parts or self._default_parts())
         if self.has_lists:
             return self._evaluate(RayPartitions(build, pieces))
-        self.arguments = {**arguments, "source": None}  # workers have it
         if isinstance(source, Factors):
             return self._evaluate_factors(source, build, pieces)
         pool = ActorPool(source, self.handles, min(self.workers, len(pieces)), self.gpus)
         try:
             if arguments["items"] is None:
-                self.arguments["items"] = self._item_numbers(pool, samples)
+                arguments["items"] = self._item_numbers(pool, samples)
             return self._evaluate(RayPartitions(build, pieces, pool=pool))
         finally:
             pool.shut_down()
@@ -176,26 +174,9 @@ class RayJob:
         if self.arguments["items"] is None:
             self.arguments["items"] = range(source.num_items or 0)
 
-    def _user_inputs(self) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the data of each input with rows of users."""
-        arguments = self.arguments
-        names = ["truth", "train", "users", "user_groups", "candidates"]
-        if self.has_lists:
-            names.insert(0, "source")
-        pool = arguments["candidates"]
-        if isinstance(pool, str) and pool.casefold() in choices(CandidatePool):
-            names.remove("candidates")
-        for name in names:
-            if arguments[name] is not None or name == "truth":
-                yield name, arguments[name]
-        slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-        for user_slice in slices:
-            if user_slice.source is not None:
-                yield user_slice.where, user_slice.source
-
     def _open(self, argument: str, data: Any) -> None:
         """Open an input as a table that tasks read, or read it on the driver."""
-        needs_order = argument == "users" and isinstance(self.arguments["source"], Factors)
+        needs_order = argument == "users" and isinstance(self.source, Factors)
         if needs_order and is_dataset(data):
             raise InputError(
                 f"{setting_ref('users')} names the rows of the factors in their order, which a Ray "

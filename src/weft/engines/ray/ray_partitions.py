@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-
-from weft.engines.partitioned.partitions import Partition, Partitions
+from weft.engines.partitioned.partitions import Partition, Partitions, use_cores
 from weft.errors import EngineError, InputError, WeftError
 
 if TYPE_CHECKING:
@@ -100,22 +97,21 @@ def run_task(function: Callable[..., S], *args: Any) -> S | TaskError:
         return TaskError(content, text)
 
 
-def _process(*args: Any) -> tuple[TaskError | None, PickledValue | TaskError]:
-    """Apply a function to a partition; return its error, which is small, and its result."""
-    result = run_task(_apply, *args)
+def split_error(result: Any) -> tuple[TaskError | None, Any]:
+    """Return the error of `run_task`, which is small, and its result: two values of a task."""
     return result if isinstance(result, TaskError) else None, result
+
+
+def _process(*args: Any) -> tuple[TaskError | None, Any]:
+    return split_error(run_task(_apply, *args))
 
 
 def _apply(function: PickledValue, build: PickledValue, *pieces: Any) -> PickledValue:
     return PickledValue.pack(function.unpack()(build.unpack()(*pieces)))
 
 
-def combine_results(*args: Any) -> PickledValue | TaskError:
-    """Combine some results inside a task: a pickled function, then the results."""
-    return run_task(_combine, *args)
-
-
-def _combine(combine: PickledValue, *results: PickledValue) -> PickledValue:
+def combine_results(combine: PickledValue, *results: PickledValue) -> PickledValue:
+    """Combine some results with a function."""
     return PickledValue.pack(combine.unpack()([result.unpack() for result in results]))
 
 
@@ -126,6 +122,40 @@ def raise_task_errors(references: list[Any]) -> None:
     for failed in ray.get(references):
         if failed is not None:
             raise failed.to_exception()
+
+
+def split_by_user(frame: pl.DataFrame, number: int, checksum: int) -> list[pl.DataFrame]:
+    """Return the rows of each partition, in order.
+
+    A user is in the same partition of every table, on every machine; `checksum` is the
+    `hash_checksum` of the driver.
+    """
+    import polars as pl
+
+    if checksum != hash_checksum():
+        raise EngineError(
+            "the machines of the cluster have different versions of polars; install the same on "
+            "all of them."
+        )
+    if number == 1:
+        return [frame]
+    kind = pl.UInt16 if number < 1 << 16 else pl.UInt32
+    name = "weft partition"
+    keyed = frame.with_columns((pl.col("user").hash(0) % number).cast(kind).alias(name))
+    pieces = keyed.partition_by(name, as_dict=True, include_key=False, maintain_order=True)
+    empty = frame.clear()
+    return [pieces.get((index,), empty) for index in range(number)]
+
+
+def hash_checksum() -> int:
+    """Return a number that is equal on machines with the same hashes of ids."""
+    import polars as pl
+
+    hashes = [
+        *pl.Series([-1, 0, 1, 2**40]).hash(0),
+        *pl.Series(["", "weft", "a longer text, and é"]).hash(0),
+    ]
+    return sum(number * value for number, value in enumerate(hashes, start=1))
 
 
 def build_partition(num_pieces: Sequence[tuple[str, int]], *pieces: Any) -> Partition:
@@ -190,8 +220,8 @@ class RayPartitions(Partitions[T_co]):
         groups = [results[start : start + _FAN_IN] for start in range(0, len(results), _FAN_IN)]
         if self._pool is not None:
             return [self._pool.combine(combine, group, i) for i, group in enumerate(groups)]
-        task: Any = ray.remote(max_retries=RETRIES)(combine_results)
-        return [task.remote(combine, *group) for group in groups]
+        task: Any = ray.remote(max_retries=RETRIES)(run_task)
+        return [task.remote(combine_results, combine, *group) for group in groups]
 
     def release(self) -> None:
         self._pieces.clear()
@@ -245,14 +275,11 @@ def unwrap_ray_errors() -> Iterator[None]:
 
 
 def set_thread_counts() -> None:
-    """Use one thread per CPU of the task; polars reads the number when it is first imported."""
+    """Use one thread per CPU of the task."""
     import ray
 
     context: Any = ray.get_runtime_context()
-    cpus = max(1, int(context.get_assigned_resources().get("CPU", 1)))
-    os.environ.setdefault("POLARS_MAX_THREADS", str(cpus))
-    if torch.get_num_threads() != cpus:
-        torch.set_num_threads(cpus)
+    use_cores(max(1, int(context.get_assigned_resources().get("CPU", 1))))
 
 
 def first_line(error: BaseException) -> str:

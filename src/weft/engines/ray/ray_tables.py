@@ -1,4 +1,4 @@
-"""Tables that tasks of Ray read, Parquet files and Ray Datasets, and their split by user."""
+"""Tables that tasks of Ray read: Parquet files and Ray Datasets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from weft.engines.ray.ray_partitions import (
     from_arrow,
     run_task,
     set_thread_counts,
+    split_by_user,
     to_arrow,
     unwrap_ray_errors,
 )
-from weft.errors import EngineError, InputError, setting_ref
+from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,15 +108,8 @@ class RowReader:
         for role, name in self.columns.items():
             if role in _ID_ROLES:
                 self._check_ids(converted[role], frame[name], row_name, start)
-            elif (
-                role != "label"
-                and frame.schema[name].is_integer()
-                and (converted[role].abs() > 2**53).any()
-            ):
-                raise InputError(
-                    f"{self.where}: the column {name!r} has integers beyond 2**53, which float64 "
-                    "does not represent exactly; rescale them."
-                )
+            elif role != "label" and frame.schema[name].is_integer():
+                self._check_integers(converted[role], name)
         return converted
 
     def _convert_column(self, role: str, name: str, dtype: Any) -> pl.Expr:
@@ -135,6 +129,13 @@ class RowReader:
         elif isinstance(dtype, (pl.Enum, pl.Categorical)):
             column = column.cast(pl.String)
         return column.alias(role)
+
+    def _check_integers(self, numbers: pl.Series, name: str) -> None:
+        if (numbers.abs() > 2**53).any():
+            raise InputError(
+                f"{self.where}: the column {name!r} has integers beyond 2**53, which float64 does "
+                "not represent exactly; rescale them."
+            )
 
     def _check_ids(self, ids: pl.Series, original: pl.Series, row_name: str, start: int) -> None:
         if not ids.null_count():
@@ -216,40 +217,6 @@ def _split_rows(
         row_name = f"{reader.where}, row"
         frame = pl.concat([reader.convert(from_arrow(block), row_name) for block in blocks])
     return [to_arrow(piece) for piece in split_by_user(frame, number, checksum)]
-
-
-def split_by_user(frame: pl.DataFrame, number: int, checksum: int) -> list[pl.DataFrame]:
-    """Return the rows of each partition, in order.
-
-    A user is in the same partition of every table, on every machine; `checksum` is the
-    `hash_checksum` of the driver.
-    """
-    import polars as pl
-
-    if checksum != hash_checksum():
-        raise EngineError(
-            "the machines of the cluster have different versions of polars; install the same on "
-            "all of them."
-        )
-    if number == 1:
-        return [frame]
-    kind = pl.UInt16 if number < 1 << 16 else pl.UInt32
-    name = "weft partition"
-    keyed = frame.with_columns((pl.col("user").hash(0) % number).cast(kind).alias(name))
-    pieces = keyed.partition_by(name, as_dict=True, include_key=False, maintain_order=True)
-    empty = frame.clear()
-    return [pieces.get((index,), empty) for index in range(number)]
-
-
-def hash_checksum() -> int:
-    """Return a number that is equal on machines with the same hashes of ids."""
-    import polars as pl
-
-    hashes = [
-        *pl.Series([-1, 0, 1, 2**40]).hash(0),
-        *pl.Series(["", "weft", "a longer text, and é"]).hash(0),
-    ]
-    return sum(number * value for number, value in enumerate(hashes, start=1))
 
 
 def read_sample(reader: RowReader, spans: Sequence[RowSpan], *blocks: Any) -> Any:

@@ -9,15 +9,11 @@ that was lost with a worker.
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from weft._choices import CandidatePool, choices
 from weft.data.recommendations import are_lists
-from weft.data.slices import parse_slices
-from weft.engines.partitioned.driver import evaluate_partitions
-from weft.engines.partitioned.empty_run import check_arguments
+from weft.engines.partitioned.driver import ITEM_INPUTS, evaluate_partitions, take_user_inputs
 from weft.engines.partitioned.partition_results import collect_user_tables, get_user_values
 from weft.engines.spark.failures import convert_errors
 from weft.engines.spark.sessions import open_session, require_spark, session
@@ -25,15 +21,13 @@ from weft.engines.spark.shuffle import shuffle_by_user
 from weft.engines.spark.spark_partitions import SparkPartitions
 from weft.engines.spark.spark_tables import SparkReader, is_spark_frame
 from weft.errors import InputError, check_int
-from weft.evaluation.api import evaluate as evaluate_alone
+from weft.evaluation.api import bind_arguments
 from weft.evaluation.result import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["SparkResult", "evaluate", "session"]
-
-_IN_PARTITIONS = True  # replaces data that is in the partitions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,9 +79,6 @@ def evaluate(
 
     With `per_user=True` the values of users stay in Spark: `result.per_user_table`.
     """
-    bound = inspect.signature(evaluate_alone).bind(source, truth, **settings)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
     parts = None if parts is None else check_int("parts", parts)
     require_spark()
     if not is_spark_frame(source) and not are_lists(source):
@@ -96,7 +87,12 @@ def evaluate(
             "DataFrame (user, item, and a score or a rank), a table, or a path. Models are "
             "evaluated by weft.evaluate, or on several machines by weft.engines.ray.evaluate."
         )
-    inputs = _take_user_inputs(arguments)
+    inputs, arguments = take_user_inputs(
+        bind_arguments(source, truth, settings),
+        has_lists=True,
+        engine="Spark",
+        has_table_names=True,
+    )
     with (
         open_session(
             spark, address, stop=not arguments["per_user"], progress=arguments["progress"]
@@ -106,35 +102,11 @@ def evaluate(
         return _evaluate(opened, inputs, arguments, parts)
 
 
-def _take_user_inputs(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Check the arguments and return the inputs with rows of users.
-
-    Candidates and slices that are data are replaced in `arguments`, since checks of settings do not
-    know the names of Spark tables.
-    """
-    names = ("source", "truth", "train", "user_groups")
-    inputs = {name: arguments[name] for name in names if arguments[name] is not None}
-    pool = arguments["candidates"]
-    if not isinstance(pool, str) or pool.casefold() not in choices(CandidatePool):
-        inputs["candidates"] = pool
-        arguments["candidates"] = _IN_PARTITIONS
-    check_arguments(arguments, has_lists=True, engine="Spark")
-    slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
-    for user_slice in slices:
-        if user_slice.source is not None:
-            inputs[user_slice.where] = user_slice.source
-            definition: Any = _IN_PARTITIONS
-            if user_slice.cut is not None:
-                definition = {"of": _IN_PARTITIONS, "by": str(user_slice.cut)}
-            arguments["slices"] = {**arguments["slices"], user_slice.name: definition}
-    return inputs
-
-
 def _evaluate(
     spark: SparkSession, inputs: dict[str, Any], arguments: dict[str, Any], parts: int | None
 ) -> SparkResult:
     reader = SparkReader(spark, counts_rows=parts is None)
-    for name in ("items", "item_clusters", "item_features"):
+    for name in ITEM_INPUTS:
         arguments[name] = reader.collect_items(arguments[name], name)
     partitions = results = None
     keeps_results = False

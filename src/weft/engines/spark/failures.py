@@ -33,7 +33,7 @@ def convert_errors() -> Iterator[None]:
 
 def _to_weft_error(error: Exception) -> WeftError:
     text, condition = str(error), getattr(error, "getCondition", lambda: None)()
-    if condition == "USER_RAISED_EXCEPTION":  # `spark_columns.raise_in_query`
+    if condition == "USER_RAISED_EXCEPTION":  # `spark_columns._raise_in_query`
         return InputError(error.getMessageParameters()["errorMessage"])  # type: ignore[attr-defined]
     if "Traceback (most recent call last)" in text:
         return EngineError(f"a task of Spark failed: {_python_error(text)}")

@@ -91,16 +91,27 @@ def _find_array(
     return next(iter(arrays.items()))
 
 
-def convert_column(role: str, name: str, kind: Any, *, where: str, ids: str) -> Column:
-    """Return a column by role: ids as long or string, numbers as double, labels unchanged."""
+def convert_columns(
+    frame: DataFrame, roles: Mapping[str, str], *, where: str, ids: str
+) -> tuple[dict[str, Column], str]:
+    """Return the column of each role, and the polars type of labels.
+
+    Ids become long or string, numbers double; labels are unchanged.
+    """
     from pyspark.sql import types
 
-    if role == "label":
-        column = column_by_name(name)
-        return column.cast("double") if isinstance(kind, types.DecimalType) else column
-    if role in ID_ROLES:
-        return _convert_ids(role, name, kind, where=where, ids=ids)
-    return _convert_numbers(role, name, kind, where)
+    columns, label_type = {}, "String"
+    for role, name in roles.items():
+        kind = frame.schema[name].dataType
+        if role in ID_ROLES:
+            columns[role] = _convert_ids(role, name, kind, where=where, ids=ids)
+        elif role != "label":
+            columns[role] = _convert_numbers(role, name, kind, where)
+        else:
+            label_type, column = _find_label_type(kind, name, where), column_by_name(name)
+            is_decimal = isinstance(kind, types.DecimalType)
+            columns[role] = column.cast("double") if is_decimal else column
+    return columns, label_type
 
 
 def _convert_ids(role: str, name: str, kind: Any, *, where: str, ids: str) -> Column:
@@ -116,7 +127,7 @@ def _convert_ids(role: str, name: str, kind: Any, *, where: str, ids: str) -> Co
             "was given."
         )
         is_wrong = column.isNotNull() & number.isNull()
-        return functions.when(is_wrong, raise_in_query(message)).otherwise(number)
+        return functions.when(is_wrong, _raise_in_query(message)).otherwise(number)
     if not isinstance(kind, types.IntegralType) and not _is_whole_decimal(kind):
         return column  # `SparkReader.check_ids` raises an error, with examples
     if ids == "string":
@@ -125,7 +136,7 @@ def _convert_ids(role: str, name: str, kind: Any, *, where: str, ids: str) -> Co
         return column.cast("long")
     message = f"{where} has {role} ids beyond 63 bits; give such ids as strings."
     is_large = (column >= 2**63) | (column < -(2**63))
-    return functions.when(is_large, raise_in_query(message)).otherwise(column.cast("long"))
+    return functions.when(is_large, _raise_in_query(message)).otherwise(column.cast("long"))
 
 
 def _convert_numbers(role: str, name: str, kind: Any, where: str) -> Column:
@@ -143,7 +154,7 @@ def _convert_numbers(role: str, name: str, kind: Any, where: str) -> Column:
         f"exactly; rescale {'the scores' if role == 'score' else 'them'}."
     )
     is_large = (column > 2**53) | (column < -(2**53))
-    return functions.when(is_large, raise_in_query(message)).otherwise(column.cast("double"))
+    return functions.when(is_large, _raise_in_query(message)).otherwise(column.cast("double"))
 
 
 def _is_whole_decimal(kind: Any) -> bool:
@@ -153,14 +164,14 @@ def _is_whole_decimal(kind: Any) -> bool:
     return isinstance(kind, types.DecimalType) and kind.scale == 0
 
 
-def raise_in_query(message: str) -> Column:
+def _raise_in_query(message: str) -> Column:
     """Return a column that raises an error when evaluated; the caller gets an InputError."""
     from pyspark.sql import functions
 
     return functions.raise_error(functions.lit(message))
 
 
-def find_label_type(kind: Any, name: str, where: str) -> str:
+def _find_label_type(kind: Any, name: str, where: str) -> str:
     """Return the polars type of a label column."""
     from pyspark.sql import types
 

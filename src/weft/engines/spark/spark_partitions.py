@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.engines.partitioned.partitions import Partition, Partitions
+from weft.engines.partitioned.partitions import Partition, Partitions, use_cores
 from weft.engines.spark.failures import convert_errors
 from weft.engines.spark.sessions import ignore_pandas_warning
 
@@ -167,17 +166,11 @@ _UNPICKLED: dict[int, tuple[bytes, Any]] = {}
 
 
 def _set_thread_counts() -> None:
-    """Use as many threads as the task has cores, since several tasks run at once."""
+    """Use as many threads as the task has cores."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    cores = 1 if context is None else context.cpus()
-    # polars reads the variable when it is imported, which a new worker has not done yet.
-    os.environ.setdefault("POLARS_MAX_THREADS", str(cores))
-    import torch
-
-    if torch.get_num_threads() != cores:
-        torch.set_num_threads(cores)
+    use_cores(1 if context is None else context.cpus())
 
 
 # --------------------------------------------------------------------------------------------------

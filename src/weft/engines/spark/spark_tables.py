@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.files import File, FileTable
+from weft.data.readers.files import File
 from weft.data.readers.roles import find_column_name
 from weft.engines.partitioned.local_inputs import assign_roles, check_id_types, read_local
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
@@ -19,9 +19,8 @@ from weft.engines.spark.spark_columns import (
     ID_ROLES,
     POSITION,
     column_by_name,
-    convert_column,
+    convert_columns,
     explode_arrays,
-    find_label_type,
     widen_schema,
 )
 from weft.engines.spark.spark_partitions import POLARS_TYPES
@@ -72,9 +71,9 @@ class SparkTable:
 
 @dataclass(frozen=True)
 class _OpenedInput:
-    """An input as a DataFrame (None: the driver reads it), its name in messages, and its path."""
+    """An input as a DataFrame, its name in messages, and the path of its files."""
 
-    frame: DataFrame | None
+    frame: DataFrame
     where: str
     path: str | None = None
 
@@ -107,7 +106,9 @@ class SparkReader:
         if not is_spark_frame(data):
             if not isinstance(data, str) or not (_URL.match(data) or self._is_table(data)):
                 return data
-            data = self._open_address(data, argument).frame
+            opened = self._open_frame(data, argument)
+            assert opened is not None
+            data = opened.frame
         frame = _collect(data)
         if argument != "items":
             return frame
@@ -123,18 +124,17 @@ class SparkReader:
 
     def open(self, data: Any, argument: str) -> list[SparkTable]:
         """Return an input with rows of users as Spark tables."""
-        opened = _OpenedInput(data, argument)
-        if not is_spark_frame(data):
-            opened = self._open_address(data, argument)
-        frame, where = opened.frame, opened.where
-        if frame is None:
+        opened = self._open_frame(data, argument)
+        if opened is None:
             return self._open_local(data, argument)
-        if frame.isStreaming:
+        if opened.frame.isStreaming:
             raise InputError(
-                f"{where} is a stream; expected a DataFrame that ends. Write it to a table first."
+                f"{opened.where} is a stream; expected a DataFrame that ends. Write it to a table "
+                "first."
             )
-        declared, ids = (data.columns, data.ids) if isinstance(data, File) else ({}, "auto")
-        frame, has_arrays = explode_arrays(frame, where, declared)
+        where, file = opened.where, data if isinstance(data, File) else None
+        declared = {} if file is None else file.columns
+        frame, has_arrays = explode_arrays(opened.frame, where, declared)
         names = [name for name in frame.columns if name != POSITION]
         roles, unused = assign_roles(names, argument, where, declared)
         if argument == "source" and not has_arrays and not {"score", "rank"} & roles.keys():
@@ -143,14 +143,8 @@ class SparkReader:
                 "of Spark have no order. Add a column 'score' or 'rank', or give each list as an "
                 "array, the best first."
             )
-        types = {field.name: field.dataType for field in frame.schema.fields}
-        columns = {
-            role: convert_column(role, name, types[name], where=where, ids=ids)
-            for role, name in roles.items()
-        }
-        label_type = "String"
-        if (label := roles.get("label")) is not None:
-            label_type = find_label_type(types[label], label, where)
+        ids = "auto" if file is None else file.ids
+        columns, label_type = convert_columns(frame, roles, where=where, ids=ids)
         if has_arrays and argument == "source":
             columns["rank"] = column_by_name(POSITION) + 1.0
         origin = InputOrigin(where, opened.path, unused, columns=tuple(columns))
@@ -178,36 +172,45 @@ class SparkReader:
             samples[table.key] = _collect(table.frame.select(*roles).limit(3))
         check_id_types(samples, {table.key: table.origin for table in tables})
 
-    def _open_address(self, data: Any, argument: str) -> _OpenedInput:
-        """Open a table by its name, or Parquet by its path."""
-        from pyspark.errors import PySparkException
-
-        if isinstance(data, FileTable) or not isinstance(data, (str, Path, File)):
-            return _OpenedInput(None, argument)
-        address = data.address if isinstance(data, File) else str(data)
-        where = f"{argument} ({address})"
+    def _open_frame(self, data: Any, argument: str) -> _OpenedInput | None:
+        """Open a DataFrame, a table by its name, or Parquet; None if the driver reads the data."""
+        if is_spark_frame(data):
+            return _OpenedInput(data, argument)
+        if not isinstance(data, (str, Path, File)):
+            return None
+        file = data if isinstance(data, File) else File(data)  # type: ignore[arg-type]
+        where = f"{argument} ({file.address})"
         if isinstance(data, str) and self._is_table(data):
             return _OpenedInput(self.spark.table(data), where)
-        file_format = data.format if isinstance(data, File) else None
-        if file_format != "parquet" and (file_format is not None or _is_other_file(address)):
-            return _OpenedInput(None, where, address)
+        if file.format not in (None, "parquet"):
+            return None
+        if file.format is None and _is_other_file(file.address):
+            return None
+        may_be_table = isinstance(data, str) and _may_be_table(data)
+        schema = self._read_schema(file.address, argument, may_be_table=may_be_table)
+        if schema is None:
+            return None
+        frame = self.spark.read.schema(widen_schema(schema)).parquet(file.address)
+        return _OpenedInput(frame, where, file.address)
+
+    def _read_schema(self, address: str, argument: str, *, may_be_table: bool) -> Any:
+        """Return the schema of Parquet; None for a missing path, of which the driver tells more."""
+        from pyspark.errors import PySparkException
+
         try:
-            schema = self.spark.read.parquet(address).schema
+            return self.spark.read.parquet(address).schema
         except (PySparkException, java_error()) as error:
-            is_missing = "PATH_NOT_FOUND" in str(error)
-            if is_missing and isinstance(data, str) and _may_be_table(data):
-                raise InputError(
-                    f"{argument} is {data!r}, which is neither a table that this session knows nor "
-                    "a path. Give the name of a table (db.table), the path of files, or a "
-                    "DataFrame."
-                ) from None
-            if is_missing and not _URL.match(address):
-                return _OpenedInput(None, where, address)  # the driver's error lists similar files
+            text = str(error)
+        if "PATH_NOT_FOUND" not in text or _URL.match(address):
             raise InputError(
-                f"{where} cannot be read as Parquet: {root_cause(str(error))}"
-            ) from None
-        frame = self.spark.read.schema(widen_schema(schema)).parquet(address)
-        return _OpenedInput(frame, where, address)
+                f"{argument} ({address}) cannot be read as Parquet: {root_cause(text)}"
+            )
+        if may_be_table:
+            raise InputError(
+                f"{argument} is {address!r}, which is neither a table that this session knows nor "
+                "a path. Give the name of a table (db.table), the path of files, or a DataFrame."
+            )
+        return None
 
     def _is_table(self, name: str) -> bool:
         from pyspark.errors import AnalysisException
@@ -266,21 +269,14 @@ def _is_other_file(address: str) -> bool:
     """Return True if a path of the driver exists and has no Parquet files, by their names."""
     if _URL.match(address):
         return False
-    exists = Path(address).exists() or bool(glob.glob(address))
-    return exists and not _has_parquet(address)
+    paths = [address] if Path(address).exists() else glob.glob(address)
+    return bool(paths) and not any(_has_parquet(Path(path)) for path in paths)
 
 
-def _has_parquet(address: str) -> bool:
-    path = Path(address)
-    paths: Iterable[Path] = map(Path, glob.glob(address))
-    if path.is_file():
-        paths = [path]
-    elif path.is_dir():
-        paths = path.rglob("*")
-    visible = (each for each in paths if not each.name.startswith((".", "_")))
+def _has_parquet(path: Path) -> bool:
     return any(
-        each.suffix.casefold() in _PARQUET_SUFFIXES or (each.is_dir() and _has_parquet(str(each)))
-        for each in visible
+        each.suffix.casefold() in _PARQUET_SUFFIXES and not each.name.startswith((".", "_"))
+        for each in (path.rglob("*") if path.is_dir() else [path])
     )
 
 
