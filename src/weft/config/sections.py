@@ -84,7 +84,7 @@ def locate(value: Any, info: ValidationInfo, *, expected: str) -> Path:
 
 def column_roles() -> tuple[str, ...]:
     """Return the roles that a column can have."""
-    from weft.data.readers.role_assignment import ROLES
+    from weft.data.readers.roles import ROLES
 
     return ROLES
 

@@ -1,4 +1,4 @@
-"""Files of interactions, recommendation lists and labels: their settings and their content.
+"""The content of files of interactions, recommendation lists and labels.
 
 Polars reads files in streams, and only columns with a role are kept. String ids become codes while
 they are read, so that a row takes four bytes for each id, whatever its length."""
@@ -6,136 +6,22 @@ they are read, so that a row takes four bytes for each id, whatever its length."
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft._choices import IdType, choices
-from weft.data.readers.layouts import (
-    FORMATS,
-    SPACES,
-    FileLayout,
-    LayoutOptions,
-    broken_parquet,
-    detect_layout,
-)
+from weft.data.readers.file_settings import File as File
+from weft.data.readers.layouts import FileLayout, broken_parquet, detect_layout
 from weft.data.readers.paths import open_parts
 from weft.data.readers.ranx_files import read_ranx
-from weft.data.readers.role_assignment import (
-    ID_LISTS,
-    MAIN_ROLES,
-    ROLES,
-    ROLES_OF_USE,
-    assign_roles,
-)
+from weft.data.readers.role_assignment import ID_LISTS, ROLES_OF_USE, assign_roles
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import check_quotes, check_rows, iter_locations
 from weft.data.readers.tabular_files import read_text, read_typed
-from weft.errors import InputError, SettingError, check_choice, did_you_mean, setting_ref
+from weft.errors import InputError
 
 if TYPE_CHECKING:
     import polars as pl
-
-ID_TYPES = choices(IdType)
-_SEPARATOR_NAMES = {
-    "tab": "\t",
-    "\\t": "\t",
-    "comma": ",",
-    "semicolon": ";",
-    "pipe": "|",
-    "space": SPACES,
-    "spaces": SPACES,
-    "whitespace": SPACES,
-}
-
-
-@dataclass(frozen=True)
-class File:
-    """A file, a folder of part files or a pattern such as `recs/*.csv`, and how to read it.
-
-    Settings that are not given are detected from the file.
-
-    format
-        `"csv"`, `"tsv"`, `"parquet"`, `"jsonl"`, `"json"` (as ranx writes it), `"recbole"` or
-        `"trec"`.
-    separator
-        The text between columns, or `"tab"`, `"comma"`, `"semicolon"`, `"pipe"`, `"spaces"` (any
-        number of spaces and tabs).
-    header
-        Whether the first line names the columns.
-    columns
-        The columns of roles, by name `{"user": "visitor", "item": "sku"}` or by position from 0
-        `{"user": 0, "item": 2}`. The roles are user, item, score, rating, rank, timestamp, label.
-    ids
-        The type of ids: `"string"`, `"integer"` or `"auto"`. With `"auto"`, ids keep their type; in
-        text they are integers if all ids of a column are canonical integers (007 is not).
-
-    >>> import weft
-    >>> weft.File("clicks.csv", columns={"user": "visitor"}).ids
-    'auto'
-    """
-
-    path: Path
-    format: str | None = None
-    separator: str | None = None
-    header: bool | None = None
-    columns: Mapping[str, str | int] = field(default_factory=dict)
-    ids: str = "auto"
-    # The path as it was given: pathlib drops a slash of URLs.
-    address: str = field(default="", init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.path, (str, Path)) or not str(self.path):
-            raise SettingError(
-                f"{setting_ref('path', self.path)}; expected the path of a file, a folder or a "
-                "pattern."
-            )
-        if self.header is not None and not isinstance(self.header, bool):
-            raise SettingError(
-                f"{setting_ref('header', self.header)}; it must be True, False or None."
-            )
-        self._set("address", str(self.path))
-        self._set("path", Path(self.path))
-        self._set("ids", check_choice("ids", self.ids, ID_TYPES))
-        if self.format is not None:
-            self._set("format", check_choice("format", self.format, FORMATS))
-        if self.separator is not None:
-            self._set("separator", _check_separator(self.separator))
-        self._set("columns", _check_columns(self.columns))
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-
-def _check_separator(separator: object) -> str:
-    """Return the separator of a name such as "tab", or the separator itself."""
-    if not isinstance(separator, str) or not separator or "\n" in separator:
-        raise SettingError(
-            f"{setting_ref('separator', separator)}; expected the text between two columns, such "
-            "as ',' or 'tab'."
-        )
-    return _SEPARATOR_NAMES.get(separator.casefold(), separator)
-
-
-def _check_columns(columns: object) -> dict[str, str | int]:
-    if not isinstance(columns, Mapping):
-        raise SettingError(
-            f"{setting_ref('columns', columns)}; expected {{role: column}}, such as "
-            "{'user': 'visitor'}."
-        )
-    for role, column in columns.items():
-        if role not in ROLES:
-            raise SettingError(
-                f"{setting_ref('columns')} names the role {role!r}. The roles are "
-                f"{', '.join(map(repr, MAIN_ROLES))}.{did_you_mean(str(role), ROLES)}"
-            )
-        is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
-        if not isinstance(column, str) and not is_position:
-            raise SettingError(
-                f"{setting_ref('columns', {role: column})}; expected the name of a column, or its "
-                "position from 0 on."
-            )
-    return dict(columns)
 
 
 @dataclass(frozen=True)
@@ -176,8 +62,7 @@ class FileTable:
         remaining = set(map(int, rows))
         try:
             with open_parts(self.file.path, self.where) as parts:
-                options = _layout_options(self.file, is_id_list=self.is_id_list)
-                layouts = [detect_layout(part, options) for part in parts]
+                layouts = [detect_layout(part, self.file, self.is_id_list) for part in parts]
                 for row, (part, location) in enumerate(iter_locations(layouts, self.roles)):
                     if not remaining:
                         break
@@ -210,8 +95,7 @@ def read_table(
     use = use or (where if where in ROLES_OF_USE else "lists")
     where = f"{where} ({file.path})"
     with open_parts(file.path, where) as parts:
-        options = _layout_options(file, is_id_list=use in ID_LISTS)
-        layouts = [detect_layout(part, options) for part in parts]
+        layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where)
         notes = list(_notes(layouts[0], roles, file))
@@ -226,11 +110,6 @@ def read_table(
         columns["rating"] = columns["rating"].clip(lower_bound=0)
     num_columns = len(layouts[0].names)
     return FileTable(where, file, columns, roles, unused, num_columns, tuple(notes), all_users)
-
-
-def _layout_options(file: File, *, is_id_list: bool) -> LayoutOptions:
-    columns = tuple(file.columns.values())
-    return LayoutOptions(file.format, file.separator, file.header, columns, is_id_list)
 
 
 def _check_same_columns(layouts: list[FileLayout]) -> None:

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from weft._choices import FileFormat, choices
+from weft.data.readers.file_settings import SPACES, File
 from weft.data.readers.paths import HEAD_BYTES, PartFile
 from weft.data.readers.roles import KNOWN, check_unique_columns, fold
 from weft.errors import InputError, setting_ref
 
-FORMATS = choices(FileFormat)
-SPACES = " "  # any number of spaces and tabs
 # Separators in the order in which they are tried. MovieLens uses "::".
 _SEPARATORS = ("\t", "::", ",", ";", "|", SPACES)
 _FORMAT_OF_SUFFIX = {
@@ -33,6 +31,7 @@ _FORMAT_OF_SUFFIX = {
 }
 _SEPARATOR_NAMES = {SPACES: "spaces", "\t": "a tab"}
 _SAMPLE_ROWS = 200
+TREC_COMMENT = "#"  # lines that start with it are no rows of TREC files
 _TREC_COLUMNS = {
     "run": ("query", "q0", "docno", "rank", "score", "tag"),
     "qrels": ("query", "iteration", "docno", "relevance"),
@@ -58,44 +57,32 @@ class FileLayout:
     trec: str = ""
     types: Mapping[str, Any] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class LayoutOptions:
-    """The layout as far as the caller declares it; None and () are to be detected.
-
-    `columns` are names or positions. `is_id_list`: the file may hold one id per line, so that
-    spaces separate nothing.
-    """
-
-    format: str | None = None
-    separator: str | None = None
-    header: bool | None = None
-    columns: tuple[str | int, ...] = ()
-    is_id_list: bool = False
-
     @property
-    def is_complete(self) -> bool:
-        """True if nothing is left to detect in a text file."""
-        return self.separator is not None and self.header is not None and bool(self.columns)
+    def has_open_end(self) -> bool:
+        """True if rows may have further fields: words after the tag of a TREC run."""
+        return self.trec == "run"
 
 
-def detect_layout(part: PartFile, options: LayoutOptions) -> FileLayout:
-    """Return the layout of a part file; what `options` declares is not detected."""
+def detect_layout(part: PartFile, file: File, is_id_list: bool) -> FileLayout:
+    """Return the layout of a part file; what `file` declares is not detected.
+
+    `is_id_list`: the file may hold one id per line, so that spaces separate nothing.
+    """
     head = part.head()
-    form = options.format or _detect_format(part, head)
+    form = file.format or _detect_format(part, head)
     if form == "parquet":
         return _parquet_layout(part)
     if head.startswith(b"PAR1"):
         raise InputError(
-            f"{part.path} is a Parquet file, but {setting_ref('format', options.format)} was given."
+            f"{part.path} is a Parquet file, but {setting_ref('format', file.format)} was given."
         )
     text = _decode_head(part, head)
     is_object = text.lstrip().startswith("{")
-    if form in ("jsonl", "json") or (
-        options.format is None and is_object and options.separator is None
-    ):
-        return _json_layout(part, text, options.format or (form if form == "jsonl" else None))
-    return _text_layout(part, text, form, options)
+    if form in ("jsonl", "json") or (file.format is None and is_object and file.separator is None):
+        return _json_layout(part, text, file.format or (form if form == "jsonl" else None))
+    if not text.strip():
+        raise InputError(f"{part.path} is empty.")
+    return _trec_layout(part, text, form, file) or _text_layout(part, text, form, file, is_id_list)
 
 
 def _detect_format(part: PartFile, head: bytes) -> str:
@@ -190,69 +177,93 @@ def json_rows(part: PartFile) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, parse_object(part, number, line)
 
 
-def _text_layout(part: PartFile, text: str, form: str, options: LayoutOptions) -> FileLayout:
-    if not text.strip():
-        raise InputError(f"{part.path} is empty.")
-    body = text.lstrip("\r\n")
-    num_skipped = text[: len(text) - len(body)].count("\n")
-    if options.separator is None and options.header is not True:
-        rows = split_rows(body, SPACES)
-        if trec := _detect_trec(rows):
-            return FileLayout(
-                part,
-                "text",
-                _TREC_COLUMNS[trec],
-                SPACES,
-                has_header=False,
-                num_skipped=num_skipped,
-                sample=tuple(rows),
-                trec=trec,
-            )
-    if form == "trec":
+def _trec_layout(part: PartFile, text: str, form: str, file: File) -> FileLayout | None:
+    """Return the layout of a TREC file; None if it is another table.
+
+    Runs and qrels are detected by their content, with less strict rules if a format, a suffix or a
+    name says that a file is one. Raise `InputError` if it is not, and nothing else is declared.
+    """
+    if file.is_declared_table:
+        return None
+    rows = split_rows(_drop_comments(text), SPACES)
+    is_expected = form == "trec" or "qrels" in part.path.name.casefold()
+    if trec := _detect_trec(rows, is_expected=is_expected):
+        names = _TREC_COLUMNS[trec]
+        sample = tuple(rows)
+        return FileLayout(part, "text", names, SPACES, has_header=False, sample=sample, trec=trec)
+    if form == "trec" and (file.format == "trec" or not file.columns):
         raise InputError(
             f"{part.path} is not a TREC file: expected lines 'query Q0 document rank score tag' (a "
             "run) or 'query 0 document relevance' (qrels), got "
-            f"{_shorten(body.splitlines()[0])}."
+            f"{_shorten(text.lstrip().splitlines()[0])}."
         )
-    separator, rows = _choose_separator(part, body, form, options)
-    has_header = options.header
+    return None
+
+
+def _drop_comments(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if not line.startswith(TREC_COMMENT))
+
+
+def _detect_trec(rows: list[list[str]], *, is_expected: bool) -> str:
+    """Return "run", "qrels", or an empty string if the rows are of neither.
+
+    If a TREC file is expected, the second column may hold anything, as in trec_eval. If not, that
+    of a run must be "Q0", or one text in all rows, like its tag; that of qrels must be 0 or "Q0".
+    """
+    second = {row[1].casefold() for row in rows if len(row) > 1}
+    if all(len(row) >= 6 and is_number(row[4]) for row in rows):
+        are_constant = len(second) == 1 < len(rows) and len({row[5] for row in rows}) == 1
+        has_ranks = all(row[3].isdigit() for row in rows)
+        is_run = is_expected or second == {"q0"} or (are_constant and has_ranks)
+        return "run" if is_run else ""
+    if all(len(row) == 4 and re.fullmatch(r"-?[0-9]{1,3}", row[3]) for row in rows):
+        return "qrels" if is_expected or second <= {"0", "q0"} else ""
+    return ""
+
+
+def _text_layout(part: PartFile, text: str, form: str, file: File, is_id_list: bool) -> FileLayout:
+    lines = text.split("\n")
+    first = _find_content(lines, 0)
+    separator, rows = _choose_separator(part, "\n".join(lines[first:]), form, file, is_id_list)
+    has_header = file.header
     if has_header is None:
-        has_header = _detect_header(part, rows, options.columns)
+        has_header = _detect_header(part, rows, tuple(file.columns.values()))
     names = tuple(f"column {number}" for number in range(len(rows[0])))
     if has_header:
         check_unique_columns(rows[0], part.path)
-        names = tuple(rows[0])
-    num_skipped += has_header
-    lines = text.splitlines()
-    while num_skipped < len(lines) and not lines[num_skipped].strip():
-        num_skipped += 1  # empty lines below the header
-    sample = tuple(rows[1:] if has_header else rows)
-    return FileLayout(part, "text", names, separator, has_header, num_skipped, sample=sample)
+        names, rows = tuple(rows[0]), rows[1:]
+    num_skipped = _find_content(lines, first + 1) if has_header else first
+    return FileLayout(part, "text", names, separator, has_header, num_skipped, sample=tuple(rows))
+
+
+def _find_content(lines: list[str], start: int) -> int:
+    """Return the number of the first line from `start` on that is not empty."""
+    return next((row for row in range(start, len(lines)) if lines[row].strip()), len(lines))
 
 
 def _choose_separator(
-    part: PartFile, body: str, form: str, options: LayoutOptions
+    part: PartFile, body: str, form: str, file: File, is_id_list: bool
 ) -> tuple[str, list[list[str]]]:
     """Return the separator and the first rows; detect it only if it is not declared."""
-    declared = options.separator
-    separator = declared or ("\t" if form in ("tsv", "recbole") else None)
+    separator = file.separator or ("\t" if form in ("tsv", "recbole") else None)
+    if separator is not None:
+        rows = split_rows(body, separator)
+        is_complete = file.separator is not None and file.header is not None and file.columns
+        if len(rows[0]) > 1 or is_complete:
+            return separator, rows
+    detected = _detect_separator(body, is_id_list)
+    detected_rows = split_rows(body, detected)
     if separator is None:
-        separator = _detect_separator(body, options.is_id_list)
-        return separator, split_rows(body, separator)
-    rows = split_rows(body, separator)
-    if len(rows[0]) > 1 or options.is_complete:
+        return detected, detected_rows
+    if len(detected_rows[0]) == 1:
         return separator, rows
-    better = _detect_separator(body, options.is_id_list)
-    better_rows = split_rows(body, better)
-    if len(better_rows[0]) == 1:
-        return separator, rows
-    if declared:
+    if file.separator:
         raise InputError(
-            f"{part.path} has one column when it is split at {_name_separator(declared)}: "
+            f"{part.path} has one column when it is split at {_name_separator(separator)}: "
             f"{_shorten(rows[0][0])}. It looks as if it were separated by "
-            f"{_name_separator(better)}: {setting_ref('separator', better)}."
+            f"{_name_separator(detected)}: {setting_ref('separator', detected)}."
         )
-    return better, better_rows
+    return detected, detected_rows
 
 
 def _name_separator(separator: str) -> str:
@@ -297,37 +308,24 @@ def _detect_separator(text: str, is_id_list: bool) -> str:
     """
     candidates = _SEPARATORS[:-1] if is_id_list else _SEPARATORS
     rows = {separator: split_rows(text, separator) for separator in candidates}
-    for separator, split in rows.items():
-        if len(split[0]) > 1 and len({len(row) for row in split}) == 1:
-            if separator == "\t" and SPACES in rows and _is_padded(split, rows[SPACES]):
-                return SPACES
-            return separator
-    num_known = {name: len(KNOWN & set(map(fold, split[0]))) for name, split in rows.items()}
-    best = max(
-        candidates,
-        key=lambda name: (num_known[name] > 1, name != SPACES and len(rows[name][0])),
-    )
-    if len(rows[best][0]) > 1 and (best != SPACES or num_known[best] > 1):
-        return best
-    return ","
+    regular = [name for name in candidates if _is_regular(rows[name])]
+    if regular:
+        is_padded = regular[0] == "\t" and SPACES in rows and _is_padded(rows["\t"], rows[SPACES])
+        return SPACES if is_padded else regular[0]
+    named = [name for name in candidates if len(KNOWN & set(map(fold, rows[name][0]))) > 1]
+    best = max(named or _SEPARATORS[:-1], key=lambda name: name != SPACES and len(rows[name][0]))
+    return best if len(rows[best][0]) > 1 else ","
+
+
+def _is_regular(rows: list[list[str]]) -> bool:
+    """True if all rows have the same number of fields, more than one."""
+    return len(rows[0]) > 1 and len(set(map(len, rows))) == 1
 
 
 def _is_padded(by_tab: list[list[str]], by_spaces: list[list[str]]) -> bool:
     """True if fields between tabs are padded with spaces that separate nothing else."""
     has_padding = any(value != value.strip() for row in by_tab for value in row)
     return has_padding and [len(row) for row in by_spaces] == [len(row) for row in by_tab]
-
-
-def _detect_trec(rows: list[list[str]]) -> str:
-    """Return "run", "qrels", or an empty string if the rows are of neither."""
-    widths = {len(row) for row in rows}
-    if widths == {6} and all(row[1].casefold() == "q0" and is_number(row[4]) for row in rows):
-        return "run"
-    if widths == {4} and all(
-        row[1] in ("0", "Q0", "q0") and re.fullmatch(r"-?[0-9]{1,3}", row[3]) for row in rows
-    ):
-        return "qrels"
-    return ""
 
 
 def is_number(text: str) -> bool:

@@ -10,6 +10,7 @@ from weft.data.readers.paths import PartFile
 from weft.data.readers.roles import (
     COLUMNS,
     ID_ROLES,
+    SYNONYMS,
     check_unique_columns,
     find_column,
     find_column_name,
@@ -31,15 +32,6 @@ ROLES_OF_USE = {
 }
 ID_LISTS = ("items", "users")
 REQUIRED_ROLES = (*ID_ROLES, "label")
-MAIN_ROLES = ("user", "item", "score", "rating", "rank", "timestamp", "label")
-_SYNONYMS = {
-    "score": "rating",
-    "rating": "score",
-    "group": "label",
-    "cluster": "label",
-    "feature": "label",
-}
-ROLES = tuple(dict.fromkeys((*MAIN_ROLES, *_SYNONYMS)))
 _TREC_USES = {"run": ("lists", "candidates"), "qrels": ("truth", "train", "candidates")}
 
 Assignment = tuple[dict[str, str], tuple[str, ...]]
@@ -52,30 +44,34 @@ def assign_roles(
 
     `declared` maps roles to names or positions of columns (`File.columns`).
     """
+    _check_trec_use(layout, use, where)
     names, wanted = list(layout.names), ROLES_OF_USE[use]
-    if layout.trec and use not in _TREC_USES[layout.trec]:
-        actual, expected = ("a TREC run", "qrels")
-        if layout.trec == "qrels":
-            actual, expected = ("TREC qrels", "a run")
-        raise InputError(
-            f"{where} is {actual}; expected {expected} here, or another table. Were the two files "
-            "swapped?"
-        )
     roles = _assign_declared(layout, declared, use, where)
     if layout.has_header or layout.trec:
         _assign_by_name(roles, layout, use, where)
     elif not roles:
         roles = _assign_by_position(layout, wanted, where)
-    missing = next((role for role in wanted if role in REQUIRED_ROLES and role not in roles), None)
-    if missing is not None:
+    missing = [role for role in wanted if role in REQUIRED_ROLES and role not in roles]
+    if missing:
         raise InputError(
-            f"{where}: {setting_ref('columns')} does not name the {missing}; expected "
+            f"{where}: {setting_ref('columns')} does not name the {missing[0]}; expected "
             f"{', '.join(map(repr, wanted))} in a file without header."
         )
     known = set(roles.values())
     if use != "lists":
-        known |= {name for role in COLUMNS if (name := find_column_name(names, role, where))}
+        known |= {str(find_column_name(names, role, where)) for role in COLUMNS}
     return roles, tuple(name for name in names if name not in known)
+
+
+def _check_trec_use(layout: FileLayout, use: str, where: str) -> None:
+    """Raise `InputError` for qrels in the place of a run, and the other way round."""
+    if layout.trec and use not in _TREC_USES[layout.trec]:
+        is_run = layout.trec == "run"
+        actual, expected = ("a TREC run", "qrels") if is_run else ("TREC qrels", "a run")
+        raise InputError(
+            f"{where} is {actual}; expected {expected} here, or another table. Were the two files "
+            "swapped?"
+        )
 
 
 def assign_frame_roles(
@@ -95,7 +91,7 @@ def _assign_declared(
     usable = (*wanted, "rank") if use == "lists" else wanted
     roles = {}
     for given, column in declared.items():
-        role = given if given in (*wanted, "rank") else _SYNONYMS.get(given, given)
+        role = given if given in (*wanted, "rank") else SYNONYMS.get(given, given)
         if role in usable:
             roles[role] = _resolve_column(layout, column, given, where)
         elif role not in ("timestamp", "rank", "score", "rating"):
@@ -148,13 +144,11 @@ def _check_no_ranks(layout: FileLayout, where: str) -> None:
     for row in layout.sample:
         if len(row) >= 3:
             lists.setdefault(row[0], []).append(row[2])
-    counted = [
-        [str(rank) for rank in range(start, start + len(values))]
-        for values in lists.values()
-        for start in (0, 1)
-    ]
-    has_several = any(len(values) > 1 for values in lists.values())
-    if has_several and all(values in counted for values in lists.values()):
+    counts = [str(rank) for rank in range(len(layout.sample) + 1)]
+    are_ranks = all(
+        values in (counts[: len(values)], counts[1 : len(values) + 1]) for values in lists.values()
+    )
+    if are_ranks and any(len(values) > 1 for values in lists.values()):
         raise InputError(
             f"{where} has no header, and its third column counts 1, 2, 3, ... in each list, like "
             f"ranks. Say what it is: {setting_ref('columns', {'user': 0, 'item': 1, 'rank': 2})}, "
@@ -166,35 +160,31 @@ def _assign_by_name(roles: dict[str, str], layout: FileLayout, use: str, where: 
     """Add the roles of columns with known names to `roles`."""
     names, wanted = list(layout.names), ROLES_OF_USE[use]
     others = [name for name in names if name not in roles.values()]
-    for role in wanted:
+    may_have_rank = use == "lists" and not layout.trec
+    for role in (*wanted, "rank") if may_have_rank else wanted:
         if role in roles or role == "label":
-            continue
-        if role in ID_ROLES and len(names) == 1:
-            roles[role] = _only_column(layout, role, use, where)
             continue
         hint = (
             f"Say which column holds the {role} ids, with the setting "
             f"{setting_ref('columns', {role: 'NAME'})} of the file."
         )
-        if (name := find_column(others, role, where, hint=hint)) is not None:
+        if role in ID_ROLES and len(names) == 1:
+            _check_one_column(layout, use, where)
+            roles[role] = names[0]
+        elif (name := find_column(others, role, where, hint=hint)) is not None:
             roles[role] = name
-    may_have_rank = use == "lists" and "rank" not in roles and not layout.trec
-    if may_have_rank and (name := find_column_name(others, "rank", where)):
-        roles["rank"] = name
     if "label" in wanted and "label" not in roles:
         roles["label"] = _label_column(names, roles, roles[wanted[0]], where)
 
 
-def _only_column(layout: FileLayout, role: str, use: str, where: str) -> str:
-    """Return the only column of a list of ids, whatever its name."""
-    name = layout.names[0]
+def _check_one_column(layout: FileLayout, use: str, where: str) -> None:
+    """Raise `InputError` for text of one column, unless it is a list of ids."""
     if layout.format == "text" and use not in ID_LISTS:
         raise InputError(
-            f"{where} has one column, {name!r}; expected {', '.join(ROLES_OF_USE[use])}. If the "
-            "columns are separated by something unusual, say by what: "
-            f"{setting_ref('separator')}."
+            f"{where} has one column, {layout.names[0]!r}; expected "
+            f"{', '.join(ROLES_OF_USE[use])}. If the columns are separated by something unusual, "
+            f"say by what: {setting_ref('separator')}."
         )
-    return name
 
 
 def _label_column(names: list[str], roles: dict[str, str], id_column: str, where: str) -> str:

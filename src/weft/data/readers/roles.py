@@ -22,6 +22,16 @@ _NAMES = {
 COLUMNS = {role: tuple(names.split()) for role, names in _NAMES.items()}
 ID_ROLES = ("user", "item")
 NUMBER_ROLES = ("score", "rating", "rank")
+MAIN_ROLES = (*ID_ROLES, *NUMBER_ROLES, "timestamp", "label")
+# Roles that a caller may declare, by the role that is meant if a kind of data lacks the first.
+SYNONYMS = {
+    "score": "rating",
+    "rating": "score",
+    "group": "label",
+    "cluster": "label",
+    "feature": "label",
+}
+ROLES = tuple(dict.fromkeys((*MAIN_ROLES, *SYNONYMS)))
 _RECBOLE_TYPE = re.compile(r":(token|token_seq|float|float_seq)$")  # suffix of RecBole's headers
 _IGNORED = re.compile(r"[\s_.\-]+")
 

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any
 
-from weft.data.readers.layouts import FileLayout, is_number, json_rows, split_lines
+from weft.data.readers.layouts import (
+    TREC_COMMENT,
+    FileLayout,
+    is_number,
+    json_rows,
+    split_lines,
+)
 from weft.data.readers.paths import PartFile
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.errors import InputError, setting_ref
@@ -17,7 +23,8 @@ def _text_rows(layout: FileLayout) -> Iterator[tuple[int, list[str]]]:
     last = 0
     for line, row in split_lines((text for _, text in layout.part.lines()), layout.separator):
         start, last = last + 1, line
-        if row and start > layout.num_skipped:
+        is_comment = layout.trec and row and row[0].startswith(TREC_COMMENT)
+        if row and start > layout.num_skipped and not is_comment:
             yield start, row
 
 
@@ -78,7 +85,8 @@ def _check_text(layout: FileLayout, roles: Mapping[str, str], ids: str) -> None:
     last_position = max(positions.values())
     for line, row in _text_rows(layout):
         location = f"{layout.part.path}, line {line}:"
-        if len(row) > len(layout.names) or len(row) <= last_position:
+        has_extra_fields = len(row) > len(layout.names) and not layout.has_open_end
+        if has_extra_fields or len(row) <= last_position:
             raise _wrong_number_of_fields(layout, row, location)
         if any(row[positions[role]] for role in positions if role in ID_ROLES):
             for role, position in positions.items():

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.data.readers.layouts import SPACES, FileLayout, is_csv_separator
+from weft.data.readers.file_settings import SPACES
+from weft.data.readers.layouts import TREC_COMMENT, FileLayout, is_csv_separator
 from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
 from weft.data.readers.row_errors import check_rows, has_quoted_field
 from weft.errors import InputError, setting_ref
@@ -162,6 +163,8 @@ def _scan_lines(layout: FileLayout) -> pl.LazyFrame:
         schema={"line": pl.String},
         glob=False,
     )
+    if layout.trec:
+        scan = scan.filter(~pl.col("line").str.starts_with(TREC_COMMENT))
     if layout.separator == SPACES:
         line = pl.col("line").str.strip_chars(" \t\r\n")
         line = line.str.replace_all(r"[ \t]+", _FIELD_SEPARATOR)
@@ -171,7 +174,8 @@ def _scan_lines(layout: FileLayout) -> pl.LazyFrame:
     fields = line.str.split_exact(_FIELD_SEPARATOR, len(names))
     scan = scan.select(fields.struct.rename_fields([*names, "rest"]).alias("fields"))
     present = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in names]
-    return scan.unnest("fields").select(*present, extra=pl.col("rest").is_not_null())
+    extra = pl.col("rest").is_not_null() & pl.lit(not layout.has_open_end)
+    return scan.unnest("fields").select(*present, extra=extra)
 
 
 def _guess_id_type(sample: Sequence[Any], position: int, ids: str) -> str:

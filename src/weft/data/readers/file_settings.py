@@ -1,0 +1,120 @@
+"""`File`: a path and the settings with which it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weft._choices import FileFormat, IdType, choices
+from weft.data.readers.roles import MAIN_ROLES, ROLES
+from weft.errors import SettingError, check_choice, did_you_mean, setting_ref
+
+SPACES = " "  # any number of spaces and tabs
+_SEPARATOR_NAMES = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+    "space": SPACES,
+    "spaces": SPACES,
+    "whitespace": SPACES,
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file, a folder of part files or a pattern such as `recs/*.csv`, and how to read it.
+
+    Settings that are not given are detected from the file.
+
+    format
+        `"csv"`, `"tsv"`, `"parquet"`, `"jsonl"`, `"json"` (as ranx writes it), `"recbole"` or
+        `"trec"`.
+    separator
+        The text between columns, or `"tab"`, `"comma"`, `"semicolon"`, `"pipe"`, `"spaces"` (any
+        number of spaces and tabs).
+    header
+        Whether the first line names the columns.
+    columns
+        The columns of roles, by name `{"user": "visitor", "item": "sku"}` or by position from 0
+        `{"user": 0, "item": 2}`. The roles are user, item, score, rating, rank, timestamp, label.
+    ids
+        The type of ids: `"string"`, `"integer"` or `"auto"`. With `"auto"`, ids keep their type; in
+        text they are integers if all ids of a column are canonical integers (007 is not).
+
+    >>> import weft
+    >>> weft.File("clicks.csv", columns={"user": "visitor"}).ids
+    'auto'
+    """
+
+    path: Path
+    format: str | None = None
+    separator: str | None = None
+    header: bool | None = None
+    columns: Mapping[str, str | int] = field(default_factory=dict)
+    ids: str = "auto"
+    # The path as it was given: pathlib drops a slash of URLs.
+    address: str = field(default="", init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, Path)) or not str(self.path):
+            raise SettingError(
+                f"{setting_ref('path', self.path)}; expected the path of a file, a folder or a "
+                "pattern."
+            )
+        if self.header is not None and not isinstance(self.header, bool):
+            raise SettingError(
+                f"{setting_ref('header', self.header)}; it must be True, False or None."
+            )
+        self._set("address", str(self.path))
+        self._set("path", Path(self.path))
+        self._set("ids", check_choice("ids", self.ids, choices(IdType)))
+        if self.format is not None:
+            self._set("format", check_choice("format", self.format, choices(FileFormat)))
+        if self.separator is not None:
+            self._set("separator", _check_separator(self.separator))
+        self._set("columns", _check_columns(self.columns))
+
+    @property
+    def is_declared_table(self) -> bool:
+        """True if the settings describe a table, so that it is no TREC file."""
+        if self.format is not None:
+            return self.format != "trec"
+        is_described = self.header is False and bool(self.columns)
+        return self.separator is not None or self.header is True or is_described
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+
+def _check_separator(separator: object) -> str:
+    """Return the separator of a name such as "tab", or the separator itself."""
+    if not isinstance(separator, str) or not separator or "\n" in separator:
+        raise SettingError(
+            f"{setting_ref('separator', separator)}; expected the text between two columns, such "
+            "as ',' or 'tab'."
+        )
+    return _SEPARATOR_NAMES.get(separator.casefold(), separator)
+
+
+def _check_columns(columns: object) -> dict[str, str | int]:
+    if not isinstance(columns, Mapping):
+        raise SettingError(
+            f"{setting_ref('columns', columns)}; expected {{role: column}}, such as "
+            "{'user': 'visitor'}."
+        )
+    for role, column in columns.items():
+        if role not in ROLES:
+            raise SettingError(
+                f"{setting_ref('columns')} names the role {role!r}. The roles are "
+                f"{', '.join(map(repr, MAIN_ROLES))}.{did_you_mean(str(role), ROLES)}"
+            )
+        is_position = isinstance(column, int) and not isinstance(column, bool) and column >= 0
+        if not isinstance(column, str) and not is_position:
+            raise SettingError(
+                f"{setting_ref('columns', {role: column})}; expected the name of a column, or its "
+                "position from 0 on."
+            )
+    return dict(columns)
