@@ -98,8 +98,8 @@ def read_table(
         layouts = [detect_layout(part, file, use in ID_LISTS) for part in parts]
         _check_same_columns(layouts)
         roles, unused = assign_roles(layouts[0], file.columns, use, where)
-        notes = list(_notes(layouts[0], roles, file))
         columns, all_users = _read_columns(layouts, roles, file.ids, where)
+    notes = list(_notes(layouts[0], roles, file))
     if not len(next(iter(columns.values()))) and use in ("lists", "truth") and all_users is None:
         below = " below its header" if layouts[0].has_header else ""
         raise InputError(f"{where} has no rows{below}.")

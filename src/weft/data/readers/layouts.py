@@ -6,9 +6,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 from weft.data.readers.file_settings import SPACES, File
@@ -128,13 +128,13 @@ def _json_layout(part: PartFile, text: str, form: str | None) -> FileLayout:
         raise InputError(
             f"{part.path} is one JSON array; write JSON Lines instead: one object per line."
         )
-    numbered = enumerate(islice(io.StringIO(text), _SAMPLE_ROWS), start=1)
-    lines = [(number, line) for number, line in numbered if line.strip()]
-    if not lines:
+    lines = list(islice(io.StringIO(text), _SAMPLE_ROWS))
+    first = next(filter(str.strip, lines), None)
+    if first is None:
         raise InputError(f"{part.path} is empty.")
-    if form == "json" or (form != "jsonl" and _is_nested_object(lines[0][1])):
+    if form == "json" or (form != "jsonl" and _is_nested_object(first)):
         return FileLayout(part, "json", ("query", "document", "value"))
-    rows = [parse_object(part, number, line) for number, line in lines]
+    rows = [row for _, row in _parse_objects(part, enumerate(lines, start=1))]
     names = tuple(dict.fromkeys(name for row in rows for name in row))
     types = {name: {type(row[name]) for row in rows if row.get(name) is not None} for name in names}
     return FileLayout(part, "jsonl", names, sample=tuple(rows), types=types)
@@ -153,28 +153,27 @@ def _is_nested_object(line: str) -> bool:
     )
 
 
-def parse_object(part: PartFile, number: int, line: str) -> dict[str, Any]:
-    """Return the JSON object on a line; raise `InputError` with the line's number."""
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{part.path}, line {number}: {_shorten(line)} is not JSON ({error.msg}, at "
-            f"character {error.pos})."
-        ) from None
-    if not isinstance(row, dict):
-        raise InputError(
-            f"{part.path}, line {number}: {_shorten(line)} is not an object; expected "
-            '{"user": ..., "item": ...}.'
-        )
-    return row
-
-
 def json_rows(part: PartFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) for each line of JSON Lines that is not empty."""
-    for number, line in part.lines():
-        if line.strip():
-            yield number, parse_object(part, number, line)
+    return _parse_objects(part, part.lines())
+
+
+def _parse_objects(
+    part: PartFile, lines: Iterable[tuple[int, str]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in lines:
+        if not line.strip():
+            continue
+        location = f"{part.path}, line {number}: {_shorten(line)}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"{location} is not JSON ({error.msg}, at character {error.pos})."
+            ) from None
+        if not isinstance(row, dict):
+            raise InputError(f'{location} is not an object; expected {{"user": ..., "item": ...}}.')
+        yield number, row
 
 
 def _trec_layout(part: PartFile, text: str, form: str, file: File) -> FileLayout | None:
@@ -208,17 +207,20 @@ def _detect_trec(rows: list[list[str]], *, is_expected: bool) -> str:
     """Return "run", "qrels", or an empty string if the rows are of neither.
 
     If a TREC file is expected, the second column may hold anything, as in trec_eval. If not, that
-    of a run must be "Q0", or one text in all rows, like its tag; that of qrels must be 0 or "Q0".
+    of qrels must be 0 or "Q0", and that of a run "Q0", or one text in all rows, as is its tag.
     """
     second = {row[1].casefold() for row in rows if len(row) > 1}
     if all(len(row) >= 6 and is_number(row[4]) for row in rows):
-        are_constant = len(second) == 1 < len(rows) and len({row[5] for row in rows}) == 1
-        has_ranks = all(row[3].isdigit() for row in rows)
-        is_run = is_expected or second == {"q0"} or (are_constant and has_ranks)
-        return "run" if is_run else ""
+        return "run" if is_expected or second == {"q0"} or _has_ranks_and_tag(rows) else ""
     if all(len(row) == 4 and re.fullmatch(r"-?[0-9]{1,3}", row[3]) for row in rows):
         return "qrels" if is_expected or second <= {"0", "q0"} else ""
     return ""
+
+
+def _has_ranks_and_tag(rows: list[list[str]]) -> bool:
+    """True if several rows have ranks, and the same text in the second and the last column."""
+    constants = {(row[1], row[5]) for row in rows}
+    return len(constants) == 1 < len(rows) and all(row[3].isdigit() for row in rows)
 
 
 def _text_layout(part: PartFile, text: str, form: str, file: File, is_id_list: bool) -> FileLayout:
@@ -345,11 +347,11 @@ def _detect_header(part: PartFile, rows: list[list[str]], columns: tuple[str | i
         return True
     if any(map(is_number, first)) or len(first) == 1:
         return False
-    for number, value in enumerate(first):
-        column = [row[number] for row in others if len(row) > number]
-        if column and all(map(is_number, column)):
+    for value, column in zip(first, zip_longest(*others)):
+        values = set(column) - {None}  # rows may be short
+        if all(map(is_number, values)):
             return True
-        if value in column:
+        if value in values:
             return False  # an id that occurs again
     example = setting_ref("columns", {"user": "visitor", "item": "sku"})
     raise InputError(

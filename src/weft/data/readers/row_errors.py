@@ -36,20 +36,16 @@ def iter_locations(
 
     for layout in layouts:
         part = layout.part
-        if layout.format == "text":
-            positions = [
-                layout.names.index(name) for role, name in roles.items() if role in ID_ROLES
-            ]
-            for line, row in _text_rows(layout):
-                if any(len(row) > position and row[position] for position in positions):
-                    yield part, f"line {line}"
-        elif layout.format == "jsonl":
-            for line, _ in json_rows(part):
-                yield part, f"line {line}"
-        elif layout.format == "parquet":
+        if layout.format == "parquet":
             count = pl.scan_parquet(part.plain, glob=False).select(pl.len()).collect().item()
-            for number in range(count):
-                yield part, f"row {number}"
+            yield from ((part, f"row {number}") for number in range(count))
+        elif layout.format == "jsonl":
+            yield from ((part, f"line {line}") for line, _ in json_rows(part))
+        elif layout.format == "text":
+            ids = [layout.names.index(roles[role]) for role in ID_ROLES if role in roles]
+            for line, row in _text_rows(layout):
+                if any(row[position] for position in ids if position < len(row)):
+                    yield part, f"line {line}"
 
 
 def has_quoted_field(layout: FileLayout) -> bool:

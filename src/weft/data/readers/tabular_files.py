@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.file_settings import SPACES
@@ -226,33 +227,38 @@ def read_typed(
     layouts: list[FileLayout], roles: Mapping[str, str], ids: str, where: str
 ) -> dict[str, pl.Series]:
     """Return the column of each role; raise `InputError` or a polars error for invalid rows."""
-    import polars as pl
-
     types = [_column_types(layout, roles) for layout in layouts]
     for layout, part_types in zip(layouts, types):
         _check_types(layout, part_types, roles, ids)
     if ids == "auto":
         _check_same_id_types(layouts, types, where)
-    strings = {
-        role
-        for role in ID_ROLES
-        if role in roles
-        and (ids == "string" or (ids == "auto" and not types[0][role].is_integer()))
-    }
-    try:
-        columns = _collect_typed(layouts, types, roles, strings=strings, integer=pl.Int32)
-    except pl.exceptions.InvalidOperationError:
-        try:
-            columns = _collect_typed(layouts, types, roles, strings=strings, integer=pl.Int64)
-        except pl.exceptions.InvalidOperationError:
-            raise InputError(
-                f"{where} has ids beyond 63 bits; read them as strings, with the setting "
-                f"{setting_ref('ids', 'string')} of the file."
-            ) from None
+    strings = {role for role in ID_ROLES if role in roles and ids != "integer"}
+    if ids == "auto":
+        strings = {role for role in strings if not types[0][role].is_integer()}
+    columns = _collect_narrow(layouts, types, roles, strings, where)
     _check_precision(columns, types, roles, where)
     if any(columns[role].null_count() for role in columns if role in ID_ROLES):
         check_rows(layouts, roles, ids)
     return columns
+
+
+def _collect_narrow(
+    layouts: list[FileLayout],
+    types: list[_Types],
+    roles: Mapping[str, str],
+    strings: set[str],
+    where: str,
+) -> dict[str, pl.Series]:
+    """Read all parts, with integer ids of 32 bits, or of 64 if they do not fit."""
+    import polars as pl
+
+    for integer in (pl.Int32, pl.Int64):
+        with suppress(pl.exceptions.InvalidOperationError):
+            return _collect_typed(layouts, types, roles, strings=strings, integer=integer)
+    raise InputError(
+        f"{where} has ids beyond 63 bits; read them as strings, with the setting "
+        f"{setting_ref('ids', 'string')} of the file."
+    )
 
 
 def _collect_typed(

@@ -7,8 +7,6 @@
 The source of an evaluation that owns them is `weft.data.sources.ListSource`."""
 
 from weft.data.recommendations.batch_lists import BatchLists
-from weft.data.recommendations.encoded_lists import EncodedLists
-from weft.data.recommendations.list_readers import are_lists, read_lists
-from weft.data.recommendations.list_table import ListTable
+from weft.data.recommendations.list_table import EncodedLists, ListTable, are_lists, read_lists
 
 __all__ = ["BatchLists", "EncodedLists", "ListTable", "are_lists", "read_lists"]

@@ -1,26 +1,74 @@
-"""Recommendation lists as they are read, and their encoding."""
+"""Recommendation lists as they are read (`ListTable`), and by code (`EncodedLists`)."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from weft._native import call, is_built
+from weft.data.devices import float_type, is_host_readable
+from weft.data.interaction_readers import is_frame, read_rows
 from weft.data.interaction_table import InteractionTable
-from weft.data.recommendations.encoded_lists import EncodedLists
-from weft.data.sorting import Numbers, order_by_owner, sort_keys, sort_lists, tile_lists
+from weft.data.interactions import Interactions
+from weft.data.readers.files import is_file
+from weft.data.readers.roles import COLUMNS
+from weft.data.recommendations.batch_lists import BatchLists
+from weft.data.sorting import (
+    Numbers,
+    order_by_owner,
+    sort_by_item,
+    sort_keys,
+    sort_lists,
+    tile_lists,
+)
 from weft.data.vocabulary import Vocabulary
-from weft.errors import InputError, setting_ref
+from weft.errors import InputError, did_you_mean, setting_ref
 
 if TYPE_CHECKING:
     import polars as pl
 
 _FEW_ROWS = 16  # tables that are too small for their order to matter
 _MAX_NATIVE_LISTS = 1 << 31
+_SAMPLE_ENTRIES = 1 << 16  # entries in a fingerprint
+
+
+def are_lists(data: Any) -> bool:
+    """True if a source of this type is read as recommendation lists."""
+    return isinstance(data, Mapping) or is_frame(data) or is_file(data)
+
+
+def read_lists(data: Any, where: str = "source") -> ListTable:
+    """Return lists from a file, a frame or a dict. `where` names them in messages.
+
+    Raise `InputError` for scores and ranks that are not finite.
+    """
+    rows = read_rows(data, where, use="lists")
+    entries = rows.to_interactions("score", 0.0)
+    ranks = rows.frame["rank"].to_numpy() if "rank" in rows.frame.columns else None
+    if not entries.value_name and ranks is None:
+        _check_similar_names(rows.unused_columns, entries.where)
+    entries.check_finite()
+    if ranks is not None:
+        replace(entries, values=ranks, value_name="rank").check_finite()
+    return ListTable(entries, ranks, rows.unused_columns)
+
+
+def _check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
+    """Raise if lists without scores and ranks have a column with nearly the name of one."""
+    for name in unused_columns:
+        if hint := did_you_mean(name, (*COLUMNS["score"], *COLUMNS["rank"])):
+            raise InputError(
+                f"{where} has neither a column of scores nor one of ranks, but one named "
+                f"{name!r}.{hint} Rename it, or drop it if the rows of each user stand best first."
+            )
 
 
 @dataclass(frozen=True)
@@ -199,3 +247,68 @@ class ListTable:
                 f"{where} gives one rank to several items of a list:\n"
                 f"{self.entries.format_rows(has_duplicate_rank)}\nThe ranks of a user must differ."
             )
+
+
+@dataclass(frozen=True)
+class EncodedLists:
+    """All lists by code: offsets `[users + 1]`, items and scores `[entries]`, best first per user.
+
+    `is_order_given`: the order is given, so that equal scores are not ties. `num_dropped`: entries
+    that repeated an item of their list.
+    """
+
+    offsets: Numbers
+    items: NDArray[Any]  # int32 unless the catalogue is larger
+    scores: NDArray[np.float64] | None
+    num_items: int
+    is_order_given: bool
+    num_dropped: int = 0
+
+    def to_batch(self, start: int, stop: int, device: torch.device) -> BatchLists:
+        """Return the lists of users `start` to `stop - 1` as tensors on a device."""
+        first, last = self.offsets[start], self.offsets[stop]
+
+        def to_tensor(part: NDArray[Any]) -> Tensor:
+            return torch.as_tensor(np.require(part, requirements="W")).to(device)
+
+        scores = None
+        if self.scores is not None:
+            scores = to_tensor(self.scores[first:last]).to(float_type(device))
+        offsets = self.offsets[start : stop + 1] - first
+        items = self.items[first:last].astype(np.int64)
+        lists = BatchLists(
+            to_tensor(offsets), to_tensor(items), scores, self.num_items, self.is_order_given
+        )
+        if is_host_readable(device):
+            return lists
+        keys, entries = sort_by_item(items, offsets, num_items=self.num_items)
+        return replace(lists, item_index=(to_tensor(keys), to_tensor(entries)))
+
+    def select_users(self, users: Numbers) -> EncodedLists:
+        """Return the lists of some users, in their order."""
+        lengths = np.diff(self.offsets)[users]
+        offsets = np.zeros(len(users) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        entries = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], lengths)
+        scores = None if self.scores is None else self.scores[entries]
+        return replace(self, offsets=offsets, items=self.items[entries], scores=scores)
+
+    def count_listed(self, interactions: Interactions) -> int:
+        """Return how many of these interactions are in the lists of their users."""
+        cpu = torch.device("cpu")
+        batches = (
+            (self.to_batch(*users, cpu), interactions.slice_users(*users).flat_keys)
+            for users in tile_lists(self.offsets)
+        )
+        return sum(int(lists.contains(torch.as_tensor(keys)).sum()) for lists, keys in batches)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the lengths and of up to 65,536 evenly spaced entries."""
+        digest = hashlib.blake2b(digest_size=8)
+        step = max(1, len(self.items) // _SAMPLE_ENTRIES)
+        parts: list[NDArray[Any]] = [self.offsets, self.items[::step].astype(np.int64)]
+        if self.scores is not None:
+            parts.append(self.scores[::step])
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).data)
+        return digest.hexdigest()
