@@ -3,8 +3,7 @@
 from weft.data.devices import DeviceColumn
 from weft.data.features import NO_FEATURES, Features, read_features
 from weft.data.interaction_readers import read_interactions
-from weft.data.interaction_table import InteractionTable
-from weft.data.interactions import Interactions
+from weft.data.interactions import Interactions, InteractionTable
 from weft.data.label_readers import Label
 from weft.data.labels import NO_LABELS, Labels, read_labels
 from weft.data.popularity import NO_TRAIN, Train

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.axes import (
+from weft.data.evaluation_inputs import (
     NO_HITS,
     Axes,
+    EvaluationInputs,
+    InputTables,
     common_user_notes,
     has_common_items,
     list_axes,
     named_users,
     score_axes,
 )
-from weft.data.evaluation_inputs import EvaluationInputs, InputTables
 from weft.data.extra_users import skip_extra_users
 from weft.data.features import read_features
 from weft.data.grouping import (
@@ -29,13 +30,12 @@ from weft.data.grouping import (
     read_user_groups,
     slice_notes,
 )
-from weft.data.interaction_table import InteractionTable, build_unique
-from weft.data.interactions import Interactions
+from weft.data.interactions import Interactions, InteractionTable, build_unique
 from weft.data.labels import Labels, read_labels
 from weft.data.popularity import Train, TrainTotals
 from weft.data.readers.files import FileTable
 from weft.data.recommendations import EncodedLists
-from weft.data.slices import parse_slices
+from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import ListSource, Source
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, setting_ref
@@ -100,6 +100,7 @@ class EvaluationData(EncodedInteractions):
     """The inputs of an evaluation as integer codes."""
 
     source: Source | ListSource
+    items: Vocabulary  # the catalogue
     num_rows: int  # users of the source
     num_probed: int  # users that a model has scored already
     labels: dict[str, Any]  # user_groups, item_clusters, item_features
@@ -108,11 +109,6 @@ class EvaluationData(EncodedInteractions):
     stats: GlobalStats
     files: dict[str, FileTable]  # by the name of the input
     notes: tuple[str, ...]
-
-    @property
-    def items(self) -> Vocabulary:
-        """The catalogue."""
-        return self.stats.items
 
 
 def build_dataset(
@@ -123,49 +119,57 @@ def build_dataset(
     `stats` are known if these are some of the users; otherwise they are computed here. Raises
     `InputError` for data that cannot be evaluated.
     """
-    slices = parse_slices(settings.slices, has_train=inputs.train is not None)
+    has_train = inputs.train is not None
+    slices = parse_slices(settings.slices, has_train=has_train) if settings.slices else ()
     tables = InputTables.read(inputs)
     files = tables.files()
-    axes = _find_axes(tables, settings, None if stats is None else stats.items)
-    if inputs.has_lists:
+    catalogue, totals = (None, None) if stats is None else (stats.items, stats.train)
+    if isinstance(tables.source, ListSource):
+        axes = list_axes(tables, catalogue, orders_ties_by_id=settings.orders_ties_by_id)
         tables = tables.with_item_ids(axes.items)
-    rows = _encode_interactions(tables, axes, settings, None if stats is None else stats.train)
-    user_values = read_user_groups(
-        tables.labels,
-        slices,
-        rows.all_users,
-        num_in_order=axes.users.size if tables.has_user_order else 0,
-        relevant=rows.relevant,
-        train=rows.train,
-    )
+    else:
+        axes = score_axes(tables, catalogue, settings.batch_size)
+    rows = _encode_interactions(tables, axes, settings, totals)
+    user_values = {}
+    if slices or "user_groups" in tables.labels:
+        user_values = _read_user_values(tables, slices, axes, rows)
     if stats is None:
         stats = _local_stats(tables, axes, rows, user_values)
-    groups = {
-        name: values.assign(stats.groups[name])
-        for name, values in user_values.items()
-        if name in stats.groups
-    }
-    sliced = {one.name: groups[one.where] for one in slices if one.where in groups}
-    user_groups = {name: labels for name, labels in groups.items() if name == "user_groups"}
+    groups = {}
+    for name, values in user_values.items():
+        if name in stats.groups:
+            groups[name] = values.assign(stats.groups[name])
+    labels = {**groups, **stats.labels}
+    sliced = {one.name: labels.pop(one.where) for one in slices if one.where in labels}
     dataset = EvaluationData(
         **vars(rows),
         source=tables.source,
+        items=stats.items,
         num_rows=axes.users.size,
         num_probed=axes.num_probed,
-        labels={**user_groups, **stats.labels},
+        labels=labels,
         slices=sliced,
         slice_definitions={one.name: str(one.cut or "labels") for one in slices},
         stats=stats,
         files=files,
-        notes=(*stats.notes, *slice_notes(slices, sliced)),
+        notes=(*stats.notes, *slice_notes(slices, sliced)) if slices else stats.notes,
     )
     return skip_extra_users(dataset) if settings.extra_users == "skip" else dataset
 
 
-def _find_axes(tables: InputTables, settings: DatasetSettings, items: Vocabulary | None) -> Axes:
-    if isinstance(tables.source, ListSource):
-        return list_axes(tables, items, orders_ties_by_id=settings.orders_ties_by_id)
-    return score_axes(tables, items, settings.batch_size)
+def _read_user_values(
+    tables: InputTables, slices: Sequence[UserSlice], axes: Axes, rows: EncodedInteractions
+) -> dict[str, UserLabels | UserNumbers]:
+    """Return user_groups and the slices, by their name in messages."""
+    has_user_order = tables.users is not None or tables.source.num_users is not None
+    return read_user_groups(
+        tables.labels,
+        slices,
+        rows.all_users,
+        num_in_order=axes.users.size if has_user_order else 0,
+        relevant=rows.relevant,
+        train=rows.train,
+    )
 
 
 def _encode_interactions(
@@ -309,11 +313,9 @@ def _local_stats(
         if not has_common_items(rows.lists.items, rows.truth.items, axes.items.size):
             notes.append(NO_HITS)
     in_order = axes.items.size if tables.has_item_order else 0
-    readers = {"item_clusters": read_labels, "item_features": read_features}
-    labels = {
-        name: read(tables.labels[name], name, axes.items, num_in_order=in_order)
-        for name, read in readers.items()
-        if name in tables.labels
-    }
+    labels: dict[str, Any] = {}
+    for name, read in (("item_clusters", read_labels), ("item_features", read_features)):
+        if name in tables.labels:
+            labels[name] = read(tables.labels[name], name, axes.items, num_in_order=in_order)
     groups = {name: values.group_names() for name, values in user_values.items()}
     return GlobalStats(axes.items, None, labels, groups, tuple(notes))

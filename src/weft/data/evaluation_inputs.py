@@ -1,19 +1,37 @@
-"""`EvaluationInputs`: the data that the caller hands in, and the tables read from it."""
+"""The data that the caller hands in, the tables read from it, and the axes of the evaluation: its
+users and items.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.data.interaction_readers import read_interactions, read_pairs
-from weft.data.interaction_table import InteractionTable
+from weft.data.interactions import InteractionTable
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
-from weft.data.sources import ListSource, Source, open_source
+from weft.data.sources import ListSource, Model, Source
+from weft.data.vocabulary import Vocabulary, distinct_ids
+from weft.errors import InputError, SettingError, setting_ref
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LABEL_INPUTS = ("user_groups", "item_clusters", "item_features")
+NO_HITS = (
+    "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
+)
+# Users for whom a model without known items is asked first: few, because the number of items
+# decides how many users fit into a batch.
+_PROBE_USERS = 16
+# List positions that are compared with the truth at once.
+_TILE_POSITIONS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -35,18 +53,19 @@ class EvaluationInputs:
     @cached_property
     def available(self) -> frozenset[str]:
         """The names of the inputs that exist; "lists" if the source has recommendation lists."""
-        optional = {"train": self.train, "candidates": self.candidates, **self.labels}
-        names = {name for name, value in optional.items() if value is not None}
-        return frozenset(names | ({"lists"} if self.has_lists else set()))
+        names = set(self.labels)
+        if self.train is not None:
+            names.add("train")
+        if self.candidates is not None:
+            names.add("candidates")
+        if self.has_lists:
+            names.add("lists")
+        return frozenset(names)
 
     @cached_property
     def has_lists(self) -> bool:
         """True if the source has recommendation lists rather than scores."""
         return isinstance(self.source, ListSource) or are_lists(self.source)
-
-    def open_source(self) -> EvaluationInputs:
-        """Return the inputs with the source opened; files of recommendation lists are read."""
-        return replace(self, source=open_source(self.source))
 
 
 @dataclass(frozen=True)
@@ -68,19 +87,24 @@ class InputTables:
         truth = read_interactions(inputs.truth, "truth")
         train = None if inputs.train is None else read_interactions(inputs.train, "train")
         candidates = inputs.candidates
+        tables = {"users": inputs.users, "items": inputs.items, **inputs.labels}
+        for name, table in tables.items():
+            if table is not None and is_file(table):
+                tables[name] = read_table(table, name)
         has_item_order = (
             not isinstance(inputs.source, ListSource)
             or inputs.items is not None
-            or any(table is not None and table.shape is not None for table in (truth, train))
+            or truth.shape is not None
+            or (train is not None and train.shape is not None)
         )
         return cls(
             inputs.source,
             truth,
             train,
             None if candidates is None else read_pairs(candidates, "candidates"),
-            users=_read_file(inputs.users, "users"),
-            items=_read_file(inputs.items, "items"),
-            labels={name: _read_file(labels, name) for name, labels in inputs.labels.items()},
+            users=tables.pop("users"),
+            items=tables.pop("items"),
+            labels=tables,
             has_item_order=has_item_order,
         )
 
@@ -89,25 +113,24 @@ class InputTables:
         """The truth, and train if it exists."""
         return [self.truth] if self.train is None else [self.truth, self.train]
 
-    @property
-    def has_user_order(self) -> bool:
-        """True if the order of the users is known to the caller."""
-        return self.users is not None or self.source.num_users is not None
-
     def files(self) -> dict[str, FileTable]:
         """Return the files that were read, by the name of the input."""
         lists = self.source.table.entries if isinstance(self.source, ListSource) else None
-        tables = {
+        tables: dict[str, Any] = {
             "source": lists,
             "truth": self.truth,
             "train": self.train,
             "candidates": self.candidates,
+            "users": self.users,
+            "items": self.items,
+            **self.labels,
         }
-        files: dict[str, Any] = {
-            name: None if table is None else table.table for name, table in tables.items()
-        }
-        files |= {"users": self.users, "items": self.items, **self.labels}
-        return {name: file for name, file in files.items() if isinstance(file, FileTable)}
+        files = {}
+        for name, table in tables.items():
+            file = table.table if isinstance(table, InteractionTable) else table
+            if isinstance(file, FileTable):
+                files[name] = file
+        return files
 
     def with_item_ids(self, items: Any) -> InputTables:
         """Return the tables with the columns of matrices replaced by the ids of `items`."""
@@ -119,5 +142,173 @@ class InputTables:
         )
 
 
-def _read_file(value: Any, name: str) -> Any:
-    return read_table(value, name) if is_file(value) else value
+# --------------------------------------------------------------------------------------------------
+# Users and items
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The users and items that the source has scores or lists for.
+
+    `num_probed` users were scored already, to learn the items of a model.
+    """
+
+    users: Vocabulary
+    items: Vocabulary
+    num_probed: int = 0
+
+
+def list_axes(tables: InputTables, items: Vocabulary | None, *, orders_ties_by_id: bool) -> Axes:
+    """Return the users and items of recommendation lists. `items` is the catalogue if known."""
+    source = tables.source
+    assert isinstance(source, ListSource)
+    if tables.users is not None:
+        raise SettingError(
+            f"{setting_ref('users')} names the rows of scores; recommendation lists name their "
+            "users themselves. Leave it out."
+        )
+    if items is None:
+        items = _catalogue(tables, orders_ties_by_id=orders_ties_by_id)
+    users = Vocabulary.from_data("user", [source.table.users], origin=source.table.entries.where)
+    return Axes(users, items)
+
+
+def score_axes(tables: InputTables, items: Vocabulary | None, batch_size: int | None) -> Axes:
+    """Return the users and items of scores. A model may have to be asked for its items."""
+    source, truth, train = tables.source, tables.truth, tables.train
+    assert not isinstance(source, ListSource)
+    users = _vocabulary("user", tables.users, source.num_users)
+    if users is None and truth.shape is not None:
+        users = Vocabulary.from_size("user", truth.shape[0])
+    elif users is None:  # a model can score any user: it is asked for those of the truth
+        users = Vocabulary.from_ids("user", named_users(truth))
+    found = _vocabulary("item", tables.items if items is None else items, source.num_items)
+    if found is None and truth.shape is not None:
+        found = Vocabulary.from_size("item", truth.shape[1])
+    if found is None and train is not None and train.shape is not None:
+        found = Vocabulary.from_size("item", train.shape[1], origin="train")
+    if found is not None:
+        return Axes(users, found)
+    return _probe_model(source, users, batch_size)
+
+
+def _catalogue(tables: InputTables, *, orders_ties_by_id: bool) -> Vocabulary:
+    """Return the items of lists: those given, columns of a matrix, or every item that occurs."""
+    if tables.items is not None:
+        return read_ids(kind="item", ids=tables.items)
+    assert isinstance(tables.source, ListSource)
+    candidates = [] if tables.candidates is None else [tables.candidates]
+    for table in (*tables.interactions, *candidates):
+        if table.shape is not None:
+            return Vocabulary.from_size("item", table.shape[1], origin=table.where)
+    lists = tables.source.table.entries
+    listed = Vocabulary.from_data("item", [lists.items], origin=lists.where)
+    for table in tables.interactions:
+        if listed.ids.dtype.is_integer() != table.items.dtype.is_integer():
+            listed.encode(table.items, table.where)  # raises: the ids have different types
+    others = [distinct_ids(table.items) for table in tables.interactions]
+    if lists.table is not None:
+        check_common_items(lists.where, tables.truth.where, listed, others)
+    ids = [listed.ids, *others, *(distinct_ids(table.items) for table in candidates)]
+    items = Vocabulary.from_data("item", ids, origin=lists.where)
+    return items.sorted_by_text_descending() if orders_ties_by_id else items
+
+
+def check_common_items(lists: str, truth: str, listed: Vocabulary, others: list[pl.Series]) -> None:
+    """Raise `InputError` if no listed item is in the truth (the first of `others`) or in train."""
+    if not listed.size or not len(others[0]):
+        return
+    if all((listed.encode(ids, "") < 0).all() for ids in others):
+        raise InputError(
+            f"{lists} and {truth} have no item in common: the lists have {show_ids(listed.ids)}, "
+            f"the truth {show_ids(others[0])}. Write the ids of both alike; if they are right, and "
+            f"nothing was hit, give the catalogue as {setting_ref('items')}."
+        )
+
+
+def common_user_notes(
+    lists: InteractionTable, users: Vocabulary, truth: InteractionTable
+) -> Iterator[str]:
+    """Yield a note if lists and truth have no user in common. Raises `InputError` for files."""
+    judged = named_users(truth)
+    if users.size and len(judged) and (users.encode(judged, truth.where) < 0).all():
+        are_files = lists.table is not None or truth.table is not None
+        yield no_common_user(lists.where, truth.where, users.ids, judged, are_files=are_files)
+
+
+def no_common_user(
+    lists: str, truth: str, listed: pl.Series, judged: pl.Series, *, are_files: bool
+) -> str:
+    """Return the note that lists and truth have no user in common; raise it if both are files."""
+    note = (
+        f"{lists} and {truth} have no user in common: one has {show_ids(listed)}, the other "
+        f"{show_ids(judged)}"
+    )
+    if are_files:
+        raise InputError(
+            f"{note}. Write the ids of both alike, and check that both are of the same data."
+        )
+    return note
+
+
+def has_common_items(listed: NDArray[Any], relevant: NDArray[np.int64], num_items: int) -> bool:
+    """Return True if an item of the truth is in a list, or if either is empty. Both are codes."""
+    if not len(listed) or not len(relevant):
+        return True
+    is_relevant = np.zeros(num_items, dtype=np.bool_)
+    is_relevant[relevant] = True
+    return any(
+        is_relevant[listed[start : start + _TILE_POSITIONS]].any()
+        for start in range(0, len(listed), _TILE_POSITIONS)
+    )
+
+
+def show_ids(ids: pl.Series) -> str:
+    """Return the first ids, for a message."""
+    return ", ".join(map(repr, ids.head(3))) + (", ..." if len(ids) > 3 else "")
+
+
+def read_ids(kind: str, ids: Any) -> Vocabulary:
+    """Return the ids that the caller gives; of a table with more columns than ids, each id once."""
+    if isinstance(ids, Vocabulary):
+        return ids
+    if not isinstance(ids, FileTable):
+        return Vocabulary.from_ids(kind, ids)
+    column = ids.columns[kind]
+    return Vocabulary.from_ids(
+        kind,
+        column if ids.num_columns == 1 else column.unique(maintain_order=True),
+        where=ids.where,
+    )
+
+
+def named_users(table: InteractionTable) -> pl.Series:
+    """Return each user that a table names, once, in order."""
+    return distinct_ids(table.users if table.all_users is None else table.all_users)
+
+
+def _vocabulary(kind: str, ids: Any, size: int | None) -> Vocabulary | None:
+    """Return the given ids, which must fit the scores; or positions; None if neither is known."""
+    if ids is None:
+        return None if size is None else Vocabulary.from_size(kind, size)
+    vocabulary = read_ids(kind, ids)
+    if size is not None and vocabulary.size != size:
+        axis = "rows" if kind == "user" else "columns"
+        raise InputError(
+            f"{setting_ref(f'{kind}s')} has {vocabulary.size} ids, but the scores have {size} "
+            f"{axis}; expected one id for each."
+        )
+    return vocabulary
+
+
+def _probe_model(source: Source, users: Vocabulary, batch_size: int | None) -> Axes:
+    """Learn the number of items of a model from the scores of its first users."""
+    assert isinstance(source, Model)
+    if users.size == 0:
+        raise InputError(
+            "the truth is empty and the model's items are not known; give the item ids as "
+            f"{setting_ref('items')}[...]."
+        )
+    stop = min(users.size, batch_size or _PROBE_USERS)
+    num_items = source.probe(0, stop, users.ids[:stop])
+    return Axes(users, Vocabulary.from_size("item", num_items), stop)

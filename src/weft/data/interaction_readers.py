@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.data.interaction_table import InteractionTable
+from weft.data.interactions import InteractionTable
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name

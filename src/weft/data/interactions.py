@@ -1,18 +1,24 @@
-"""Interactions by code, as compressed sparse rows."""
+"""Interactions by code, as compressed sparse rows, and as they are read, under the caller's ids."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.data.sorting import sort_keys
+from weft.data.vocabulary import Vocabulary
+from weft.errors import InputError, setting_ref
 
 if TYPE_CHECKING:
-    from weft.data.vocabulary import Vocabulary
+    import polars as pl
+
+    from weft.data.readers.files import FileTable
+
+MAX_EXAMPLES = 5  # rows shown in a message
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class Interactions:
     @property
     def users(self) -> NDArray[np.int64]:
         """The user of each interaction, `[n]`."""
-        return np.repeat(np.arange(self.num_users, dtype=np.int64), np.diff(self.offsets))
+        numbers = np.arange(len(self.offsets) - 1, dtype=np.int64)
+        return np.repeat(numbers, np.diff(self.offsets))
 
     @property
     def flat_keys(self) -> NDArray[np.int64]:
@@ -118,15 +125,13 @@ def digest(*arrays: NDArray[Any], about: object = "") -> str:
     return sha.hexdigest()[:16]
 
 
-def digest_by_id(interactions: Interactions, users: Vocabulary, items: Vocabulary) -> str:
-    """Return a short digest of interactions by id, which does not depend on their codes."""
-    return digest_sums(hash_sums_by_id(interactions, users, items))
-
-
 def hash_sums_by_id(
     interactions: Interactions, users: Vocabulary, items: Vocabulary
 ) -> NDArray[np.uint64]:
-    """Return sums of hashes of interactions by id, `[3]`; those of several partitions add up."""
+    """Return sums of hashes of interactions by id, `[3]`, which do not depend on their codes.
+
+    Those of several partitions add up.
+    """
     hashes = hash_rows(
         users.hash_keys_of(interactions.users),
         items.hash_keys_of(interactions.items),
@@ -154,3 +159,146 @@ def hash_rows(*columns: NDArray[np.int64]) -> NDArray[np.uint64]:
     hashes *= np.uint64(0x94D049BB133111EB)
     hashes ^= hashes >> np.uint64(32)
     return hashes
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InteractionTable:
+    """Interactions, one per row.
+
+    `users` and `items` are ids, or row and column numbers of a matrix of size `shape`. `value_name`
+    is "rating", "score", "rank", or empty if the values mean nothing.
+    """
+
+    where: str  # the data in messages
+    users: pl.Series
+    items: pl.Series
+    values: NDArray[np.float64]
+    shape: tuple[int, int] | None = None
+    all_users: pl.Series | None = None  # users with or without rows; None: the users of the rows
+    value_name: str = "rating"
+    table: FileTable | None = None  # the file that the rows are from
+    row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
+
+    def check_finite(self) -> None:
+        """Raise `InputError` with the first rows that have no finite value."""
+        is_invalid = ~np.isfinite(self.values)
+        if is_invalid.any():
+            raise InputError(
+                f"{self.where} has {self.value_name}s that are not finite numbers:\n"
+                f"{self.format_rows(is_invalid)}\nRemove or repair these rows."
+            )
+
+    def format_rows(self, mask: NDArray[np.bool_]) -> str:
+        """Return the first rows of a mask for a message, one per line."""
+        rows = np.flatnonzero(mask)
+        shown = rows[:MAX_EXAMPLES].tolist()
+        numbers = shown if self.row_numbers is None else self.row_numbers[shown].tolist()
+        if self.table is None:
+            locations = [f"row {number}" for number in numbers]
+        else:
+            locations = self.table.locate_rows(numbers)
+        lines = [
+            f"  {location}: user {self.users[int(row)]!r}, item {self.items[int(row)]!r}"
+            + (f", {self.value_name} {self.values[row]:g}" if self.value_name else "")
+            for location, row in zip(locations, shown)
+        ]
+        if len(rows) > MAX_EXAMPLES:
+            lines.append(f"  ... {len(rows):,} rows in all")
+        return "\n".join(lines)
+
+    def filter(self, mask: NDArray[np.bool_]) -> InteractionTable:
+        """Return the rows of a mask, with their numbers and with all users."""
+        rows = np.flatnonzero(mask)
+        return replace(
+            self,
+            users=self.users.filter(mask),
+            items=self.items.filter(mask),
+            values=self.values[rows],
+            all_users=self.users.unique() if self.all_users is None else self.all_users,
+            row_numbers=rows if self.row_numbers is None else self.row_numbers[rows],
+        )
+
+    def with_ids(self, items: Vocabulary) -> InteractionTable:
+        """Return a matrix under ids: its row numbers, and the item of each column."""
+        import polars as pl
+
+        if self.shape is None:
+            return self
+        if self.shape[1] != items.size:
+            raise InputError(
+                f"{self.where} is a matrix of {self.shape[1]} columns, but there are {items.size} "
+                "items; expected one for each."
+            )
+        all_users = pl.int_range(self.shape[0], dtype=pl.Int64, eager=True)
+        return replace(self, items=items.ids.gather(self.items), shape=None, all_users=all_users)
+
+    def encode(
+        self, users: Vocabulary, items: Vocabulary
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return user codes (-1 for unknown users) and item codes; raise for unknown items."""
+        if self.shape is not None:
+            expected = (users.size, items.size)
+            if self.shape != expected:
+                raise InputError(
+                    f"{self.where} is a matrix of shape {list(self.shape)}, but there are "
+                    f"{users.size} users and {items.size} items; expected shape {list(expected)}, "
+                    "rows and columns in the order of the scores."
+                )
+            return self.users.to_numpy(), self.items.to_numpy()
+        item_codes = self.encode_items(items)
+        user_codes = users.encode(self.users, self.where)
+        if users.is_positional and (user_codes < 0).any():
+            raise InputError(
+                f"{self.where} has users that are not rows of the scores{_describe_range(users)}:\n"
+                f"{self.format_rows(user_codes < 0)}\nGive the ids of the scores' rows with "
+                f"{setting_ref('users')}."
+            )
+        return user_codes, item_codes
+
+    def encode_items(
+        self, items: Vocabulary, *, dtype: type[np.signedinteger[Any]] = np.int64
+    ) -> NDArray[Any]:
+        """Return the code of each item; raise `InputError` for unknown items."""
+        codes = items.encode(self.items, self.where, dtype=dtype)
+        is_unknown = codes < 0
+        if is_unknown.any():
+            raise InputError(
+                f"{self.where} has items that are not in the catalogue of {items.size} items"
+                f"{_describe_range(items)}:\n{self.format_rows(is_unknown)}\n"
+                f"Remove these rows, or give the whole catalogue with {setting_ref('items')}."
+            )
+        return codes
+
+
+def build_unique(
+    table: InteractionTable,
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    size: tuple[int, int],
+) -> Interactions:
+    """Return encoded interactions; raise `InputError` with rows that repeat a user and item.
+
+    `users` and `items` are the codes of the rows; `size` is (number of users, number of items).
+    """
+    interactions = Interactions.from_codes(users, items, table.values, *size)
+    is_duplicate = interactions.find_duplicates()
+    if is_duplicate.any():
+        keys = users * size[1] + items
+        is_first = np.zeros(len(keys), dtype=np.bool_)
+        is_first[np.unique(keys, return_index=True)[1]] = True
+        raise InputError(
+            f"{table.where} has {int(is_duplicate.sum()):,} repeated (user, item) rows:\n"
+            f"{table.format_rows(~is_first)}\n"
+            "Each item may occur once per user; aggregate or drop the repetitions."
+        )
+    return interactions
+
+
+def _describe_range(vocabulary: Vocabulary) -> str:
+    if not vocabulary.is_positional:
+        return ""
+    axis = "row" if vocabulary.kind == "user" else "column"
+    return f" ({axis} numbers 0 to {vocabulary.size - 1})"

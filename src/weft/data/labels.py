@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from weft.data.devices import DeviceColumn
-from weft.data.interaction_table import MAX_EXAMPLES
-from weft.data.interactions import digest
+from weft.data.interactions import MAX_EXAMPLES, digest
 from weft.data.label_readers import Label, encode_labels, infer_vocabulary
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError

@@ -26,14 +26,10 @@ class PopularityBins(NamedTuple):
     """Items in bins by their number of interactions: 0, 1, 2 to 3, 4 to 7, and so on."""
 
     bins: DeviceColumn  # of each item
+    low: NDArray[np.int64]  # fewest interactions of an item of each bin
+    high: NDArray[np.int64]  # most interactions
     items: NDArray[np.int64]  # items of each bin
     interactions: NDArray[np.int64]  # interactions with the items of each bin
-
-    @property
-    def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The fewest and the most interactions of an item of each bin."""
-        first = np.arange(len(self.items), dtype=np.int64)
-        return (1 << first) // 2, (1 << first) - 1
 
 
 @dataclass(frozen=True)
@@ -52,13 +48,14 @@ class TrainTotals:
 class Train:
     """Train interactions by code, each (user, item) once, and the popularity of items.
 
-    `num_duplicates` rows were repetitions. `totals`: statistics of all users, if the interactions
-    are those of a partition.
+    `num_items` is the size of the catalogue; `num_duplicates` rows were repetitions. `totals`:
+    statistics of all users, if the interactions are those of a partition.
     """
 
     def __init__(self, interactions: Interactions, totals: TrainTotals | None = None) -> None:
         is_duplicate = interactions.find_duplicates()
         self.interactions = interactions.filter(~is_duplicate)
+        self.num_items = interactions.num_items
         self.num_duplicates = int(is_duplicate.sum())
         self._totals = totals
         self._tails: dict[float, DeviceColumn] = {}
@@ -108,11 +105,6 @@ class Train:
         return self.interactions.fingerprint()
 
     @property
-    def num_items(self) -> int:
-        """The number of items of the catalogue."""
-        return self.interactions.num_items
-
-    @property
     def num_interactions(self) -> int:
         """T, the number of interactions."""
         if self._totals is None:
@@ -156,8 +148,13 @@ class Train:
         bin_of_count = np.frexp(counts)[1].astype(np.int64)  # the number of binary digits
         starts = np.flatnonzero(np.diff(bin_of_count, prepend=-1))
         bins = DeviceColumn(torch.as_tensor(bin_of_count.take(self.item_counts)))
+        first = np.arange(len(starts), dtype=np.int64)
         return PopularityBins(
-            bins, np.add.reduceat(num_items, starts), np.add.reduceat(num_items * counts, starts)
+            bins,
+            (1 << first) // 2,
+            (1 << first) - 1,
+            np.add.reduceat(num_items, starts),
+            np.add.reduceat(num_items * counts, starts),
         )
 
     def popularity_with_default(self, unseen: float) -> DeviceColumn:

@@ -31,6 +31,7 @@ class Vocabulary:
         self.kind = kind
         self.size = size
         self._ids = ids
+        self.is_positional = ids is None  # True if ids are row or column numbers
         self.origin = origin
 
     @classmethod
@@ -61,11 +62,6 @@ class Vocabulary:
                 f"each {kind} id must occur once."
             )
         return cls(kind, len(series), series, origin=where)
-
-    @property
-    def is_positional(self) -> bool:
-        """True if ids are row or column numbers."""
-        return self._ids is None
 
     @cached_property
     def ids(self) -> pl.Series:

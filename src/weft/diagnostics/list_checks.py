@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from weft.data.interaction_table import MAX_EXAMPLES
+from weft.data.interactions import MAX_EXAMPLES
 from weft.diagnostics.reading import RawTable
 from weft.diagnostics.what_if import (
     DraftFinding,

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from weft.data.interaction_readers import RowTable, read_interactions, read_rows
-from weft.data.interaction_table import MAX_EXAMPLES
+from weft.data.interactions import MAX_EXAMPLES
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.recommendations import are_lists
 from weft.data.vocabulary import id_series

@@ -279,11 +279,9 @@ def exposure_frames(
         curve = lorenz_curve(counts, exposure.num_items)
         curves.append((np.full(len(curve[0]), k), *curve))
         if train is not None:
-            popularity = train.popularity_bins
-            sizes = popularity.items, popularity.interactions
-            recommended = _to_integers(view(k).by_group(exposure, popularity.bins, len(sizes[0])))
-            cutoffs = np.full(len(recommended), k)
-            bins.append((cutoffs, *popularity.ranges, *sizes, recommended))
+            by_item, *columns = train.popularity_bins
+            recommended = _to_integers(view(k).by_group(exposure, by_item, len(columns[0])))
+            bins.append((np.full(len(recommended), k), *columns, recommended))
     return _frame("exposure", curves), _frame("popularity", bins)
 
 

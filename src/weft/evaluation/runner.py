@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from weft.batch.batch import BatchInputs
 from weft.data.dataset import EvaluationData, GlobalStats, build_dataset
 from weft.data.evaluation_inputs import EvaluationInputs
-from weft.data.interactions import digest, digest_by_id
-from weft.data.sources import ListSource
+from weft.data.interactions import digest, digest_sums, hash_sums_by_id
+from weft.data.sources import ListSource, open_source
 from weft.data.tensors import SparseRows
 from weft.errors import MissingInput, SettingError, setting_ref
 from weft.evaluation.candidates import CandidateProvider, score_candidates
@@ -58,7 +58,7 @@ def build_run(
     if inputs.has_lists and settings.candidates != "listed":
         _check_trait(classes, "needs_all_scores", ALL_SCORES)
     device = None if settings.device is None else _find_device(settings.device)
-    inputs = inputs.open_source()
+    inputs = replace(inputs, source=open_source(inputs.source))
     if isinstance(inputs.source, ListSource) and not inputs.source.table.has_scores:
         _check_trait(
             classes,
@@ -265,8 +265,8 @@ class EvaluationRun:
     def fingerprint(self) -> dict[str, Any]:
         """Return digests of the data and of the candidates, by their names in a result."""
         dataset = self.dataset
-        data = {
-            "truth": digest_by_id(dataset.truth, dataset.users, dataset.items),
+        data: dict[str, Any] = {
+            "truth": digest_sums(hash_sums_by_id(dataset.truth, dataset.users, dataset.items)),
             "train": None if dataset.train is None else dataset.train.interactions.fingerprint(),
             "source": dataset.source.fingerprint(),
             "source_kind": dataset.source.kind,

@@ -152,11 +152,6 @@ def mean_sums_by_group(
     return terms.new_zeros((num_groups + 1, *terms.shape[1:])).index_add_(0, group, terms)[:-1]
 
 
-def mean_from_sums(sums: Tensor) -> Tensor:
-    """Return the (weighted) mean from `MEAN_SUMS`; NaN without users."""
-    return sums[2] / sums[1]
-
-
 def standard_error_from_sums(sums: Tensor) -> float:
     """Return the standard error from `MEAN_SUMS`.
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.data import Label, Vocabulary, read_features, read_labels
-from weft.data.axes import NO_HITS, check_common_items, no_common_user, read_ids
 from weft.data.dataset import GlobalStats
+from weft.data.evaluation_inputs import NO_HITS, check_common_items, no_common_user, read_ids
 from weft.data.grouping import GroupNames, slice_numbers
 from weft.data.label_readers import label_names
 from weft.data.popularity import TrainTotals

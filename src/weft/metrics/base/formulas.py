@@ -27,7 +27,6 @@ from weft.metrics.accumulators import (
     ItemAccumulator,
     RatingErrorSums,
     UserMeanSums,
-    mean_from_sums,
     standard_error_from_sums,
 )
 from weft.metrics.base.batch_checks import check_users, count_users_outside
@@ -184,7 +183,8 @@ class UserMeanMetric(SummedMetric):
         return (self.mean_sums,)
 
     def compute_value(self, state: StateView) -> Tensor:
-        return mean_from_sums(state[self.mean_sums])
+        sums = state[self.mean_sums]
+        return sums[2] / sums[1]  # NaN without users
 
     def summarize(self, state: StateView) -> ComputedValue:
         sums = state[self.mean_sums]
