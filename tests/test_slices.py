@@ -16,8 +16,7 @@ from rich.console import Console
 
 import weft
 from everything import BUILT_IN, about
-from weft.data.grouping import UserNumbers
-from weft.data.slices import Cut
+from weft.data.slices import Cut, UserNumbers
 from weft.errors import InputError, MissingInput, SettingError
 from weft.evaluation.result import SLICE_COLUMNS
 from weft.report.result_folder import save_results

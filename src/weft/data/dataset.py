@@ -23,19 +23,18 @@ from weft.data.evaluation_inputs import (
 )
 from weft.data.extra_users import skip_extra_users
 from weft.data.features import read_features
-from weft.data.grouping import (
-    GroupNames,
-    UserLabels,
-    UserNumbers,
-    read_user_groups,
-    slice_notes,
-)
 from weft.data.interactions import Interactions, InteractionTable, build_unique
-from weft.data.labels import Labels, read_labels
+from weft.data.labels import GroupNames, Labels, read_labels
 from weft.data.popularity import Train, TrainTotals
 from weft.data.readers.files import FileTable
 from weft.data.recommendations import EncodedLists
-from weft.data.slices import UserSlice, parse_slices
+from weft.data.slices import (
+    UserNumbers,
+    UserSlice,
+    parse_slices,
+    read_user_groups,
+    slice_notes,
+)
 from weft.data.sources import ListSource, Source
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, setting_ref
@@ -159,7 +158,7 @@ def build_dataset(
 
 def _read_user_values(
     tables: InputTables, slices: Sequence[UserSlice], axes: Axes, rows: EncodedInteractions
-) -> dict[str, UserLabels | UserNumbers]:
+) -> dict[str, Labels | UserNumbers]:
     """Return user_groups and the slices, by their name in messages."""
     has_user_order = tables.users is not None or tables.source.num_users is not None
     return read_user_groups(
@@ -304,7 +303,7 @@ def _local_stats(
     tables: InputTables,
     axes: Axes,
     rows: EncodedInteractions,
-    user_values: Mapping[str, UserLabels | UserNumbers],
+    user_values: Mapping[str, Labels | UserNumbers],
 ) -> GlobalStats:
     """Return the facts about all users, where these are all."""
     notes: list[str] = []

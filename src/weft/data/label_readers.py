@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
@@ -21,11 +21,10 @@ from weft.errors import InputError, SettingError, setting_ref
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.data.readers.files import FileTable
 
 Label = str | int | float | bool
-# Labels before they are numbered: integers as an array, strings as a series, others as a list.
-RawLabels = Union[NDArray[np.int64], "pl.Series", list[Any]]
+# Labels before they are numbered: integers (Int64) and strings as a series, others as a list.
+RawLabels = Union["pl.Series", list[Any]]
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
@@ -79,13 +78,13 @@ def infer_vocabulary(data: Any, where: str, kind: str, size: int | None) -> Voca
 def _filter(labels: RawLabels, mask: NDArray[np.bool_]) -> RawLabels:
     if isinstance(labels, list):
         return list(itertools.compress(labels, mask))
-    return labels[mask] if isinstance(labels, np.ndarray) else labels.filter(mask)
+    return labels.filter(mask)
 
 
 def _count_present(labels: RawLabels) -> int:
     if isinstance(labels, list):
         return sum(_to_plain(label) is not None for label in labels)
-    return len(labels) if isinstance(labels, np.ndarray) else len(labels) - labels.null_count()
+    return len(labels) - labels.null_count()
 
 
 def _read_pairs(
@@ -93,27 +92,40 @@ def _read_pairs(
 ) -> tuple[NDArray[np.int64], RawLabels]:
     """Return the code of an id (-1: unknown) for each label; an id may have several labels."""
     if is_file(data):
-        return _from_file(read_table(data, where), ids)
-    library, name = type(data).__module__.partition(".")[0], type(data).__name__
-    if library == "pandas" and name == "Series":  # its index holds the ids
-        return _pair(data.index.tolist(), data.tolist(), where, ids)
+        table = read_table(data, where)
+        return _from_columns(table.columns[ids.kind], table.columns["label"], table.where, ids)
     if isinstance(data, Mapping):
-        owners = [owner for owner, labels in data.items() for _ in _to_collection(labels)]
-        labels = [label for labels in data.values() for label in _to_collection(labels)]
-        return ids.encode(id_series(owners, ids.kind, where), where), labels
+        return _flatten(data.keys(), data.values(), where, ids)
     if is_frame(data):
-        return _from_frame(data.collect() if name == "LazyFrame" else data, where, ids)
+        frame = data.collect() if hasattr(data, "collect") else data
+        return _from_columns(*_find_label_columns(frame, ids.kind, where), where, ids)
+    library = type(data).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(data, "index"):  # a series, whose index holds the ids
+        return _from_columns(data.index, data, where, ids)
     if (library == "scipy" and hasattr(data, "tocoo")) or getattr(data, "ndim", 1) == 2:
         return _from_matrix(data, where, ids)
     return _from_sequence(data, where, ids, num_in_order)
 
 
+def _from_columns(
+    ids: Any, labels: Any, where: str, known: Vocabulary
+) -> tuple[NDArray[np.int64], RawLabels]:
+    import polars as pl
+
+    raw = _to_raw_labels(labels)
+    if isinstance(raw, list):
+        return _flatten(map(_to_plain, ids), raw, where, known)
+    is_enum = isinstance(ids.dtype, pl.Enum)  # of a file, which has been checked
+    return known.encode(ids if is_enum else id_series(ids, known.kind, where), where), raw
+
+
 def _from_sequence(
     data: Any, where: str, ids: Vocabulary, num_in_order: int
 ) -> tuple[NDArray[np.int64], RawLabels]:
-    labels = _to_raw_labels(data)
-    is_series = type(labels).__module__.partition(".")[0] == "polars"
-    if not isinstance(labels, (list, tuple, np.ndarray)) and not is_series:
+    import polars as pl
+
+    labels = list(data) if isinstance(data, tuple) else _to_raw_labels(data)
+    if not isinstance(labels, (list, pl.Series)):
         raise InputError(
             f"{where} is a {type(data).__name__}; expected {{id: label}}, a frame with a column of "
             "ids and one of labels, or a list."
@@ -131,35 +143,29 @@ def _from_sequence(
             f"{where} has {len(labels)} labels for {num_in_order} {ids.kind}s; give one for each, "
             "or {id: label} for some."
         )
-    if isinstance(labels, tuple):
-        labels = list(labels)
-    if isinstance(labels, list):
-        types = set(map(type, labels))
-        if any(kind in _COLLECTIONS or hasattr(kind, "tolist") for kind in types):
-            return _read_pairs(dict(zip(ids.ids, labels)), where, ids, num_in_order)
+    types = set(map(type, labels)) if isinstance(labels, list) else set()
+    if any(kind in _COLLECTIONS or hasattr(kind, "tolist") for kind in types):
+        return _flatten(ids.ids, labels, where, ids)
     return np.arange(len(labels), dtype=np.int64), labels
 
 
 def _to_raw_labels(data: Any) -> Any:
-    """Return integers as an array, strings as a series, other arrays and series as a list."""
+    """Return integers and strings as a series, other arrays and series as a list."""
     import polars as pl
 
-    if isinstance(data, pl.Series):
-        if data.dtype.is_integer() and not data.null_count():
-            return data.cast(pl.Int64).to_numpy()
-        return data if data.dtype == pl.String else data.to_list()
     if isinstance(data, torch.Tensor):
         data = data.detach().cpu().numpy()
-    if isinstance(data, np.ndarray):
-        is_too_large = data.dtype == np.uint64 and (data >= 1 << 63).any()
-        if data.dtype.kind in "iu" and not is_too_large:
-            return data.astype(np.int64)
-        if data.dtype.kind == "U":
-            return pl.Series(data)
-    return data.tolist() if hasattr(data, "tolist") else data
+    if isinstance(data, np.ndarray) and data.dtype.kind in "iuU":
+        data = pl.Series(data)
+    if not isinstance(data, pl.Series):
+        return data.tolist() if hasattr(data, "tolist") else data
+    if data.dtype.is_integer():
+        integers = data.cast(pl.Int64, strict=False)
+        return data.to_list() if integers.null_count() else integers  # missing, or beyond 63 bits
+    return data if data.dtype == pl.String else data.to_list()
 
 
-def _to_collection(labels: Any) -> Iterable[Any]:
+def _to_collection(labels: Any) -> Collection[Any]:
     """Return the labels of one id as a collection."""
     if hasattr(labels, "tolist"):  # NumPy's and torch's arrays and numbers
         labels = labels.tolist()
@@ -181,33 +187,14 @@ def _from_matrix(data: Any, where: str, ids: Vocabulary) -> tuple[NDArray[np.int
         raise InputError(
             f"{where} is a matrix of {num_rows} rows, but there are {ids.size} {kinds}."
         )
-    owners, features = table.users.to_numpy(), table.items.to_numpy()
     is_set = table.values != 0
-    return (owners, features) if is_set.all() else (owners[is_set], features[is_set])
+    return table.users.to_numpy()[is_set], table.items.filter(is_set)
 
 
-def _from_file(table: FileTable, known: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
-    ids, labels = table.columns[known.kind], table.columns["label"]
-    raw = _to_raw_labels(labels)
-    if isinstance(raw, list):
-        return _pair(ids.to_list(), raw, table.where, known)
-    return known.encode(ids, table.where), raw
-
-
-def _from_frame(frame: Any, where: str, known: Vocabulary) -> tuple[NDArray[np.int64], RawLabels]:
+def _find_label_columns(frame: Any, kind: str, where: str) -> tuple[Any, Any]:
+    """Return the column of ids and the column of labels of a frame."""
     columns = [str(column) for column in frame.columns]
     check_unique_columns(columns, where)
-    id_column, label_column = _find_label_columns(columns, known.kind, where)
-    names = dict(zip(columns, frame.columns))  # pandas allows names that are not text
-    ids, labels = frame[names[id_column]], frame[names[label_column]]
-    raw = _to_raw_labels(labels)
-    if not isinstance(raw, list) and type(labels).__module__.startswith("polars"):
-        return known.encode(id_series(ids, known.kind, where), where), raw
-    return _pair(ids.to_list(), labels.to_list(), where, known)
-
-
-def _find_label_columns(columns: list[str], kind: str, where: str) -> tuple[str, str]:
-    """Return the names of the column of ids and of the column of labels."""
     id_column = find_column_name(columns, kind, where)
     if id_column is None:
         raise InputError(
@@ -222,20 +209,21 @@ def _find_label_columns(columns: list[str], kind: str, where: str) -> tuple[str,
             f"{where} has the columns {columns}; expected {id_column!r} and one with the labels. "
             f"Select two columns, for example frame.select({id_column!r}, 'label')."
         )
-    return id_column, others[0]
+    names = dict(zip(columns, frame.columns))  # pandas allows names that are not text
+    return frame[names[id_column]], frame[names[others[0]]]
 
 
-def _pair(
-    ids: list[Any], labels: list[Any], where: str, known: Vocabulary
+def _flatten(
+    ids: Iterable[Any], labels: Iterable[Any], where: str, known: Vocabulary
 ) -> tuple[NDArray[np.int64], list[Any]]:
     """Return the code of an id for each label, where an id may have a collection of labels."""
-    pairs = [
-        (_to_plain(owner), label)
-        for owner, collection in zip(ids, labels)
-        for label in _to_collection(collection)
-    ]
-    owners = id_series([owner for owner, _ in pairs], known.kind, where)
-    return known.encode(owners, where), [label for _, label in pairs]
+    owners: list[Any] = []
+    flat: list[Any] = []
+    for owner, label in zip(ids, labels):
+        collection = _to_collection(label)
+        owners += [owner] * len(collection)
+        flat += collection
+    return known.encode(id_series(owners, known.kind, where), where), flat
 
 
 def _to_plain(label: Any) -> Any:
@@ -256,10 +244,9 @@ def _to_plain(label: Any) -> Any:
 
 def number_labels(labels: RawLabels, where: str) -> tuple[tuple[Label, ...], NDArray[np.int64]]:
     """Return distinct labels, numbers before text, and the number of each (-1: missing)."""
-    if isinstance(labels, np.ndarray):
-        return number_integers(labels)
     if not isinstance(labels, list):
-        return _number_strings(labels)
+        is_integer = labels.dtype.is_integer()
+        return number_integers(labels.to_numpy()) if is_integer else _number_strings(labels)
     types = set(map(type, labels)) - {type(None)}
     if types not in ({str}, {int}):
         labels = [_to_plain(label) for label in labels]

@@ -17,6 +17,19 @@ from weft.errors import InputError
 
 
 @dataclass(frozen=True)
+class GroupNames:
+    """The groups of user labels or of a slice, over all users.
+
+    `starts` are the lower ends of all groups but the first, if numbers are cut into groups.
+    `unknown` labels belong to users who are not known.
+    """
+
+    names: tuple[Label, ...]
+    starts: list[float] | None = None
+    unknown: int = 0
+
+
+@dataclass(frozen=True)
 class Labels:
     """A label per user or item: `codes [n]` into `names`, -1 for none.
 
@@ -35,11 +48,15 @@ class Labels:
         """Return a short digest."""
         return digest(self.codes.values.cpu().numpy(), about=self.names)
 
-    def renumber(self, names: tuple[Label, ...]) -> Labels:
-        """Return these labels as codes into other names, which include all of `self.names`."""
-        numbers = {name: number for number, name in enumerate(names)}
+    def group_names(self) -> GroupNames:
+        """Return the labels as groups, if these are all users."""
+        return GroupNames(self.names, unknown=self.num_unknown)
+
+    def assign(self, groups: GroupNames) -> Labels:
+        """Return these labels as codes into the groups, which include all of `self.names`."""
+        numbers = {name: number for number, name in enumerate(groups.names)}
         new_codes = torch.tensor([*(numbers[name] for name in self.names), -1], dtype=torch.int64)
-        return Labels(DeviceColumn(new_codes[self.codes.values]), names, self.num_unknown)
+        return Labels(DeviceColumn(new_codes[self.codes.values]), groups.names, groups.unknown)
 
     @property
     def size(self) -> int:

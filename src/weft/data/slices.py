@@ -1,10 +1,12 @@
-"""Slices: groups of users, by a label or by a number that is cut into ranges."""
+"""Groups of users: user_groups and slices, by a label or by a number that is cut into ranges.
+
+Groups are numbered alike in all partitions of the users."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,19 +16,42 @@ import torch
 from numpy.typing import NDArray
 
 from weft.data.devices import DeviceColumn
-from weft.data.labels import Labels, read_labels
+from weft.data.interactions import Interactions
+from weft.data.labels import GroupNames, Labels, read_labels
+from weft.data.popularity import Train
 from weft.data.readers.files import is_file, read_table
-from weft.data.sorted_values import SortedValues
+from weft.data.sorted_values import SortedArray, SortedValues
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, MissingInput, SettingError, did_you_mean, setting_ref
 
 BUILT_IN = ("activity", "item_popularity")  # numbers that train gives for every user
-_CUTS = ("quantiles", "bins")
 _EXPRESSION = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 _EXPECTED = (
     "quantiles(4) (groups of about equal size) or bins(5, 20) (below 5, from 5 to below 20, from "
     "20 up)"
 )
+
+
+def _is_group_count(numbers: tuple[float, ...]) -> bool:
+    return len(numbers) == 1 and numbers[0].is_integer() and numbers[0] >= 2
+
+
+def _are_group_starts(numbers: tuple[float, ...]) -> bool:
+    is_ascending = all(low < high for low, high in pairwise(numbers))
+    return is_ascending and all(map(math.isfinite, numbers))
+
+
+# By kind of cut, the test of its numbers and what they should be.
+_CUTS = {
+    "quantiles": (
+        _is_group_count,
+        "quantiles take one whole number from 2 up, as in quantiles(4)",
+    ),
+    "bins": (
+        _are_group_starts,
+        "bins take the numbers at which groups start, ascending, as in bins(5, 20)",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -53,19 +78,9 @@ class Cut:
             raise SettingError(
                 f"{where} has {text!r}, with something that is no number; expected {_EXPECTED}."
             ) from None
-        if kind == "quantiles" and not (
-            len(numbers) == 1 and numbers[0].is_integer() and numbers[0] >= 2
-        ):
-            raise SettingError(
-                f"{where} has {text!r}; quantiles take one whole number from 2 up, as in "
-                "quantiles(4)."
-            )
-        is_ascending = all(low < high for low, high in pairwise(numbers))
-        if kind == "bins" and not (all(map(math.isfinite, numbers)) and is_ascending):
-            raise SettingError(
-                f"{where} has {text!r}; bins take the numbers at which groups start, ascending, as "
-                "in bins(5, 20)."
-            )
+        is_valid, expected = _CUTS[kind]
+        if not is_valid(numbers):
+            raise SettingError(f"{where} has {text!r}; {expected}.")
         return cls(kind, numbers)
 
     def find_edges(self, ordered: SortedValues[np.float64]) -> list[float]:
@@ -175,32 +190,114 @@ def are_integers(numbers: NDArray[np.float64]) -> bool:
     return bool((known == np.floor(known)).all())
 
 
-def assign_groups(
-    numbers: NDArray[np.float64], edges: list[float], names: tuple[str, ...]
-) -> Labels:
-    """Return the group of each number, none for NaN; `edges` start all groups but the first."""
-    has_no_group = np.isnan(numbers) | (len(names) == 0)
-    codes = np.where(has_no_group, -1, np.searchsorted(edges, numbers, "right"))
-    return Labels(DeviceColumn(torch.as_tensor(codes.astype(np.int64))), names)
-
-
 def format_ranges(edges: list[float], *, are_integers: bool) -> list[str]:
     """Return the range of each group in words."""
     if not edges:
         return ["all"]
-    if are_integers:
-        first = list(dict.fromkeys(math.ceil(edge) for edge in edges))
-        if len(first) == len(edges):
-            middle = [
-                f"{low} to {high - 1}" if high - 1 > low else f"{low}"
-                for low, high in pairwise(first)
-            ]
-            return [f"up to {first[0] - 1}", *middle, f"{first[-1]} and more"]
-    digits = next(
-        digits
-        for digits in range(4, 18)
-        if digits == 17 or len({f"{edge:.{digits}g}" for edge in edges}) == len(edges)
-    )
-    shown = [f"{edge:.{digits}g}" for edge in edges]
+    starts = [math.ceil(edge) for edge in edges]
+    if are_integers and len(set(starts)) == len(starts):
+        middle = [
+            f"{low} to {high - 1}" if high - 1 > low else f"{low}" for low, high in pairwise(starts)
+        ]
+        return [f"up to {starts[0] - 1}", *middle, f"{starts[-1]} and more"]
+    for digits in range(4, 18):
+        shown = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(shown)) == len(edges):
+            break
     middle = [f"{low} to below {high}" for low, high in pairwise(shown)]
     return [f"below {shown[0]}", *middle, f"{shown[-1]} and more"]
+
+
+@dataclass(frozen=True)
+class UserNumbers:
+    """A number per user, `[users]`, NaN for none, that a slice cuts into groups.
+
+    Quantiles are those of the users with a relevant item, `is_evaluated [users]`.
+    """
+
+    numbers: NDArray[np.float64]
+    is_evaluated: NDArray[np.bool_]
+    cut: Cut
+
+    def group_names(self) -> GroupNames:
+        """Return the groups, if these are all users."""
+        known = self.numbers[~np.isnan(self.numbers) & self.is_evaluated]
+        if not len(known):
+            return GroupNames((), [])
+        starts = self.cut.find_edges(SortedArray(known))
+        return GroupNames(
+            tuple(format_ranges(starts, are_integers=are_integers(self.numbers))), starts
+        )
+
+    def assign(self, groups: GroupNames) -> Labels:
+        """Return the group of each user; none for NaN."""
+        assert groups.starts is not None
+        names = tuple(map(str, groups.names))
+        has_no_group = np.isnan(self.numbers) | (len(names) == 0)
+        codes = np.where(has_no_group, -1, np.searchsorted(groups.starts, self.numbers, "right"))
+        return Labels(DeviceColumn(torch.as_tensor(codes.astype(np.int64))), names)
+
+
+def read_user_groups(
+    labels: Mapping[str, Any],
+    slices: Sequence[UserSlice],
+    users: Vocabulary,
+    *,
+    num_in_order: int,
+    relevant: Interactions,
+    train: Train | None,
+) -> dict[str, Labels | UserNumbers]:
+    """Return user_groups and the slices, by their name in messages.
+
+    Labels without ids are those of the first `num_in_order` users.
+    """
+    values: dict[str, Labels | UserNumbers] = {}
+    if "user_groups" in labels:
+        values["user_groups"] = read_labels(
+            labels["user_groups"], "user_groups", users, num_in_order=num_in_order
+        )
+    for one in slices:
+        if one.cut is None:
+            values[one.where] = one.read_labels(users, num_in_order)
+        else:
+            values[one.where] = slice_numbers(one, users, num_in_order, relevant, train)
+    return values
+
+
+def slice_numbers(
+    wanted: UserSlice,
+    users: Vocabulary,
+    num_in_order: int,
+    relevant: Interactions,
+    train: Train | None,
+) -> UserNumbers:
+    """Return the number of each user that a slice is cut by."""
+    assert wanted.cut is not None
+    is_evaluated = np.diff(relevant.offsets) > 0
+    if wanted.source is not None:
+        numbers = wanted.read_numbers(users, num_in_order)[: len(is_evaluated)]
+        return UserNumbers(numbers, is_evaluated, wanted.cut)
+    assert train is not None
+    numbers = np.diff(train.interactions.offsets)[: len(is_evaluated)].astype(np.float64)
+    if wanted.name == "item_popularity":
+        totals = np.bincount(
+            relevant.users, weights=train.item_counts[relevant.items], minlength=len(is_evaluated)
+        )
+        numbers = totals / np.where(is_evaluated, np.diff(relevant.offsets), np.nan)
+    return UserNumbers(numbers, is_evaluated, wanted.cut)
+
+
+def slice_notes(slices: Sequence[UserSlice], grouped: Mapping[str, Labels]) -> Iterator[str]:
+    """Yield notes about slices with fewer groups than expected."""
+    for one in slices:
+        if one.name not in grouped:
+            continue
+        groups = len(grouped[one.name].names)
+        if groups == 0:
+            kind = "label" if one.cut is None else "number"
+            yield f"the slice {one.name!r} has no group: no user has a {kind}"
+        elif one.cut is not None and one.cut.kind == "quantiles" and groups < one.cut.numbers[0]:
+            yield (
+                f"the slice {one.name!r} has {groups} of the groups of {one.cut}: too many users "
+                "have the same number"
+            )

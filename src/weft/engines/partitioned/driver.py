@@ -19,8 +19,8 @@ from torch import Tensor
 from weft._choices import CandidatePool, choices
 from weft.data import Vocabulary, read_features, read_labels
 from weft.data.dataset import GlobalStats
-from weft.data.grouping import GroupNames
 from weft.data.interactions import digest_sums
+from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
 from weft.data.slices import UserSlice, parse_slices
 from weft.data.sources import Model

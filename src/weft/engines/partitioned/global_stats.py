@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from weft.data import Label, Vocabulary, read_features, read_labels
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import NO_HITS, check_common_items, no_common_user, read_ids
-from weft.data.grouping import GroupNames, slice_numbers
 from weft.data.label_readers import label_names
+from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
-from weft.data.slices import are_integers, format_ranges, parse_slices
+from weft.data.slices import are_integers, format_ranges, parse_slices, slice_numbers
 from weft.data.vocabulary import distinct_ids
 from weft.engines.partitioned.order_statistics import PartitionedFloats
 from weft.engines.partitioned.partitions import (
