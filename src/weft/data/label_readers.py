@@ -55,11 +55,6 @@ def encode_labels(data: Any, where: str, ids: Vocabulary, num_in_order: int) -> 
     return EncodedLabels(codes, numbers, names, num_unknown)
 
 
-def label_names(names: Iterable[Label], where: str) -> tuple[Label, ...]:
-    """Return distinct labels in order; raise `InputError` for labels of incompatible types."""
-    return number_labels(list(names), where)[0]
-
-
 def infer_vocabulary(data: Any, where: str, kind: str, size: int | None) -> Vocabulary:
     """Return a vocabulary of positions; its size may follow from a sequence of labels."""
     is_sequence = hasattr(data, "__len__") and not (

@@ -114,22 +114,15 @@ def check_models(
         train = reading.read(train, "train", use="timed")
     if items is not None:
         items = reading.read_items(items)
-    settings: dict[str, Any] = {"metrics": metrics, "top_k": top_k, **options}
-    labels = {name: settings.pop(name, None) for name in LABEL_INPUTS}
-    labels = {
-        name: read_table(label, name) if is_file(label) else label
-        for name, label in labels.items()
-        if label is not None
-    }
-    check_choice("candidates", settings.get("candidates", "all"), choices(CandidatePool)[:-1])
+    labels, settings = _split_options(options)
     # One model after the other, so that a fault of one model does not change values of another.
     findings: list[Finding] = []
     values: dict[str, Mapping[str, float]] = {}
     refused = []
     for name, table in lists.items():
         inputs = Inputs(table, truth, train, items, labels)
-        named = EvaluationSettings.from_options(**settings, name=name)
-        new, values[name], is_refused = _check_model(inputs, named, begin)
+        run = EvaluationSettings.from_options(metrics=metrics, top_k=top_k, name=name, **settings)
+        new, values[name], is_refused = _check_model(inputs, run, begin)
         findings += new
         refused += [name] if is_refused else []
     described = [_describe(table) for table in (*lists.values(), truth, train) if table is not None]
@@ -147,6 +140,19 @@ def _check_names(sources: Mapping[str, Any], options: CheckOptions) -> None:
     for name in sources:
         if name in ("truth", "train", "items", "ids"):
             raise SettingError(f"a model cannot be called {name!r}; give it another name.")
+
+
+def _split_options(options: CheckOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the labels, with files read once for all evaluations, and the settings."""
+    settings: dict[str, Any] = dict(options)
+    labels = {name: settings.pop(name, None) for name in LABEL_INPUTS}
+    check_choice("candidates", settings.get("candidates", "all"), choices(CandidatePool)[:-1])
+    labels = {
+        name: read_table(label, name) if is_file(label) else label
+        for name, label in labels.items()
+        if label is not None
+    }
+    return labels, settings
 
 
 def _check_model(

@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, groupby
 from typing import Any
 
 from weft.errors import check_choice
@@ -187,24 +188,17 @@ def _value(value: Any) -> str:
 
 def _effects(finding: Finding, refused: Sequence[str]) -> list[str]:
     """Return a table per model: values before (or with errors repaired) and after treatments."""
-    lines = []
-    models = list(dict.fromkeys(effect.model for effect in finding.effects))
-    for model in models:
-        own = {
-            (effect.metric, effect.treatment): effect
-            for effect in finding.effects
-            if effect.model == model
-        }
+    lines: list[str] = []
+    has_several_models = len({effect.model for effect in finding.effects}) > 1
+    for model, effects in groupby(finding.effects, key=lambda effect: effect.model):
+        own = {(effect.metric, effect.treatment): effect for effect in effects}
         treatments = list(dict.fromkeys(treatment for _, treatment in own))
         is_repaired = finding.severity != "error" and model in refused
-        baseline = "errors repaired" if is_repaired else "as it is"
-        head = (model if len(models) > 1 else "", baseline)
-        table = _effect_table(head, own, treatments)
-        if max(map(len, table)) > _WIDTH - len(_INDENT):  # side by side is too wide
-            table = [
-                line for treatment in treatments for line in _effect_table(head, own, [treatment])
-            ]
-        lines += table
+        head = (model * has_several_models, "errors repaired" if is_repaired else "as it is")
+        tables = [_effect_table(head, own, treatments)]
+        if max(map(len, tables[0])) > _WIDTH - len(_INDENT):  # side by side is too wide
+            tables = [_effect_table(head, own, [treatment]) for treatment in treatments]
+        lines += chain.from_iterable(tables)
     return lines
 
 
@@ -237,14 +231,12 @@ def _number(value: float) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
+    """Return aligned lines, the first column to the left and all others to the right."""
+    columns = []
+    for index, column in enumerate(zip(*rows)):
+        width = max(map(len, column))
+        columns.append([cell.rjust(width) if index else cell.ljust(width) for cell in column])
+    return ["  ".join(row).rstrip() for row in zip(*columns)]
 
 
 def _wrapped(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weft.data import Label, Vocabulary, read_features, read_labels
 from weft.data.dataset import GlobalStats
 from weft.data.evaluation_inputs import NO_HITS, check_common_items, no_common_user, read_ids
-from weft.data.label_readers import label_names
+from weft.data.label_readers import number_labels
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
 from weft.data.readers.files import is_file, read_table
@@ -190,7 +190,7 @@ def build_global_stats(
             in_order = 0 if arguments["items"] is None else items.size
             labels[name] = read(data, name, items, num_in_order=in_order)
     groups = {
-        name: GroupNames(label_names(names, name), None, num_unknown)
+        name: GroupNames(number_labels(list(names), name)[0], None, num_unknown)
         for name, (names, num_unknown) in summary.labels.items()
     }
     return GlobalStats(items, _count_train(summary, items), labels, groups, notes)
