@@ -14,7 +14,12 @@ from sybil.python import import_path
 
 # Files whose tests start Ray or Spark, which use the whole machine: they run in one process, one
 # after another, and belong to the slow tier.
-ENGINE_FILES = ("tests/test_ray.py", "tests/test_spark.py", "docs/scale.md")
+ENGINE_FILES = (
+    "tests/test_engine_commands_of_docs.py",
+    "tests/test_ray.py",
+    "tests/test_spark.py",
+    "docs/scale.md",
+)
 MAX_PROCESSES = 4  # each needs about 1 GB for torch
 
 # There is no time limit per example: these machines are shared. The fast tier draws fewer examples.

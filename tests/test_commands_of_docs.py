@@ -1,122 +1,231 @@
-"""The commands of README.md and docs/command-line.md run, and print what the pages show.
+"""The commands of README.md, docs/ and examples/ run as written, and print what the pages show."""
 
-In a `console` block a line after `$ ` is a command; the lines below it are what it prints, of which
-`...` leaves some out. `$ echo $?` shows the exit code of the command before it."""
-
+import os
 import re
-import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+import typer
+from ruamel.yaml import YAML
 
+from doc_commands import (
+    PAGES,
+    ROOT,
+    find_blocks,
+    find_commands,
+    run_weft,
+    write_data,
+    write_parquet,
+)
 from weft import cli
 
-ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/command-line.md")
+WEFT_COMMANDS = {
+    page: [
+        command
+        for command in find_commands(page)
+        if command.words[0] in ("weft", "echo") and not command.is_for_engine
+    ]
+    for page in PAGES
+}
 
 
-def draw(*numbers):
-    """A number from 0 to 1 that depends on the given ones alone."""
-    mixed = 1
-    for number in numbers:
-        mixed = ((mixed ^ number) * 0x9E3779B97F4A7C15 + 0x7F4A7C15) % 2**64
-        mixed ^= mixed >> 29
-    return mixed / 2**64
+def first_block(page, language):
+    return next(block for found, block in find_blocks(page) if found == language)
 
 
-def write_files(folder):
-    """Train, truth and the lists of three models that know the truth more or less well: 60 users,
-    40 items.
-    """
-    users, items = range(60), range(40)
-    seen = {(user, item) for user in users for item in items if draw(1, user, item) < 0.2}
-    liked = {(user, item) for user in users for item in items if draw(2, user, item) < 0.12} - seen
+def prepare_folder(page, folder):
+    """Write the files that a page describes."""
+    write_data(folder)
+    if page == "docs/configuration.md":
+        (folder / "run.yaml").write_text(first_block(page, "yaml"), encoding="utf-8")
+        write_parquet(folder, {"lists/als.parquet": "als.csv"})
+        shutil.copy(folder / "pop.csv", folder / "lists" / "popular.csv")
+    elif page == "docs/check.md":
+        exec(compile(first_block(page, "python"), page, "exec"), {})
 
-    def write(name, head, rows):
-        folder.joinpath(name).write_text(
-            "".join(f"{','.join(map(str, row))}\n" for row in (head, *rows))
-        )
 
-    names = {
-        "user": [f"u{number:02}" for number in users],
-        "item": [f"i{number:02}" for number in items],
+def expect_lines(command, output):
+    """Check that the lines of the page are printed in this order; `...` leaves lines out."""
+    printed = [line.rstrip() for line in output.splitlines()]
+    for line in command.output:
+        if line.strip() != "...":
+            assert line in printed, f"{command.text} does not print {line!r} there:\n{output}"
+            printed = printed[printed.index(line) + 1 :]
+
+
+@pytest.mark.parametrize("page", [page for page, commands in WEFT_COMMANDS.items() if commands])
+def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    prepare_folder(page, tmp_path)
+    commands = WEFT_COMMANDS[page]
+    code = 0
+    for command, following in zip(commands, [*commands[1:], None]):
+        if command.words[0] == "echo":
+            assert command.text == "echo $?" and command.output == (str(code),), page
+            continue
+        completed = run_weft(command.words[1:])
+        code = completed.code
+        has_finding = command.words[1] == "check" and code == 1
+        shows_code = following is not None and following.words[0] == "echo"
+        assert code == 0 or has_finding or shows_code, f"{command.text}\n{completed.output}"
+        if command.target is not None:
+            Path(command.target).write_text(completed.stdout)
+        expect_lines(command, completed.output)
+
+
+def test_every_command_is_in_a_block_that_is_run():
+    """Commands in blocks without a language would not be run."""
+    for page in PAGES:
+        for language, block in find_blocks(page):
+            if language not in ("console", "bash", "text"):  # "text" is output
+                assert not re.search(r"^\s*(weft|torchrun) ", block, re.MULTILINE) or (
+                    "runs-on:" in block  # test_the_workflow_of_the_page_runs
+                ), f"{page}: a command in a block of {language!r}:\n{block}"
+    programs = {command.words[0] for page in PAGES for command in find_commands(page)}
+    assert programs == {"weft", "echo", "torchrun", "pip"}
+
+
+def test_the_pages_show_every_command():
+    shown = {command.words[1] for commands in WEFT_COMMANDS.values() for command in commands}
+    assert shown >= set(cli_options())
+
+
+def cli_options():
+    """Return the flags of each command of the command line."""
+    group = typer.main.get_command(cli.app)
+    return {
+        name: {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+        for name, command in group.commands.items()
     }
-    for file, cells in (("train.csv", seen), ("test.csv", liked)):
-        rows = [
-            (names["user"][user], names["item"][item], 1 + int(5 * draw(3, user, item)))
-            for user, item in sorted(cells)
-        ]
-        write(file, ("user", "item", "rating"), rows)
-    for number, (file, wit) in enumerate(
-        {"als.csv": 0.45, "knn.csv": 0.3, "pop.csv": 0.05}.items()
-    ):
-        rows = []
-        for user in users:
-            free = [item for item in items if (user, item) not in seen]
-            scores = {
-                item: draw(4, number, user, item) + wit * ((user, item) in liked) for item in free
-            }
-            best = sorted(free, key=lambda item: -scores[item])[:20]
-            rows += [
-                (names["user"][user], names["item"][item], f"{scores[item]:.4f}") for item in best
-            ]
-        write(file, ("user", "item", "score"), rows)
-    write("catalogue.csv", ("item",), [(item,) for item in names["item"]])
-    folder.joinpath("config.yaml").write_text(
-        "evaluation:\n  metrics: [nDCG, Recall]\n  top_k: [10]\ndata:\n  truth: {path: test.csv}\n "
-        " train: {path: train.csv}\n"
-        "models:\n  als: {path: als.csv}\n  pop: {path: pop.csv}\n"
-    )
 
 
-def commands(page):
-    """Each command of a page and the lines that it is to print."""
-    found = []
-    for block in re.findall(
-        r"^```console\n(.*?)^```",
-        (ROOT / page).read_text(encoding="utf-8"),
-        re.DOTALL | re.MULTILINE,
-    ):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *lines = part.replace("\\\n", " ").splitlines()
-            found.append((command, lines))
-    return found
+# Flags of other programs that the pages name.
+OTHER_FLAGS = {
+    *("--no-deps", "--nproc-per-node", "--devices", "--durations"),
+    *("--install-completion", "--show-completion", "--version", "--help", "--debug"),
+}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_print_what_it_shows(page, tmp_path, monkeypatch):
-    write_files(tmp_path)
+def test_every_flag_that_a_page_names_exists(page):
+    known = set().union(*cli_options().values()) | OTHER_FLAGS
+    text = (ROOT / page).read_text(encoding="utf-8")
+    inline = " ".join(re.findall(r"`[^`]*`", text))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", inline))
+    assert named <= known, f"{page} names {sorted(named - known)}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
+def test_every_extra_that_a_page_names_exists(page):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"(?:weft|'\.)\[([a-z,]+)\]", text)
+    extras = {extra for names in named for extra in names.split(",")}
+    assert extras <= project["optional-dependencies"].keys()
+    for file in re.findall(r"pip install -c (\S+)", text):
+        assert (ROOT / file).exists(), f"{page} names {file}"
+
+
+def test_the_errors_of_the_configuration_page(tmp_path, monkeypatch):
+    """The page shows a file with mistakes, and the message for it."""
+    page = "docs/configuration.md"
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    code = 0
-    for command, lines in commands(page):
-        if command == "echo $?":
-            assert lines == [str(code)], command
-            continue
-        words = shlex.split(command)
-        words, place = (words[:-2], words[-1]) if ">" in words else (words, None)
-        assert words[0] == "weft", command
-        done = CliRunner().invoke(cli.app, words[1:], prog_name="weft")
-        code = done.exit_code
-        assert code in (0, 1), f"{command}\n{done.output}"
-        if place is not None:
-            Path(place).write_text(done.stdout)
-        printed = [line.rstrip() for line in done.output.splitlines()]
-        at = 0
-        for line in lines:
-            if line.strip() != "...":
-                assert line in printed[at:], (
-                    f"{command} does not print {line!r} (or not there):\n{done.output}"
-                )
-                at += printed[at:].index(line) + 1
+    prepare_folder(page, tmp_path)
+    blocks = find_blocks(page)
+    (position,) = (n for n, (_, block) in enumerate(blocks) if "mistakes.yaml:" in block)
+    (tmp_path / "mistakes.yaml").write_text(blocks[position - 1][1])
+    completed = run_weft(["evaluate", "mistakes.yaml"])
+    expected = blocks[position][1].splitlines()
+    printed = completed.output.splitlines()
+    assert completed.code == 2 and len(printed) == len(expected)
+    for line, shown in zip(printed, expected):
+        start, dots, _ = shown.partition("...")
+        assert line.startswith(start) and (dots or line == shown), line
 
 
-def test_every_command_is_on_the_page():
-    shown = {
-        command.split()[1]
-        for command, _ in commands("docs/command-line.md")
-        if command.startswith("weft ")
-    }
-    assert shown >= {"evaluate", "compare", "metrics", "schema"}
-    assert len(commands("README.md")) >= 2
+# --------------------------------------------------------------------------------------------------
+
+
+def run_process(words, folder, **environment):
+    """Run a program in a new process; it must succeed."""
+    completed = subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "80", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert completed.returncode == 0, completed.stderr + completed.stdout
+    return completed
+
+
+def test_the_example_configuration_runs(tmp_path):
+    """As its first line says, in a copy of the repository's folder."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    first = (ROOT / "examples" / "evaluate.yaml").read_text().splitlines()[0]
+    assert first == "# weft evaluate examples/evaluate.yaml"
+    words = first.removeprefix("# weft ").split()
+    completed = run_process([sys.executable, "-m", "weft", *words], tmp_path)
+    assert "nDCG@10" in completed.stdout and "taste" in completed.stdout
+    assert "paired_t" in completed.stdout and completed.stderr == ""
+
+
+@pytest.mark.slow
+def test_the_lightning_example_runs(tmp_path):
+    pytest.importorskip("lightning")
+    script = ROOT / "examples" / "sasrec_lightning.py"
+    completed = run_process([sys.executable, script, "--epochs", "1"], tmp_path)
+    assert "HR@10" in completed.stdout and "ItemCoverage" in completed.stdout
+    assert (tmp_path / "sasrec" / "best.ckpt").exists()
+
+
+def test_every_example_is_run():
+    names = {path.name for path in (ROOT / "examples").iterdir() if path.is_file()}
+    assert names == {"evaluate.yaml", "sasrec_lightning.py"}
+
+
+@pytest.mark.slow
+def test_commands_with_torchrun_run(tmp_path):
+    commands = [
+        command
+        for page in PAGES
+        for command in find_commands(page)
+        if command.words[0] == "torchrun"
+    ]
+    write_data(tmp_path)
+    for command in commands:
+        words = [sys.executable, "-m", "torch.distributed.run", *command.words[1:]]
+        completed = run_process(words, tmp_path, OMP_NUM_THREADS="1")
+        assert completed.stdout.count("nDCG@10") == 1
+    assert commands and (tmp_path / "results" / "als.json").exists()
+
+
+@pytest.mark.slow
+def test_the_workflow_of_the_page_runs(tmp_path):
+    """The steps of the GitHub workflow that evaluate, in a shell."""
+    page = "docs/command-line.md"
+    (workflow,) = (block for _, block in find_blocks(page) if "runs-on:" in block)
+    steps = YAML(typ="safe").load(workflow)["jobs"]["quality"]["steps"]
+    (script,) = (step["run"] for step in steps if "weft evaluate" in step.get("run", ""))
+    write_data(tmp_path)
+    write_parquet(tmp_path, {"recs.parquet": "als.csv"})
+    (tmp_path / "data").mkdir()
+    for name in ("test.csv", "train.csv"):
+        (tmp_path / name).rename(tmp_path / "data" / name)
+    weft = f'weft() {{ "{sys.executable}" -m weft "$@"; }}\n'
+    baseline = (
+        "weft evaluate --recs new=recs.parquet --truth data/test.csv -m nDCG,Recall -k 10,20 "
+        "--out last > last.txt; cp last/new.json baseline.json\n"
+    )
+    completed = run_process(
+        ["bash", "-ec", weft + baseline + script], tmp_path, GITHUB_STEP_SUMMARY="summary.md"
+    )
+    assert "2 of 2 passed" in completed.stderr
+    assert "| nDCG@10" in (tmp_path / "summary.md").read_text()
+    assert (tmp_path / "results" / "new.json").exists()

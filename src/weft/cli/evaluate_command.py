@@ -183,7 +183,7 @@ def _with_outputs(
     if configuration.evaluation.per_user and out is None:
         raise SettingError(
             "--per-user (save_per_user) writes a table next to each result; give the folder with "
-            "--out DIR."
+            "--out DIR (output: DIR)."
         )
     if configuration.evaluation.per_user and out is not None:
         _check_user_tables(configuration, out, overwrite=overwrite)
