@@ -36,6 +36,7 @@ _TREC_COLUMNS = {
     "run": ("query", "q0", "docno", "rank", "score", "tag"),
     "qrels": ("query", "iteration", "docno", "relevance"),
 }
+TREC_WIDTHS = tuple(map(len, _TREC_COLUMNS.values()))
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def detect_layout(part: PartFile, file: File, is_id_list: bool) -> FileLayout:
     `is_id_list`: the file may hold one id per line, so that spaces separate nothing.
     """
     head = part.head()
-    form = file.format or _detect_format(part, head)
+    form = file.format or _detect_format(part, head, file)
     if form == "parquet":
         return _parquet_layout(part)
     if head.startswith(b"PAR1"):
@@ -85,9 +86,11 @@ def detect_layout(part: PartFile, file: File, is_id_list: bool) -> FileLayout:
     return _trec_layout(part, text, form, file) or _text_layout(part, text, form, file, is_id_list)
 
 
-def _detect_format(part: PartFile, head: bytes) -> str:
+def _detect_format(part: PartFile, head: bytes, file: File) -> str:
     if head.startswith(b"PAR1"):
         return "parquet"
+    if file.separator is not None:  # a table of text, whatever its suffix
+        return "csv"
     suffixes = (suffix.casefold() for suffix in reversed(part.path.suffixes))
     return next((_FORMAT_OF_SUFFIX[name] for name in suffixes if name in _FORMAT_OF_SUFFIX), "csv")
 

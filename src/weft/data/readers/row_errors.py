@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.data.readers.layouts import (
     TREC_COMMENT,
+    TREC_WIDTHS,
     FileLayout,
     is_number,
     json_rows,
@@ -86,7 +87,8 @@ def _check_text(layout: FileLayout, roles: Mapping[str, str], ids: str) -> None:
             raise _wrong_number_of_fields(layout, row, location)
         if any(row[positions[role]] for role in positions if role in ID_ROLES):
             for role, position in positions.items():
-                _check_field(row[position], role, roles[role], ids=ids, location=location)
+                _check_id(row[position], role, ids, location)
+                _check_number(row[position], role, layout, position, location)
 
 
 def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -> InputError:
@@ -98,7 +100,7 @@ def _wrong_number_of_fields(layout: FileLayout, row: list[str], location: str) -
     )
 
 
-def _check_field(value: str, role: str, name: str, *, ids: str, location: str) -> None:
+def _check_id(value: str, role: str, ids: str, location: str) -> None:
     if role in ID_ROLES and value == "":
         raise InputError(f"{location} there is no {role} id; every row needs one.")
     if role in ID_ROLES and ids == "integer" and not _is_int64(value):
@@ -106,12 +108,20 @@ def _check_field(value: str, role: str, name: str, *, ids: str, location: str) -
             f"{location} the {role} id is {value!r}, which is no integer, but "
             f"{setting_ref('ids', 'integer')}."
         )
-    if role in NUMBER_ROLES and value != "" and not is_number(value):
-        has_comma = is_number(value.replace(",", "."))
-        hint = " Decimals are written with a point." if has_comma else ""
-        raise InputError(
-            f"{location} the {role} (column {name!r}) is {value!r}; expected a number.{hint}"
-        )
+
+
+def _check_number(value: str, role: str, layout: FileLayout, position: int, location: str) -> None:
+    if role not in NUMBER_ROLES or value == "" or is_number(value):
+        return
+    hint = ""
+    if is_number(value.replace(",", ".")):
+        hint = " Decimals are written with a point."
+    elif not layout.has_header and len(layout.names) in TREC_WIDTHS:
+        hint = f" If this is a TREC file, say so: {setting_ref('format', 'trec')}."
+    raise InputError(
+        f"{location} the {role} (column {layout.names[position]!r}) is {value!r}; expected a "
+        f"number.{hint}"
+    )
 
 
 def _is_int64(text: str) -> bool:
