@@ -23,7 +23,7 @@ from weft.errors import InputError, SettingError
 from weft.evaluation.settings import EvaluationSettings
 from weft.ranking import SampleSizes, estimate_ranks, estimate_weights
 from weft.ranking.rank_estimator import RankEstimator
-from weft.sampling import deviation, exact, expected, is_identified
+from weft.sampling import deviation, exact, expected, is_identified, is_identified_from_sample
 
 # --------------------------------------------------------------------------------------------------
 
@@ -796,8 +796,8 @@ def test_the_bounds_from_places_hold_the_full_value(metric):
         "bad": rng.integers(0, 2000, 3000),
     }
     places = {name: 1 + rng.hypergeometric(a, 1999 - a, 60) for name, a in above.items()}
-    (pair,) = is_identified(
-        places, metric=metric, num_items=2000, num_negatives=60, sampled=True
+    (pair,) = is_identified_from_sample(
+        places, metric=metric, num_items=2000, num_negatives=60
     ).pairs
     for low, high, a in (
         (pair.low_a, pair.high_a, above["good"]),
@@ -811,8 +811,8 @@ def test_the_bounds_from_places_hold_the_full_value(metric):
 
 
 def test_places_among_everything_are_ranks():
-    (pair,) = is_identified(
-        {"A": [1, 5], "B": [2, 9]}, metric="MRR@9", num_items=10, num_negatives=20, sampled=True
+    (pair,) = is_identified_from_sample(
+        {"A": [1, 5], "B": [2, 9]}, metric="MRR@9", num_items=10, num_negatives=20
     ).pairs
     assert pair.low_a == pair.high_a == pytest.approx(0.6) and pair.identified
 
@@ -823,7 +823,7 @@ def test_places_that_no_ranks_explain_are_refused():
         "B": [30] * 10_000,
     }  # the first and the last item stand so; none is always seen in the middle
     with pytest.raises(InputError, match="no ranks explain the positions of B"):
-        is_identified(places, metric="AUC", num_items=2000, num_negatives=60, sampled=True)
+        is_identified_from_sample(places, metric="AUC", num_items=2000, num_negatives=60)
 
 
 @pytest.mark.parametrize(
@@ -833,15 +833,6 @@ def test_places_that_no_ranks_explain_are_refused():
         ([[1], [2]], {}, "give {name: ranks, ...} of two or more"),
         ({"A": [1], "B": [1, 2]}, {}, r"different numbers of users: \[1, 2\]"),
         ({"A": [1], "B": [99]}, {}, "the ranks of B hold 99"),
-        ({"A": [1], "B": [9]}, {"sampled": True}, "the positions of B hold 9"),
-        ({"A": [[1, 2]], "B": [[1, 3]]}, {"sampled": True}, "several relevant items per user"),
-        ({"A": [1], "B": [2]}, {"sampled": True, "num_items": [5]}, "num_items="),
-        ({"A": [1], "B": [1]}, {"sampled": True, "num_items": 1}, "leaves no negative to sample"),
-        (
-            {"A": [1], "B": [2]},
-            {"sampled": True, "estimator": "rank_estimate"},
-            "estimator= goes with full ranks",
-        ),
         (
             {"A": [1], "B": [2]},
             {"confidence": 1},
@@ -854,3 +845,20 @@ def test_bad_comparisons_are_refused(models, settings, message):
     about = {"metric": "MRR@3", "num_items": 10, "num_negatives": 3} | settings
     with pytest.raises((InputError, SettingError), match=message):
         is_identified(models, **about)
+
+
+@pytest.mark.parametrize(
+    ("models", "settings", "message"),
+    [
+        ({"A": [1]}, {}, "give {name: ranks, ...} of two or more"),
+        ({"A": [1], "B": [9]}, {}, "the positions of B hold 9"),
+        ({"A": [[1, 2]], "B": [[1, 3]]}, {}, "several relevant items per user"),
+        ({"A": [1], "B": [2]}, {"num_items": [5]}, "num_items="),
+        ({"A": [1], "B": [1]}, {"num_items": 1}, "leaves no negative to sample"),
+        ({"A": [1], "B": [2]}, {"confidence": 1}, "confidence=1; it must be"),
+    ],
+)
+def test_bad_comparisons_of_positions_are_refused(models, settings, message):
+    about = {"metric": "MRR@3", "num_items": 10, "num_negatives": 3} | settings
+    with pytest.raises((InputError, SettingError), match=message):
+        is_identified_from_sample(models, **about)

@@ -11,6 +11,18 @@ nDCGRendle2020, Precision and Recall.
 
 from weft.evaluation.candidates import draw
 from weft.statistics.sampling_theory.expectations import deviation, exact, expected
-from weft.statistics.sampling_theory.identification import Identification, is_identified
+from weft.statistics.sampling_theory.identification import (
+    Identification,
+    is_identified,
+    is_identified_from_sample,
+)
 
-__all__ = ["Identification", "deviation", "draw", "exact", "expected", "is_identified"]
+__all__ = [
+    "Identification",
+    "deviation",
+    "draw",
+    "exact",
+    "expected",
+    "is_identified",
+    "is_identified_from_sample",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -21,18 +21,17 @@ from weft.statistics.comparison_text import row_metric
 from weft.statistics.corrections import CORRECTIONS, FAMILIES
 from weft.statistics.effect_sizes import effect_sizes
 from weft.statistics.pair_statistics import Pairs, PairStatistics
-from weft.statistics.pairing import AlignedUsers, align_users
+from weft.statistics.pairing import AlignedUsers, Floats, align_users
 from weft.statistics.pareto import find_fronts
 from weft.statistics.randomization import RandomizationTest
 from weft.statistics.significance_tests import (
     ALTERNATIVES,
-    SUMMARY_TESTS,
+    METRIC_TESTS,
     TESTS,
     UNDIRECTED,
     UNPAIRED,
-    VALUE_TESTS,
+    TestData,
     TestResult,
-    run_value_test,
 )
 
 _WORKERS = 4  # metrics at a time; each takes a few copies of its values
@@ -84,13 +83,12 @@ def compare(
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise SettingError(f"{setting_ref('alpha', alpha)}; it must be between 0 and 1.")
     chosen_tests = _check_tests(tests, alternative)
-    requested = None if metrics is None else _as_list("metrics", metrics)
-    columns, notes = _shared_columns(named, requested)
+    columns, notes = _shared_columns(named, metrics)
     aligned = align_users(named)
     pairs = list(itertools.combinations(range(len(named)), 2))
     randomization = RandomizationTest(alternative, resamples, seed)
-    outcome = _run_tests(aligned, columns, pairs, chosen_tests, randomization)
-    rows = _build_rows(list(named), aligned, columns, pairs, outcome, alpha)
+    tested = _run_tests(aligned, columns, pairs, chosen_tests, randomization, alpha)
+    rows = list(_build_rows(list(named), aligned, pairs, chosen_tests, tested))
     notes += _notes(rows, chosen_tests)
     (first, reference), *others = named.items()
     for name, result in others:
@@ -103,7 +101,7 @@ def compare(
         tests=tuple(chosen_tests),
         family=family,
         alternative=alternative,
-        means={column: dict(zip(named, means)) for column, means in zip(columns, outcome.means)},
+        means={metric.name: dict(zip(named, metric.means)) for metric in tested},
         notes=tuple(notes),
         fronts=find_fronts(named),
         resamples=resamples,
@@ -154,54 +152,49 @@ def _name_results(results: Sequence[Result] | Mapping[str, Result]) -> dict[str,
 
 
 def _shared_columns(
-    results: Mapping[str, Result], metrics: Sequence[str] | None
+    results: Mapping[str, Result], metrics: str | Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Return the metrics to compare, and notes on metrics that not every result has per user."""
-    shared = set.intersection(
-        *(
-            set(result.per_user.columns)
-            for result in results.values()
-            if result.per_user is not None
-        )
-    ) - {"user"}
+    tables = [result.per_user for result in results.values() if result.per_user is not None]
+    shared = set.intersection(*(set(table.columns) for table in tables)) - {"user"}
     first = next(iter(results.values()))
-    notes = []
-    if metrics is None:
-        columns = [name for name in first if name in shared]
-        names = dict.fromkeys(name for result in results.values() for name in result)
-        if lost := dict.fromkeys(split_labels(name)[0] for name in names if name not in shared):
-            notes = [
-                f"not compared, because not every model has a value per user: {', '.join(lost)}"
-            ]
-    else:
-        columns = list(
-            dict.fromkeys(
-                first.entry(name).name if name in first else canonical_name(name)
-                for name in metrics
-            )
-        )
-        for name in columns:
-            if name not in shared:
-                raise SettingError(
-                    f"{name!r} cannot be compared: not every result has it per user. All have: "
-                    f"{', '.join(sorted(shared))}.",
-                    setting="metrics",
-                )
+    if metrics is not None:
+        return _requested_columns(first, _as_list("metrics", metrics), shared), []
+    columns = [name for name in first if name in shared]
     if not columns:
         raise InputError(
             "the results share no metric with a value per user; evaluate them with the same "
             "metrics."
         )
-    return columns, notes
+    names = dict.fromkeys(name for result in results.values() for name in result)
+    lost = dict.fromkeys(split_labels(name)[0] for name in names if name not in shared)
+    note = f"not compared, because not every model has a value per user: {', '.join(lost)}"
+    return columns, [note] if lost else []
+
+
+def _requested_columns(first: Result, metrics: Sequence[str], shared: set[str]) -> list[str]:
+    columns = dict.fromkeys(
+        first.entry(name).name if name in first else canonical_name(name) for name in metrics
+    )
+    for name in columns:
+        if name not in shared:
+            raise SettingError(
+                f"{name!r} cannot be compared: not every result has it per user. All have: "
+                f"{', '.join(sorted(shared))}.",
+                setting="metrics",
+            )
+    return list(columns)
 
 
 @dataclass(frozen=True)
-class _TestOutcome:
-    """Statistics of all pairs and metrics, test results `[pairs, metrics]`, means by metric."""
+class _TestedMetric:
+    """A metric with its tests, and the columns of effect sizes, `[pairs]`."""
 
-    statistics: PairStatistics
+    name: str
     tests: dict[str, TestResult]
-    means: list[list[float]]  # [metrics][models], over the users that all models have
+    effects: dict[str, Floats]
+    users: Floats
+    means: list[float]  # of each model, over the users that all models have
 
 
 def _run_tests(
@@ -210,89 +203,65 @@ def _run_tests(
     pairs: Pairs,
     tests: Sequence[str],
     randomization: RandomizationTest,
-) -> _TestOutcome:
+    alpha: float,
+) -> list[_TestedMetric]:
     """Run all tests on all pairs and metrics, several metrics at a time."""
-    alternative = randomization.alternative
-    value_tests = [test for test in tests if test in VALUE_TESTS]
 
-    def run(column: str) -> tuple[PairStatistics, list[TestResult], list[float]]:
+    def run(column: str) -> _TestedMetric:
         values = aligned.values(column)
-        statistics = PairStatistics.compute(values, pairs)
-        outcomes = [
-            run_value_test(test, values, pairs, users=statistics.users, alternative=alternative)
-            for test in value_tests
-        ]
+        data = TestData(values, pairs, PairStatistics.compute(values, pairs))
+        outcomes = {
+            test: METRIC_TESTS[test](data, randomization.alternative)
+            for test in tests
+            if test in METRIC_TESTS
+        }
         has_all = ~np.isnan(values).any(axis=0)
         means = np.full(len(values), np.nan)
         if has_all.any():
             means = values[:, has_all].mean(axis=1)
-        return statistics, outcomes, means.tolist()
+        effects = effect_sizes(data.statistics, alpha)
+        return _TestedMetric(column, outcomes, effects, data.statistics.users, means.tolist())
 
     with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:  # NumPy frees the GIL
-        by_column = list(pool.map(run, columns))
-    statistics = PairStatistics.stack([done[0] for done in by_column])
-    by_value: dict[str, TestResult] = {}
-    for index, test in enumerate(value_tests):
-        outcomes = [done[1][index] for done in by_column]
-        statistic, p_value = (np.stack(part, axis=1) for part in zip(*outcomes))
-        by_value[test] = statistic, p_value
-    results: dict[str, TestResult] = {}
-    for test in tests:
-        if test == "randomization":
-            results[test] = randomization.run(aligned, columns, pairs)
-        elif test in SUMMARY_TESTS:
-            results[test] = SUMMARY_TESTS[test](statistics, alternative)
-        else:
-            results[test] = by_value[test]
-    if "mann_whitney" in by_value:  # exact for a few users without ties
-        is_exact = ~np.isnan(by_value["mann_whitney"][1])
-        for approximate, exact in zip(results["mann_whitney"], by_value["mann_whitney"]):
-            approximate[is_exact] = exact[is_exact]
-    return _TestOutcome(statistics, results, [done[2] for done in by_column])
+        metrics = list(pool.map(run, columns))
+    if "randomization" in tests:
+        for metric, *result in zip(metrics, *randomization.run(aligned, columns, pairs)):
+            metric.tests["randomization"] = (result[0], result[1])
+    return metrics
 
 
 def _build_rows(
     models: Sequence[str],
     aligned: AlignedUsers,
-    columns: Sequence[str],
     pairs: Pairs,
-    outcome: _TestOutcome,
-    alpha: float,
-) -> list[dict[str, Any]]:
-    """Return a row per test, pair and metric, with p-values that are not yet adjusted."""
-    specs = [parse_name(column) for column in columns]
-    names = [(str(spec.with_cutoff(None)), spec.k) for spec in specs]
+    tests: Sequence[str],
+    metrics: Sequence[_TestedMetric],
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per test, pair and metric, with p-values that are not yet adjusted."""
     present = aligned.is_present
     either = [int(np.count_nonzero(present[a] | present[b])) for a, b in pairs]
-    effects = {
-        name: values.tolist() for name, values in effect_sizes(outcome.statistics, alpha).items()
-    }
-    users = outcome.statistics.users.astype(int).tolist()
-    rows = []
-    for test, results in outcome.tests.items():
-        statistics, p_values = (values.tolist() for values in results)
-        for (pair, (a, b)), (column, (metric, k)) in itertools.product(
-            enumerate(pairs), enumerate(names)
-        ):
-            rows.append(
-                {
-                    "model_a": models[a],
-                    "model_b": models[b],
-                    "metric": metric,
-                    "k": k,
-                    "test": test,
-                    "statistic": statistics[pair][column],
-                    "p_value": p_values[pair][column],
-                    "p_adjusted": p_values[pair][column],
-                    "significant": None,
-                    "family_size": 0,
-                    **{name: values[pair][column] for name, values in effects.items()},
-                    "users": users[pair][column],
-                    "left_out": either[pair] - users[pair][column],
-                    "paired": test not in UNPAIRED,
-                }
-            )
-    return rows
+    specs = [parse_name(metric.name) for metric in metrics]
+    for test, (pair, (a, b)), (metric, spec) in itertools.product(
+        tests, enumerate(pairs), zip(metrics, specs)
+    ):
+        statistic, p_value = (float(values[pair]) for values in metric.tests[test])
+        users = int(metric.users[pair])
+        yield {
+            "model_a": models[a],
+            "model_b": models[b],
+            "metric": str(spec.with_cutoff(None)),
+            "k": spec.k,
+            "test": test,
+            "statistic": statistic,
+            "p_value": p_value,
+            "p_adjusted": p_value,
+            "significant": None,
+            "family_size": 0,
+            **{name: float(values[pair]) for name, values in metric.effects.items()},
+            "users": users,
+            "left_out": either[pair] - users,
+            "paired": test not in UNPAIRED,
+        }
 
 
 def _notes(rows: Sequence[Mapping[str, Any]], tests: Sequence[str]) -> list[str]:
@@ -304,19 +273,17 @@ def _notes(rows: Sequence[Mapping[str, Any]], tests: Sequence[str]) -> list[str]
             "models for independent samples, although they are the same users; the other tests "
             "pair them"
         )
-    undefined = list(
-        dict.fromkeys(
-            f"{row['model_a']} and {row['model_b']} on {row_metric(row)}"
-            for row in rows
-            if math.isnan(row["p_value"])
-        )
+    undefined = dict.fromkeys(
+        f"{row['model_a']} and {row['model_b']} on {row_metric(row)}"
+        for row in rows
+        if math.isnan(row["p_value"])
     )
     if undefined:
         more = len(undefined) - _NAMES_IN_NOTE
-        shown = ", ".join(undefined[:_NAMES_IN_NOTE]) + (f" and {more} more" if more > 0 else "")
+        shown = ", ".join(list(undefined)[:_NAMES_IN_NOTE])
         notes.append(
             "no p-value, and so in no family of tests, where nothing differs or fewer than two "
-            f"users have both values: {shown}"
+            f"users have both values: {shown}{f' and {more} more' if more > 0 else ''}"
         )
     if left_out := max((row["left_out"] for row in rows), default=0):
         notes.append(

@@ -20,9 +20,8 @@ def compact_letters(
     """
     groups = [frozenset(models)]
     for a, b in different_pairs:
-        split: set[frozenset[str]] = set()
-        for group in groups:
-            split |= {group - {a}, group - {b}} if a in group and b in group else {group}
+        split = {group - {model} for group in groups for model in (a, b) if {a, b} <= group}
+        split |= {group for group in groups if not {a, b} <= group}
         groups = [group for group in split if not any(group < other for other in split)]
     position = {model: index for index, model in enumerate(models)}
     groups.sort(key=lambda group: sorted(position[model] for model in group))

@@ -22,7 +22,7 @@ _TILE_VALUES = 1 << 12  # distinct values per matrix product; threads would wait
 class PairStatistics:
     """Statistics of each pair (a, b) over the users with both values.
 
-    Arrays are `[pairs]`, or `[pairs, metrics]` after `stack`.
+    Arrays are `[pairs]`.
     """
 
     users: Floats
@@ -37,11 +37,6 @@ class PairStatistics:
     tie_term: Floats  # sum of t³ - t over values that occur t times in a and b
 
     @classmethod
-    def stack(cls, metrics: Sequence[PairStatistics]) -> PairStatistics:
-        """Stack the statistics of several metrics, `[pairs, metrics]`."""
-        return cls(*(np.stack(columns, axis=1) for columns in _columns(metrics)))
-
-    @classmethod
     def compute(cls, values: Floats, pairs: Pairs) -> PairStatistics:
         """Return the statistics of all pairs from values `[models, users]`, NaN if undefined."""
         is_defined = ~np.isnan(values)
@@ -53,12 +48,8 @@ class PairStatistics:
         for a, b in pairs:  # each pair over its own users
             both = is_defined[a] & is_defined[b]
             parts.append(_compute_complete(values[[a, b]][:, both], [(0, 1)]))
-        return cls(*map(np.concatenate, _columns(parts)))
-
-
-def _columns(parts: Sequence[PairStatistics]) -> list[list[Floats]]:
-    """Return for each field its arrays of all parts."""
-    return [[getattr(part, field.name) for part in parts] for field in fields(PairStatistics)]
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*map(np.concatenate, columns))
 
 
 def _compute_complete(values: Floats, pairs: Pairs) -> PairStatistics:

@@ -30,28 +30,26 @@ class RandomizationTest:
     def run(
         self, aligned: AlignedUsers, metrics: Sequence[str], pairs: Pairs
     ) -> tuple[Floats, Floats]:
-        """Return mean differences and p-values, `[pairs, metrics]`.
+        """Return mean differences and p-values, `[metrics, pairs]`.
 
         All pairs and metrics share their draws, which are independent of the order of tables. The
         p-value of drawn signs is (number as extreme + 1) / (resamples + 1).
         """
-        statistics, p_values = np.full((2, len(pairs), len(metrics)), np.nan)
+        statistics, p_values = np.full((2, len(metrics), len(pairs)), np.nan)
         buffer: list[_SampledMetric] = []
         buffered = 0
         for column, metric in enumerate(metrics):
             values = aligned.values(metric)[:, aligned.order]
             gaps = _GapStatistics.compute(values, pairs)
-            statistics[:, column] = gaps.means
+            statistics[column] = gaps.means
             is_exact = (gaps.nonzero > 0) & (
                 2.0 ** np.minimum(gaps.nonzero, 1000) <= self.resamples
             )
             for pair in np.flatnonzero(is_exact).tolist():
-                p_values[pair, column] = self._enumerate(_nonzero_gaps(values, pairs[pair]))
+                p_values[column, pair] = self._enumerate(_nonzero_gaps(values, pairs[pair]))
             sampled = np.flatnonzero((gaps.nonzero > 0) & ~is_exact)
             if len(sampled):
-                buffer.append(
-                    _SampledMetric.build(values, pairs, sampled, gaps, p_values[:, column])
-                )
+                buffer.append(_SampledMetric.build(values, pairs, sampled, gaps, p_values[column]))
                 buffered += buffer[-1].columns.shape[1] * max(self.resamples, len(aligned.users))
             if buffered > _BUFFERED_VALUES:
                 self._sample(buffer)

@@ -1,13 +1,18 @@
-"""Significance tests between the per-user values of two models.
+"""Significance tests between the per-user values of two models, for all pairs of models at once.
 
-Statistics and p-values are NaN if undefined: fewer than two users, or no difference. Where
-summary statistics suffice, all pairs and metrics are tested at once; the tests of SciPy would pass
-over the values of each pair again.
+Statistics and p-values are NaN if undefined: fewer than two users, or no difference.
+
+The tests equal those of SciPy. These are vectorized (`axis=1`), but pass over the values of each
+pair again; the tests here take the `PairStatistics`, which a comparison has anyway. For ten models
+and 20,000 users, SciPy's t-test takes 10 ms, Kruskal-Wallis 80 to 210 ms and Mann-Whitney 80 to
+340 ms, those here less than 0.1 ms; SciPy's Wilcoxon test takes 4 to 10 times as long as the one
+here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,35 +26,42 @@ UNPAIRED = ("kruskal", "mann_whitney")  # treat the users of two models as indep
 TESTS = choices(TestName)
 ALTERNATIVES = choices(Alternative)  # a differs from b, a > b, a < b
 UNDIRECTED = ("kruskal",)  # tests that have only the two-sided alternative
-TestResult = tuple[Floats, Floats]  # statistics and p-values
+TestResult = tuple[Floats, Floats]  # statistics and p-values, [pairs]
 
 _EXACT_WILCOXON_USERS = 50
 _ALL_SIGNS_USERS = 13
 _EXACT_MANN_WHITNEY_USERS = 8
 
 
-# --------------------------------------------------------------------------------------------------
-# Tests on summary statistics.
+@dataclass(frozen=True)
+class TestData:
+    """Values `[models, users]` of one metric, NaN if undefined, and statistics of pairs of them."""
+
+    __test__ = False  # not a test of pytest
+
+    values: Floats
+    pairs: Pairs
+    statistics: PairStatistics
 
 
-def paired_t(statistics: PairStatistics, alternative: str) -> TestResult:
+def paired_t(data: TestData, alternative: str) -> TestResult:
     """Return Student's t of the mean difference and its p-value."""
     from scipy import special
 
-    n = statistics.users
+    statistics, n = data.statistics, data.statistics.users
     with np.errstate(divide="ignore", invalid="ignore"):
         # An equal difference for all users has no deviation: t is infinite, and p = 0.
         t = np.where(n > 1, statistics.difference / (statistics.deviation / np.sqrt(n)), np.nan)
     return t, _tail(t, alternative, lambda x: special.stdtr(np.maximum(n - 1, 1), x))
 
 
-def sign(statistics: PairStatistics, alternative: str) -> TestResult:
+def sign(data: TestData, alternative: str) -> TestResult:
     """Return the share of wins among wins and losses, and the binomial test that it is 1/2."""
     from scipy import special
 
-    wins, losses = statistics.wins, statistics.losses
+    wins, losses = data.statistics.wins, data.statistics.losses
     decided = wins + losses
-    is_defined = (decided > 0) & (statistics.users > 1)
+    is_defined = (decided > 0) & (data.statistics.users > 1)
     with np.errstate(invalid="ignore"):
         share = np.where(is_defined, wins / decided, np.nan)
     at_most = {"two-sided": np.minimum(wins, losses), "greater": losses, "less": wins}[alternative]
@@ -59,42 +71,56 @@ def sign(statistics: PairStatistics, alternative: str) -> TestResult:
     return share, np.where(is_defined, p, np.nan)
 
 
-def mann_whitney(statistics: PairStatistics, alternative: str) -> TestResult:
-    """Return U of the first model and its normal p-value, corrected for ties and continuity."""
-    from scipy import special
+def mann_whitney(data: TestData, alternative: str) -> TestResult:
+    """Return U of the first model and its p-value.
 
-    n = statistics.users
-    is_defined, deviation = _u_deviation(statistics)
-    u = np.where(is_defined, statistics.u_statistic, np.nan)
-    centre = n * n / 2
+    It is exact for up to 8 users without ties, else normal, corrected for ties and continuity.
+    """
+    from scipy import special, stats
+
+    n, is_defined = data.statistics.users, _has_rank_test(data.statistics)
+    u = np.where(is_defined, data.statistics.u_statistic, np.nan)
+    deviation = _u_deviation(data.statistics)
     with np.errstate(invalid="ignore", divide="ignore"):
-        above, below = ((side - centre - 0.5) / deviation for side in (u, n * n - u))
+        above, below = ((side - n * n / 2 - 0.5) / deviation for side in (u, n * n - u))
     p = {
         "two-sided": 2 * special.ndtr(-np.maximum(above, below)),
         "greater": special.ndtr(-above),
         "less": special.ndtr(-below),
     }[alternative]
-    return u, np.minimum(p, 1)
+    p = np.minimum(p, 1)
+    is_small = (n > 1) & (n <= _EXACT_MANN_WHITNEY_USERS) & (data.statistics.tie_term == 0)
+    for pair in np.flatnonzero(is_small).tolist():
+        both = data.values[[*data.pairs[pair]]]
+        both = both[:, ~np.isnan(both).any(axis=0)]
+        exact = stats.mannwhitneyu(*both, alternative=alternative, method="exact")
+        u[pair], p[pair] = exact.statistic, exact.pvalue
+    return u, p
 
 
-def kruskal(statistics: PairStatistics, alternative: str = "two-sided") -> TestResult:
+def kruskal(data: TestData, alternative: str = "two-sided") -> TestResult:
     """Return H of the mean ranks of two models and its chi-squared p-value."""
     from scipy import special
 
-    is_defined, deviation = _u_deviation(statistics)
-    centre = statistics.users**2 / 2
+    centre = data.statistics.users**2 / 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        h = np.where(is_defined, ((statistics.u_statistic - centre) / deviation) ** 2, np.nan)
+        h = ((data.statistics.u_statistic - centre) / _u_deviation(data.statistics)) ** 2
+    h = np.where(_has_rank_test(data.statistics), h, np.nan)
     return h, special.chdtrc(1, h)
 
 
-def _u_deviation(statistics: PairStatistics) -> tuple[NDArray[np.bool_], Floats]:
-    """Return where rank tests are defined, and the standard deviation of U without an effect."""
+def _has_rank_test(statistics: PairStatistics) -> NDArray[np.bool_]:
+    """Return where not all values of both models are equal."""
+    both = 2 * statistics.users
+    return (statistics.users > 1) & (statistics.tie_term < both**3 - both)
+
+
+def _u_deviation(statistics: PairStatistics) -> Floats:
+    """Return the standard deviation of U if the models do not differ."""
     n, both = statistics.users, 2 * statistics.users
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = n * n / 12 * ((both + 1) - statistics.tie_term / (both * (both - 1)))
-    is_constant = statistics.tie_term >= both**3 - both
-    return (n > 1) & ~is_constant, np.sqrt(np.where(is_constant, 0.0, variance))
+    return np.sqrt(np.where(_has_rank_test(statistics), variance, 0.0))
 
 
 def _tail(statistic: Floats, alternative: str, cdf: Callable[[Any], Any]) -> Floats:
@@ -106,19 +132,16 @@ def _tail(statistic: Floats, alternative: str, cdf: Callable[[Any], Any]) -> Flo
     return np.where(np.isnan(statistic), np.nan, p)
 
 
-SUMMARY_TESTS: dict[str, Callable[[PairStatistics, str], TestResult]] = {
-    "paired_t": paired_t,
-    "sign": sign,
-    "mann_whitney": mann_whitney,
-    "kruskal": kruskal,
-}
+def wilcoxon(data: TestData, alternative: str) -> TestResult:
+    """Return Wilcoxon's signed-rank statistics and p-values; see `_wilcoxon_of_gaps`."""
+    results = np.empty((2, len(data.pairs)))
+    for pair, (a, b) in enumerate(data.pairs):
+        gaps = data.values[a] - data.values[b]
+        results[:, pair] = _wilcoxon_of_gaps(gaps[~np.isnan(gaps)], alternative)
+    return results[0], results[1]
 
 
-# --------------------------------------------------------------------------------------------------
-# Tests on values.
-
-
-def wilcoxon(values_a: Floats, values_b: Floats, alternative: str) -> tuple[float, float]:
+def _wilcoxon_of_gaps(gaps: Floats, alternative: str) -> tuple[float, float]:
     """Return Wilcoxon's signed-rank statistic and p-value, without users that do not differ.
 
     The statistic is the smaller rank sum, for one-sided alternatives that of the wins. As in SciPy,
@@ -127,7 +150,6 @@ def wilcoxon(values_a: Floats, values_b: Floats, alternative: str) -> tuple[floa
     """
     from scipy import special, stats
 
-    gaps = values_a - values_b
     users = len(gaps)
     gaps = gaps[gaps != 0]
     if users < 2 or len(gaps) == 0:
@@ -173,36 +195,11 @@ def all_subsets(size: int) -> Floats:
     return ((np.arange(2**size)[:, None] >> np.arange(size)) & 1).astype(np.float64)
 
 
-def exact_mann_whitney(values_a: Floats, values_b: Floats, alternative: str) -> tuple[float, float]:
-    """Return U and its exact p-value for a few users without ties, else NaN."""
-    from scipy import stats
-
-    n = len(values_a)
-    is_small = 2 <= n <= _EXACT_MANN_WHITNEY_USERS
-    if not is_small or len(np.unique([values_a, values_b])) < 2 * n:
-        return np.nan, np.nan
-    result = stats.mannwhitneyu(values_a, values_b, alternative=alternative, method="exact")
-    return float(result.statistic), float(result.pvalue)
-
-
-# Tests that need values. `mann_whitney` is NaN where the normal approximation is to be used.
-VALUE_TESTS = {"wilcoxon": wilcoxon, "mann_whitney": exact_mann_whitney}
-
-
-def run_value_test(
-    name: str, values: Floats, pairs: Pairs, *, users: Floats, alternative: str
-) -> TestResult:
-    """Run a test of `VALUE_TESTS` on the values `[models, users]` of every pair, `[pairs]` both.
-
-    `users` is the number of users with both values, `[pairs]`.
-    """
-    results = np.full((2, len(pairs)), np.nan)
-    for pair, (a, b) in enumerate(pairs):
-        if name == "mann_whitney" and users[pair] > _EXACT_MANN_WHITNEY_USERS:
-            continue
-        values_a, values_b = values[a], values[b]
-        if users[pair] < len(values_a):
-            both = ~(np.isnan(values_a) | np.isnan(values_b))
-            values_a, values_b = values_a[both], values_b[both]
-        results[:, pair] = VALUE_TESTS[name](values_a, values_b, alternative)
-    return results[0], results[1]
+# The tests on single metrics. The randomization test draws signs for all metrics at once.
+METRIC_TESTS: dict[str, Callable[[TestData, str], TestResult]] = {
+    "paired_t": paired_t,
+    "wilcoxon": wilcoxon,
+    "sign": sign,
+    "kruskal": kruskal,
+    "mann_whitney": mann_whitney,
+}

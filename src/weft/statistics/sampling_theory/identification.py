@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,6 @@ def is_identified(
     metric: Any,
     num_items: Any,
     num_negatives: int,
-    sampled: bool = False,
     replacement: bool = False,
     estimator: str | None = None,
     gamma: float | None = None,
@@ -101,18 +100,12 @@ def is_identified(
 ) -> Identification:
     """Return whether a sampled evaluation of this size orders models like the full metric.
 
-    `models` maps names to ranks of the same users. With full ranks, a pair is identified if the
-    expected sampled metrics are in the order of the exact ones, and one sampled evaluation of these
-    users shows that order with a probability of at least `confidence`. The probability is normal,
-    from the exact variance, with draws that are independent between users and models. (Models that
-    share their candidates differ less by chance where they rank the same items first.) With
-    `estimator`, it is about the metric of estimated ranks.
-
-    With `sampled=True` the ranks are positions among the candidates, one relevant item per user, as
-    a sampled evaluation observed them. Many distributions of full ranks explain the same positions.
-    All that do so, within the error of a sample of so many users (Dvoretzky, Kiefer and Wolfowitz,
-    for all models), give an interval for the full metric: a pair is identified if the two intervals
-    do not overlap.
+    `models` maps names to full ranks of the same users. A pair is identified if the expected
+    sampled metrics are in the order of the exact ones, and one sampled evaluation of these users
+    shows that order with a probability of at least `confidence`. The probability is normal, from
+    the exact variance, with draws that are independent between users and models. (Models that share
+    their candidates differ less by chance where they rank the same items first.) With `estimator`,
+    it is about the metric of estimated ranks.
 
     >>> import weft
     >>> models = {"A": [100] * 500, "B": [1, 9000] * 250}
@@ -124,38 +117,8 @@ def is_identified(
     The order by MRR@10 is not identified with 99 sampled negatives:
       no   A, B: B is better (0 and 0.5), but the sample favours A (0.636 and 0.5 expected): right with chance 0
     """  # noqa: E501
-    if not isinstance(models, Mapping) or len(models) < 2:
-        raise SettingError(
-            f"is_identified compares models: give {{name: ranks, ...}} of two or more; got "
-            f"{models!r}."
-        )
-    formula = RankFormulas.build([metric], None)
-    if len(formula.metrics) != 1:
-        raise SettingError(f"is_identified takes one metric; got {metric!r}.")
-    level = float(check_float("confidence", confidence, more=" between 0 and 1"))
-    if not 0 < level < 1:
-        raise SettingError(
-            f"{setting_ref('confidence', confidence)}; it must be a number between 0 and 1."
-        )
+    formula, confidence = _check(models, metric, confidence)
     draws = NegativeDraws.from_settings(num_negatives, replacement, estimator, gamma)
-    if sampled and draws.estimator is not None:
-        raise SettingError(
-            f"{setting_ref('estimator')} goes with full ranks; with {setting_ref('sampled', True)} "
-            "the bounds hold for every estimate. Leave one out."
-        )
-    compare = _compare_sampled_ranks if sampled else _compare_full_ranks
-    pairs = tuple(compare(models, formula, num_items, draws, level))
-    return Identification(str(next(iter(formula.metrics))), draws.num_negatives, pairs)
-
-
-def _compare_full_ranks(
-    models: Mapping[str, Any],
-    formula: RankFormulas,
-    num_items: Any,
-    draws: NegativeDraws,
-    confidence: float,
-) -> Iterator[ModelPair]:
-    """Yield all pairs, from ranks in the full ranking."""
     metrics: dict[str, _SampledMetricMoments] = {}
     num_users = set()
     for name, ranks in models.items():
@@ -172,8 +135,29 @@ def _compare_full_ranks(
             f"the models have ranks of different numbers of users: {sorted(num_users)}; give those "
             "of the same users."
         )
-    for a, b in itertools.combinations(models, 2):
-        yield _compare_moments((a, metrics[a]), (b, metrics[b]), confidence)
+    pairs = (
+        _compare_moments((a, metrics[a]), (b, metrics[b]), confidence)
+        for a, b in itertools.combinations(models, 2)
+    )
+    return Identification(formula.names[0], draws.num_negatives, tuple(pairs))
+
+
+def _check(models: Mapping[str, Any], metric: Any, confidence: float) -> tuple[RankFormulas, float]:
+    """Return the formula of the metric and the confidence. Raises `SettingError`."""
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise SettingError(
+            f"is_identified compares models: give {{name: ranks, ...}} of two or more; got "
+            f"{models!r}."
+        )
+    formula = RankFormulas.build([metric], None)
+    if len(formula.metrics) != 1:
+        raise SettingError(f"is_identified takes one metric; got {metric!r}.")
+    level = float(check_float("confidence", confidence, more=" between 0 and 1"))
+    if not 0 < level < 1:
+        raise SettingError(
+            f"{setting_ref('confidence', confidence)}; it must be a number between 0 and 1."
+        )
+    return formula, level
 
 
 @dataclass(frozen=True)
@@ -212,19 +196,9 @@ def _compare_moments(
             f"{better} is better ({of_a.full:.3g} and {of_b.full:.3g}), {verdict} {expectations}: "
             f"right with chance {probability:.2g}"
         )
-    return ModelPair(
-        model_a=str(a),
-        model_b=str(b),
-        identified=identified,
-        low_a=of_a.full,
-        high_a=of_a.full,
-        low_b=of_b.full,
-        high_b=of_b.full,
-        sampled_a=of_a.mean,
-        sampled_b=of_b.mean,
-        probability=probability,
-        why=why,
-    )
+    bounds = (of_a.full, of_a.full, of_b.full, of_b.full)
+    sampled = (of_a.mean, of_b.mean)
+    return ModelPair(str(a), str(b), identified, *bounds, *sampled, probability, why)
 
 
 def _probability_above_zero(mean: float, deviation: float) -> float:
@@ -237,14 +211,24 @@ def _probability_above_zero(mean: float, deviation: float) -> float:
 # --------------------------------------------------------------------------------------------------
 
 
-def _compare_sampled_ranks(
+def is_identified_from_sample(
     models: Mapping[str, Any],
-    formula: RankFormulas,
-    num_items: Any,
-    draws: NegativeDraws,
-    confidence: float,
-) -> Iterator[ModelPair]:
-    """Yield all pairs, from positions among the candidates."""
+    *,
+    metric: Any,
+    num_items: int,
+    num_negatives: int,
+    replacement: bool = False,
+    confidence: float = 0.95,
+) -> Identification:
+    """Return whether the positions that a sampled evaluation observed order the models.
+
+    `models` maps names to positions among the candidates, one relevant item per user. Many
+    distributions of full ranks explain the same positions. All that do so, within the error of a
+    sample of so many users (Dvoretzky, Kiefer and Wolfowitz, for all models), give an interval for
+    the full metric: a pair is identified if the two intervals do not overlap.
+    """
+    formula, confidence = _check(models, metric, confidence)
+    draws = NegativeDraws.from_settings(num_negatives, replacement, None, None)
     size = check_int("num_items", num_items)
     eligible = size - 1
     drawn = int(draws.num_drawn(np.array([eligible]))[0])
@@ -256,35 +240,37 @@ def _compare_sampled_ranks(
     observed: dict[str, tuple[float, float, float]] = {}
     by_position = item_values(formula, draws, count=1, m=drawn, eligible=eligible)[0, :, 0]
     bounds = _MetricBounds(formula, eligible, drawn, draws.replacement)
-    for name, ranks in models.items():
-        users = RankedUsers.read(ranks, drawn + 1, f"the positions of {name}")
+    for name, positions in models.items():
+        users = RankedUsers.read(positions, drawn + 1, f"the positions of {name}")
         if (users.counts != 1).any():
             raise InputError(
-                f"the positions of {name} are of several relevant items per user; "
-                f"{setting_ref('sampled', True)} takes one per user."
+                f"the positions of {name} are of several relevant items per user; give one per "
+                "user."
             )
         low, high = bounds.compute(users.above, (1 - confidence) / len(models), name=str(name))
         observed[name] = low, high, float(by_position[users.above].mean())
-    for a, b in itertools.combinations(models, 2):
-        (low_a, high_a, sampled_a), (low_b, high_b, sampled_b) = observed[a], observed[b]
-        identified = low_a > high_b or low_b > high_a
-        verdict = "either may be better"
-        if identified:
-            verdict = f"{a if low_a > high_b else b} is better"
-        yield ModelPair(
-            model_a=str(a),
-            model_b=str(b),
-            identified=identified,
-            low_a=low_a,
-            high_a=high_a,
-            low_b=low_b,
-            high_b=high_b,
-            sampled_a=sampled_a,
-            sampled_b=sampled_b,
-            probability=math.nan,
-            why=f"all items give {a} {low_a:.3g} to {high_a:.3g} and {b} {low_b:.3g} to "
-            f"{high_b:.3g}: {verdict}",
-        )
+    pairs = (
+        _compare_bounds((a, observed[a]), (b, observed[b]))
+        for a, b in itertools.combinations(models, 2)
+    )
+    return Identification(formula.names[0], draws.num_negatives, tuple(pairs))
+
+
+def _compare_bounds(
+    model_a: tuple[str, tuple[float, float, float]], model_b: tuple[str, tuple[float, float, float]]
+) -> ModelPair:
+    """Compare two models by the lowest and highest full metric, and the sampled one of each."""
+    (a, (low_a, high_a, sampled_a)), (b, (low_b, high_b, sampled_b)) = model_a, model_b
+    identified = low_a > high_b or low_b > high_a
+    verdict = "either may be better"
+    if identified:
+        verdict = f"{a if low_a > high_b else b} is better"
+    why = (
+        f"all items give {a} {low_a:.3g} to {high_a:.3g} and {b} {low_b:.3g} to {high_b:.3g}: "
+        f"{verdict}"
+    )
+    bounds, sampled = (low_a, high_a, low_b, high_b), (sampled_a, sampled_b)
+    return ModelPair(str(a), str(b), identified, *bounds, *sampled, math.nan, why)
 
 
 @dataclass(frozen=True)

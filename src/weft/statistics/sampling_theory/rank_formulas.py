@@ -61,9 +61,14 @@ class RankFormulas:
         """The cut-offs of the metrics that have one."""
         return [spec.k for spec in self.metrics if spec.k is not None]
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the metrics."""
+        return [str(spec) for spec in self.metrics]
+
     def by_name(self, values: Floats) -> dict[str, float]:
         """Return values `[formulas]` by the names of the metrics."""
-        return {str(spec): float(value) for spec, value in zip(self.metrics, values)}
+        return dict(zip(self.names, values.tolist()))
 
     def means(self, users: RankedUsers, values: Floats) -> Floats:
         """Return the metrics `[formulas]` from the values of users, `[users, formulas]`."""
