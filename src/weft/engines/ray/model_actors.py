@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from weft.engines.ray.ray_partitions import (
     from_arrow,
     hash_checksum,
     put_pickled,
-    raise_task_errors,
     run_task,
     set_thread_counts,
     split_by_user,
@@ -40,47 +39,45 @@ if TYPE_CHECKING:
 
 
 class _ModelActor:
-    """An actor with a model: unpickled, constructed, or a proxy of another actor."""
+    """An actor with a model: unpickled, constructed, or a proxy of another actor.
 
-    def __init__(self) -> None:
-        self._model: Any = None
+    `reference` is a list with a reference to the model or an actor handle; Ray resolves references
+    only at the top level.
+    """
+
+    def __init__(self, reference: list[Any]) -> None:
+        self._reference = reference
 
     def process(self, *args: Any) -> tuple[TaskError | None, PickledValue | TaskError]:
         """Apply a function to a partition; return its error, or None, and its result."""
         return split_error(run_task(self._apply, *args))
 
-    def _apply(
-        self, model: list[Any], function: PickledValue, build: PickledValue, *pieces: Any
-    ) -> PickledValue:
+    def _apply(self, function: PickledValue, build: PickledValue, *pieces: Any) -> PickledValue:
         value = build.unpack()(*pieces)
         if isinstance(value, Partition):
-            value = replace(value, source=self._load(model))
+            value = replace(value, source=self._model)
         return PickledValue.pack(function.unpack()(value))
 
     def combine(self, *args: Any) -> PickledValue | TaskError:
         """Combine some results."""
         return run_task(combine_results, *args)
 
-    def count_items(self, model: list[Any], users: Any) -> int:
+    def count_items(self, users: Any) -> int:
         """Return the number of columns of the model's scores."""
         set_thread_counts()
         ids = from_arrow(users)["user"]
-        return Model(self._load(model)).probe(0, len(ids), ids)
+        return Model(self._model).probe(0, len(ids), ids)
 
-    def _load(self, model: list[Any]) -> Any:
-        """Return the model of a reference or of an actor handle.
-
-        It is not loaded in the constructor, since Ray does not return errors of constructors.
-        """
+    @cached_property
+    def _model(self) -> Any:
+        # Not loaded in the constructor, since Ray does not return errors of constructors.
         import ray
 
-        if self._model is None:
-            if isinstance(model[0], ray.actor.ActorHandle):
-                self._model = _ActorModel(model[0])
-            else:
-                loaded = ray.get(model[0]).unpack()
-                self._model = loaded() if isinstance(loaded, type) else loaded
-        return self._model
+        (reference,) = self._reference
+        if isinstance(reference, ray.actor.ActorHandle):
+            return _ActorModel(reference)
+        loaded = ray.get(reference).unpack()
+        return loaded() if isinstance(loaded, type) else loaded
 
 
 class _ActorModel:
@@ -105,7 +102,7 @@ class _ActorModel:
         self.score = score
 
 
-class ActorPool:
+class ModelPool:
     """Actors with the model, which process partitions whenever they are free."""
 
     def __init__(self, source: Any, handles: Sequence[Any], workers: int, gpus: float) -> None:
@@ -120,62 +117,49 @@ class ActorPool:
             **needs,
         }
         kind: Any = ray.remote(**options)(_ModelActor)
-        # Every call carries the model, for actors that were restarted; inside a list, since Ray
-        # resolves references only at the top level.
-        models = list(handles) or [put_pickled(source)]
-        self._actors = [(kind.remote(), [models[i % len(models)]]) for i in range(workers)]
+        self._models = list(handles) or [put_pickled(source)]
+        self._actors = [
+            kind.remote([self._models[index % len(self._models)]]) for index in range(workers)
+        ]
 
     def process(
         self, function: Any, build: Any, partitions: Sequence[tuple[Any, ...]]
     ) -> list[Any]:
-        """Return references to the result of each partition, when all are finished.
+        """Return references to the result of each partition, when all are finished."""
+        from ray.util import ActorPool
 
-        Each actor has up to two calls, so that pieces are transferred while it computes.
-        """
-        results: list[Any] = []
-        busy: dict[Any, Any] = {}
-        free = [*self._actors, *self._actors]
+        results: list[Any] = [None] * len(partitions)
+
+        def start(actor: Any, index: int) -> Any:
+            call = actor.process.options(num_returns=2)
+            error, results[index] = call.remote(function, build, *partitions[index])
+            return error
+
+        # Each actor has up to two calls, so that pieces are transferred while it computes.
+        queue: Any = ActorPool([*self._actors, *self._actors])
         with unwrap_ray_errors():
-            for pieces in partitions:
-                if not free:
-                    free = self._wait(busy)
-                actor, model = free.pop(0)
-                call = actor.process.options(num_returns=2)
-                error, result = call.remote(model, function, build, *pieces)
-                busy[error] = actor, model
-                results.append(result)
-            while busy:
-                self._wait(busy)
+            for error in queue.map_unordered(start, range(len(partitions))):
+                if error is not None:
+                    raise error.to_exception()
         return results
-
-    @staticmethod
-    def _wait(busy: dict[Any, Any]) -> list[Any]:
-        """Wait for a call; raise its error, or return the actor that is free."""
-        import ray
-
-        ready, _ = ray.wait(list(busy), num_returns=1, fetch_local=False)
-        raise_task_errors(ready)
-        return [busy.pop(error) for error in ready]
 
     def combine(self, combine: Any, results: Sequence[Any], index: int) -> Any:
         """Return a reference to combined results; actors do it to avoid starting processes."""
-        actor, _ = self._actors[index % len(self._actors)]
-        return actor.combine.remote(combine, *results)
+        return self._actors[index % len(self._actors)].combine.remote(combine, *results)
 
     def count_items(self, users: Any) -> int:
         """Return the number of columns of the model's scores."""
         import ray
 
-        actor, model = self._actors[0]
         with unwrap_ray_errors():
-            number: int = ray.get(actor.count_items.remote(model, users))
+            number: int = ray.get(self._actors[0].count_items.remote(users))
         return number
 
     def shut_down(self) -> None:
         """End the actors."""
         import ray
 
-        for actor, _ in self._actors:
+        for actor in self._actors:
             ray.kill(actor)
 
 

@@ -17,7 +17,7 @@ from weft.engines.partitioned.local_inputs import check_id_types, read_local
 from weft.engines.partitioned.partition_results import collect_user_tables
 from weft.engines.partitioned.partitions import ALL_USERS, InputOrigin, Partition
 from weft.engines.ray.model_actors import (
-    ActorPool,
+    ModelPool,
     actor_handles,
     add_factors,
     check_row_numbers,
@@ -119,7 +119,7 @@ class RayJob:
             return self._evaluate(RayPartitions(build, pieces))
         if isinstance(source, Factors):
             return self._evaluate_factors(source, build, pieces)
-        pool = ActorPool(source, self.handles, min(self.workers, len(pieces)), self.gpus)
+        pool = ModelPool(source, self.handles, min(self.workers, len(pieces)), self.gpus)
         try:
             if arguments["items"] is None:
                 arguments["items"] = self._item_numbers(pool, samples)
@@ -247,7 +247,7 @@ class RayJob:
             -(-table.num_rows * number // _MAX_PIECES),
         )
 
-    def _item_numbers(self, pool: ActorPool, samples: Mapping[str, pl.DataFrame]) -> range:
+    def _item_numbers(self, pool: ModelPool, samples: Mapping[str, pl.DataFrame]) -> range:
         """Return the column numbers of a model without item ids, from its first scores."""
         import ray
 

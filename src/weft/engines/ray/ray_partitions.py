@@ -15,7 +15,7 @@ from weft.errors import EngineError, InputError, WeftError
 if TYPE_CHECKING:
     import polars as pl
 
-    from weft.engines.ray.model_actors import ActorPool
+    from weft.engines.ray.model_actors import ModelPool
 
 S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
@@ -115,15 +115,6 @@ def combine_results(combine: PickledValue, *results: PickledValue) -> PickledVal
     return PickledValue.pack(combine.unpack()([result.unpack() for result in results]))
 
 
-def raise_task_errors(references: list[Any]) -> None:
-    """Fetch the first return values of some finished tasks and raise their errors."""
-    import ray
-
-    for failed in ray.get(references):
-        if failed is not None:
-            raise failed.to_exception()
-
-
 def split_by_user(frame: pl.DataFrame, number: int, checksum: int) -> list[pl.DataFrame]:
     """Return the rows of each partition, in order.
 
@@ -190,7 +181,7 @@ class RayPartitions(Partitions[T_co]):
         build: Callable[..., T_co],
         pieces: list[tuple[Any, ...]],
         *,
-        pool: ActorPool | None = None,
+        pool: ModelPool | None = None,
         gpus: float = 0,
     ) -> None:
         self._build, self._pieces, self._pool, self._gpus = build, pieces, pool, gpus
@@ -240,7 +231,8 @@ class RayPartitions(Partitions[T_co]):
             try:
                 while pending:
                     ready, pending = ray.wait(pending, num_returns=1, fetch_local=False)
-                    raise_task_errors(ready)
+                    if (failed := ray.get(ready[0])) is not None:
+                        raise failed.to_exception()
             except BaseException:
                 for error in pending:
                     ray.cancel(error)

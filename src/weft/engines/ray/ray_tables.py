@@ -168,21 +168,24 @@ class RayTable:
             for start in range(0, len(self.blocks), step):
                 yield (), tuple(self.blocks[start : start + step])
             return
-        spans: list[RowSpan] = []
-        room, offset = max_rows, 0
+        group: list[RowSpan] = []
+        room = max_rows
+        for span in self._spans(max_rows):
+            if span.num_rows > room and group:
+                yield tuple(group), ()
+                group, room = [], max_rows
+            group.append(span)
+            room -= span.num_rows
+        if group:
+            yield tuple(group), ()
+
+    def _spans(self, max_rows: int) -> Iterator[RowSpan]:
+        """Yield spans of at most `max_rows` rows; of a table without rows, those of its files."""
+        offset = 0
         for path, num_rows in self.files:
-            if num_rows > room and spans:
-                yield tuple(spans), ()
-                spans, room = [], max_rows
-            start = 0
-            while num_rows - start > max_rows:
-                yield (RowSpan(path, start, max_rows, offset + start),), ()
-                start += max_rows
-            if num_rows or not self.num_rows:
-                spans.append(RowSpan(path, start, num_rows - start, offset + start))
-            room, offset = room - (num_rows - start), offset + num_rows
-        if spans:
-            yield tuple(spans), ()
+            for start in range(0, num_rows if self.num_rows else 1, max_rows):
+                yield RowSpan(path, start, min(max_rows, num_rows - start), offset + start)
+            offset += num_rows
 
 
 def _is_text(dtype: Any) -> bool:

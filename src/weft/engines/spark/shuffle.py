@@ -2,99 +2,128 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.engines.partitioned.partitions import ALL_USERS, Partition
-from weft.engines.spark.spark_columns import column_by_name
-from weft.engines.spark.spark_partitions import (
-    POLARS_TYPES,
-    FrameLayout,
-    SparkPartitions,
-    read_partition,
-)
+from weft.engines.spark.spark_columns import ID_ROLES, ID_TYPES, POLARS_TYPES, column_by_name
+from weft.engines.spark.spark_partitions import SparkPartitions
 from weft.engines.spark.spark_tables import SparkTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 # Rows of a partition if the number of partitions is not given: at most, and at least.
 _MAX_ROWS = 1 << 21
 _MIN_ROWS = 1 << 16
+_ARGUMENT = "argument"  # the column with the number of the frame that a row belongs to
+
+
+@dataclass(frozen=True)
+class FrameLayout:
+    """The columns of a frame of the partitions, with their polars types by name."""
+
+    key: str
+    columns: Mapping[str, str]
+
+    def select_frame(self, rows: pl.DataFrame | None) -> pl.DataFrame:
+        """Return the frame from its rows of the shuffled table; None: there are no rows."""
+        import polars as pl
+
+        if rows is None:
+            return pl.DataFrame(
+                schema={name: _polars_type(kind) for name, kind in self.columns.items()}
+            )
+        columns = {}
+        for name, kind in self.columns.items():
+            columns[name] = pl.col(_shuffled_name(name, kind)).cast(_polars_type(kind))
+            if name in ("score", "rating", "rank"):
+                columns[name] = columns[name].fill_null(float("nan"))
+        return rows.select(**columns)
+
+
+def _polars_type(name: str) -> Any:
+    import polars as pl
+
+    return getattr(pl, name)
+
+
+def _shuffled_name(name: str, kind: str) -> str:
+    """Return the name of a column in the shuffled table; labels of each type have their own."""
+    return f"label {kind}" if name == "label" else name
 
 
 def shuffle_by_user(
     spark: SparkSession, tables: list[SparkTable], parts: int | None
 ) -> SparkPartitions[Partition]:
-    """Return all rows in one table, partitioned by user.
-
-    Its columns: argument (the number of the frame that a row belongs to), user, item, value (a
-    score, a rating, or a float label), and, if any table has them, rank and label (as text).
-    """
-    id_types = {role: _find_id_type(tables, role) for role in ("user", "item")}
-    has_rank = any("rank" in table.frame.columns for table in tables)
-    has_text = any(table.has_text_labels for table in tables)
+    """Return the rows of all tables in one, partitioned by user."""
+    id_types = {role: _find_id_type(tables, role) for role in ID_ROLES}
     layouts: list[FrameLayout] = []
     frames: list[DataFrame] = []
     for table in tables:
-        columns = _select_columns(table, len(layouts), id_types)
-        names = [*columns][:4] + ["rank"] * has_rank + ["label"] * has_text
-        frames.append(table.frame.select(*(columns[name].alias(name) for name in names)))
-        layouts += _build_layouts(table, id_types)
-    rows = reduce(lambda left, right: left.unionByName(right), frames)
+        columns = _column_types(table, id_types)
+        frames.append(_number_rows(table, columns, len(layouts)))
+        layouts.append(FrameLayout(table.key, columns))
+        if table.has_user_rows:
+            layouts.append(FrameLayout(table.key + ALL_USERS, {"user": columns["user"]}))
+    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
     number = parts or _default_parts(spark, rows.count())
-    read = partial(read_partition, tuple(layouts), id_types)
+    read = partial(_read_partition, tuple(layouts))
     shuffled = SparkPartitions(rows.repartition(number, "user"), number, read)
     # Stored as pickles, since partitions are read several times: Java sends its rows only once.
     return shuffled.map(_identity)
 
 
 def _find_id_type(tables: list[SparkTable], role: str) -> str:
-    """Return the Spark type of ids; tables of another type have no rows, as was checked."""
+    """Return the polars type of ids; tables of another type have no rows, as was checked."""
     frames = [table.frame for table in tables if role in table.frame.columns]
     types = [frame.schema[role].dataType.simpleString() for frame in frames]
-    return next((kind for kind in types if kind in POLARS_TYPES), "bigint")
+    return next((POLARS_TYPES[kind] for kind in types if kind in ID_TYPES), "Int64")
 
 
-def _value_column(table: SparkTable) -> str | None:
-    """Return the name of the column with scores or ratings."""
-    return next((name for name in ("score", "rating") if name in table.frame.columns), None)
+def _column_types(table: SparkTable, id_types: Mapping[str, str]) -> dict[str, str]:
+    """Return the polars types of the columns of a table."""
+    types = {**id_types, "label": table.label_type}
+    names = [name for name in table.frame.columns if name != ALL_USERS]
+    return {name: types.get(name, "Float64") for name in names}
 
 
-def _build_layouts(table: SparkTable, id_types: dict[str, str]) -> list[FrameLayout]:
-    """Return the layout of the table's frame and, if it has user rows, that of its users."""
-    present = table.frame.columns
-    ids = {role: POLARS_TYPES[kind] for role, kind in id_types.items() if role in present}
-    label_type = table.label_type if "label" in present else None
-    layouts = [FrameLayout(table.key, ids, _value_column(table), "rank" in present, label_type)]
-    if table.has_user_rows:
-        layouts.append(FrameLayout(table.key + ALL_USERS, {"user": ids["user"]}))
-    return layouts
-
-
-def _select_columns(table: SparkTable, number: int, id_types: dict[str, str]) -> dict[str, Column]:
-    """Return the columns of the united table; `number` is that of the table's first frame."""
+def _number_rows(table: SparkTable, columns: Mapping[str, str], number: int) -> DataFrame:
+    """Return the rows with the number of their frame: `number`, or the next one for user rows."""
     from pyspark.sql import functions
-
-    present = table.frame.columns
-
-    def select(name: str | None, kind: str) -> Column:
-        is_present = name is not None and name in present
-        column = column_by_name(str(name)) if is_present else functions.lit(None)
-        return column.cast(kind)
 
     argument = functions.lit(number)
     if table.has_user_rows:
         argument = functions.when(column_by_name(ALL_USERS), number + 1).otherwise(argument)
-    numbers = _value_column(table) or ("label" if not table.has_text_labels else None)
-    return {
-        "argument": argument.cast("tinyint"),
-        "user": select("user", id_types["user"]),
-        "item": select("item", id_types["item"]),
-        "value": select(numbers, "double"),
-        "rank": select("rank", "double"),
-        "label": select("label" if table.has_text_labels else None, "string"),
-    }
+    spark_types = {kind: name for name, kind in POLARS_TYPES.items()}
+    selected = [argument.cast("tinyint").alias(_ARGUMENT)]
+    for name, kind in columns.items():
+        column = column_by_name(name).cast(spark_types[kind])
+        selected.append(column.alias(_shuffled_name(name, kind)))
+    return table.frame.select(*selected)
+
+
+def _read_partition(
+    layouts: tuple[FrameLayout, ...], batches: Iterable[pa.RecordBatch]
+) -> Partition:
+    """Return the rows of a Spark partition as frames."""
+    import polars as pl
+    import pyarrow as pa
+
+    if not (filled := list(batches)):
+        return Partition({layout.key: layout.select_frame(None) for layout in layouts})
+    rows = pl.from_arrow(pa.Table.from_batches(filled))
+    assert isinstance(rows, pl.DataFrame)
+    return Partition(
+        {
+            layout.key: layout.select_frame(rows.filter(pl.col(_ARGUMENT) == number))
+            for number, layout in enumerate(layouts)
+        }
+    )
 
 
 def _identity(partition: Partition) -> Partition:

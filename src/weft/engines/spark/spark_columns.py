@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ID_ROLES = ("user", "item")
+ID_TYPES = ("bigint", "string")
+# Types of the columns in partitions: Spark -> polars.
+POLARS_TYPES = {"bigint": "Int64", "string": "String", "double": "Float64", "boolean": "Boolean"}
 POSITION = " position"  # in an array, from 0; the space avoids names of the caller's columns
 _ELEMENT = " element"
 

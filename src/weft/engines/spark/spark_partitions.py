@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.engines.partitioned.partitions import Partition, Partitions, use_cores
+from weft.engines.partitioned.partitions import Partitions, use_cores
 from weft.engines.spark.failures import convert_errors
 from weft.engines.spark.sessions import ignore_pandas_warning
 
@@ -20,78 +20,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 S = TypeVar("S")
 
-POLARS_TYPES = {"bigint": "Int64", "string": "String"}  # types of ids: Spark -> polars
 _FAN_IN = 16  # results that one task, or the driver, combines
 # Java holds several copies of a row, and limits a value to 2 GB.
 _CHUNK_BYTES = 1 << 22
 _MAX_INLINE_BYTES = 1 << 16  # larger values are broadcast
 _PICKLE_SCHEMA = "part int, chunk int, content binary"
-
-
-# --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FrameLayout:
-    """The columns of the shuffled table that make one frame of a `Partition`."""
-
-    key: str
-    id_types: Mapping[str, str]  # polars types by role
-    value_name: str | None = None  # name of the column "value" in the frame
-    has_rank: bool = False
-    label_type: str | None = None  # polars type
-
-    def select_frame(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the frame from its rows of the shuffled table."""
-        import polars as pl
-
-        columns = {
-            role: pl.col(role).cast(_polars_type(kind)) for role, kind in self.id_types.items()
-        }
-        if self.value_name is not None:
-            columns[self.value_name] = pl.col("value").fill_null(float("nan"))
-        if self.has_rank:
-            columns["rank"] = pl.col("rank").fill_null(float("nan"))
-        if self.label_type == "Float64":
-            columns["label"] = pl.col("value")
-        elif self.label_type == "Boolean":
-            columns["label"] = pl.col("label") == "true"
-        elif self.label_type is not None:
-            columns["label"] = pl.col("label").cast(_polars_type(self.label_type))
-        return rows.select(**columns)
-
-
-def _polars_type(name: str) -> Any:
-    import polars as pl
-
-    return getattr(pl, name)
-
-
-def read_partition(
-    layouts: tuple[FrameLayout, ...],
-    id_types: Mapping[str, str],
-    batches: Iterable[pa.RecordBatch],
-) -> Partition:
-    """Return the rows of a Spark partition as frames; `id_types` are Spark types by role."""
-    import polars as pl
-    import pyarrow as pa
-
-    if filled := list(batches):
-        rows = pl.from_arrow(pa.Table.from_batches(filled))
-        assert isinstance(rows, pl.DataFrame)
-    else:
-        schema = {"argument": pl.Int8, "value": pl.Float64, "rank": pl.Float64, "label": pl.String}
-        ids = {role: _polars_type(POLARS_TYPES[kind]) for role, kind in id_types.items()}
-        rows = pl.DataFrame(schema=schema | ids)
-    return Partition(
-        {
-            layout.key: layout.select_frame(rows.filter(pl.col("argument") == number))
-            for number, layout in enumerate(layouts)
-        }
-    )
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 def _write_value(value: Any) -> Iterator[pa.RecordBatch]:

@@ -17,13 +17,13 @@ from weft.engines.spark.failures import java_error, root_cause
 from weft.engines.spark.sessions import ignore_pandas_warning
 from weft.engines.spark.spark_columns import (
     ID_ROLES,
+    ID_TYPES,
     POSITION,
     column_by_name,
     convert_columns,
     explode_arrays,
     widen_schema,
 )
-from weft.engines.spark.spark_partitions import POLARS_TYPES
 from weft.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,11 +62,6 @@ class SparkTable:
     origin: InputOrigin
     label_type: str = "String"  # polars type
     has_user_rows: bool = False
-
-    @property
-    def has_text_labels(self) -> bool:
-        """True if labels are sent as text: all but floats."""
-        return "label" in self.frame.columns and self.label_type != "Float64"
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,7 @@ class SparkReader:
         for role in ID_ROLES:
             frames = [table.frame for table in tables if role in table.frame.columns]
             types = {frame.schema[role].dataType.simpleString() for frame in frames}
-            has_one_type &= len(types) <= 1 and types <= set(POLARS_TYPES)
+            has_one_type &= len(types) <= 1 and types <= set(ID_TYPES)
         if has_one_type:
             return
         samples = {}
@@ -222,14 +217,16 @@ class SparkReader:
 
     def _open_local(self, data: Any, argument: str) -> list[SparkTable]:
         """Read an input on the driver and send it to Spark."""
+        import polars as pl
+
         frames, origin = read_local(data, argument)
         self.origins[argument] = origin
         tables = []
         for key, frame in frames.items():
             label_type = "String"
             if "label" in frame.columns:
-                label_type, python_type = _local_label_type(frame["label"].dtype)
-                frame = frame.with_columns(frame["label"].cast(python_type))
+                label_type = _local_label_type(frame["label"].dtype)
+                frame = frame.with_columns(frame["label"].cast(getattr(pl, label_type)))
             with ignore_pandas_warning():
                 spark_frame = self.spark.createDataFrame(frame.to_arrow())
             tables.append(SparkTable(key, spark_frame, origin, label_type))
@@ -243,13 +240,13 @@ class SparkReader:
         return frame
 
 
-def _local_label_type(kind: Any) -> tuple[str, type]:
-    """Return the polars and the Python type in which labels are sent to Spark."""
+def _local_label_type(kind: Any) -> str:
+    """Return the polars type in which labels are sent to Spark."""
     if kind.is_integer():
-        return "Int64", int
+        return "Int64"
     if kind.is_float():
-        return "Float64", float
-    return ("Boolean", bool) if str(kind) == "Boolean" else ("String", str)
+        return "Float64"
+    return "Boolean" if str(kind) == "Boolean" else "String"
 
 
 def _collect(frame: DataFrame) -> pl.DataFrame:
