@@ -230,13 +230,10 @@ def read_typed(
     types = [_column_types(layout, roles) for layout in layouts]
     for layout, part_types in zip(layouts, types):
         _check_types(layout, part_types, roles, ids)
-    if ids == "auto":
-        _check_same_id_types(layouts, types, where)
-    strings = {role for role in ID_ROLES if role in roles and ids != "integer"}
-    if ids == "auto":
-        strings = {role for role in strings if not types[0][role].is_integer()}
+    names = [layout.part.path.name for layout in layouts]
+    strings = find_string_ids(names, types, ids, where)
     columns = _collect_narrow(layouts, types, roles, strings, where)
-    _check_precision(columns, types, roles, where)
+    check_precision(columns, types, roles, where)
     if any(columns[role].null_count() for role in columns if role in ID_ROLES):
         check_rows(layouts, roles, ids)
     return columns
@@ -273,15 +270,10 @@ def _collect_typed(
     import polars as pl
 
     def select(role: str, dtype: Any) -> pl.Expr:
-        column = pl.col(roles[role]).alias(role)
-        if role in strings:
-            return column.cast(pl.String)
-        if role in ID_ROLES and dtype.is_integer():
-            return column.cast(integer)
-        if role in ID_ROLES:
-            return column.cast(pl.String).cast(pl.Int64, strict=False)
-        return column.cast(pl.Float64) if role in NUMBER_ROLES else column
+        column = convert_column(role, roles[role], dtype, is_string=role in strings)
+        return column.cast(integer) if dtype.is_integer() and role in integers else column
 
+    integers = {role for role in ID_ROLES if role not in strings}
     scans = []
     for layout, part_types in zip(layouts, types):
         if layout.format == "parquet":
@@ -294,6 +286,20 @@ def _collect_typed(
     columns = {role: pl.col(role) for role in roles}
     columns |= {role: _cast_to_enum(scan, pl.col(role)) for role in strings}
     return _collect_columns(scan, columns)
+
+
+def convert_column(role: str, name: str, dtype: Any, *, is_string: bool) -> pl.Expr:
+    """Return the column of a role: ids as Int64 or, if `is_string`, String; numbers as Float64."""
+    import polars as pl
+
+    column = pl.col(name).alias(role)
+    if is_string:
+        return column.cast(pl.String)
+    if role in ID_ROLES and dtype.is_integer():
+        return column.cast(pl.Int64)
+    if role in ID_ROLES:
+        return column.cast(pl.String).cast(pl.Int64, strict=False)
+    return column.cast(pl.Float64) if role in NUMBER_ROLES else column
 
 
 def _column_types(layout: FileLayout, roles: Mapping[str, str]) -> _Types:
@@ -329,26 +335,26 @@ def _json_type(layout: FileLayout, role: str, name: str) -> Any:
 
 def _check_types(layout: FileLayout, types: _Types, roles: Mapping[str, str], ids: str) -> None:
     """Raise `InputError` for ids that are neither integers nor strings, and for non-numbers."""
-    import polars as pl
-
     for role, dtype in types.items():
-        if role in ID_ROLES and not (dtype.is_integer() or _is_string(dtype)):
+        if error := describe_wrong_type(role, dtype):
+            if role in NUMBER_ROLES:
+                check_rows([layout], roles, ids)  # raises for JSON Lines
+            first = _first_string(layout, roles[role], dtype)
             raise InputError(
-                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}; {role} ids "
-                "are integers or strings."
-            )
-        if role in NUMBER_ROLES and not (dtype.is_numeric() or dtype == pl.Boolean):
-            check_rows([layout], roles, ids)  # raises for JSON Lines
-            raise InputError(
-                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}"
-                f"{_first_string(layout, roles[role], dtype)}; a {role} must be a number."
+                f"{layout.part.path}: the column {roles[role]!r} holds {dtype}{first}; {error}."
             )
 
 
-def _is_string(dtype: Any) -> bool:
+def describe_wrong_type(role: str, dtype: Any) -> str:
+    """Return the rule that the type of a column breaks; empty if there is none."""
     import polars as pl
 
-    return dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
+    is_string = dtype in (pl.String, pl.Categorical) or isinstance(dtype, pl.Enum)
+    if role in ID_ROLES and not (dtype.is_integer() or is_string):
+        return f"{role} ids are integers or strings"
+    if role in NUMBER_ROLES and not (dtype.is_numeric() or dtype == pl.Boolean):
+        return f"a {role} must be a number"
+    return ""
 
 
 def _first_string(layout: FileLayout, name: str, dtype: Any) -> str:
@@ -362,23 +368,30 @@ def _first_string(layout: FileLayout, name: str, dtype: Any) -> str:
     return f" (row 0: {values[0]!r})" if len(values) else ""
 
 
-def _check_same_id_types(layouts: list[FileLayout], types: list[_Types], where: str) -> None:
-    """Raise `InputError` if ids are integers in one part and strings in another."""
-    for role in ID_ROLES:
-        if role not in types[0]:
-            continue
+def find_string_ids(
+    names: Sequence[str], types: Sequence[_Types], ids: str, where: str
+) -> set[str]:
+    """Return the roles whose ids are read as strings, by the types of the part files `names`.
+
+    Raises `InputError` if ids are integers in one part and strings in another.
+    """
+    roles = [role for role in ID_ROLES if role in types[0]]
+    if ids != "auto":
+        return set(roles) if ids == "string" else set()
+    for role in roles:
         kinds = ["integers" if part[role].is_integer() else "strings" for part in types]
         other = next((number for number, kind in enumerate(kinds) if kind != kinds[0]), None)
         if other is not None:
             raise InputError(
-                f"{where}: {layouts[0].part.path.name} has {kinds[0]} as {role} ids, "
-                f"{layouts[other].part.path.name} has {kinds[other]}. Write them alike, or "
-                f"read all as strings, with the setting {setting_ref('ids', 'string')} of the file."
+                f"{where}: {names[0]} has {kinds[0]} as {role} ids, {names[other]} has "
+                f"{kinds[other]}. Write them alike, or read all as strings, with the setting "
+                f"{setting_ref('ids', 'string')} of the file."
             )
+    return {role for role in roles if not types[0][role].is_integer()}
 
 
-def _check_precision(
-    columns: dict[str, pl.Series], types: list[_Types], roles: Mapping[str, str], where: str
+def check_precision(
+    columns: Mapping[str, pl.Series], types: Sequence[_Types], roles: Mapping[str, str], where: str
 ) -> None:
     """Raise `InputError` for integers that float64 rounds."""
     for role in NUMBER_ROLES:

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.readers.files import File
 from weft.data.readers.paths import find_files
+from weft.data.readers.roles import ID_ROLES, NUMBER_ROLES
+from weft.data.readers.tabular_files import (
+    check_precision,
+    convert_column,
+    describe_wrong_type,
+    find_string_ids,
+)
 from weft.engines.partitioned.local_inputs import assign_roles
 from weft.engines.partitioned.partitions import InputOrigin
 from weft.engines.ray.ray_partitions import (
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
 
 _FILES_PER_TASK = 64  # files of which one task reads the footers
 _SAMPLE_ROWS = 3
-_ID_ROLES = ("user", "item")
 
 
 @dataclass(frozen=True)
@@ -95,9 +101,10 @@ class RowReader:
         """
         import polars as pl
 
+        types = {role: frame.schema[name] for role, name in self.columns.items()}
         try:
             converted = frame.select(
-                self._convert_column(role, name, frame.schema[name])
+                convert_column(role, name, types[role], is_string=role in self.string_ids)
                 for role, name in self.columns.items()
             )
         except pl.exceptions.InvalidOperationError:
@@ -105,37 +112,13 @@ class RowReader:
                 f"{self.where} has ids beyond 63 bits; read them as strings, with the setting "
                 f"{setting_ref('ids', 'string')} of the file."
             ) from None
-        for role, name in self.columns.items():
-            if role in _ID_ROLES:
-                self._check_ids(converted[role], frame[name], row_name, start)
-            elif role != "label" and frame.schema[name].is_integer():
-                self._check_integers(converted[role], name)
-        return converted
-
-    def _convert_column(self, role: str, name: str, dtype: Any) -> pl.Expr:
-        """Return a column by role; ids that are neither integers nor strings are unchanged."""
-        import polars as pl
-
-        column = pl.col(name)
-        if role in self.string_ids:
-            column = column.cast(pl.String) if _is_text(dtype) or dtype.is_integer() else column
-        elif role in _ID_ROLES:
-            if dtype.is_integer():
-                column = column.cast(pl.Int64)
-            elif _is_text(dtype):
-                column = column.cast(pl.String).cast(pl.Int64, strict=False)
-        elif role != "label":
-            column = column.cast(pl.Float64).fill_null(float("nan"))
-        elif isinstance(dtype, (pl.Enum, pl.Categorical)):
-            column = column.cast(pl.String)
-        return column.alias(role)
-
-    def _check_integers(self, numbers: pl.Series, name: str) -> None:
-        if (numbers.abs() > 2**53).any():
-            raise InputError(
-                f"{self.where}: the column {name!r} has integers beyond 2**53, which float64 does "
-                "not represent exactly; rescale them."
-            )
+        check_precision(converted.to_dict(), [types], self.columns, self.where)
+        for role in self.columns.keys() & set(ID_ROLES):
+            self._check_ids(converted[role], frame[self.columns[role]], row_name, start)
+        return converted.with_columns(
+            pl.col(pl.Categorical, pl.Enum).cast(pl.String),  # labels
+            *(pl.col(role).fill_null(float("nan")) for role in NUMBER_ROLES if role in types),
+        )
 
     def _check_ids(self, ids: pl.Series, original: pl.Series, row_name: str, start: int) -> None:
         if not ids.null_count():
@@ -186,12 +169,6 @@ class RayTable:
             for start in range(0, num_rows if self.num_rows else 1, max_rows):
                 yield RowSpan(path, start, min(max_rows, num_rows - start), offset + start)
             offset += num_rows
-
-
-def _is_text(dtype: Any) -> bool:
-    import polars as pl
-
-    return isinstance(dtype, (pl.String, pl.Categorical, pl.Enum))
 
 
 def _scan(path: str) -> pl.LazyFrame:
@@ -305,19 +282,10 @@ def open_files(file: File, paths: Sequence[str], argument: str) -> tuple[RayTabl
                 f"but {path} has {list(types)}."
             )
     columns, unused = assign_roles(list(first), argument, where, file.columns)
-    for path, (_, types) in zip(paths, footers):
-        for role, name in columns.items():
-            _check_type(role, name, types[name], path)
-            is_integer = first[name].is_integer(), types[name].is_integer()
-            if role in _ID_ROLES and file.ids == "auto" and is_integer[0] != is_integer[1]:
-                kinds = ["integers" if each else "strings" for each in is_integer]
-                raise InputError(
-                    f"{where}: {Path(paths[0]).name} has {kinds[0]} as {role} ids, "
-                    f"{Path(path).name} has {kinds[1]}. Write them alike, or read all as strings, "
-                    f"with the setting {setting_ref('ids', 'string')} of the file."
-                )
+    part_types = [_column_types(columns, part, path) for path, (_, part) in zip(paths, footers)]
+    strings = find_string_ids([Path(path).name for path in paths], part_types, file.ids, where)
     num_rows = [number for number, _ in footers]
-    reader = _build_reader(argument, where, columns, first, file.ids)
+    reader = _build_reader(argument, where, columns, strings)
     table = RayTable(reader, sum(num_rows), files=list(zip(paths, num_rows)))
     return table, InputOrigin(where, file.address, unused, columns=reader.names)
 
@@ -369,31 +337,24 @@ def open_dataset(data: Any, argument: str) -> tuple[RayTable, InputOrigin]:
     dataset = data.materialize()
     schema = dataset.schema()
     types = from_arrow(pyarrow.schema(list(zip(schema.names, schema.types))).empty_table()).schema
-    for role, name in columns.items():
-        _check_type(role, name, types[name], where)
-    reader = _build_reader(argument, where, columns, types, "auto")
+    strings = find_string_ids([where], [_column_types(columns, types, where)], "auto", where)
+    reader = _build_reader(argument, where, columns, strings)
     table = RayTable(reader, dataset.count(), blocks=dataset.to_arrow_refs())
     return table, InputOrigin(where, None, unused, columns=reader.names)
 
 
 def _build_reader(
-    argument: str, where: str, columns: Mapping[str, str], types: Mapping[str, Any], ids: str
+    argument: str, where: str, columns: Mapping[str, str], strings: set[str]
 ) -> RowReader:
-    string_ids = {
-        role
-        for role in columns.keys() & set(_ID_ROLES)
-        if ids == "string" or (ids == "auto" and not types[columns[role]].is_integer())
-    }
     ranks_by_row = argument == "source" and not columns.keys() & {"score", "rank"}
-    return RowReader(where, columns, frozenset(string_ids), ranks_by_row)
+    return RowReader(where, columns, frozenset(strings), ranks_by_row)
 
 
-def _check_type(role: str, name: str, dtype: Any, where: str) -> None:
-    import polars as pl
-
-    if role in _ID_ROLES and not (dtype.is_integer() or _is_text(dtype)):
-        raise InputError(
-            f"{where}: the column {name!r} holds {dtype}; {role} ids are integers or strings."
-        )
-    if role in ("score", "rank", "rating") and not (dtype.is_numeric() or dtype == pl.Boolean):
-        raise InputError(f"{where}: the column {name!r} holds {dtype}; a {role} must be a number.")
+def _column_types(
+    columns: Mapping[str, str], types: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Return the type of each role's column; raise InputError for one that does not fit."""
+    for role, name in columns.items():
+        if error := describe_wrong_type(role, types[name]):
+            raise InputError(f"{where}: the column {name!r} holds {types[name]}; {error}.")
+    return {role: types[name] for role, name in columns.items()}
