@@ -465,6 +465,18 @@ TRUTH_ERRORS = [
         InputError,
         [r"truth\[0\] is 5", "{item: rating} or a list"],
     ),
+    (
+        "a triple among pairs",
+        two({0: [(1, 2), (0, 1, 3)]}),
+        InputError,
+        [r"truth\[0\] has the entry \(0, 1, 3\); expected \(item, rating\)"],
+    ),
+    (
+        "a pair with a rating of text",
+        two({0: [(1, "good")]}),
+        InputError,
+        [r"truth\[0\] has the rating 'good'; ratings must be numbers"],
+    ),
     ("a word for items", two({0: "x"}), InputError, [r"truth\[0\] is 'x'", "a list of items"]),
     (
         "a user without items beyond the rows",

@@ -110,6 +110,10 @@ RATED = {
     "numpy float": lambda m: m.astype(np.float64),
     "numpy uint8": lambda m: m.astype(np.uint8),
     "dict of dicts": as_dict,
+    "dict of pairs": lambda m: {user: list(row.items()) for user, row in as_dict(m).items()},
+    "dict of pairs as lists": lambda m: {
+        user: [[item, rating] for item, rating in row.items()] for user, row in as_dict(m).items()
+    },
 }
 UNRATED = {
     "polars": lambda m: pl.DataFrame(cells(m)).drop("rating"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 GetColumn = Callable[[str], Any]
+_DictRow = tuple[list[Any], list[Any] | None]  # the items of a user, and their values
 _EXACT_LIMIT = 2**53  # integers beyond it are rounded by float64
 
 
@@ -124,8 +125,8 @@ def _read_unchecked(data: Any, where: str, *, use: str) -> InteractionTable:
         return _from_dense(data, where)
     raise InputError(
         f"{where} is a {type(data).__name__}; expected a path, a polars or pandas frame (user, "
-        "item, rating), a scipy or torch sparse matrix, a dense [users, items] matrix, or {user: "
-        "{item: rating}}."
+        "item, rating), a scipy or torch sparse matrix, a dense [users, items] matrix, {user: "
+        "{item: rating}} or {user: [(item, rating), ...]}."
     )
 
 
@@ -277,56 +278,72 @@ def _frame_of_columns(columns: Mapping[str, pl.Series]) -> pl.DataFrame:
 
 
 def _read_dict(data: Mapping[Any, Any], where: str, *, is_list: bool) -> RowTable:
-    """Return `{user: items}` or `{user: {item: value}}`; values are scores of lists, or ratings."""
+    """Return `{user: items}`, `{user: {item: value}}` or `{user: [(item, rating), ...]}`.
+
+    Values are the scores of lists, which may not be pairs, or ratings; items without one have 1.
+    """
     import polars as pl
 
     value = "score" if is_list else "rating"
     rows = [_read_row(row, user, where, is_list=is_list) for user, row in data.items()]
-    has_values = [isinstance(row, Mapping) for row in rows]
-    if is_list and any(has_values) and not all(has_values):
-        user = next(user for user, has_score in zip(data, has_values) if not has_score)
+    without = [user for user, (items, values) in zip(data, rows) if values is None and len(items)]
+    has_values = any(values is not None for _, values in rows) or not any(
+        items for items, _ in rows
+    )
+    if is_list and has_values and without:
         raise InputError(
-            f"{where} has scores for some users but none for {user!r}; give {{item: score}} for "
-            "all, or lists for all."
+            f"{where} has scores for some users but none for {without[0]!r}; give {{item: score}} "
+            "for all, or lists for all."
         )
     all_users = id_series(list(data), "user", where)
-    owners = np.repeat(np.arange(len(rows)), np.array(list(map(len, rows)), dtype=np.int64))
-    ids = {"user": all_users.gather(owners), "item": list(chain.from_iterable(rows))}
+    owners = np.repeat(np.arange(len(rows)), [len(items) for items, _ in rows] or 0)
+    ids = {
+        "user": all_users.gather(owners),
+        "item": list(chain.from_iterable(items for items, _ in rows)),
+    }
     numbers = {}
-    if any(has_values) or not len(owners):  # lists without items lack no scores
-        values = chain.from_iterable(
-            _read_values(row, user, where, value) for user, row in zip(data, rows)
-        )
-        numbers[value] = pl.Series(list(values), dtype=pl.Float64)
+    if has_values:
+        floats = [_to_floats(row, user, where, value) for user, row in zip(data, rows)]
+        numbers[value] = pl.Series(list(chain.from_iterable(floats)), dtype=pl.Float64)
     return replace(_check_ids(where, ids, numbers), all_users=all_users)
 
 
-def _read_row(row: Any, user: Any, where: str, *, is_list: bool) -> Any:
-    """Return a sized list, or a mapping, of the items of a user."""
+def _read_row(row: Any, user: Any, where: str, *, is_list: bool) -> _DictRow:
+    """Return the items of a user, and their values if they have some."""
     unordered = (set, frozenset) if is_list else ()
     if isinstance(row, (str, bytes, *unordered)) or not hasattr(row, "__iter__"):
-        expected = "{item: rating} or a list of items."
+        expected = "{item: rating} or a list of items or of (item, rating)."
         if is_list:
             expected = "a list of items, best first, or {item: score}."
         raise InputError(f"{where}[{user!r}] is {row!r}; expected {expected}")
-    if hasattr(row, "tolist"):
-        return row.tolist()
-    return row if hasattr(row, "__len__") else list(row)
+    if isinstance(row, Mapping):
+        return list(row), list(row.values())
+    items = row.tolist() if hasattr(row, "tolist") else list(row)
+    if is_list or not items or not isinstance(items[0], (tuple, list)):
+        return items, None
+    wrong = [pair for pair in items if not isinstance(pair, (tuple, list)) or len(pair) != 2]
+    if wrong:
+        raise InputError(
+            f"{where}[{user!r}] has the entry {wrong[0]!r}; expected (item, rating) for each "
+            "item, or items alone."
+        )
+    return [item for item, _ in items], [value for _, value in items]
 
 
-def _read_values(row: Any, user: Any, where: str, value: str) -> list[float]:
+def _to_floats(row: _DictRow, user: Any, where: str, value: str) -> list[float]:
     """Return the scores or ratings of a user's items; NaN for None, 1 if items have none."""
-    if not isinstance(row, Mapping):
-        return [1.0] * len(row)
-    values = []
-    for number in row.values():
+    items, values = row
+    if values is None:
+        return [1.0] * len(items)
+    floats = []
+    for number in values:
         try:
-            values.append(np.nan if number is None else float(number))
+            floats.append(np.nan if number is None else float(number))
         except (TypeError, ValueError):
             raise InputError(
                 f"{where}[{user!r}] has the {value} {number!r}; {value}s must be numbers."
             ) from None
-    return values
+    return floats
 
 
 def _from_matrix(

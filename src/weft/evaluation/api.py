@@ -85,9 +85,9 @@ def evaluate(
         and tie rule, lists with ranks by rank, others in their order.
     truth, train
         A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item:
-        rating}}`, or a path. Wherever data may be a frame, it may also be a path, or a `weft.File`
-        that describes how to read it: CSV, TSV, Parquet, JSON Lines, TREC and others, compressed
-        or not, a file or a folder of parts.
+        rating}}`, `{user: [(item, rating), ...]}`, `{user: [items]}`, or a path. Wherever data may
+        be a frame, it may also be a path, or a `weft.File` that describes how to read it: CSV, TSV,
+        Parquet, JSON Lines, TREC and others, compressed or not, a file or a folder of parts.
     metrics, top_k
         Names such as `"nDCG"`, `"nDCG@10"` or `"F1(beta=0.5)"`, or metric objects; the cut-offs of
         metrics that are named without one.
