@@ -10,7 +10,8 @@ import pytest
 import weft
 from weft._choices import ProfileName, choices
 from weft.errors import MissingInput, SettingError, UnknownParameter
-from weft.evaluation.settings import EvaluationSettings, split_candidates
+from weft.evaluation.setting_rules import split_candidates
+from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.profiles import PROFILES
 
 DATA = {"source", "truth", "train", "users", "items", "user_groups", "item_clusters"}

@@ -24,8 +24,8 @@ from weft.config.sections import (
     read_bool,
 )
 from weft.errors import SettingError, check_float, setting_ref
-from weft.evaluation.setting_rules import one_of
-from weft.evaluation.settings import EvaluationSettings, split_candidates
+from weft.evaluation.setting_rules import one_of, split_candidates
+from weft.evaluation.settings import EvaluationSettings
 from weft.metrics.names import MetricSpec
 
 _TESTS = {

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.data.evaluation_inputs import LABEL_INPUTS, EvaluationInputs
 from weft.evaluation.runner import build_run
-from weft.evaluation.settings import EvaluationSettings, split_candidates
+from weft.evaluation.setting_rules import split_candidates
+from weft.evaluation.settings import EvaluationSettings
 
 if TYPE_CHECKING:
     import torch

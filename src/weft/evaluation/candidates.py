@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from weft.data.evaluation_inputs import EvaluationInputs
 from weft.data.interactions import hash_rows
 from weft.data.readers.files import is_file, read_table
 from weft.data.sources import Model, Source
-from weft.errors import SettingError, check_int, setting_ref
-from weft.evaluation.settings import EvaluationSettings, split_candidates
+from weft.errors import SettingError, UnknownParameter, check_int, did_you_mean, setting_ref
+from weft.evaluation.setting_rules import split_candidates
+from weft.evaluation.settings import EvaluationSettings
 from weft.ranking.negative_sampling import NegativeSampler, SampleSizes, is_in_sorted, sorted_union
 
 if TYPE_CHECKING:
@@ -303,25 +304,32 @@ def _request_scores(
     return empty.to(scores.device).index_copy_(0, torch.as_tensor(rows).to(scores.device), scores)
 
 
+class DrawOptions(TypedDict, total=False):
+    """Further keyword arguments of `draw`, as in `weft.evaluate`."""
+
+    negative_sampling: str | None
+    neg_alpha: float | None
+    candidates: str
+    relevance_threshold: float | None
+
+
 def draw(
     truth: Any,
     *,
     train: Any = None,
     num_negatives: int | None = None,
-    negative_sampling: str | None = None,
-    neg_alpha: float | None = None,
-    candidates: str = "all",
     seed: int = 0,
     items: Any = None,
     users: Any = None,
-    relevance_threshold: float | None = None,
+    **options: Unpack[DrawOptions],
 ) -> pl.DataFrame:
     """Return the candidates that `evaluate(strategy="sampled")` draws, as a frame (user, item), to
     be scored elsewhere.
 
     Relevant items and negatives of a user are in the order of the catalogue: `items` (or their
     number, if they are numbers), the columns of a matrix, or every item of truth and train.
-    `users` are those to draw for, by default those of the truth.
+    `users` are those to draw for, by default those of the truth. `options` are negative_sampling,
+    neg_alpha, candidates ("all", "cold" or "warm") and relevance_threshold.
 
     >>> from weft.sampling import draw
     >>> items = ["fig", "oat", "rye", "tea"]
@@ -330,22 +338,7 @@ def draw(
     """
     import polars as pl
 
-    pool, given = split_candidates(candidates)
-    if given is not None or pool == "listed":
-        raise SettingError(
-            f"draw() draws candidates; {setting_ref('candidates')} names the pool they come from: "
-            "'all', 'cold' or 'warm'."
-        )
-    settings = EvaluationSettings.from_options(
-        mask_seen=False,
-        candidates=pool,
-        seed=seed,
-        strategy="sampled",
-        num_negatives=num_negatives,
-        negative_sampling=negative_sampling,
-        neg_alpha=neg_alpha,
-        relevance_threshold=relevance_threshold,
-    ).resolve(() if train is None else ("train",))
+    settings = _sampling_settings(train, num_negatives=num_negatives, seed=seed, **options)
     truth, train = (
         read_table(given, name) if is_file(given) else given
         for name, given in (("truth", truth), ("train", train))
@@ -365,6 +358,23 @@ def draw(
     return pl.DataFrame(
         {"user": dataset.users.ids.gather(codes[0]), "item": dataset.items.ids.gather(codes[1])}
     )
+
+
+def _sampling_settings(train: Any, **options: Any) -> EvaluationSettings:
+    """Return the resolved settings of `draw`. Raises `SettingError` for other options."""
+    known = ("num_negatives", "seed", *DrawOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            raise UnknownParameter(f"draw() has no argument {name!r}.{did_you_mean(name, known)}")
+    pool, given = split_candidates(options.get("candidates", "all"))
+    if given is not None or pool == "listed":
+        raise SettingError(
+            f"draw() draws candidates; {setting_ref('candidates')} names the pool they come from: "
+            "'all', 'cold' or 'warm'."
+        )
+    options |= {"candidates": pool, "strategy": "sampled", "mask_seen": False}
+    settings = EvaluationSettings.from_options(**options)
+    return settings.resolve(() if train is None else ("train",))
 
 
 def _items_of(truth: Any, train: Any) -> Any:

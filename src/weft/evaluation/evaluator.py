@@ -202,23 +202,6 @@ class Evaluator(EvaluatorState):
         self._is_persistent = False
         self._begin(torch.device("cpu"))
 
-    def drop_repeated_users(self) -> None:
-        """Count each user once from now on, as with `repeated_users="drop"`."""
-        self.settings = self.settings.model_copy(update={"repeated_users": "drop"})
-        self.drops_repeats = True
-
-    def _refuse_to_drop(self) -> None:
-        names = ", ".join(
-            str(metric.spec)
-            for metric in self.stateful_metrics
-            if not metric.supports_row_filtering
-        )
-        raise SettingError(
-            f"{setting_ref('repeated_users', 'drop')} needs the contributions of each user, but "
-            f"{names} keeps states of its own; evaluate it separately, or make sure that no user "
-            "occurs twice."
-        )
-
     # ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()

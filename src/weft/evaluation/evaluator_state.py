@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weft.data import Features, Labels, Train
 from weft.data.devices import dtype_preserving, float_type
-from weft.errors import SettingError
+from weft.errors import SettingError, setting_ref
 from weft.evaluation.contributions import UserContributions
 from weft.evaluation.counts import BatchCounter
 from weft.evaluation.finalize import versions
@@ -92,6 +92,23 @@ class EvaluatorState(nn.Module):
     def supports_row_filtering(self) -> bool:
         """True if repeated users can be dropped: every metric's contributions are known per row."""
         return all(metric.supports_row_filtering for metric in self.stateful_metrics)
+
+    def drop_repeated_users(self) -> None:
+        """Count each user once from now on, as with `repeated_users="drop"`."""
+        self.settings = self.settings.model_copy(update={"repeated_users": "drop"})
+        self.drops_repeats = True
+
+    def _refuse_to_drop(self) -> None:
+        names = ", ".join(
+            str(metric.spec)
+            for metric in self.stateful_metrics
+            if not metric.supports_row_filtering
+        )
+        raise SettingError(
+            f"{setting_ref('repeated_users', 'drop')} needs the contributions of each user, but "
+            f"{names} keeps states of its own; evaluate it separately, or make sure that no user "
+            "occurs twice."
+        )
 
     @property
     def users_met(self) -> Tensor:

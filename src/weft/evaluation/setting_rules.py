@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, WithJsonSchema
 
-from weft._choices import choices
+from weft._choices import CandidatePool, choices
 from weft.errors import (
     MissingInput,
     SettingError,
+    UnknownParameter,
     WeftError,
     check_bool,
     check_choice,
     check_float,
     check_int,
+    did_you_mean,
     setting_ref,
 )
 from weft.metrics.names import MetricSpec
@@ -191,6 +193,43 @@ Metrics = Annotated[
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 Cutoffs = Annotated[tuple[Annotated[int, Field(ge=1)], ...] | None, BeforeValidator(read_cutoffs)]
+
+
+def setting_error(error: ValidationError, known: Iterable[str]) -> SettingError:
+    """Return the `SettingError` for the first problem that pydantic found; `known` are settings."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        hint = did_you_mean(name, known)
+        return UnknownParameter(f"there is no setting {name!r}.{hint}", setting=name)
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, SettingError):
+        return cause
+    return SettingError(f"{setting_ref(name, first['input'])}: {first['msg']}.", setting=name)
+
+
+_POOLS = tuple(name for name in choices(CandidatePool) if name != "given")
+
+
+def split_candidates(candidates: Any) -> tuple[str, Any]:
+    """Return the candidate pool that a `candidates` argument names, and the data it holds.
+
+    The data is None unless the pool is "given": items per user, as a table, a dict or a path.
+    """
+    if isinstance(candidates, str):
+        for name in _POOLS:
+            if name == candidates.casefold():
+                return name, None
+        if Path(candidates).suffix or Path(candidates).exists():
+            return "given", candidates
+    elif candidates is not None:
+        return "given", candidates
+    is_file = "" if candidates is None else ", nor is there such a file"
+    hint = "" if candidates is None else did_you_mean(candidates, _POOLS)
+    raise SettingError(
+        f"{setting_ref('candidates', candidates)} is not known{is_file}. Choose one of "
+        f"{', '.join(map(repr, _POOLS))}, or give items per user.{hint}"
+    )
 
 
 # --------------------------------------------------------------------------------------------------

@@ -40,13 +40,9 @@ from weft._choices import (
     choices,
 )
 from weft.errors import (
-    SettingError,
-    UnknownParameter,
     WeftError,
     check_int,
     check_threshold,
-    did_you_mean,
-    setting_ref,
 )
 from weft.evaluation.setting_rules import (
     COUNTING,
@@ -72,6 +68,7 @@ from weft.evaluation.setting_rules import (
     read_slices,
     read_text,
     sampling_conflicts,
+    setting_error,
 )
 
 if TYPE_CHECKING:
@@ -322,7 +319,7 @@ class EvaluationSettings(BaseModel):
         try:
             return cls(**given)
         except ValidationError as error:
-            raise setting_error(error) from None
+            raise setting_error(error, defaults) from None
 
     @classmethod
     @cache
@@ -424,40 +421,3 @@ class EvaluationSettings(BaseModel):
             yield from estimator_conflicts(self)
         if available is not None:
             yield from input_conflicts(self, available)
-
-
-def setting_error(error: ValidationError) -> SettingError:
-    """Return the `SettingError` behind the first problem that pydantic found."""
-    first = error.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        hint = did_you_mean(name, EvaluationSettings.model_fields)
-        return UnknownParameter(f"there is no setting {name!r}.{hint}", setting=name)
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, SettingError):
-        return cause
-    return SettingError(f"{setting_ref(name, first['input'])}: {first['msg']}.", setting=name)
-
-
-_POOLS = tuple(name for name in choices(CandidatePool) if name != "given")
-
-
-def split_candidates(candidates: Any) -> tuple[str, Any]:
-    """Return the candidate pool that a `candidates` argument names, and the data it holds.
-
-    The data is None unless the pool is "given": items per user, as a table, a dict or a path.
-    """
-    if isinstance(candidates, str):
-        for name in _POOLS:
-            if name == candidates.casefold():
-                return name, None
-        if Path(candidates).suffix or Path(candidates).exists():
-            return "given", candidates
-    elif candidates is not None:
-        return "given", candidates
-    is_file = "" if candidates is None else ", nor is there such a file"
-    hint = "" if candidates is None else did_you_mean(candidates, _POOLS)
-    raise SettingError(
-        f"{setting_ref('candidates', candidates)} is not known{is_file}. Choose one of "
-        f"{', '.join(map(repr, _POOLS))}, or give items per user.{hint}"
-    )

@@ -48,7 +48,7 @@ from weft.engines.partitioned.partitions import (
 from weft.errors import InputError, SettingError, setting_ref
 from weft.evaluation.result import Result
 from weft.evaluation.runner import EvaluationRun
-from weft.evaluation.settings import split_candidates
+from weft.evaluation.setting_rules import split_candidates
 from weft.metrics.registry import all_metrics, as_metric_list
 
 if TYPE_CHECKING:
