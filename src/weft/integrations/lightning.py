@@ -153,19 +153,9 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             )
         if trainer.world_size > 1 and loaders == 1:
             _check_loaders_run(trainer, pl_module)
-        drop_repeated = (
-            trainer.world_size > 1
-            and self.evaluator.settings.repeated_users is None
-            and self.evaluator.supports_row_filtering
-        )
-        self._evaluators[stage] = [
-            self.evaluator.clone(prefix=f"{stage}_{self.evaluator.prefix}") for _ in range(loaders)
-        ]
+        self._evaluators[stage] = [self._copy_evaluator(trainer, stage) for _ in range(loaders)]
         for copy in self._evaluators[stage]:
-            copy.reset()
             copy.to(pl_module.device)
-            if drop_repeated:
-                copy.drop_repeated_users()
 
     def on_validation_batch_end(
         self,
@@ -229,6 +219,15 @@ class EvaluationCallback(Callback):  # type: ignore[misc, unused-ignore]
             for stage in self.stages
             for spec in self.evaluator.specs
         )
+
+    def _copy_evaluator(self, trainer: Trainer, stage: str) -> Evaluator:
+        """Return an empty evaluator, which counts each user once if there are several processes."""
+        copy = self.evaluator.clone(prefix=f"{stage}_{self.evaluator.prefix}")
+        copy.reset()
+        is_default = copy.settings.repeated_users is None and copy.supports_row_filtering
+        if trainer.world_size > 1 and is_default:
+            copy.drop_repeated_users()
+        return copy
 
     def _call_inputs(
         self, stage: str, trainer: Trainer, module: LightningModule, batch: Any

@@ -75,18 +75,7 @@ def take_user_inputs(
     With `has_table_names`, strings may also be names of tables. Raises an error for settings that
     are wrong or unsupported, before any data is read.
     """
-    if arguments["checkpoint"] is not None:
-        raise SettingError(
-            f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
-            "computes again what is lost. Leave it out."
-        )
-    for name in ("truth", "train", "candidates", "items", "item_clusters"):
-        _check_not_matrix(arguments[name], name, engine)
-    if has_lists and arguments["users"] is not None:
-        raise SettingError(
-            f"{setting_ref('users')} names the rows of scores; recommendation lists name their "
-            "users themselves. Leave it out."
-        )
+    _check_supported(arguments, has_lists=has_lists, engine=engine)
     slices = parse_slices(arguments["slices"], has_train=arguments["train"] is not None)
     inputs = {
         name: arguments[name] for name in _COLUMNS if arguments[name] is not None or name == "truth"
@@ -110,11 +99,24 @@ def take_user_inputs(
     return inputs, remaining
 
 
-def _check_not_matrix(data: Any, name: str, engine: str) -> None:
-    if getattr(data, "ndim", 1) == 2 and not hasattr(data, "columns"):
-        raise InputError(
-            f"{name} is a matrix with row and column numbers; on {engine}, users and items have "
-            "ids. Give a frame or a file, or evaluate it in one process with weft.evaluate."
+def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> None:
+    if arguments["checkpoint"] is not None:
+        raise SettingError(
+            f"{setting_ref('checkpoint')} is for an evaluation in one process; {engine} itself "
+            "computes again what is lost. Leave it out."
+        )
+    for name in ("truth", "train", "candidates", "items", "item_clusters"):
+        data = arguments[name]
+        if getattr(data, "ndim", 1) == 2 and not hasattr(data, "columns"):
+            raise InputError(
+                f"{name} is a matrix with row and column numbers; on {engine}, users and items "
+                "have ids. Give a frame or a file, or evaluate it in one process with "
+                "weft.evaluate."
+            )
+    if has_lists and arguments["users"] is not None:
+        raise SettingError(
+            f"{setting_ref('users')} names the rows of scores; recommendation lists name their "
+            "users themselves. Leave it out."
         )
 
 

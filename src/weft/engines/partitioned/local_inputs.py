@@ -105,22 +105,8 @@ def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
     """Return labels of users as rows (user, label)."""
     import polars as pl
 
-    ids: Any
-    if isinstance(data, Mapping):
-        ids = list(data)
-    elif type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "Series":
-        ids = data.index.tolist()
-    elif hasattr(data, "columns"):
-        data = data.collect() if hasattr(data, "collect") else data
-        columns = {str(name): name for name in data.columns}
-        roles, _ = assign_roles(list(columns), argument, argument)
-        ids = data[columns[roles["user"]]].to_list()
-    else:
-        raise InputError(
-            f"{argument} is a {type(data).__name__}, but partitioned users are in no order; give "
-            "{id: label}, or a frame with a column of ids and one of labels."
-        )
-    users = Vocabulary.from_data("user", [id_series(ids, "user", argument)], origin=argument)
+    ids = id_series(_labelled_users(data, argument), "user", argument)
+    users = Vocabulary.from_data("user", [ids], origin=argument)
     labels = read_labels(data, argument, users, num_in_order=0)
     strings = [name for name in labels.names if isinstance(name, str)]
     numbers = [name for name in labels.names if not isinstance(name, str)]
@@ -134,6 +120,24 @@ def _read_user_labels(data: Any, argument: str) -> pl.DataFrame:
     names = pl.Series([*labels.names, None], strict=False)
     column = names.gather(np.where(codes < 0, len(labels.names), codes))
     return pl.DataFrame({"user": users.ids, "label": column})
+
+
+def _labelled_users(data: Any, argument: str) -> list[Any]:
+    """Return the ids of users with a label; an id may be repeated."""
+    if isinstance(data, Mapping):
+        return list(data)
+    if type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ == "Series":
+        return list(data.index)
+    if not hasattr(data, "columns"):
+        raise InputError(
+            f"{argument} is a {type(data).__name__}, but partitioned users are in no order; give "
+            "{id: label}, or a frame with a column of ids and one of labels."
+        )
+    data = data.collect() if hasattr(data, "collect") else data
+    columns = {str(name): name for name in data.columns}
+    roles, _ = assign_roles(list(columns), argument, argument)
+    ids: list[Any] = data[columns[roles["user"]]].to_list()
+    return ids
 
 
 def _plain_ids(column: pl.Series) -> pl.Series:

@@ -107,13 +107,7 @@ class RayJob:
         if isinstance(source, Factors):
             self._add_row_numbers(source)
         samples = self._read_samples()
-        if isinstance(source, Factors) and arguments["users"] is None:
-            # Ids that are no row numbers raise an error.
-            rows = Vocabulary.from_size("user", len(self.frames["users"]))
-            rows.encode(samples["truth"]["user"], self.origins["truth"].where)
-        check_id_types(
-            {name: sample for name, sample in samples.items() if name in self.origins}, self.origins
-        )
+        self._check_ids(samples)
         build, pieces = self._split(self.parts or self._default_parts())
         if self.has_lists:
             return self._evaluate(RayPartitions(build, pieces))
@@ -207,6 +201,15 @@ class RayJob:
         with unwrap_ray_errors():
             samples = dict(zip(references, ray.get(list(references.values()))))
         return samples | {name: frame.head(3) for name, frame in self.frames.items()}
+
+    def _check_ids(self, samples: Mapping[str, pl.DataFrame]) -> None:
+        """Raise InputError if ids of the first rows have wrong types, or are no row numbers."""
+        if isinstance(self.source, Factors) and self.arguments["users"] is None:
+            rows = Vocabulary.from_size("user", len(self.frames["users"]))
+            rows.encode(samples["truth"]["user"], self.origins["truth"].where)
+        check_id_types(
+            {name: sample for name, sample in samples.items() if name in self.origins}, self.origins
+        )
 
     def _default_parts(self) -> int:
         """Return the number of partitions for the CPUs or workers and the largest table."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,18 +127,13 @@ class SparkReader:
                 f"{opened.where} is a stream; expected a DataFrame that ends. Write it to a table "
                 "first."
             )
-        where, file = opened.where, data if isinstance(data, File) else None
-        declared = {} if file is None else file.columns
+        where = opened.where
+        declared, ids = (data.columns, data.ids) if isinstance(data, File) else ({}, "auto")
         frame, has_arrays = explode_arrays(opened.frame, where, declared)
         names = [name for name in frame.columns if name != POSITION]
         roles, unused = assign_roles(names, argument, where, declared)
-        if argument == "source" and not has_arrays and not {"score", "rank"} & roles.keys():
-            raise InputError(
-                f"{where} has the columns {frame.columns}, with neither scores nor ranks, and rows "
-                "of Spark have no order. Add a column 'score' or 'rank', or give each list as an "
-                "array, the best first."
-            )
-        ids = "auto" if file is None else file.ids
+        if argument == "source" and not has_arrays:
+            _check_order(roles, names, where)
         columns, label_type = convert_columns(frame, roles, where=where, ids=ids)
         if has_arrays and argument == "source":
             columns["rank"] = column_by_name(POSITION) + 1.0
@@ -238,6 +233,15 @@ class SparkReader:
         if self.counts_rows and not _is_only_read(frame):
             self._persisted.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return frame
+
+
+def _check_order(roles: Mapping[str, str], names: list[str], where: str) -> None:
+    if not {"score", "rank"} & roles.keys():
+        raise InputError(
+            f"{where} has the columns {names}, with neither scores nor ranks, and rows of Spark "
+            "have no order. Add a column 'score' or 'rank', or give each list as an array, the "
+            "best first."
+        )
 
 
 def _local_label_type(kind: Any) -> str:
