@@ -14,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 import weft
-from test_commands_of_docs import write_files
+from doc_commands import write_data
 from weft import cli
 from weft.config import from_mapping, load
 from weft.config import run as config_run
@@ -851,7 +851,7 @@ def test_models_that_were_evaluated_otherwise_have_calls_of_their_own():
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    write_files(tmp_path)
+    write_data(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
