@@ -9,6 +9,8 @@ WeftError
 ├── MissingExtra        a package that is not installed
 └── EngineError         Ray or Spark cannot be reached, or a task there failed
 
+InputWarning            data that can be evaluated, but is probably not what was meant
+
 Every message says what was got, what was expected and how to fix it. A message refers to a setting
 through `setting_ref`, so that Python prints `top_k=[10]`, the command line `--top-k 10` and a
 configuration `top_k: 10`, without anybody rewriting text.
@@ -101,6 +103,10 @@ class UnknownMetric(SettingError):
 
 class UnknownParameter(SettingError, TypeError):
     """The metric has no parameter of this name."""
+
+
+class InputWarning(UserWarning):
+    """Data that can be evaluated, but is probably not what was meant; also a note of the result."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
