@@ -23,7 +23,8 @@ from weft.batch.batch import Batch
 from weft.data.tensors import SparseRows
 from weft.errors import SettingError, UnknownMetric, UnknownParameter
 from weft.metrics import MRR, HitRate, Precision
-from weft.metrics.registry import all_metrics
+from weft.metrics.names import parse_name
+from weft.metrics.registry import all_metrics, build_metric
 from weft.ranking import TieRule, kernels
 
 B = weft.MetricBlock
@@ -699,6 +700,138 @@ def test_a_metric_object_is_named_as_it_would_be_written(given, printed):
     result = evaluator.compute()
     assert list(result) == [name, "Precision@3"]
     assert result[name] == close(given.get("factor", 1) * result["Precision@3"], rel=1e-6)
+
+
+class Weighted(weft.UserAverageTopKMetric):
+    """The weights of the hits, by item number; any array will do."""
+
+    def __init__(self, k: int, *, weights: Any = None, **kwargs: Any):
+        super().__init__(k, **kwargs)
+        self.weights = weights
+
+    def compute_scores(
+        self, preds: Tensor, target: Tensor, top_k_rel: Tensor, **kwargs: Any
+    ) -> Tensor:
+        items = kwargs[f"top_{self.k}_indices"].clamp(min=0)
+        return (top_k_rel * torch.as_tensor(self.weights)[items]).sum(dim=1)
+
+
+class WeightedSum(weft.BaseMetric):
+    """A metric with states of its own, and an array in a list."""
+
+    def __init__(self, *, weights: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.weights = weights
+        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, preds: Tensor, **kwargs: Any):
+        self.total += (kwargs["binary_relevance"] * torch.as_tensor(self.weights[0])).sum()
+
+    def compute(self):
+        return self.total
+
+
+FIRST = torch.rand(2000, generator=GENERATOR, dtype=torch.float64)  # torch prints six numbers of it
+SECOND = FIRST.clone()
+SECOND[5] += 1e-9  # and four digits of each
+SECOND[: ITEMS - 1] += 1e-7
+FORMS = {"tensor": lambda vector: vector, "array": lambda vector: vector.numpy()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_metric_with_an_array_is_the_metric_of_that_array(form):
+    """Two vectors that are printed alike give two metrics, in one run and one after the other."""
+    first, second = (Weighted(K, weights=FORMS[form](vector)) for vector in (FIRST, SECOND))
+    apart = [weft.evaluate(SCORES, TARGET, metrics=one).values[0] for one in (first, second)]
+    result = weft.evaluate(
+        SCORES, TARGET, metrics=[first, second, first], per_user=True, bootstrap=20
+    )
+    assert [one.name for one in result.values] == [one.name for one in apart]
+    assert [one.value for one in result.values] == [close(one.value, rel=1e-12) for one in apart]
+    assert abs(apart[0].value - apart[1].value) > 1e-9 and apart[0].name != apart[1].name
+    for metric, value in zip((first, second), result.values):
+        metric.update(SCORES, TARGET)
+        assert float(metric.compute()) == pytest.approx(value.value, abs=1e-12)
+        assert result.per_user[value.name].mean() == pytest.approx(value.value, abs=1e-12)
+        assert result[value.name] == value.value and value.name == str(metric.spec)
+    assert first.own_state_name() != second.own_state_name()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_arrays_inside_lists_are_told_apart_too(form):
+    metrics = [WeightedSum(weights=[FORMS[form](one[:ITEMS])]) for one in (FIRST, SECOND)]
+    evaluator = weft.Evaluator(metrics, top_k=[K])
+    evaluator.update(SCORES, TARGET)
+    values = [one.value for one in evaluator.compute().values]
+    wanted = [((TARGET > 0) * one[:ITEMS]).sum().item() for one in (FIRST, SECOND)]
+    assert values == pytest.approx(wanted, abs=1e-12) and values[0] != values[1]
+    collection = MetricCollection({str(metric.spec): metric for metric in metrics})
+    collection.update(SCORES, target=TARGET)
+    found = collection.compute()
+    assert [float(found[str(metric.spec)]) for metric in metrics] == pytest.approx(wanted)
+    assert len(set(map(float, found.values()))) == 2
+
+
+def test_an_array_that_changes_in_place_is_another_parameter():
+    vector = FIRST.clone()
+    metric = Weighted(K, weights=vector)
+    before = weft.evaluate(SCORES, TARGET, metrics=metric).values[0]
+    vector += 1
+    after = weft.evaluate(SCORES, TARGET, metrics=metric).values[0]
+    again = weft.evaluate(SCORES, TARGET, metrics=Weighted(K, weights=FIRST)).values[0]
+    assert after.value > before.value and after.name != before.name
+    assert (again.name, again.value) == (before.name, before.value)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        torch.ones(ITEMS, dtype=torch.bfloat16),
+        torch.ones(ITEMS).to_sparse(),
+        torch.ones(ITEMS, requires_grad=True),
+        np.ones(ITEMS)[::-1],
+        np.ones((ITEMS, 1))[:, 0],
+    ],
+)
+def test_arrays_of_all_kinds_are_named_by_content(weights):
+    spec = Weighted(K, weights=weights).spec
+    same, other = (Weighted(K, weights=made).spec for made in (weights * 1, weights * 2))
+    assert spec == same and hash(spec) == hash(same) and str(spec) == str(same)
+    assert spec != other and str(spec) != str(other)
+
+
+def test_parameters_without_a_hash_have_names():
+    specs = [Weighted(K, weights=made).spec for made in ({"a": FIRST}, {"a": SECOND}, {1, 2})]
+    assert len(set(specs)) == 3 and len(set(map(str, specs))) == 3
+
+
+def test_the_name_of_an_array_is_read_but_not_built(tmp_path):
+    """It parses and prints back; the metric object is needed, for saved states too."""
+    metric = Weighted(K, weights=FIRST.numpy())
+    name = str(metric.spec)
+    assert str(parse_name(name)) == name and parse_name(name) == metric.spec
+    with pytest.raises(SettingError, match="a name has only the digest; give the metric object"):
+        build_metric(parse_name(name), metric_class=Weighted)
+    made = [weft.Evaluator([Weighted(K, weights=FIRST.numpy())]) for _ in range(2)]
+    for part, rows in zip(made, (slice(0, 9), slice(9, USERS))):
+        part.update(SCORES[rows], TARGET[rows])
+        weft.save_state(part, tmp_path / f"{rows.start}.state")
+    files = sorted(tmp_path.iterdir())
+    with pytest.raises(SettingError, match=r"0\.state"):
+        weft.merge_states(files)
+    merged = weft.merge_states(files, evaluator=weft.Evaluator([metric]))
+    whole = weft.evaluate(SCORES, TARGET, metrics=metric)
+    assert merged[name] == pytest.approx(whole[name], abs=1e-12)
+    with pytest.raises(SettingError, match="metrics"):
+        weft.merge_states(files, evaluator=weft.Evaluator([Weighted(K, weights=SECOND.numpy())]))
+
+
+def test_a_result_with_an_array_is_saved_and_shown(tmp_path):
+    result = weft.evaluate(SCORES, TARGET, metrics=Weighted(K, weights=FIRST), per_user=True)
+    loaded = weft.load_result(result.save(tmp_path / "a.json"))
+    assert [one.name for one in loaded.values] == [one.name for one in result.values]
+    compared = weft.compare({"a": loaded, "b": result})
+    assert result.values[0].metric in repr(compared) and result.values[0].metric in repr(loaded)
 
 
 def test_misspelt_parameters_are_refused():

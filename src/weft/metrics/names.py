@@ -5,7 +5,11 @@ defaults it means. Importing this module does not load torch.
 
     name   := word [ "(" [ param { "," param } ] ")" ] [ "@" integer ]
     param  := word "=" value
-    value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name
+    value  := number | True | False | None | string | "[" [ value { "," value } ] "]" | name | data
+    data   := "<" text ">"
+
+Parameters that are arrays, tensors or other data stand in a name by type and digest, `weights=
+<float32 tensor [3] 0f8e1a5b7c2d>`: only a metric object holds them (see `DataValue`).
 
 A metric may have several values, one per label: `BiasDisparityBR@10[F, Drama]`. A label is any
 text, in quotes where it would be ambiguous.
@@ -13,22 +17,25 @@ text, in quotes where it would be ambiguous.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import pickle
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn, Union
 
 from weft.errors import SettingError
 
-Value = Union[None, bool, int, float, str, "tuple[Value, ...]", "MetricSpec"]
+Value = Union[None, bool, int, float, str, "tuple[Value, ...]", "MetricSpec", "DataValue"]
 
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<number>[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w.]))
   | (?P<word>[A-Za-z_][\w-]*)
   | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+  | (?P<data><[^<>]+>)
   | (?P<sign>[()\[\],=@])
     )""",
     re.VERBOSE,
@@ -47,6 +54,26 @@ _CONSTANTS: dict[str, bool | None] = {
     "False": False,
     "None": None,
 }
+
+
+@dataclass(frozen=True)
+class DataValue:
+    """A parameter that is an array, a tensor or other data: equal if type and content are.
+
+    `text` describes the content with a digest. `data` is None in a name that was parsed: a metric
+    cannot be built from that."""
+
+    text: str
+    data: Any = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def from_data(cls, data: Any) -> DataValue:
+        """Return the value of an array, a tensor, or another object that has no hash."""
+        kind = type(data).__name__
+        if hasattr(data, "dtype") and hasattr(data, "shape"):
+            form = "tensor" if hasattr(data, "detach") else "array"
+            kind = f"{str(data.dtype).removeprefix('torch.')} {form} {list(data.shape)}"
+        return cls(f"<{kind} {hashlib.sha256(_content(data)).hexdigest()[:12]}>", data)
 
 
 @dataclass(frozen=True)
@@ -82,12 +109,44 @@ def parse_name(text: str) -> MetricSpec:
 
 
 def as_value(value: Any) -> Value:
-    """Return a parameter as names hold it: lists as tuples, NumPy scalars as Python numbers."""
+    """Return a parameter as names hold it: lists as tuples, NumPy scalars as Python numbers, arrays
+    and tensors by their content.
+    """
     if isinstance(value, (list, tuple)):
         return tuple(map(as_value, value))
-    is_numpy_scalar = type(value).__module__ == "numpy" and value.shape == ()
-    plain: Value = value.item() if is_numpy_scalar else value
+    plain: Value = value
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and value.shape == ():
+        plain = value.item()
+    elif hasattr(value, "detach") or not isinstance(value, Hashable):
+        plain = DataValue.from_data(value)
     return plain
+
+
+def holds_data(value: Value) -> bool:
+    """Return True if a value, or a value inside it, is data that may change in place."""
+    if isinstance(value, MetricSpec):
+        return any(holds_data(parameter) for _, parameter in value.params)
+    if isinstance(value, tuple):
+        return any(map(holds_data, value))
+    return isinstance(value, DataValue)
+
+
+def _content(data: Any) -> bytes:
+    """Return bytes that are equal for equal content."""
+    if hasattr(data, "detach"):
+        import torch
+
+        dense = data.detach().cpu().to_dense().resolve_conj()
+        dense = torch.view_as_real(dense) if dense.is_complex() else dense
+        return dense.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    if hasattr(data, "tobytes") and not data.dtype.hasobject:
+        content: bytes = data.tobytes()
+        return content
+    if isinstance(data, dict):
+        return repr([(key, as_value(value)) for key, value in data.items()]).encode()
+    if isinstance(data, set):
+        return repr(sorted(map(repr, data))).encode()
+    return pickle.dumps(data.tolist() if hasattr(data, "tolist") else data)
 
 
 def format_labels(labels: Iterable[object]) -> str:
@@ -155,6 +214,8 @@ def _format_value(value: Value) -> str:
     if isinstance(value, str):
         is_plain = _WORD.match(value) and value not in _CONSTANTS
         return value if is_plain else _quote(value)
+    if isinstance(value, DataValue):
+        return value.text
     return str(value) if isinstance(value, MetricSpec) else repr(value)
 
 
@@ -241,6 +302,9 @@ class _Parser:
         if kind == "string":
             self.next += 1
             return _unquote(token)
+        if kind == "data":
+            self.next += 1
+            return DataValue(token)
         if self.accept("["):
             values: list[Value] = []
             while not self.accept("]"):

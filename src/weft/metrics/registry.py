@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,7 @@ from weft.errors import (
     did_you_mean,
     setting_ref,
 )
-from weft.metrics.names import MetricSpec, parse_name
+from weft.metrics.names import DataValue, MetricSpec, Value, holds_data, parse_name
 
 if TYPE_CHECKING:
     from weft.metrics.base.metric import BaseMetric
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     MetricClass = TypeVar("MetricClass", bound=type[BaseMetric])
 
 _classes: dict[str, type[BaseMetric]] = {}
-_prototypes: dict[tuple[str, type[BaseMetric]], BaseMetric] = {}
+_prototypes: dict[Hashable, BaseMetric] = {}
 
 FAMILIES = (
     "accuracy",
@@ -218,7 +218,7 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
         name = _find_parameter(written, metric)
         if name in arguments:
             raise SettingError(f"{spec} gives the parameter {name!r} twice; keep one.")
-        arguments[name] = value
+        arguments[name] = _restore_data(value, spec)
     if lacking := _required_parameters(metric) - arguments.keys():
         missing = [name for name in metric_parameters(metric) if name in lacking]
         given = ", ".join(f"{name}=..." for name in missing)
@@ -235,6 +235,20 @@ def _read_arguments(spec: MetricSpec, metric: type[BaseMetric]) -> dict[str, Any
             f"without '@{spec.k}'."
         )
     return arguments if spec.k is None else {**arguments, "k": spec.k}
+
+
+def _restore_data(value: Value, spec: MetricSpec) -> Any:
+    """Return a parameter with the arrays and tensors that it was made with."""
+    if isinstance(value, DataValue):
+        if value.data is None:
+            raise SettingError(
+                f"{spec} was made with {value.text}, of which a name has only the digest; give the "
+                "metric object."
+            )
+        return value.data
+    if isinstance(value, tuple) and holds_data(value):
+        return tuple(_restore_data(one, spec) for one in value)
+    return value
 
 
 def _find_parameter(written: str, metric: type[BaseMetric]) -> str:
@@ -269,22 +283,26 @@ def missing_input_error(missing: Mapping[str, Set[str]]) -> MissingInput:
 def prototype(spec: MetricSpec, metric_class: type[BaseMetric] | None = None) -> BaseMetric:
     """Return a metric without states, built with empty inputs, for its name and its properties.
 
-    Prototypes are kept: building a metric takes longer than evaluating a user."""
+    Prototypes are kept, because building a metric takes longer than evaluating a user; but not
+    those with arrays as parameters, which may change in place."""
     metric = metric_class or find_metric(spec.name)
-    key = (repr(spec), metric)  # not the spec itself, in which 1, 1.0 and True are equal
-    if key not in _prototypes:
-        from weft.data import NO_FEATURES, NO_LABELS, NO_TRAIN
+    key = (metric, spec, str(spec))  # 1, 1.0 and True are equal, but printed differently
+    if key in _prototypes:
+        return _prototypes[key]
+    from weft.data import NO_FEATURES, NO_LABELS, NO_TRAIN
 
-        inputs = {
-            "num_users": 1,
-            "num_items": 1,
-            "train": NO_TRAIN,
-            "user_groups": NO_LABELS,
-            "item_clusters": NO_LABELS,
-            "item_features": NO_FEATURES,
-        }
-        _prototypes[key] = build_metric(spec, metric_class=metric, inputs=inputs, standalone=False)
-    return _prototypes[key]
+    inputs = {
+        "num_users": 1,
+        "num_items": 1,
+        "train": NO_TRAIN,
+        "user_groups": NO_LABELS,
+        "item_clusters": NO_LABELS,
+        "item_features": NO_FEATURES,
+    }
+    built = build_metric(spec, metric_class=metric, inputs=inputs, standalone=False)
+    if not holds_data(spec):
+        _prototypes[key] = built
+    return built
 
 
 def example_spec(metric: type[BaseMetric], k: int = 5) -> MetricSpec:

@@ -35,7 +35,7 @@ from weft.metrics.base.batch_checks import check_batch, check_item_numbers, coun
 from weft.metrics.base.block_interface import check_components, wrap_update
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import MetricType, StatefulMetric
-from weft.metrics.names import MetricSpec, as_value
+from weft.metrics.names import MetricSpec, as_value, holds_data
 from weft.metrics.registry import METRIC_SETTINGS, metric_parameters, required_inputs
 from weft.ranking import TieRule, top_k
 
@@ -142,14 +142,17 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
     @property
     def spec(self) -> MetricSpec:
         """The metric as a value: name, parameters that differ from their defaults, and cut-off."""
-        if self._spec is None:
-            params = []
-            for name, parameter in metric_parameters(type(self)).items():
-                value = as_value(self.parameter(name))
-                if value != as_value(parameter.default):
-                    params.append((name, value))
-            self._spec = MetricSpec(type(self).__name__, tuple(params), self.k)
-        return self._spec
+        if self._spec is not None:
+            return self._spec
+        params, is_fixed = [], True
+        for name, parameter in metric_parameters(type(self)).items():
+            value = as_value(self.parameter(name))
+            if value != as_value(parameter.default):
+                params.append((name, value))
+                is_fixed = is_fixed and not holds_data(value)
+        spec = MetricSpec(type(self).__name__, tuple(params), self.k)
+        self._spec = spec if is_fixed else None  # arrays may change in place
+        return spec
 
     def parameter(self, name: str) -> Any:
         """Return the value of a parameter of the metric."""
