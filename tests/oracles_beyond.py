@@ -231,28 +231,42 @@ RATING: dict[str, Callable[[Sequence[float]], float]] = {"MAE": mae, "MSE": mse,
 # Metrics with a value per user; NaN leaves the user out of the mean
 
 
-def user_coverage(world: World, user: User, k: int, as_fraction: bool = False) -> float:
+def user_coverage(
+    world: World, user: User, k: int, as_fraction: bool = False, users: str = "lists"
+) -> float:
     """1 if anything is recommended, whether it is then summed or averaged."""
-    return 1.0 if ranked(world, user, k) else 0.0
+    return user_coverage_at_n(world, user, k, 1, as_fraction, users)
 
 
 def user_coverage_at_n(
-    world: World, user: User, k: int, n: int | None = None, as_fraction: bool = False
+    world: World,
+    user: User,
+    k: int,
+    n: int | None = None,
+    as_fraction: bool = False,
+    users: str = "lists",
 ) -> float:
     """1 if at least n items (None: k) are recommended."""
-    return 1.0 if len(ranked(world, user, k)) >= (k if n is None else n) else 0.0
+    enough = 1.0 if len(ranked(world, user, k)) >= (k if n is None else n) else 0.0
+    return enough if user in counted(world, users) else NAN
 
 
-def num_retrieved(world: World, user: User, k: int) -> float:
+def num_retrieved(world: World, user: User, k: int, users: str = "lists") -> float:
     """|L_u|."""
-    return float(len(ranked(world, user, k)))
+    return float(len(ranked(world, user, k))) if user in counted(world, users) else NAN
 
 
 def novelty(
-    world: World, user: User, k: int, relevance: str, gain: str, novelties: Sequence[float]
+    world: World,
+    user: User,
+    k: int,
+    relevance: str,
+    gain: str,
+    denominator: str,
+    novelties: Sequence[float],
 ) -> float:
-    """Sum of w_p * nov(i_p) * d_p over the list / sum of d_p over k positions; NaN without a train
-    or a relevant item.
+    """Sum of w_p * nov(i_p) * d_p over the list / sum of d_p over k positions, or over those of the
+    list (0 without any); NaN without a train or a relevant item.
     """
     case = world.cases()[user]
     if not relevant(case) or not train_cells(world):
@@ -268,7 +282,8 @@ def novelty(
         weight(item) * novelties[item] * discount(p)
         for p, item in enumerate(ranked(world, user, k), start=1)
     )
-    return total / math.fsum(discount(p) for p in range(1, k + 1))
+    length = {"k": k, "list": len(ranked(world, user, k))}[denominator]
+    return total / (math.fsum(discount(p) for p in range(1, length + 1)) or 1)
 
 
 def epc(
@@ -278,6 +293,7 @@ def epc(
     relevance: str = "binary",
     gain: str = "exponential",
     unseen: float = 0,
+    denominator: str = "k",
 ) -> float:
     """Novelty 1 - n_i / users with a train interaction; an item that nobody has seen counts
     `unseen` interactions.
@@ -289,12 +305,18 @@ def epc(
         k,
         relevance,
         gain,
+        denominator,
         [1 - (n or unseen) / watchers if watchers else NAN for n in popularity(world)],
     )
 
 
 def efd(
-    world: World, user: User, k: int, relevance: str = "binary", gain: str = "exponential"
+    world: World,
+    user: User,
+    k: int,
+    relevance: str = "binary",
+    gain: str = "exponential",
+    denominator: str = "k",
 ) -> float:
     """Novelty -log2(n_i / T); an item that nobody has seen counts as if it had one interaction."""
     total = len(train_cells(world))
@@ -304,6 +326,7 @@ def efd(
         k,
         relevance,
         gain,
+        denominator,
         [-math.log2(max(n, 1) / total) if total else NAN for n in popularity(world)],
     )
 
@@ -405,18 +428,30 @@ def gini(world: World, k: int, denominator: str = "N-1", users: str = "lists") -
 
 
 def shannon_entropy(
-    world: World, k: int, base: Any = "e", normalized: bool = False, users: str = "lists"
+    world: World,
+    k: int,
+    base: Any = "e",
+    normalized: bool = False,
+    users: str = "lists",
+    weights: str = "positions",
 ) -> float:
     """Minus the sum of p_i log p_i, p_i = c_i / sum of c; normalized: / log N; NaN where nothing is
-    recommended.
+    recommended. Weighed by lists: minus the mean over the lists of their mean log p_i.
     """
     if base not in ("e", 2):
         raise ValueError(f"base must be 'e' or 2, got {base!r}")
     log, counts = (math.log2 if base == 2 else math.log), exposure(world, k, users)
     if not sum(counts) or (normalized and world.num_items == 1):
         return NAN
-    shares = [count / sum(counts) for count in counts if count]
-    return math.fsum(-p * log(p) for p in shares) / (log(world.num_items) if normalized else 1)
+    shares = [count / sum(counts) for count in counts]
+    shown = [items for user in counted(world, users) if (items := ranked(world, user, k))]
+    total = {
+        "positions": math.fsum(-p * log(p) for p in shares if p),
+        "lists": statistics.fmean(
+            statistics.fmean(-log(shares[item]) for item in items) for items in shown
+        ),
+    }[weights]
+    return total / (log(world.num_items) if normalized else 1)
 
 
 # Rates and their spread
@@ -560,15 +595,19 @@ def item_difference(world: World, appearances: Iterable[tuple[int, float]]) -> f
 
 
 def item_mad_ranking(
-    world: World, k: int, gain: str = "exponential", discount: bool = True
+    world: World,
+    k: int,
+    gain: str = "exponential",
+    discount: bool = True,
+    users: str = "evaluated",
 ) -> float:
-    """Difference of g_p * d_p, or of g_p alone, over the lists of evaluated users."""
+    """Difference of g_p * d_p, or of g_p alone, over the lists of evaluated users, or of all."""
     cases, shown = world.cases(), lists(world, k)
     return item_difference(
         world,
         [
             (item, gain_of(grade(cases[user], item), gain) / (math.log2(p + 1) if discount else 1))
-            for user in evaluated(world)
+            for user in counted(world, users)
             for p, item in enumerate(shown[user], start=1)
         ],
     )
@@ -796,7 +835,7 @@ def answer(metric: str, world: World, k: int | None, **params: Any) -> Answer:
         )
     values = [user_answer(metric, world, user, k, **params) for user in world.scores]
     if metric in ("UserCoverage", "UserCoverageAtN") and not params.get("as_fraction", False):
-        return Answer(math.fsum(values))
+        return Answer(math.fsum(value for value in values if not math.isnan(value)))
     found = mean_summary(values, [1.0] * len(values))
     return Answer(found.value, std_error=found.std_error, users=found.users)
 

@@ -82,15 +82,17 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "MSE": every(average=("cells", "users")),
     "RMSE": every(average=("cells", "users")),
     "ItemCoverage": every(as_fraction=(False, True), users=USERS),
-    "UserCoverage": every(as_fraction=(False, True)),
-    "NumRetrieved": [{}],
-    "UserCoverageAtN": every(n=(None, 1, 3), as_fraction=(False, True)),
-    "EFD": every(relevance=("binary", "discounted", "none"))
+    "UserCoverage": every(as_fraction=(False, True), users=USERS),
+    "NumRetrieved": every(users=USERS),
+    "UserCoverageAtN": every(n=(None, 1, 3), as_fraction=(False, True), users=USERS),
+    "EFD": every(relevance=("binary", "discounted", "none"), denominator=("k", "list"))
     + every(relevance=("graded",), gain=GAINS),
     "EPC": every(relevance=("binary", "discounted", "none"), unseen=(0, 1))
-    + every(relevance=("graded",), gain=GAINS),
+    + every(relevance=("graded",), gain=GAINS)
+    + every(relevance=("graded", "none"), denominator=("list",)),
     "Gini": every(denominator=("N-1", "N"), users=USERS),
-    "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS),
+    "ShannonEntropy": every(base=("e", 2), normalized=(False, True), users=USERS)
+    + every(base=("e", 2), users=USERS, weights=("lists",)),
     "SRecall": every(denominator=("relevant", "catalogue"), numerator=("relevant", "list")),
     "ACLT": every(pop_ratio=RATIOS, users=USERS),
     "APLT": every(pop_ratio=RATIOS, users=USERS, denominator=("k", "list")),
@@ -100,7 +102,8 @@ METRICS: dict[str, list[dict[str, Any]]] = {
     "BiasDisparityBD": [{}],
     "BiasDisparityBR": [{}],
     "BiasDisparityBS": [{}],
-    "ItemMADRanking": every(gain=GAINS, discount=(True, False)),
+    "ItemMADRanking": every(gain=GAINS, discount=(True, False))
+    + every(discount=(True, False), users=("lists",)),
     "ItemMADRating": every(appearances=("relevant", "all")),
     "REO": [{}],
     "RSP": [{}],

@@ -145,7 +145,8 @@ def evaluate(
     profile
         The definitions of another tool, to reproduce its numbers: `"warprec"`, `"elliot"`,
         `"trec_eval"`, `"ranx"`, `"recbole"`, `"torchmetrics"`, `"rectools"` or `"sklearn"`. It sets
-        metric parameters, ties, empty_users, missing_lists and extra_users unless they are given.
+        metric parameters, ties, relevance_threshold, empty_users, missing_lists and extra_users
+        unless they are given.
     batch_size, device, progress
         Execution; they do not change results.
     checkpoint

@@ -35,6 +35,7 @@ from weft.metrics.base.batch_checks import (
     check_users,
     count_users_outside,
 )
+from weft.metrics.profiles import find_profile, spell_out
 from weft.metrics.registry import expand_metrics
 from weft.ranking import TieRule
 
@@ -164,6 +165,8 @@ class Evaluator(EvaluatorState):
         item_keys: Tensor | None = None,
     ) -> None:
         self.settings, self.inputs, self.slices = settings, inputs, slices
+        profile = None if settings.profile is None else find_profile(settings.profile)
+        classes = {spell_out(spec, profile): metric for spec, metric in classes.items()}
         self.num_items = inputs.get("num_items")
         self.masks_seen = settings.mask_seen is True
         self.drops_repeats = settings.repeated_users == "drop"
@@ -201,6 +204,11 @@ class Evaluator(EvaluatorState):
         self.counter = BatchCounter(self.metric_set.cutoffs, inputs.get("user_groups"), slices)
         self._is_persistent = False
         self._begin(torch.device("cpu"))
+
+    def set_profile(self, profile: str) -> None:
+        """Name the metrics, which have the parameters of a profile already, as it does."""
+        settings = self.settings.model_copy(update={"profile": profile})
+        self._set_up(settings, self.metric_set.classes, self.inputs, self.slices)
 
     # ----------------------------------------------------------------------------------------------
 

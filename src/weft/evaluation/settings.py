@@ -105,7 +105,8 @@ class EvaluationSettings(BaseModel):
     ] = Field(
         default=None,
         description="Use the definitions of another tool, to reproduce its numbers. Sets metric "
-        "parameters, ties, empty_users, missing_lists and extra_users unless they are given.",
+        "parameters, ties, relevance_threshold, empty_users, missing_lists and extra_users unless "
+        "they are given.",
     )
     relevance_threshold: Annotated[
         float | None,

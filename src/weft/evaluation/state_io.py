@@ -213,8 +213,8 @@ def _build_evaluator(document: Mapping[str, Any]) -> Evaluator:
     slices = {name: _read_input(labels) for name, labels in inputs.pop("slices").items()}
     read_inputs: dict[str, Any] = {name: _read_input(value) for name, value in inputs.items()}
     evaluator = Evaluator(**settings, **read_inputs, slices=slices)
-    # The metrics have the parameters of the profile already.
-    evaluator.settings = evaluator.settings.model_copy(update={"profile": profile})
+    if profile is not None:  # the metrics have its parameters already
+        evaluator.set_profile(profile)
     return evaluator
 
 

@@ -82,22 +82,27 @@ class ItemCoverage(TopKMetric, SummedMetric):
 
 
 class _ListMetric(UserAverageTopKMetric):
-    """A number per list, over all lists."""
+    """A number per list, over all lists or those of users with a relevant item."""
 
     family = "coverage"
     is_exposure_metric = True
     higher_is_better = True
     bounds: Bounds = (0.0, None)
-    users = "lists"
     undefined = "there are no users"
     reference = _GE
+
+    def __init__(self, k: int, *, users: str = "lists", **settings: Any) -> None:
+        super().__init__(k, **settings)
+        self.users = check_choice("users", users, POPULATIONS)
 
 
 class _CoveredUsers(_ListMetric):
     """The number of users whose list fulfils a condition, or their share."""
 
-    def __init__(self, k: int, *, as_fraction: bool = False, **settings: Any) -> None:
-        super().__init__(k, **settings)
+    def __init__(
+        self, k: int, *, as_fraction: bool = False, users: str = "lists", **settings: Any
+    ) -> None:
+        super().__init__(k, users=users, **settings)
         self.as_fraction = check_bool("as_fraction", as_fraction)
         if self.as_fraction:
             self.bounds = (0.0, 1.0)
@@ -122,8 +127,9 @@ class UserCoverage(_CoveredUsers):
     """The number of users who are recommended at least one item.
 
     `as_fraction=True` divides by the number of users, those without any recommendation included.
+    `users="evaluated"` counts users with a relevant item only.
 
-    Edge cases: users without relevant items count too.
+    Edge cases: by default users without relevant items count too.
 
     Example: everything is masked for the second user.
 
@@ -144,6 +150,7 @@ class UserCoverageAtN(_CoveredUsers):
     """The number of users who are recommended at least `n` items; without `n`, at least k.
 
     `as_fraction=True` divides by the number of users, those without any recommendation included.
+    `users="evaluated"` counts users with a relevant item only.
 
     Edge cases: `n` above k is allowed and gives 0.
 
@@ -157,9 +164,15 @@ class UserCoverageAtN(_CoveredUsers):
     """
 
     def __init__(
-        self, k: int, *, n: int | None = None, as_fraction: bool = False, **settings: Any
+        self,
+        k: int,
+        *,
+        n: int | None = None,
+        as_fraction: bool = False,
+        users: str = "lists",
+        **settings: Any,
     ) -> None:
-        super().__init__(k, as_fraction=as_fraction, **settings)
+        super().__init__(k, as_fraction=as_fraction, users=users, **settings)
         self.n = None if n is None else check_int("UserCoverageAtN got n", n)
 
     def user_values(self, topk: TopK) -> Tensor:
@@ -169,6 +182,8 @@ class UserCoverageAtN(_CoveredUsers):
 @register
 class NumRetrieved(_ListMetric):
     """The length of the lists: the mean number of items recommended, at most k.
+
+    `users="evaluated"` counts the lists of users with a relevant item only.
 
     Edge cases: an empty list counts 0.
 

@@ -5,6 +5,7 @@ a list covers.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from weft.batch.topk import TopK
 from weft.data.features import read_positional_features
 from weft.errors import SettingError, check_bool, check_choice, check_int
-from weft.metrics.accumulators import Accumulator, ItemExposure
+from weft.metrics.accumulators import Contribution, ItemAccumulator, ItemExposure
 from weft.metrics.base.formulas import POPULATIONS, SummedMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import Bounds, TopKMetric
 from weft.metrics.registry import register
@@ -33,17 +34,27 @@ class _Spread(TopKMetric, SummedMetric):
         self.num_items = check_int("num_items", num_items, least=0)
         self.users = check_choice("users", users, POPULATIONS)
 
-    def accumulators(self) -> tuple[Accumulator, ...]:
+    def accumulators(self) -> tuple[ItemAccumulator, ...]:
         return (ItemExposure(self.num_items, self.users),)
 
-    def compute_value(self, state: StateView) -> Tensor:
-        exposure = state.at_items(ItemExposure(self.num_items, self.users))
-        total = exposure.sum()
-        return torch.where(total > 0, self.spread(exposure, total), torch.nan)
 
-    def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
-        """Return the value from the exposure of the items in lists, and its sum, which is not 0."""
-        raise NotImplementedError
+@dataclass(frozen=True)
+class ItemListShares(ItemAccumulator):
+    """The share of each item in a list cut at k, 1 / its length, summed over lists: of all users
+    ("lists") or of those with a relevant item ("evaluated").
+    """
+
+    users: str = "lists"
+    is_per_position = True
+
+    def contributions(self, topk: TopK) -> Contribution:
+        items = topk.batch.items[:, : topk.cutoffs[-1], None]
+        is_counted = (items >= 0) & (topk.positions[: topk.cutoffs[-1], None] <= topk.k)
+        if self.users == "evaluated":
+            is_counted = is_counted & (topk.num_relevant > 0)[:, None]
+        shares = torch.where(is_counted, 1 / topk.list_length.clamp(min=1)[:, None], 0)
+        columns = torch.arange(len(topk.cutoffs), device=items.device)
+        return Contribution(shares, items.clamp(min=0) * len(topk.cutoffs) + columns)
 
 
 @register
@@ -88,10 +99,10 @@ class Gini(_Spread):
         super().__init__(k, num_items=num_items, users=users, **settings)
         self.denominator = check_choice("denominator", denominator, ("N-1", "N"))
 
-    def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
-        n = self.num_items
+    def compute_value(self, state: StateView) -> Tensor:
+        exposure, n = state.at_items(*self.accumulators()), self.num_items
         if n <= 1:
-            return torch.zeros_like(total)
+            return torch.where(exposure.sum() > 0, 0.0, torch.nan).to(exposure.dtype)
         # Many items are in equally many lists. For m of them with a items below, 2j - N - 1 sums to
         # m (2a + m - N).
         num_items = torch.bincount(exposure.long(), minlength=1).to(exposure.dtype)
@@ -99,7 +110,7 @@ class Gini(_Spread):
         below = num_items.cumsum(0) - num_items
         num_lists = torch.arange(len(num_items), dtype=exposure.dtype, device=exposure.device)
         numerator = (num_lists * num_items * (2 * below + num_items - n)).sum()
-        return numerator / ((n - 1 if self.denominator == "N-1" else n) * total)
+        return numerator / ((n - 1 if self.denominator == "N-1" else n) * exposure.sum())
 
 
 @register
@@ -109,7 +120,8 @@ class ShannonEntropy(_Spread):
 
     `base` of the logarithm: `"e"` or `2`. `normalized=True` divides by log N, so that 1 is an even
     spread over the catalogue. `users="evaluated"` counts the lists of users with a relevant item
-    only.
+    only. `weights="lists"` gives all lists the same weight, however short: -Σ w_i log p_i with w_i
+    the mean share of item i in a list.
 
     Edge cases: by default all lists count; undefined if nothing is recommended, or normalised over
     a catalogue of one item.
@@ -140,19 +152,30 @@ class ShannonEntropy(_Spread):
         base: str | int = "e",
         normalized: bool = False,
         users: str = "lists",
+        weights: str = "positions",
         **settings: Any,
     ) -> None:
         super().__init__(k, num_items=num_items, users=users, **settings)
+        self.weights = check_choice("weights", weights, ("positions", "lists"))
         self.base: str | int = 2 if base == 2 else "e"
         if isinstance(base, bool) or (base != 2 and str(base).casefold() != "e"):
             raise SettingError(f"base={base!r} is not known. Choose 'e' or 2.")
         self.normalized = check_bool("normalized", normalized)
-        if self.normalized:
+        if self.normalized and self.weights == "positions":
             self.bounds = (0.0, 1.0)
 
-    def spread(self, exposure: Tensor, total: Tensor) -> Tensor:
-        share = exposure / total
-        nats = 0 - torch.xlogy(share, share).sum()  # not -x, which would print -0.0
+    def accumulators(self) -> tuple[ItemAccumulator, ...]:
+        exposure = ItemExposure(self.num_items, self.users)
+        if self.weights == "positions":
+            return (exposure,)
+        return exposure, ItemListShares(self.num_items, self.users)
+
+    def compute_value(self, state: StateView) -> Tensor:
+        exposure, *_ = self.accumulators()
+        p, *others = (state.at_items(one, like=exposure) for one in self.accumulators())
+        p = p / p.sum()
+        w = others[0] / others[0].sum() if others else p
+        nats = 0 - torch.xlogy(w, p).sum()  # not -x, which would print -0.0
         if self.normalized:
             if self.num_items <= 1:
                 return torch.full_like(nats, torch.nan)

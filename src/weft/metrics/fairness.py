@@ -172,10 +172,11 @@ class ItemMADRanking(_ItemMAD):
     Per item: the mean over its appearances of its gain times the discount 1 / log2(p + 1), 0 where
     it is not relevant; per cluster: the mean over its items that appear; the value is the mean
     absolute difference over all pairs of clusters. 0 is fair. `discount=False` omits the discount;
-    `gain` as for nDCG.
+    `gain` as for nDCG. `users="lists"` counts all lists, not only those of users with a relevant
+    item.
 
-    Edge cases: lists of users with a relevant item count; items that are in no list are left out;
-    undefined for fewer than two clusters with a value.
+    Edge cases: items that are in no list that counts are left out; undefined for fewer than two
+    clusters with a value.
 
     Example: item 0 of cluster a is relevant and at position 1 (1), item 1 of cluster b is not
     relevant (0).
@@ -197,15 +198,17 @@ class ItemMADRanking(_ItemMAD):
         num_items: int | None = None,
         discount: bool = True,
         gain: str = "exponential",
+        users: str = "evaluated",
         **settings: Any,
     ) -> None:
         super().__init__(k, item_clusters=item_clusters, num_items=num_items, **settings)
         self.discount = check_bool("discount", discount)
         self.gain = check_choice("gain", gain, GAINS)
+        self.users = check_choice("users", users, POPULATIONS)
 
     def accumulators(self) -> tuple[ItemAccumulator, ItemAccumulator]:
         gains = ItemGains(self._num_items, self.gain, self.discount)
-        return gains, ItemExposure(self._num_items, "evaluated")
+        return gains, ItemExposure(self._num_items, self.users)
 
 
 @register

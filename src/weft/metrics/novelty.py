@@ -2,7 +2,8 @@
 better.
 
 Both metrics are Σ_p w_p · nov(i_p) · d_p ÷ Σ_{p=1..k} d_p with d_p = 1 / log2(p + 1), averaged over
-users with a relevant item.
+users with a relevant item. With `denominator="list"` the divisor is the sum over the positions that
+the list has.
 """
 
 from __future__ import annotations
@@ -42,10 +43,12 @@ class _Novelty(UserAverageTopKMetric):
         train: Any,
         relevance: str = "binary",
         gain: str = "exponential",
+        denominator: str = "k",
         **settings: Any,
     ) -> None:
         super().__init__(k, **settings)
         self._train = Train.read(train)
+        self.denominator = check_choice("denominator", denominator, ("k", "list"))
         self.relevance = check_choice("relevance", relevance, (*RELEVANCES, "discounted")).replace(
             "discounted", "graded"
         )
@@ -63,7 +66,11 @@ class _Novelty(UserAverageTopKMetric):
     def user_values(self, topk: TopK) -> Tensor:
         if self._train.num_interactions == 0:
             return torch.full_like(topk.list_length, torch.nan)
-        maximum = topk.sum_positions(topk.discounts[None])
+        discounts = topk.discounts[None]
+        if self.denominator == "list":
+            discounts = torch.where(topk.batch.items >= 0, discounts, 0)
+        maximum = topk.sum_positions(discounts)
+        maximum = torch.where(maximum > 0, maximum, 1)  # 0 for an empty list
         popularity = self._train.popularity
         if self.relevance == "none":
 
@@ -86,10 +93,11 @@ class EPC(_Novelty):
     n_i are the train interactions of the item, U the users with a train interaction. `relevance`:
     only relevant items count (`"binary"`), weighted by their gain (`"graded"`, also called
     `"discounted"`; `gain` as for nDCG), or all items of the list (`"none"`). `unseen`: the number
-    of interactions that an item without train interactions counts.
+    of interactions that an item without train interactions counts. `denominator="list"` divides by
+    the discounts of the list's own positions instead of k.
 
     Edge cases: an item without train interactions has novelty 1 (unless `unseen` is given);
-    positions after the end of a list add 0; undefined if train is empty.
+    positions after the end of a list add 0; an empty list counts 0; undefined if train is empty.
 
     Example: the relevant item is at position 1, and one of the two train users has seen it: (1 -
     1/2) · 1 ÷ (1 + 0.6309).
@@ -111,9 +119,12 @@ class EPC(_Novelty):
         relevance: str = "binary",
         gain: str = "exponential",
         unseen: float = 0,
+        denominator: str = "k",
         **settings: Any,
     ) -> None:
-        super().__init__(k, train=train, relevance=relevance, gain=gain, **settings)
+        super().__init__(
+            k, train=train, relevance=relevance, gain=gain, denominator=denominator, **settings
+        )
         self.unseen = check_unseen(unseen)
         if self.unseen > 1:  # possibly more interactions than users
             self.bounds = (None, self.bounds[1])
@@ -126,11 +137,11 @@ class EPC(_Novelty):
 class EFD(_Novelty):
     """Expected free discovery: the information content of an item, -log2(n_i / T).
 
-    n_i are the train interactions of the item, T those of all items. `relevance` and `gain` as for
-    EPC.
+    n_i are the train interactions of the item, T those of all items. `relevance`, `gain` and
+    `denominator` as for EPC.
 
     Edge cases: an item without train interactions counts like one with a single interaction, log2
-    T; positions after the end of a list add 0; undefined if train is empty.
+    T; positions after the end of a list add 0; an empty list counts 0; undefined if train is empty.
 
     Example: the relevant item is at position 1 and has 1 of 4 train interactions: log2(4) · 1 ÷ (1
     + 0.6309).

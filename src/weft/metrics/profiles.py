@@ -7,14 +7,19 @@ established by comparison with stored values of the tool on real data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from weft.errors import SettingError, check_choice, setting_ref
 from weft.metrics.names import MetricSpec, parse_name
-from weft.metrics.registry import canonical_name, find_metric, is_metric_class
+from weft.metrics.registry import (
+    canonical_name,
+    find_metric,
+    is_metric_class,
+    metric_parameters,
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Profile:
     tool: str
     version: str
     covers: Mapping[str, Mapping[str, Any]]  # metric to the parameters that differ from defaults
-    settings: Mapping[str, str] = field(default_factory=dict)  # differences to SETTING_DEFAULTS
+    settings: Mapping[str, Any] = field(default_factory=dict)  # that differ from the defaults
     excluded: Mapping[str, str] = field(default_factory=dict)  # metric to the reason
     notes: tuple[str, ...] = ()  # points to know before comparing
     orders_ties_by_descending_id: bool = False  # ids compared as text
@@ -33,13 +38,13 @@ class Profile:
         return find_profile, (self.tool,)  # a copy or pickle is the profile of that name
 
 
-# Settings of a run that a profile may change, with their defaults.
-SETTING_DEFAULTS = {"empty_users": "skip", "missing_lists": "zero", "ties": "index"}
 _ONE_MORE_NEGATIVE = (
     "{} counts one negative more than there are and gives ties no credit; Weft's value is exact"
 )
 _BY_USERS = MappingProxyType({"average": "users"})
+_BY_LIST = MappingProxyType({"denominator": "list"})
 _ZERO = {"empty_users": "zero"}
+_JUDGED = {"relevance_threshold": 1, **_ZERO}  # judgements are integers, negative ones not relevant
 
 
 def _default(*metrics: str) -> dict[str, Mapping[str, Any]]:
@@ -71,13 +76,18 @@ PROFILES = {
                 "EPC": {"gain": "exponential_shifted", "unseen": 1},
                 "ARP": {"users": "evaluated", "unseen": 1},
                 **_default("BiasDisparityBS", "BiasDisparityBR", "BiasDisparityBD", "REO", "RSP"),
-                "ItemMADRanking": {"gain": "exponential_shifted", "discount": False},
+                "ItemMADRanking": {
+                    "gain": "exponential_shifted",
+                    "discount": False,
+                    "users": "lists",
+                },
                 "ItemMADRating": {},
                 "UserMADRanking": {"gain": "exponential_shifted"},
-                "UserMADRating": {},
+                "UserMADRating": {"users": "evaluated"},
                 "EucDistance": {"scope": "users"},
                 "Hypervolume": {"scope": "users"},
             },
+            settings={"extra_users": "skip"},
             excluded={
                 **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("WarpRec")),
                 "UserCoverage": "WarpRec counts users with test items, whatever is recommended",
@@ -88,6 +98,7 @@ PROFILES = {
                 ),
             },
             notes=(
+                "WarpRec evaluates the users of the test set. Lists of other users do not count.",
                 "WarpRec computes in float32: differences of nearly equal numbers (the MADs, "
                 "BiasDisparityBD) agree to a few 1e-7 of what is subtracted, which may be 3e-5 of "
                 "the difference.",
@@ -103,12 +114,12 @@ PROFILES = {
             "0.3.1",
             {
                 **_default("Precision", "Recall", "HitRate", "MRR", "F1", "nDCG", "nDCGRendle2020"),
-                **_default(
-                    "ItemCoverage", "NumRetrieved", "UserCoverage", "UserCoverageAtN", "EFD", "EPC"
-                ),
-                "ShannonEntropy": {"base": 2},
+                **_default("ItemCoverage", "UserCoverage", "UserCoverageAtN"),
+                "NumRetrieved": {"users": "evaluated"},
+                **dict.fromkeys(("EFD", "EPC", "APLT"), _BY_LIST),
+                "ShannonEntropy": {"base": 2, "weights": "lists"},
                 "SRecall": {"denominator": "catalogue"},
-                **_default("ACLT", "APLT", "ARP", "PopREO", "PopRSP"),
+                **_default("ACLT", "ARP", "PopREO", "PopRSP"),
                 **_default(
                     "BiasDisparityBS",
                     "BiasDisparityBR",
@@ -121,6 +132,7 @@ PROFILES = {
                 "ItemMADRating": {"appearances": "all"},
                 "UserMADRating": {"users": "evaluated"},
             },
+            settings={"missing_lists": "skip", "extra_users": "skip"},
             excluded={
                 **dict.fromkeys(("AUC", "GAUC", "LAUC"), _ONE_MORE_NEGATIVE.format("Elliot")),
                 "Gini": "Elliot prints 1 - Gini, so that higher is more even",
@@ -129,6 +141,11 @@ PROFILES = {
                 "MAR": "Elliot's MAR is the mean of Recall@1 to Recall@k",
             },
             notes=(
+                "Elliot evaluates the users who have a test row and a list; it stops with an error "
+                "at an empty list.",
+                "Elliot never recommends items of train. With lists, give mask_seen=True: if not, "
+                "items of train are candidates in RSP and PopRSP. In REO and PopREO it leaves out "
+                "relevant items that are in the user's train; Weft counts them.",
                 "With a relevance threshold t Elliot's gain is 2^(r-t+1) - 1: subtract t - 1 from "
                 "the ratings before comparing nDCG, UserMADRanking or graded EFD and EPC.",
                 "REO, ItemMADRanking and ItemMADRating are NaN in Elliot as soon as one cluster "
@@ -146,7 +163,7 @@ PROFILES = {
                 "nDCG": {"gain": "linear"},
                 "F1": {"metric_name_1": "Precision(denominator=list)"},
             },
-            settings={"empty_users": "zero", "missing_lists": "skip"},
+            settings={**_JUDGED, "missing_lists": "skip"},
             notes=(
                 "P, recall, success, recip_rank, map_cut, ndcg_cut and set_F are reproduced; "
                 "recip_rank and set_F are not cut: give a k that holds the whole list. Uncut ndcg "
@@ -155,6 +172,9 @@ PROFILES = {
                 "recommendation lists, unless items= gives an order or ties= a rule; with a score "
                 "matrix, give items= in that order.",
                 "With -c users without a list count 0: missing_lists='zero'.",
+                "Judgements are integers, and those below 1, also negative ones, are not relevant "
+                "(another level, -l: relevance_threshold). Topics of a run without judgements are "
+                "in no mean.",
             ),
             orders_ties_by_descending_id=True,
         ),
@@ -166,10 +186,15 @@ PROFILES = {
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "linear"},
             },
-            settings=_ZERO,
+            settings=_JUDGED,
             notes=(
-                "ndcg is reproduced; ndcg_burges is nDCG(gain=exponential).",
+                "ndcg is reproduced; ndcg_burges is nDCG(gain=exponential). Without a cut-off, "
+                "precision and f1 divide by the length of the list: give a k that holds the whole "
+                "list, and Precision(denominator=list), or F1(metric_name_1="
+                "Precision(denominator=list)). Uncut ndcg is nDCG(gain=linear, ideal=full).",
                 "ranx orders tied scores in its own way.",
+                "Judgements are integers, and those below 1 are not relevant. Queries without "
+                "judgements are in no mean, those without a result count 0 (make_comparable).",
             ),
         ),
         Profile(
@@ -183,6 +208,7 @@ PROFILES = {
                 "Gini": {"denominator": "N", "users": "evaluated"},
                 "ARP": {"users": "evaluated"},
             },
+            settings={"extra_users": "skip"},
             excluded={
                 "ShannonEntropy": "RecBole divides the entropy by the number of distinct "
                 "recommended items",
@@ -216,7 +242,7 @@ PROFILES = {
                 **_default("Precision", "Recall", "HitRate", "MRR", "F1", "ItemCoverage", "ARP"),
                 "MAP": {"normalizer": "relevant"},
                 "nDCG": {"gain": "binary", "ideal": "k"},
-                "UserCoverage": {"as_fraction": True},
+                "UserCoverage": {"as_fraction": True, "users": "evaluated"},
             },
             excluded={
                 "LAUC": "RecTools' PartialAUC looks at the first k negatives only, and is another "
@@ -227,6 +253,9 @@ PROFILES = {
                 "NDCG(divide_by_achievable=True) is nDCG(gain=binary); "
                 "Precision(r_precision=True) is Recall(normalizer=capped). MAP(divide_by_k=True) "
                 "and another log_base of NDCG are not available.",
+                "CatalogCoverage and AvgRecPopularity count all lists, CoveredUsers the users of "
+                "the truth. In AvgRecPopularity every row of train counts; in Weft a repeated "
+                "(user, item) row counts once.",
             ),
         ),
         Profile(
@@ -286,22 +315,49 @@ def apply_profile(metric: Any, profile: Profile) -> Any:
     folded = {key.casefold() for key, _ in spec.params}
     written = folded | {metric_class.parameter_aliases.get(key, "") for key in folded}
     added = ((key, value) for key, value in profile.covers[name].items() if key not in written)
-    params = ((key, _apply_to_components(key, value, profile)) for key, value in spec.params)
-    return MetricSpec(name, (*params, *added), spec.k)
+    params = _map_components(spec, lambda component: apply_profile(component, profile))
+    return MetricSpec(name, (*params.items(), *added), spec.k)
 
 
-def _apply_to_components(key: str, value: Any, profile: Profile) -> Any:
-    """Return the value of a parameter with the profile applied to the metrics that it names."""
-    if key.casefold() == "metric_names" and isinstance(value, tuple):
-        return tuple(_apply_to_components("metric_name", name, profile) for name in value)
-    if key.casefold().startswith("metric_") and isinstance(value, (str, MetricSpec)):
-        return apply_profile(value, profile)
-    return value
+def _map_components(spec: MetricSpec, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the parameters of a metric with the metrics that they name changed."""
+
+    def change_value(key: str, value: Any) -> Any:
+        if key == "metric_names" and isinstance(value, tuple):
+            return tuple(change(name) for name in value)
+        is_component = key.startswith("metric_") and isinstance(value, (str, MetricSpec))
+        return change(value) if is_component else value
+
+    return {key: change_value(key.casefold(), value) for key, value in spec.params}
+
+
+def spell_out(metric: str | MetricSpec, profile: Profile | None) -> MetricSpec:
+    """Return a canonical metric with Weft's defaults written out where the profile sets others.
+
+    Under ranx, `nDCG` is `nDCG(gain=linear)`, and Weft's own is `nDCG(gain=exponential)`. Metrics
+    that the profile does not cover are returned unchanged."""
+    spec = parse_name(metric) if isinstance(metric, str) else metric
+    if profile is None:
+        return spec
+    try:
+        name_under_profile = canonical_name(str(apply_profile(spec, profile)))
+    except SettingError:
+        return spec
+    if name_under_profile == canonical_name(str(spec)):
+        return spec
+    params = _map_components(spec, lambda component: spell_out(component, profile))
+    known = metric_parameters(find_metric(spec.name))
+    for key in profile.covers[spec.name]:
+        params.setdefault(key, known[key].default)
+    return MetricSpec(
+        spec.name, tuple((key, params[key]) for key in known if key in params), spec.k
+    )
 
 
 def profiled_name(name: str, profile: str) -> str:
-    """Return the canonical name of a metric under a profile, such as `nDCG(gain=linear)@10`."""
-    return canonical_name(str(apply_profile(name, find_profile(profile))))
+    """Return the full name of a metric under a profile, such as `nDCG(gain=linear)@10`."""
+    tool = find_profile(profile)
+    return str(spell_out(canonical_name(str(apply_profile(name, tool))), tool))
 
 
 def tool_definitions(metric: str) -> dict[str, MetricSpec | str]:

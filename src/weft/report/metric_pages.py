@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from weft.metrics.base.metric import BaseMetric
-from weft.metrics.profiles import PROFILES, SETTING_DEFAULTS, Profile
+from weft.metrics.profiles import PROFILES, Profile
 from weft.metrics.registry import FAMILIES, RUN_INPUTS, built_in_metrics, metric_parameters
 from weft.report import definitions
 
@@ -117,9 +117,11 @@ _PROFILES_INTRODUCTION = """\
 
 `weft.evaluate(..., profile="trec_eval")` prints the numbers that another tool would: a profile is \
 a named set of parameters and of settings of the run. Parameters in a name (`nDCG(gain=linear)`) \
-take precedence, and so do `ties=`, `empty_users=` and `missing_lists=` where they are given. A \
-metric that the tool does not have, or that is excluded, is an error with the reason. In the \
-result a metric has its full name; the plain name finds it too.
+take precedence, and so do settings that are given (`ties=`, `empty_users=`, `missing_lists=`, \
+`extra_users=`, `relevance_threshold=`). A metric that the tool does not have, or that is \
+excluded, is an error with the reason. In the result a metric has its full name; the plain name \
+finds it too. Where a run has Weft's own metric beside the tool's, its parameters are written \
+out: `nDCG(gain=exponential)`.
 
 ```python
 import torch
@@ -147,12 +149,8 @@ def _profiles_page() -> str:
 def _profile_section(profile: Profile) -> Iterator[str]:
     """Yield what a profile covers, how it counts, what it excludes and why."""
     yield from (f"## {profile.tool} {profile.version}", "")
-    settings = [
-        f"`{name}={value!r}`"
-        for name, value in profile.settings.items()
-        if SETTING_DEFAULTS[name] != value
-    ]
-    yield from (f"Users and ties: {', '.join(settings) or 'as Weft by default'}.", "")
+    settings = [f"`{name}={value!r}`" for name, value in profile.settings.items()]
+    yield from (f"Settings: {', '.join(settings) or 'as Weft by default'}.", "")
     defaults = [_link(name) for name, params in profile.covers.items() if not params]
     yield from (f"As Weft's default: {', '.join(defaults)}.", "")
     changed = [
