@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from weft.metrics.base.metric import BaseMetric
@@ -153,19 +153,22 @@ def _profile_section(profile: Profile) -> Iterator[str]:
     yield from (f"Settings: {', '.join(settings) or 'as Weft by default'}.", "")
     defaults = [_link(name) for name, params in profile.covers.items() if not params]
     yield from (f"As Weft's default: {', '.join(defaults)}.", "")
-    changed = [
-        (_link(name), ", ".join(f"`{key}={value}`" for key, value in params.items()))
+    changed = {
+        name: ", ".join(f"`{key}={value}`" for key, value in params.items())
         for name, params in profile.covers.items()
-        if params
-    ]
-    if changed:
-        yield from (*_table(("metric", "parameters"), changed), "")
-    if profile.excluded:
-        rows = [(_link(name), reason) for name, reason in profile.excluded.items()]
-        yield from (*_table(("excluded", "because"), rows), "")
+    }
+    yield from _linked_table(("metric", "parameters"), changed)
+    yield from _linked_table(("excluded", "because"), profile.excluded)
     yield from (f"- {note}" for note in profile.notes)
     if profile.notes:
         yield ""
+
+
+def _linked_table(head: tuple[str, str], texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield a table of metrics with a text, if there are any."""
+    rows = [(_link(name), text) for name, text in texts.items() if text]
+    if rows:
+        yield from (*_table(head, rows), "")
 
 
 def _example_lists() -> Iterator[str]:

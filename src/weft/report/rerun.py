@@ -147,11 +147,12 @@ def _metric_arguments(result: Result) -> list[str]:
 
 def _setting_arguments(result: Result) -> list[str]:
     """Return the recorded settings that differ from their defaults as arguments."""
-    recorded: dict[str, Any] = {}
-    for field in EvaluationSettings.fields():
-        value = result.settings.get(field.name)
-        if field.option.recorded != "no" and value is not None and value != field.default:
-            recorded[field.name] = value
+    recorded = {
+        field.name: result.settings[field.name]
+        for field in EvaluationSettings.fields()
+        if field.option.recorded != "no"
+        and result.settings.get(field.name) not in (None, field.default)
+    }
     if "strategy" in result.settings:  # not the result of an `Evaluator`, which records less
         recorded = _drop_ineffective(recorded)
     arguments = [
@@ -182,15 +183,14 @@ def _drop_ineffective(recorded: dict[str, Any]) -> dict[str, Any]:
 def _factor_cutoffs(names: Iterable[str]) -> tuple[list[str], list[int]]:
     """Return names and cut-offs that expand to `names` in this order, or the names themselves."""
     full = [parse_name(name) for name in dict.fromkeys(names)]
-    plain = list(dict.fromkeys(spec.with_cutoff(None) for spec in full))
     cutoffs = sorted({spec.k for spec in full if spec.k is not None})
-    has_cutoff = {spec.with_cutoff(None) for spec in full if spec.k is not None}
+    has_cutoff = {spec.with_cutoff(None): spec.k is not None for spec in full}
     expanded = [
-        spec.with_cutoff(k) for spec in plain for k in (cutoffs if spec in has_cutoff else [None])
+        spec.with_cutoff(k)
+        for spec, is_cut in has_cutoff.items()
+        for k in (cutoffs if is_cut else [None])
     ]
-    if expanded == full:
-        return [str(spec) for spec in plain], cutoffs
-    return [str(spec) for spec in full], []
+    return ([*map(str, has_cutoff)], cutoffs) if expanded == full else ([*map(str, full)], [])
 
 
 def _format_call(function: str, arguments: list[str], indent: int = 0) -> str:

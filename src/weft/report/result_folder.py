@@ -37,14 +37,13 @@ def save_results(results: Sequence[Result], folder: Path) -> list[Path]:
     files: dict[Path, Writer] = {}
     for result, path in zip(results, paths):
         files |= result_files(result, path, external=["per_user"] if path in in_spark else [])
-    texts = {folder / SUMMARY_FILE: to_csv(results)}
+    summaries = {folder / SUMMARY_FILE: _text_writer(to_csv(results))}
     if any(result.slices is not None for result in results):
-        texts[folder / SLICES_FILE] = slices_to_csv(results)
-    for path, text in texts.items():
-        files[path] = _text_writer(text)
+        summaries[folder / SLICES_FILE] = _text_writer(slices_to_csv(results))
+    files |= summaries
     with _spark_folders({table_path(path, "per_user"): in_spark[path] for path in in_spark}):
         write_files(files)
-    return [*paths, *texts]
+    return [*paths, *summaries]
 
 
 def _text_writer(text: str) -> Writer:

@@ -5,7 +5,7 @@ All of it is plain text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.evaluation.result import Result
@@ -94,21 +94,27 @@ def facts(context: ReportContext) -> list[tuple[str, str]]:
     for count in _SIZE_COUNTS:
         if any(count in result.counts for result in context.results.values()):
             rows.append((_COUNTS[count], _format_count(context, count)))
-    values = [value for row in context.metric_rows for value in row.values if value is not None]
-    cutoffs = sorted({value.k for value in values if value.k is not None})
+    cutoffs = sorted(
+        {row.any_value.k for row in context.metric_rows if row.any_value.k is not None}
+    )
     if cutoffs:
         rows.append(("cut-offs" if len(cutoffs) > 1 else "cut-off", ", ".join(map(str, cutoffs))))
-    rows += _exclusions(context)
     descriptions: dict[str, _Describe] = {
         "ranked": _describe_candidates,
         "relevant": _describe_relevance,
         "ties": _describe_ties,
         "profile": lambda result: result.settings.get("profile"),
     }
-    for name, describe in descriptions.items():
+    return [*rows, *_exclusions(context), *_describe_all(context, descriptions.items())]
+
+
+def _describe_all(
+    context: ReportContext, descriptions: Iterable[tuple[str, _Describe]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of what has a description for some model."""
+    for name, describe in descriptions:
         if text := _describe_models(context, describe):
-            rows.append((name, text))
-    return rows
+            yield name, text
 
 
 def _exclusions(context: ReportContext) -> Iterable[tuple[str, str]]:
@@ -243,16 +249,15 @@ def notes(context: ReportContext) -> list[str]:
 def list_notes(named_results: Iterable[tuple[str, Result]]) -> list[str]:
     """Return the notes of results with their names: first those of all models, then of each."""
     pairs = list(named_results)
-    results = [result for _, result in pairs]
-    shared = set.intersection(*(set(result.notes) for result in results))
+    shared = set.intersection(*(set(result.notes) for _, result in pairs))
     lines = []
-    if len({result.counts.get("items") for result in results}) > 1:
+    if len({result.counts.get("items") for _, result in pairs}) > 1:
         lines.append(
             "the models have different catalogues, which moves what counts items: give one as "
             "--items"
         )
-    prefix = "all: " if len(results) > 1 else ""
-    lines += [f"{prefix}{note}" for note in results[0].notes if note in shared]
+    prefix = "all: " if len(pairs) > 1 else ""
+    lines += [f"{prefix}{note}" for note in pairs[0][1].notes if note in shared]
     return lines + [
         f"{name}: {note}" for name, result in pairs for note in result.notes if note not in shared
     ]
@@ -288,26 +293,28 @@ _FINGERPRINT_LENGTH: int | None = 8
 
 def provenance(context: ReportContext) -> list[tuple[str, str]]:
     """Return versions, files, fingerprints, processes, settings, and the tests of a comparison."""
+    rows = [*_describe_all(context, _provenance_readers(context))]
+    if context.comparison is not None:
+        tests = map(context.comparison.caption, context.comparison.tests)
+        rows.append(("comparison", "; ".join(tests)))
+    return rows
+
+
+def _provenance_readers(context: ReportContext) -> Iterator[tuple[str, _Describe]]:
     origins = [result.provenance for result in context.results.values()]
-    rows: list[tuple[str, _Describe]] = []
     for key in _keys(origins):
         if key not in ("fingerprint", "files", "configuration"):
-            rows.append((_PACKAGES.get(key, key), _reader("provenance", key)))
+            yield _PACKAGES.get(key, key), _reader("provenance", key)
     for key in _keys(origin.get("files", {}) for origin in origins):
-        rows.append((f"file of {key}", _reader("provenance", "files", key)))
+        yield f"file of {key}", _reader("provenance", "files", key)
     for key in _keys(origin.get("fingerprint", {}) for origin in origins):
         name, length = f"fingerprint of {key}", _FINGERPRINT_LENGTH
         if key == "source_kind":
             name, length = "kind of source", None
-        rows.append((name, _reader("provenance", "fingerprint", key, length=length)))
+        yield name, _reader("provenance", "fingerprint", key, length=length)
     for key in _keys(result.settings for result in context.results.values()):
         if key != "metrics":  # the tables have them
-            rows.append((key.replace("_", " "), _reader("settings", key)))
-    texts = [(name, _describe_models(context, describe)) for name, describe in rows]
-    if context.comparison is not None:
-        tests = (context.comparison.caption(test) for test in context.comparison.tests)
-        texts.append(("comparison", "; ".join(tests)))
-    return [(name, text) for name, text in texts if text]
+            yield key.replace("_", " "), _reader("settings", key)
 
 
 def _reader(attribute: str, *keys: str, length: int | None = None) -> _Describe:

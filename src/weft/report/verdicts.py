@@ -67,29 +67,31 @@ def _build_verdict(context: ReportContext, name: str, *, has_hint: bool) -> Verd
     head = name + describe_direction(next(iter(values.values())))
     if not defined:
         return Verdict(name, f"{head}: undefined for {name_all(context.models)}.", None, None)
-    merits = {model: value.merit for model, value in defined.items() if value.merit is not None}
-    ranked = sorted(merits, key=lambda model: -merits[model])
+    is_compared = context.comparison is not None and name in context.comparison.means
+    ranked, tied = _rank(defined)
     leader = significant = None
-    if len(defined) == 1 or not merits:
+    if len(defined) == 1 or not ranked:
         sentence = _describe_unranked(defined, len(context.models))
-    elif len(tied := [model for model in ranked if _is_tied(merits, model, ranked[0])]) > 1:
+    elif len(tied) > 1:
         sentence = _describe_tie(defined, ranked, tied)
-        significant = False if _is_compared(context, name) else None
+        significant = False if is_compared else None
     else:
         leader, second = ranked[:2]
         lead = _Lead(context, name, leader, second, {model: defined[model] for model in ranked})
-        is_compared = _is_compared(context, name)
         sentence, significant = lead.tested() if is_compared else lead.untested(has_hint=has_hint)
     missing = _describe_missing(context, name, values, defined)
     return Verdict(name, f"{head}: {sentence}{missing}", leader, significant)
 
 
-def _is_compared(context: ReportContext, name: str) -> bool:
-    return context.comparison is not None and name in context.comparison.means
+def _rank(values: Mapping[str, MetricValue]) -> tuple[list[str], list[str]]:
+    """Return the models with a direction, the best first, and those that are as good as it."""
+    merits = {model: value.merit for model, value in values.items() if value.merit is not None}
+    ranked = sorted(merits, key=lambda model: -merits[model])
 
+    def is_best(model: str) -> bool:
+        return math.isclose(merits[model], merits[ranked[0]], rel_tol=1e-9, abs_tol=1e-15)
 
-def _is_tied(merits: Mapping[str, float], model: str, best: str) -> bool:
-    return math.isclose(merits[model], merits[best], rel_tol=1e-9, abs_tol=1e-15)
+    return ranked, [*filter(is_best, ranked)]
 
 
 def _describe_unranked(defined: Mapping[str, MetricValue], num_models: int) -> str:
@@ -205,11 +207,8 @@ class _Lead:
         if not is_two_sided and not self._asks_for_lead(rows[self.second]):
             return self._describe_opposite_test(rows[self.second], gap), None
         text = self._describe_test(gap)
-        unsure = [
-            model
-            for model in self.values
-            if model in rows and not (rows[model]["significant"] and self._is_ahead(rows[model]))
-        ]
+        compared = [model for model in self.values if model in rows]
+        unsure = [model for model in compared if not self._is_surely_ahead(rows[model])]
         if unsure and is_two_sided:
             text += self._describe_unsure(gap, unsure)
         return text, not unsure
@@ -317,8 +316,8 @@ class _Lead:
             return row["difference"], row["ci_low"], row["ci_high"]
         return -row["difference"], -row["ci_high"], -row["ci_low"]
 
-    def _is_ahead(self, row: _Row) -> bool:
-        return self._orient(_seen_from(row, self.leader))[0] > 0
+    def _is_surely_ahead(self, row: _Row) -> bool:
+        return bool(row["significant"] and self._orient(_seen_from(row, self.leader))[0] > 0)
 
     def _asks_for_lead(self, row: _Row) -> bool:
         """True if a one-sided test asked whether the leader is better."""

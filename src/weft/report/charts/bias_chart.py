@@ -11,11 +11,16 @@ import altair as alt
 
 from weft.errors import MissingInput, SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
-from weft.report.charts.heatmap import ROW_PIXELS, heatmap_layers
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
+from weft.report.charts.heatmap import (
+    ROW_PIXELS,
+    describe_extremes,
+    finite_values,
+    heatmap_layers,
+)
 from weft.report.charts.layers import label_width, row_labels, tooltips
-from weft.report.charts.metric_selection import find_offered
-from weft.report.charts.phrases import direction_suffix, short_number
+from weft.report.charts.phrases import direction_suffix
+from weft.report.charts.selection import find_offered
 from weft.report.charts.theme import DIVERGING, DIVERGING_DARK, display_name
 from weft.report.context import USUAL_CUTOFF, ReportContext
 
@@ -96,30 +101,17 @@ def bias(
     """
     layout = _select_layout(context, canvas, metric, model)
     rows = [row for name in layout.disparities for row in _place_rows(layout, name)]
+    labels = _group_labels(layout) if layout.selects_model else [row.to_label() for row in rows]
     selects = [layout.metric_select, layout.model_select]
-    labels = [row.to_label() for row in rows]
-    if layout.selects_model:
-        shared = {"metric": "all", "model": "all", "head": False}
-        labels = [
-            shared | {"row": row, "label": display_name(group), "hover": display_name(group)}
-            for row, group in enumerate(layout.groups)
-        ]
-    layers = _build_layers(canvas, layout, rows, labels)
-    texts: Texts = {}
-    for name in layout.disparities:
-        cells = layout.of_models(name)
-        parts = {"all": cells}
-        if layout.selects_model:
-            parts = {display_name(one): {one: cells[one]} for one in cells}
-        label = layout.label(name)
-        texts |= {(label, key): _describe(label, part) for key, part in parts.items()}
-    height = ROW_PIXELS * _count_rows(labels)
-    chart = canvas.compose(layers, selects, texts, height=height, title=selects[0].selected)
     title = "Bias disparity: user groups and item clusters"
     if not selects[0].is_shown:
         title = f"{next(iter(layout.disparities))} by user group and item cluster"
+    layers = _build_layers(canvas, layout, rows, labels)
     table = [line for row in rows for line in row.to_table()]
-    return make_figure("bias", title, chart, table, texts, selects)
+    height, axis = ROW_PIXELS * _count_rows(labels), selects[0].selected
+    return canvas.figure(
+        "bias", title, layers, selects, _describe(layout), table, height=height, axis=axis
+    )
 
 
 def _select_layout(
@@ -127,25 +119,11 @@ def _select_layout(
 ) -> _Layout:
     """Return what the chart shows. Raises `MissingInput` without bias disparity."""
     known = _find_disparities(context)
-    if not known:
-        raise MissingInput(
-            "bias needs BiasDisparityBD (or BR, BS): evaluate it with train=, user_groups= and "
-            "item_clusters=."
-        )
     shown = _offered_metrics(known)[: None if canvas.has_selects else 1]
     if metric is not None:
         shown = [find_offered("metric", metric, [*known])]
-    with_values = {model: None for disparity in known.values() for model in disparity}
-    models = [model for model in context.models if model in with_values]
-    if model is not None:
-        if model not in context.models:
-            model = check_choice("model", model, tuple(context.models))
-        models = [model]
     disparities = {name: known[name] for name in shown}
-    if not any(model in disparity for disparity in disparities.values() for model in models):
-        raise SettingError(
-            f"{model!r} has no bias disparity; choose one of {', '.join(map(repr, with_values))}."
-        )
+    models = _select_models(context, known, disparities, model)
     pairs = [pair for disparity in known.values() for cells in disparity.values() for pair in cells]
     groups = [*dict.fromkeys(group for group, _ in pairs)]
     clusters = [*dict.fromkeys(display_name(cluster) for _, cluster in pairs)]
@@ -160,7 +138,32 @@ def _find_disparities(context: ReportContext) -> dict[str, _Disparity]:
         for value in result.values:
             if value.metric.startswith(_METRICS) and len(value.cell) == 2:
                 found.setdefault(value.plain_name, {}).setdefault(model, {})[value.cell] = value
-    return {name: disparity for name, disparity in found.items() if _finite(disparity)}
+    known = {name: disparity for name, disparity in found.items() if finite_values(disparity)}
+    if not known:
+        raise MissingInput(
+            "bias needs BiasDisparityBD (or BR, BS): evaluate it with train=, user_groups= and "
+            "item_clusters=."
+        )
+    return known
+
+
+def _select_models(
+    context: ReportContext,
+    known: dict[str, _Disparity],
+    shown: dict[str, _Disparity],
+    model: str | None,
+) -> list[str]:
+    """Return the requested model, or all that have values."""
+    with_values = dict.fromkeys(one for disparity in known.values() for one in disparity)
+    if model is None:
+        return [one for one in context.models if one in with_values]
+    if model not in context.models:
+        model = check_choice("model", model, tuple(context.models))
+    if not any(model in disparity for disparity in shown.values()):
+        raise SettingError(
+            f"{model!r} has no bias disparity; choose one of {', '.join(map(repr, with_values))}."
+        )
+    return [model]
 
 
 def _offered_metrics(known: dict[str, _Disparity]) -> list[str]:
@@ -182,16 +185,6 @@ def _any_value(disparity: _Disparity) -> MetricValue:
     return next(iter(next(iter(disparity.values())).values()))
 
 
-def _finite(disparity: _Disparity) -> list[tuple[float, tuple[str, ...], str]]:
-    """Return the finite values with their labels and models."""
-    return [
-        (value.value, labels, model)
-        for model, cells in disparity.items()
-        for labels, value in cells.items()
-        if math.isfinite(value.value)
-    ]
-
-
 def _place_rows(layout: _Layout, metric: str) -> Iterator[_HeatmapRow]:
     """Yield the rows of a metric from top to bottom."""
     sections = [*layout.of_models(metric).items()]
@@ -200,21 +193,26 @@ def _place_rows(layout: _Layout, metric: str) -> Iterator[_HeatmapRow]:
         sections = sections[:1]
     row = 0
     for model, cells in sections:
-        option = display_name(model) if layout.selects_model else "all"
-        key = {"metric": layout.label(metric), "model": option}
-        title = "train data" if is_train else display_name(model)
+        shown = display_name(model)
+        key = {"metric": layout.label(metric), "model": shown if layout.selects_model else "all"}
+        title = "train data" if is_train else shown
         if len(sections) > 1 and not layout.selects_model:
             yield _HeatmapRow(metric, key, row, title, None, {})
             row += 1
-        for group in dict.fromkeys(group for group, _ in cells):
+        by_group: dict[str, dict[str, float]] = {}
+        for (group, cluster), value in cells.items():
+            by_group.setdefault(group, {})[cluster] = value.value
+        for group, values in by_group.items():
             row = layout.groups.index(group) if layout.selects_model else row
-            values = {
-                cluster: value.value
-                for (of_group, cluster), value in cells.items()
-                if of_group == group
-            }
             yield _HeatmapRow(metric, key, row, title, group, values)
             row += 1
+
+
+def _group_labels(layout: _Layout) -> list[dict[str, Any]]:
+    """Return the labels of the rows if one model is selected."""
+    shared = {"metric": "all", "model": "all", "head": False}
+    names = enumerate(map(display_name, layout.groups))
+    return [shared | {"row": row, "label": name, "hover": name} for row, name in names]
 
 
 def _to_cells(layout: _Layout, row: _HeatmapRow, shading: dict[str, Any]) -> dict[str, Any]:
@@ -227,7 +225,7 @@ def _to_cells(layout: _Layout, row: _HeatmapRow, shading: dict[str, Any]) -> dic
 def _shading(disparity: _Disparity) -> dict[str, Any]:
     """Return the number format, the neutral value and the distance of the darkest shade."""
     neutral = _any_value(disparity).target or 0.0
-    distances = [abs(_doublings(value, neutral)) for value, _, _ in _finite(disparity)]
+    distances = [abs(_doublings(value, neutral)) for value, _, _ in finite_values(disparity)]
     limit = min(max(distances, default=1.0), _MAX_DOUBLINGS) or 1.0
     return {"form": ",.2f" if neutral else "+,.2f", "neutral": neutral, "limit": limit}
 
@@ -279,16 +277,27 @@ def _build_layers(
     return heatmap + row_labels(canvas.chart(labels, *selects), width)
 
 
-def _describe(label: str, disparity: _Disparity) -> str:
-    def extreme(value: float, labels: tuple[str, ...], model: str) -> str:
-        names = f"{display_name(labels[0])} and {display_name(labels[1])}"
-        return f"{short_number(value)} for {names} with {display_name(model)}"
+def _describe(layout: _Layout) -> Texts:
+    texts: Texts = {}
+    for name in layout.disparities:
+        cells, label = layout.of_models(name), layout.label(name)
+        parts = {"all": cells}
+        if layout.selects_model:
+            parts = {display_name(model): {model: cells[model]} for model in cells}
+        texts |= {(label, key): _describe_cells(label, part) for key, part in parts.items()}
+    return texts
 
-    finite = _finite(disparity)
-    if not finite:
+
+def _describe_cells(label: str, disparity: _Disparity) -> str:
+    values = [(value, labels, model) for value, model, labels in finite_values(disparity)]
+    if not values:
         return f"{label} by user group and item cluster is undefined."
+
+    def name(labels: tuple[str, ...], model: str) -> str:
+        group, cluster = map(display_name, labels)
+        return f"{group} and {cluster} with {display_name(model)}"
+
     return (
-        f"{label} by user group and item cluster. Highest: {extreme(*max(finite))}; lowest: "
-        f"{extreme(*min(finite))}. Orange is above neutral, blue below; a half is as dark as a "
-        "double."
+        f"{label} by user group and item cluster. {describe_extremes(values, name)} Orange is "
+        "above neutral, blue below; a half is as dark as a double."
     )

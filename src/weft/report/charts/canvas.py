@@ -106,45 +106,41 @@ class Canvas:
                 chart = chart.transform_filter(select.condition)
         return chart
 
-    def compose(
+    def figure(
         self,
+        kind: str,
+        title: str,
         layers: Sequence[Layer],
         selects: Sequence[SelectBox],
         texts: Texts,
+        table: pl.DataFrame | list[dict[str, Any]],
         *,
         height: int,
-        title: Any = None,
+        axis: Any = None,
         **resolved_scales: Any,
-    ) -> Layer:
-        """Return the layers as one chart; `title` above its left edge names the vertical axis."""
+    ) -> Figure:
+        """Return the layers as a figure; `axis` above its left edge names the vertical axis.
+
+        `texts` are by an option of each select box, the initial options first.
+        """
         chart: Layer = alt.layer(*layers)
         parameters = [select.parameter for select in selects if select.is_shown]
         chart = chart.add_params(*parameters) if parameters else chart
+        text = next(iter(texts.values()))
         chart = chart.properties(
             width=self.width,
             height=self.height or height,
-            description=next(iter(texts.values())),
+            description=text,
             config=alt.Config.from_dict(vega_config()),
-            **({} if title is None else {"title": alt.TitleParams(text=title)}),
+            **({} if axis is None else {"title": alt.TitleParams(text=axis)}),
         )
         chart.datasets = self.datasets
-        return chart.resolve_scale(**resolved_scales) if resolved_scales else chart
-
-
-def make_figure(
-    kind: str,
-    title: str,
-    chart: Layer,
-    table: pl.DataFrame | list[dict[str, Any]],
-    texts: Texts,
-    selects: Sequence[SelectBox],
-) -> Figure:
-    """Return a figure. `texts` are by an option of each select box, the initial options first."""
-    by_shown = {
-        tuple(option for option, select in zip(options, selects) if select.is_shown): text
-        for options, text in texts.items()
-    }
-    return Figure(kind, title, next(iter(texts.values())), chart, pl.DataFrame(table), by_shown)
+        chart = chart.resolve_scale(**resolved_scales) if resolved_scales else chart
+        shown = {
+            tuple(option for option, select in zip(options, selects) if select.is_shown): text
+            for options, text in texts.items()
+        }
+        return Figure(kind, title, text, chart, pl.DataFrame(table), shown)
 
 
 def _to_json_value(value: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import altair as alt
 
 from weft.errors import MissingInput
 from weft.evaluation.metric_value import MetricValue
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import spread_labels
 from weft.report.charts.layers import (
     INTERVAL_FIELDS,
@@ -21,7 +22,8 @@ from weft.report.charts.layers import (
     range_with_margins,
     tooltips,
 )
-from weft.report.charts.metric_selection import (
+from weft.report.charts.phrases import count_models, describe_ranking, direction_suffix
+from weft.report.charts.selection import (
     Values,
     find_offered,
     first_value,
@@ -29,7 +31,6 @@ from weft.report.charts.metric_selection import (
     value_table,
     values_by_name,
 )
-from weft.report.charts.phrases import count_models, describe_ranking, direction_suffix
 from weft.report.charts.theme import coloured_models, display_name
 from weft.report.context import USUAL_CUTOFF, ReportContext
 
@@ -39,48 +40,46 @@ _ByCutoff = dict[int, Values]
 
 @dataclass(frozen=True)
 class _MetricLines:
-    """The lines of one metric: for each model a value per cut-off, None if it is undefined."""
+    """The lines of one metric: for each model its defined values by cut-off."""
 
     label: str
     cutoffs: list[int]
-    values: dict[str, list[MetricValue | None]]
+    values: dict[str, dict[int, MetricValue]]
     coloured: list[str]  # models with an interval and a label at the line
 
-    @property
-    def intervals(self) -> list[list[Any]]:
-        return [
-            [value.interval if value and model in self.coloured else None for value in line]
-            for model, line in self.values.items()
-        ]
+    def _numbers(self, model: str) -> list[tuple[float | None, ...]]:
+        """Return value, low and high at each cut-off; only coloured models have an interval."""
+        numbers: list[tuple[float | None, ...]] = []
+        for k in self.cutoffs:
+            value = self.values[model].get(k)
+            interval = value.interval[:2] if value and model in self.coloured else (None, None)
+            numbers.append((value.value if value else None, *interval))
+        return numbers
 
     def to_row(self) -> dict[str, Any]:
-        intervals = self.intervals
+        columns = (zip(*self._numbers(model)) for model in self.values)
+        value, low, high = (map(list, part) for part in zip(*columns))
         return {
             "metric": self.label,
             "k": self.cutoffs,
             "model": [*map(display_name, self.values)],
             "own": [model in self.coloured for model in self.values],
-            "value": [
-                [value.value if value else None for value in line] for line in self.values.values()
-            ],
-            "low": [[one.low if one else None for one in line] for line in intervals],
-            "high": [[one.high if one else None for one in line] for line in intervals],
+            "value": [*value],
+            "low": [*low],
+            "high": [*high],
         }
 
     def to_label_rows(self, pixels: int) -> list[dict[str, Any]]:
         """Return the positions of the names at the ends of coloured lines."""
-        last = {
-            model: [(k, value.value) for k, value in zip(self.cutoffs, line) if value][-1]
-            for model, line in self.values.items()
-            if model in self.coloured
-        }
-        extent = [value.value for line in self.values.values() for value in line if value]
-        ends = (end for line in self.intervals for one in line if one for end in one[:2])
-        extent += filter(math.isfinite, ends)
-        positions = spread_labels([y for _, y in last.values()], min(extent), max(extent), pixels)
+        coloured = [model for model in self.values if model in self.coloured]
+        last = [max(self.values[model].items()) for model in coloured]
+        numbers = chain.from_iterable(chain.from_iterable(map(self._numbers, self.values)))
+        extent = [number for number in numbers if number is not None and math.isfinite(number)]
+        ends = [value.value for _, value in last]
+        positions = spread_labels(ends, min(extent), max(extent), pixels)
         return [
             {"metric": self.label, "model": display_name(model), "k": k, "at": position}
-            for (model, (k, _)), position in zip(last.items(), positions)
+            for model, (k, _), position in zip(coloured, last, positions)
         ]
 
 
@@ -98,7 +97,6 @@ def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -
         (labels[name],): _describe(context, name, by_cutoff)
         for name, by_cutoff in by_metric.items()
     }
-    chart = canvas.compose(layers, [select], texts, height=_HEIGHT, title=select.selected)
     table = value_table(
         (name, k, model, value)
         for name, by_cutoff in by_metric.items()
@@ -106,7 +104,10 @@ def cutoffs(context: ReportContext, canvas: Canvas, metric: str | None = None) -
         for model, value in values.items()
     )
     shown = "Metrics" if select.is_shown else next(iter(by_metric))
-    return make_figure("cutoffs", f"{shown} against the cut-off", chart, table, texts, [select])
+    title, axis = f"{shown} against the cut-off", select.selected
+    return canvas.figure(
+        "cutoffs", title, layers, [select], texts, table, height=_HEIGHT, axis=axis
+    )
 
 
 def _select_values(
@@ -147,9 +148,12 @@ def _headline_names(context: ReportContext, by_metric: dict[str, _ByCutoff]) -> 
 def _to_lines(context: ReportContext, label: str, by_cutoff: _ByCutoff) -> _MetricLines:
     coloured = coloured_models(context)
     order = sorted(context.models, key=lambda model: model in coloured)  # coloured lines on top
-    drawn = [model for model in order if any(model in values for values in by_cutoff.values())]
-    values = {model: [values.get(model) for values in by_cutoff.values()] for model in drawn}
-    return _MetricLines(label, [*by_cutoff], values, coloured)
+    values = {
+        model: {k: values[model] for k, values in by_cutoff.items() if model in values}
+        for model in order
+    }
+    drawn = {model: line for model, line in values.items() if line}
+    return _MetricLines(label, [*by_cutoff], drawn, coloured)
 
 
 def _build_layers(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import altair as alt
 import numpy as np
 
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.layers import (
     INTERVAL_FIELDS,
     add_interval_ends,
@@ -48,12 +48,13 @@ def differences(
     layers = _build_layers(context, canvas, selects, [_to_row(one) for one in found])
     remark = " (not adjusted for other pairs)" if len(context.models) > 2 else ""
     texts: Texts = {(one.pair, one.value.name): _describe(one, remark) for one in found}
-    chart = canvas.compose(layers, selects, texts, height=_HEIGHT, x="independent")
     title = f"{found[0].value.name} of each user: {found[0].pair}"
     if any(select.is_shown for select in selects):
         title = "Differences of each user"
     table = [row for one in found for row in _to_table(one)]
-    return make_figure("differences", title, chart, table, texts, selects)
+    return canvas.figure(
+        "differences", title, layers, selects, texts, table, height=_HEIGHT, x="independent"
+    )
 
 
 def _histogram(differences: Floats) -> tuple[Floats, Any]:

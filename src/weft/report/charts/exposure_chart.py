@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from weft.errors import MissingInput
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
-from weft.report.charts.item_frames import cutoff_select, select_frames
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.layers import model_colour, model_shape, tooltips
 from weft.report.charts.phrases import list_names, short_number
+from weft.report.charts.selection import cutoff_select, select_frames
 from weft.report.charts.theme import MUTED, coloured_models, display_name
 from weft.report.context import ReportContext
 
@@ -77,12 +77,19 @@ def exposure(context: ReportContext, canvas: Canvas, k: int | None = None) -> Fi
     texts: Texts = {
         (label,): _describe(k, curves[k]) for k, label in zip(cutoffs, select.options) if curves[k]
     }
-    chart = canvas.compose(
-        layers, [select], texts, height=_HEIGHT, title="share of recommendations", y="independent"
-    )
+    title, axis = "How recommendations are spread over the items", "share of recommendations"
     table = [row for k in cutoffs for curve in curves[k] for row in curve.to_table(k)]
-    title = "How recommendations are spread over the items"
-    return make_figure("exposure", title, chart, table, texts, [select])
+    return canvas.figure(
+        "exposure",
+        title,
+        layers,
+        [select],
+        texts,
+        table,
+        height=_HEIGHT,
+        axis=axis,
+        y="independent",
+    )
 
 
 def _select_curves(context: ReportContext, frames: dict[str, pl.DataFrame], k: int) -> list[_Curve]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from weft.errors import MissingInput
 from weft.evaluation.result import Result
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.layers import (
     INTERVAL_FIELDS,
     add_interval_ends,
@@ -82,14 +82,14 @@ def gains(
         for one, of_groups in zip(found, means)
         if of_groups
     }
-    chart = canvas.compose(layers, selects, texts, height=_ROW_PIXELS * len(labels))
     title = f"{found[0].value.name} by group of users: {found[0].pair}"
-    if any(select.is_shown for select in selects):
-        title = "Who gains and who loses"
     table = [
         one.key | _to_table_row(mean) for one, of_groups in zip(found, means) for mean in of_groups
     ]
-    return make_figure("gains", title, chart, table, texts, selects)
+    if any(select.is_shown for select in selects):
+        title = "Who gains and who loses"
+    height = _ROW_PIXELS * len(labels)
+    return canvas.figure("gains", title, layers, selects, texts, table, height=height)
 
 
 def _select_groups(

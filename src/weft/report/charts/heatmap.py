@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import altair as alt
 
+from weft.evaluation.metric_value import MetricValue
 from weft.report.charts.canvas import Layer
+from weft.report.charts.phrases import short_number
 from weft.report.charts.theme import INK, ON_DARK, ON_LIGHT, PAPER
 
 ROW_PIXELS = 24
 _MAX_NUMBERED_COLUMNS = 24  # with more columns, cells have no numbers
 _NUMBER_PIXELS = 34
 _MANY_COLUMNS = 10  # with more columns, labels may be dropped
+
+
+def finite_values(
+    table: Mapping[Any, Mapping[Any, MetricValue]],
+) -> list[tuple[float, Any, Any]]:
+    """Return the finite values of a table with the keys of their rows and columns."""
+    return [
+        (value.value, row, column)
+        for row, values in table.items()
+        for column, value in values.items()
+        if math.isfinite(value.value)
+    ]
+
+
+def describe_extremes(values: list[tuple[float, Any, Any]], name: Callable[[Any, Any], str]) -> str:
+    """Return a sentence on the highest and the lowest of `finite_values`; `name` names a cell."""
+    (high, *high_cell), (low, *low_cell) = max(values), min(values)
+    return (
+        f"Highest: {short_number(high)} for {name(*high_cell)}; lowest: {short_number(low)} for "
+        f"{name(*low_cell)}."
+    )
 
 
 def heatmap_layers(

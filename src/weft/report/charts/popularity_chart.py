@@ -9,8 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
-from weft.report.charts.item_frames import cutoff_select, select_frames
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import spread_labels
 from weft.report.charts.layers import (
     end_labels,
@@ -20,6 +19,7 @@ from weft.report.charts.layers import (
     tooltips,
 )
 from weft.report.charts.phrases import list_names
+from weft.report.charts.selection import cutoff_select, select_frames
 from weft.report.charts.theme import INK, MUTED, coloured_models, display_name
 from weft.report.context import ReportContext
 
@@ -66,8 +66,6 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
     texts: Texts = {
         (label,): _describe(k, bins, lines[k]) for k, label in zip(cutoffs, select.options)
     }
-    title = "share by popularity of the item"
-    chart = canvas.compose(layers, [select], texts, height=_HEIGHT, title=title)
     table = [
         {
             "cut-off": k,
@@ -79,8 +77,10 @@ def popularity(context: ReportContext, canvas: Canvas, k: int | None = None) -> 
         for line in lines[k]
         for bin_, share in zip(line.bins, line.shares)
     ]
-    title = "Popularity of what is recommended"
-    return make_figure("popularity", title, chart, table, texts, [select])
+    title, axis = "Popularity of what is recommended", "share by popularity of the item"
+    return canvas.figure(
+        "popularity", title, layers, [select], texts, table, height=_HEIGHT, axis=axis
+    )
 
 
 def _select_bins(context: ReportContext, frames: dict[str, pl.DataFrame]) -> _Bins:

@@ -10,17 +10,21 @@ import altair as alt
 
 from weft.errors import MissingInput
 from weft.evaluation.metric_value import MetricValue
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
-from weft.report.charts.heatmap import ROW_PIXELS, heatmap_layers
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
+from weft.report.charts.heatmap import (
+    ROW_PIXELS,
+    describe_extremes,
+    finite_values,
+    heatmap_layers,
+)
 from weft.report.charts.layers import label_width, row_labels, section_labels, tooltips
-from weft.report.charts.metric_selection import Values, headline_metrics
 from weft.report.charts.phrases import (
     common_format,
     count_users,
     describe_omitted,
     direction_suffix,
-    short_number,
 )
+from weft.report.charts.selection import Values, headline_metrics
 from weft.report.charts.theme import MUTED, SEQUENTIAL, SEQUENTIAL_DARK, display_name
 from weft.report.context import ReportContext
 
@@ -56,29 +60,23 @@ def slices(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
     select = SelectBox("metric", "Metric", [*titles.values()])
     groups, omitted = _largest_groups(found.users)
     labels, places = section_labels(groups)
-    for label in labels:
-        label["users"] = ""
-    for group, place in zip(groups, places):
-        labels[place]["users"] = count_users(found.users[group])
+    users = {place: count_users(found.users[group]) for group, place in zip(groups, places)}
+    labels = [label | {"users": users.get(label["row"], "")} for label in labels]
     models = [model for model in context.models if model in found.models]
-    rows = [
-        row
-        for name in metrics
-        for row in _to_rows(titles[name], found.cells(name, groups), places, models)
-    ]
+    rows, table = [], []
+    texts: Texts = {}
+    for name, label in titles.items():
+        cells = found.cells(name, groups)
+        rows += _to_rows(label, cells, places, models)
+        table += _to_table(name, cells)
+        texts[label,] = _describe(name, cells) + describe_omitted(omitted)
     layers = _build_layers(canvas, select, rows, labels, [*map(display_name, models)])
-    texts: Texts = {
-        (titles[name],): _describe(name, found.cells(name, groups)) + describe_omitted(omitted)
-        for name in metrics
-    }
-    caption: Any = f"{select.selected}, darker is higher"
+    axis: Any = f"{select.selected}, darker is higher"
     if isinstance(select.selected, alt.ExprRef):
-        caption = alt.ExprRef(f"{select.selected.expr} + ', darker is higher'")
-    height = ROW_PIXELS * len(labels)
-    chart = canvas.compose(layers, [select], texts, height=height, title=caption)
-    table = [row for name in metrics for row in _to_table(name, found.cells(name, groups))]
+        axis = alt.ExprRef(f"{select.selected.expr} + ', darker is higher'")
     title = "Metrics by slice" if select.is_shown else f"{metrics[0]} by slice"
-    return make_figure("slices", title, chart, table, texts, [select])
+    height = ROW_PIXELS * len(labels)
+    return canvas.figure("slices", title, layers, [select], texts, table, height=height, axis=axis)
 
 
 def _select_values(context: ReportContext) -> _SliceValues:
@@ -94,22 +92,12 @@ def _select_values(context: ReportContext) -> _SliceValues:
             if value.name in result:
                 title = value.name + direction_suffix(result.entry(value.name))
                 found.titles.setdefault(value.name, title)
-    found.values = {name: cells for name, cells in found.values.items() if _finite(cells)}
+    found.values = {name: cells for name, cells in found.values.items() if finite_values(cells)}
     if not found.values:
         raise MissingInput(
             "slices needs metrics by group of users: evaluate with slices={name: {user: label}}."
         )
     return found
-
-
-def _finite(cells: dict[_Group, Values]) -> list[tuple[float, _Group, str]]:
-    """Return the finite values with their groups and models."""
-    return [
-        (value.value, group, model)
-        for group, values in cells.items()
-        for model, value in values.items()
-        if math.isfinite(value.value)
-    ]
 
 
 def _largest_groups(users: dict[_Group, int]) -> tuple[list[_Group], dict[str, int]]:
@@ -131,7 +119,7 @@ def _to_rows(
     title: str, cells: dict[_Group, Values], places: list[int], models: list[str]
 ) -> list[dict[str, Any]]:
     """Return a row per model, with lists of the rows, values and users of its cells."""
-    finite = [value for value, _, _ in _finite(cells)]
+    finite = [value for value, _, _ in finite_values(cells)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     scale = {"least": low, "extent": (high - low) or 1.0, "form": common_format(finite)}
     rows = []
@@ -205,12 +193,11 @@ def _to_table(metric: str, cells: dict[_Group, Values]) -> list[dict[str, Any]]:
 
 def _describe(metric: str, cells: dict[_Group, Values]) -> str:
     text = f"{metric} of {len(cells)} groups of users."
-    finite = _finite(cells)
-    if not finite:
+    values = finite_values(cells)
+    if not values:
         return text
 
-    def extreme(value: float, group: _Group, model: str) -> str:
-        names = f"{group[0]} {display_name(group[1])} with {display_name(model)}"
-        return f"{short_number(value)} for {names}"
+    def name(group: _Group, model: str) -> str:
+        return f"{group[0]} {display_name(group[1])} with {display_name(model)}"
 
-    return f"{text} Highest: {extreme(*max(finite))}; lowest: {extreme(*min(finite))}."
+    return f"{text} {describe_extremes(values, name)}"

@@ -9,7 +9,7 @@ import altair as alt
 
 from weft.errors import MissingInput, SettingError
 from weft.evaluation.metric_value import MetricValue
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.label_layout import place_point_labels
 from weft.report.charts.layers import (
     LABEL_PIXELS,
@@ -19,14 +19,14 @@ from weft.report.charts.layers import (
     model_shape,
     tooltips,
 )
-from weft.report.charts.metric_selection import (
+from weft.report.charts.phrases import count_models, list_names, name_with_direction, short_number
+from weft.report.charts.selection import (
     Values,
     find_offered,
     first_value,
     shown_metrics,
     values_by_name,
 )
-from weft.report.charts.phrases import count_models, list_names, name_with_direction, short_number
 from weft.report.charts.theme import MUTED, PAPER, coloured_models, display_name
 from weft.report.context import ReportContext, metric_family
 from weft.statistics.pareto import pareto_optimal
@@ -51,17 +51,12 @@ class _Points:
         points = {model: (x.value, y.value) for model, (x, y) in self.values.items()}
         labels = {model: display_name(model) for model in coloured_models(context)}
         placed = place_point_labels(points, labels, height)
-        across = [x for x, _ in self.values.values()]
-        return {
-            "metric": self.label,
-            "model": [*map(display_name, self.values)],
-            "front": [model in self.front for model in self.values],
-            "x": [value.value for value in across],
-            "x1": [value.interval.low for value in across],
-            "x2": [value.interval.high for value in across],
-            "at": [placed[model][0] if model in placed else None for model in self.values],
-            "side": [placed[model][1] if model in placed else None for model in self.values],
-        }
+        rows = []
+        for model, (x, _) in self.values.items():
+            at, side = placed.get(model, (None, None))
+            point = (x.value, *x.interval[:2], at, side)
+            rows.append((display_name(model), model in self.front, *point))
+        return {"metric": self.label} | dict(zip(_FIELDS, map(list, zip(*rows))))
 
 
 def tradeoff(
@@ -69,24 +64,25 @@ def tradeoff(
 ) -> Figure:
     """Draw an accuracy metric against another one: a point per model, and the Pareto front."""
     known, upright, across = _select_metrics(context, canvas, x, y)
-    points = [_select_points(context, known, name, upright) for name in across]
-    points = [one for one in points if one.values]
+    all_points = (_select_points(context, known, name, upright) for name in across)
+    points = [one for one in all_points if one.values]
     if not points:
         raise MissingInput(f"tradeoff: no model has both {across[0]} and {upright}.")
-    labels = [name_with_direction(first_value(known[name])) for name in across]
+    upright_label, *labels = (
+        name_with_direction(first_value(known[name])) for name in (upright, *across)
+    )
     select = SelectBox("metric", "Against", labels)
     rows = [one.to_row(context, canvas.height or _HEIGHT) for one in points]
     layers = _build_layers(context, canvas, select, rows, known[upright])
-    upright_label = name_with_direction(first_value(known[upright]))
-    texts: Texts = {
-        (one.label,): f"{upright_label} against {one.label} for {count_models(context)}. "
-        + _describe_front(one, upright)
-        for one in points
-    }
-    chart = canvas.compose(layers, [select], texts, height=_HEIGHT, title=upright_label)
+    texts: Texts = {}
+    for one in points:
+        text = f"{upright_label} against {one.label} for {count_models(context)}."
+        texts[one.label,] = f"{text} {_describe_front(one, upright)}"
+    title = f"{upright} against {'what it costs' if select.is_shown else points[0].name}"
     table = [row for one in points for row in _to_table(one, upright)]
-    other = "what it costs" if select.is_shown else points[0].name
-    return make_figure("tradeoff", f"{upright} against {other}", chart, table, texts, [select])
+    return canvas.figure(
+        "tradeoff", title, layers, [select], texts, table, height=_HEIGHT, axis=upright_label
+    )
 
 
 def _select_metrics(

@@ -16,7 +16,7 @@ from weft.errors import InputError, MissingInput, SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
 from weft.evaluation.result import Result
 from weft.report.charts.canvas import Canvas, SelectBox
-from weft.report.charts.metric_selection import headline_metrics
+from weft.report.charts.selection import headline_metrics
 from weft.report.charts.theme import display_name, rank_models
 from weft.report.context import ReportContext
 from weft.statistics.pairing import AlignedUsers, Floats, align_users

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from weft.errors import MissingInput
-from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts, make_figure
+from weft.report.charts.canvas import Canvas, Figure, Layer, SelectBox, Texts
 from weft.report.charts.layers import (
     INTERVAL_FIELDS,
     LABEL_PIXELS,
@@ -17,20 +17,20 @@ from weft.report.charts.layers import (
     range_with_margins,
     tooltips,
 )
-from weft.report.charts.metric_selection import (
-    Values,
-    find_offered,
-    first_value,
-    shown_metrics,
-    value_table,
-    values_by_name,
-)
 from weft.report.charts.phrases import (
     best_first,
     common_format,
     count_models,
     describe_ranking,
     name_with_direction,
+)
+from weft.report.charts.selection import (
+    Values,
+    find_offered,
+    first_value,
+    shown_metrics,
+    value_table,
+    values_by_name,
 )
 from weft.report.charts.theme import INK, display_name
 from weft.report.context import ReportContext
@@ -50,15 +50,14 @@ def values(context: ReportContext, canvas: Canvas, metric: str | None = None) ->
         (label,): f"{label} of {count_models(context)}: {describe_ranking(by_name[name])}."
         for name, label in labels.items()
     }
-    height = _ROW_PIXELS * max(map(len, by_name.values()))
-    chart = canvas.compose(layers, [select], texts, height=height, title=select.selected)
     table = value_table(
         (name, None, model, value)
         for name, of_models in by_name.items()
         for model, value in of_models.items()
     )
     title = "Models side by side" if select.is_shown else f"{next(iter(by_name))} of each model"
-    return make_figure("values", title, chart, table, texts, [select])
+    height, axis = _ROW_PIXELS * max(map(len, by_name.values())), select.selected
+    return canvas.figure("values", title, layers, [select], texts, table, height=height, axis=axis)
 
 
 def _select_values(context: ReportContext, canvas: Canvas, metric: str | None) -> dict[str, Values]:

@@ -57,7 +57,7 @@ def render(context: ReportContext, *, title: str | None = None) -> str:
     cutoffs = sorted({one.cutoff for table in tables for one in table.metrics if one.cutoff})
     style = _asset("page.css") + _colour_css(context) + "".join(table.style for table in tables)
     library, script = _chart_library(), _asset("page.js")
-    colours = enumerate(model_colours(context).values())
+    colours = model_colours(context).values() if len(context.models) > 1 else ()
     document: str = _template().render(
         title=title if title is not None else _title(context),
         policy=_security_policy([library, script], [style, _UNFILTERED]),
@@ -66,7 +66,7 @@ def render(context: ReportContext, *, title: str | None = None) -> str:
         library=Markup(library),
         script=Markup(script),
         models=context.models,
-        coloured={i for i, colour in colours if colour != OTHER and len(context.models) > 1},
+        coloured={i for i, colour in enumerate(colours) if colour != OTHER},
         facts=report_text.facts(context),
         verdicts=report_text.verdicts(context),
         tables=tables,
@@ -225,11 +225,13 @@ def _to_json_content(content: Any) -> Any:
     if isinstance(content, (list, tuple)):
         return [_to_json_content(value) for value in content]
     if isinstance(content, float):
-        if not math.isfinite(content):
-            return None
-        short = float(f"{content:.{_DIGITS}g}")
-        return int(short) if short.is_integer() and abs(short) < 2**53 else short
+        return _round(content) if math.isfinite(content) else None
     return content if content is None or isinstance(content, (str, int, bool)) else str(content)
+
+
+def _round(number: float) -> float:
+    short = float(f"{number:.{_DIGITS}g}")
+    return int(short) if short.is_integer() and abs(short) < 2**53 else short
 
 
 # --------------------------------------------------------------------------------------------------

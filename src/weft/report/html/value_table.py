@@ -142,20 +142,23 @@ def legend(context: ReportContext, tables: Sequence[ValueTable]) -> list[str]:
         lines.append(
             "★ best value of the metric, in its own direction (↑ higher, ↓ lower, → closest)"
         )
-    values = (value for result in context.results.values() for value in result.values)
-    kinds = {value.interval.kind for value in values if not value.cell}
-    intervals = []
-    if "normal" in kinds:
-        intervals.append("± half the width of the normal 95 % interval")
-    if kinds & {"bootstrap", "BCa"}:
-        intervals.append("[low, high] 95 % interval by bootstrap")
-    if intervals:
-        position = "; the line below shows where it lies" if len(context.models) > 1 else ""
-        lines.append(f"{'; '.join(intervals)} over users{position}")
+    lines += _interval_legend(context)
     if context.comparison is not None and context.test is not None:
         remarks = [remark[:1].upper() + remark[1:] for remark in context.comparison.legend()]
         lines.append("; ".join([*remarks, context.comparison.caption(context.test)]))
     return lines
+
+
+def _interval_legend(context: ReportContext) -> list[str]:
+    values = (value for result in context.results.values() for value in result.values)
+    kinds = {value.interval.kind for value in values if not value.cell}
+    texts = {
+        "± half the width of the normal 95 % interval": "normal" in kinds,
+        "[low, high] 95 % interval by bootstrap": kinds & {"bootstrap", "BCa"},
+    }
+    shown = "; ".join(text for text, is_shown in texts.items() if is_shown)
+    position = "; the line below shows where it lies" if len(context.models) > 1 else ""
+    return [f"{shown} over users{position}"] if shown else []
 
 
 def _heading(row: MetricRow) -> MetricHeading:

@@ -120,14 +120,15 @@ def _pair_table(
     text_widths = [max(text.cell_len for text in column) for column in zip(*cells)]
     widths = _fit_pair_columns(rows, text_widths, width)
     num_shown = len(widths.columns)
+    heads: list[tuple[Text | str, int]] = [("metric", widths.name)]
+    models = (rows[0]["model_a"], rows[0]["model_b"])
+    heads += [(fold_name(model, size), size) for model, size in zip(models, widths.columns)]
+    heads += zip(_HEADS, widths.columns[2:])
+    if widths.bar:
+        heads.insert(_DIFFERENCE + 2, (" " * (widths.bar // 2) + "0", widths.bar))
     table = empty_table()
-    table.add_column("metric", width=widths.name)
-    for model, size in zip((rows[0]["model_a"], rows[0]["model_b"]), widths.columns):
-        table.add_column(fold_name(model, size), width=size)
-    for head, size in zip(_HEADS, widths.columns[2:]):
+    for head, size in heads:
         table.add_column(head, width=size)
-        if widths.bar and head == "difference":
-            table.add_column(" " * (widths.bar // 2) + "0", width=widths.bar)
     for row, line in zip(rows, cells):
         texts = [pad_left(text, size) for text, size in zip(line[:num_shown], text_widths)]
         if widths.bar:

@@ -131,12 +131,11 @@ def _slice_table(
         groups.setdefault(row["group"], {})[value.name] = value
         users[row["group"]] = max(users.get(row["group"], 0), row["users"] or 0)
     metrics = dict.fromkeys(metric for values in groups.values() for metric in values)
-    by_group = (tuple(values.get(metric) for values in groups.values()) for metric in metrics)
-    rows = []
-    for metric, values in zip(metrics, by_group):
-        digits = common_places(value.value for value in values if value is not None)
-        cells = [value_cell(value, digits, symbols) for value in values]
-        rows.append(GridRow(metric, metric_family(metric), cells))
+    by_metric = (
+        MetricRow(metric, tuple(values.get(metric) for values in groups.values()))
+        for metric in metrics
+    )
+    rows = [_to_grid_row(row, symbols) for row in by_metric]
     size = max(len(f"{number:,}") for number in users.values())
     lines = [[group, f"{users[group]:>{size},}"] for group in groups]
     lead = LeadColumns(["group", "users"], lines)

@@ -154,32 +154,37 @@ def _fit_columns(
     models: Sequence[str], rows: Sequence[GridRow], width: int, margins: Sequence[int] | None
 ) -> _ColumnWidths | None:
     """Return the widths of the columns, or None if they do not fit."""
+    has_bars = margins is not None
     values = [
         max((row.cells[index].text.cell_len for row in rows), default=1)
         for index in range(len(models))
     ]
-    numbers = [
-        value + (margin + 1 if margin else 0)
-        for value, margin in zip(values, margins or [0] * len(models))
-    ]
-    widest = 0
-    if margins is None:
-        widest = max((cell_len(row.widest) for row in rows), default=0)
-        widest = max(len("widest"), widest) if widest else 0
+    numbers = list(map(sum, zip(values, map(_after_space, margins or [0] * len(models)))))
+    widest = 0 if has_bars else _widest_column(rows)
     fixed = sum(numbers) + COLUMN_GAP * len(models) + (COLUMN_GAP + widest if widest else 0)
     longest = max([len("metric"), *(cell_len(row.name) for row in rows)])
-    least = 0 if margins is None else (MIN_BAR + 1) * len(models)
+    least = _after_space(MIN_BAR) * len(models) if has_bars else 0
     name = longest if longest + fixed + least <= width else min(longest, _MAX_NAME)
     free = width - name - fixed
     if free < least:
         return None
-    bar = 0 if margins is None else min(MAX_BAR, free // len(models) - 1)
-    bar_column = bar + 1 if bar else 0
-    columns = [number + bar_column for number in numbers]
+    bar = min(MAX_BAR, free // len(models) - 1) if has_bars else 0
+    columns = [number + _after_space(bar) for number in numbers]
     heads = [max(column, min(cell_len(model), 10)) for column, model in zip(columns, models)]
-    if sum(heads) - sum(columns) <= free - bar_column * len(models):  # else heads are folded
+    if sum(heads) - sum(columns) <= free - _after_space(bar) * len(models):  # else they are folded
         columns = heads
     return _ColumnWidths(name, values, margins, bar, columns, widest)
+
+
+def _after_space(width: int) -> int:
+    """Return the width of a part of a column with the space before it; 0 if it is left out."""
+    return width + 1 if width else 0
+
+
+def _widest_column(rows: Sequence[GridRow]) -> int:
+    """Return the width of the column of widest margins, 0 if there are none."""
+    widest = max((cell_len(row.widest) for row in rows), default=0)
+    return max(len("widest"), widest) if widest else 0
 
 
 def single_model_table(model: str, rows: Sequence[GridRow]) -> Table:
@@ -266,22 +271,12 @@ def metrics_as_columns(
     `has_margins` adds a last line with the widest margin of each metric.
     """
     free = lead.free_width(width)
-    parts = split_columns(rows, free, 0, has_margins=has_margins)
-    if symbols is not None:  # the widest bars that need no further table
-        bars = range(MAX_BAR, MIN_BAR - 1, -1)
-        parts = min(
-            (split_columns(rows, free, bar, has_margins=has_margins) for bar in bars), key=len
-        )
+    bars = [0] if symbols is None else range(MAX_BAR, MIN_BAR - 1, -1)
+    # The widest bars that need no further table.
+    parts = min((split_columns(rows, free, bar, has_margins=has_margins) for bar in bars), key=len)
     tables = []
     for columns in parts:
-        table = empty_table()
-        for head, size in zip(lead.heads, lead.widths):
-            table.add_column(head, width=size)
-        for column in columns:
-            table.add_column(fold_name(column.row.name, column.width), width=column.width)
-        for index, line in enumerate(lead.lines):
-            words = (fold_name(word, size) for word, size in zip(line, lead.widths))
-            table.add_row(*words, *(column.cell(index, symbols) for column in columns))
+        table = _table_of_columns(lead, columns, symbols)
         if has_margins and any(column.row.has_interval for column in columns):
             table.add_section()
             blanks = [""] * (len(lead.heads) - 1)
@@ -289,6 +284,20 @@ def metrics_as_columns(
             table.add_row("widest", *blanks, *widest)
         tables.append(table)
     return tables
+
+
+def _table_of_columns(
+    lead: LeadColumns, columns: Sequence[MetricColumn], symbols: BarSymbols | None
+) -> Table:
+    table = empty_table()
+    for head, size in zip(lead.heads, lead.widths):
+        table.add_column(head, width=size)
+    for column in columns:
+        table.add_column(fold_name(column.row.name, column.width), width=column.width)
+    for index, line in enumerate(lead.lines):
+        words = map(fold_name, line, lead.widths)
+        table.add_row(*words, *(column.cell(index, symbols) for column in columns))
+    return table
 
 
 def split_columns(
@@ -299,7 +308,7 @@ def split_columns(
     left = 0
     for row in rows:
         values = row.text_width
-        width = max(values + (bar + 1 if bar else 0), min(cell_len(row.name), _MAX_NAME))
+        width = max(values + _after_space(bar), min(cell_len(row.name), _MAX_NAME))
         if has_margins:
             width = max(width, *(cell_len(cell.margin) for cell in row.cells))
         if width + COLUMN_GAP > left:

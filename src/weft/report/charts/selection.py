@@ -1,20 +1,19 @@
-"""Selection of the metrics and values that a chart shows."""
+"""Selection of the metrics, values and tables that a chart shows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from weft.errors import SettingError, check_choice
+import polars as pl
+
+from weft.errors import MissingInput, SettingError, check_choice
 from weft.evaluation.metric_value import MetricValue
 from weft.metrics.registry import canonical_name
-from weft.report.charts.canvas import Canvas
-from weft.report.context import ReportContext
-
-if TYPE_CHECKING:
-    import polars as pl
+from weft.report.charts.canvas import Canvas, SelectBox
+from weft.report.charts.theme import coloured_models
+from weft.report.context import USUAL_CUTOFF, ReportContext
 
 Values = dict[str, MetricValue]  # by model
 
@@ -74,8 +73,6 @@ def headline_metrics(
 
 def value_table(rows: Iterable[tuple[str, int | None, str, MetricValue]]) -> pl.DataFrame:
     """Return a table of metric, cut-off (if there are any), model, value, interval and users."""
-    import polars as pl
-
     schema = {"metric": pl.String, "cut-off": pl.Int64, "model": pl.String, "value": pl.Float64}
     schema |= {"95 % from": pl.Float64, "95 % to": pl.Float64, "users": pl.Int64}
     records = [
@@ -84,3 +81,35 @@ def value_table(rows: Iterable[tuple[str, int | None, str, MetricValue]]) -> pl.
     ]
     table = pl.DataFrame(records, schema=schema, orient="row")
     return table.drop("cut-off") if table["cut-off"].is_null().all() else table
+
+
+def select_frames(
+    kind: str, context: ReportContext, canvas: Canvas, k: int | None
+) -> tuple[dict[str, pl.DataFrame], list[int]]:
+    """Return the per-item tables `kind` of the models that have one, and the cut-offs.
+
+    The default cut-off is first; models with a colour are last, so that they are drawn on top.
+    Raises `MissingInput` if no result has the table, and `SettingError` if it lacks the cut-off.
+    """
+    coloured = coloured_models(context)
+    models = sorted(context.models, key=lambda model: model in coloured)
+    tables = {model: getattr(context.results[model], kind) for model in models}
+    frames = {model: table for model, table in tables.items() if table is not None and len(table)}
+    if not frames:
+        more = " and train=" if kind == "popularity" else ""
+        raise MissingInput(
+            f"{kind} needs how often each item is recommended: evaluate with exposure=True{more}."
+        )
+    known = sorted(set().union(*(frame["k"] for frame in frames.values())))
+    if k is None:
+        usual = [USUAL_CUTOFF] if USUAL_CUTOFF in known else []
+        cutoffs = [*dict.fromkeys([*usual, *known])]
+        return frames, cutoffs if canvas.has_selects else cutoffs[:1]
+    if isinstance(k, bool) or k not in known:
+        raise SettingError(f"k={k!r}; {kind} is known at k = {', '.join(map(str, known))}.")
+    return frames, [k]
+
+
+def cutoff_select(cutoffs: list[int]) -> SelectBox:
+    """Return the select box of the cut-off."""
+    return SelectBox("cut", "Cut-off", [f"k = {k}" for k in cutoffs])
