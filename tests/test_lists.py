@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import weft
+from apart import evaluate as evaluate_apart
 from everything import BUILT_IN
 from oracles import RankedList, lauc
 from weft.data import sorting
@@ -1077,3 +1078,181 @@ def test_rows_without_errors_are_read_with_their_times():
     assert table.errors == () and table.row_numbers is None and table.rejected is None
     assert table.frame["timestamp"].to_list() == ["2020", "2021"]
     assert math.isnan(table.frame["rating"][0])
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+IDS = np.array([[17, 3, 25], [25, 17, -1], [-1, -1, -1], [3, 40, 17]])
+SCORES_OF_IDS = np.array([[0.9, 0.5, 0.5], [3.0, -2.0, -9e9], [0.0, 0.0, 0.0], [0.3, 0.2, 0.1]])
+TRUTH_OF_IDS = {"a": [3, 40], "b": [25], "c": [17], "e": [3]}
+AS_DICT = {"a": [17, 3, 25], "b": [25, 17], "c": [], "d": [3, 40, 17]}
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        IDS,
+        IDS.astype(np.int32),
+        np.asfortranarray(IDS),
+        torch.tensor(IDS),
+        torch.tensor(IDS, dtype=torch.int16),
+        IDS.tolist(),
+    ],
+)
+@pytest.mark.parametrize(
+    "scores", [None, SCORES_OF_IDS, torch.tensor(SCORES_OF_IDS), SCORES_OF_IDS.astype("f4")]
+)
+def test_top_k_items_are_lists(ids, scores):
+    how = {"metrics": [*UNSCORED, "Recall"], "top_k": [1, 2, 3], "item_clusters": {3: "x"}}
+    how |= {"train": {"a": [25]}, "user_groups": {"a": "F", "b": "M"}, "item_features": {3: ["x"]}}
+    wanted = weft.evaluate(AS_DICT, TRUTH_OF_IDS, **how)
+    result = weft.evaluate(weft.TopKItems(ids, scores, users=list("abcd")), TRUTH_OF_IDS, **how)
+    same(result, wanted)
+    scored = {"ratings_without_score": 3} if scores is not None else {}
+    counts = {**wanted.counts, **scored}  # ratings of items that are in no list
+    assert result.counts == counts
+    apart = evaluate_apart(
+        weft.TopKItems(ids, scores, users=pl.Series(list("abcd"))), TRUTH_OF_IDS, **how
+    )
+    assert apart.counts == counts and apart["MRR@3"] == wanted["MRR@3"]
+
+
+def test_top_k_items_as_positions_and_row_numbers():
+    positions = np.array([[2, 0, -1], [1, 2, 0]])
+    truth = {0: ["x"], 1: ["x", "z"]}
+    lists = weft.TopKItems(positions, items=["x", "y", "z"])
+    wanted = weft.evaluate({0: ["z", "x"], 1: ["y", "z", "x"]}, truth, metrics=["nDCG@3", "MRR@3"])
+    result = weft.evaluate(lists, truth, metrics=["nDCG@3", "MRR@3"])
+    same(result, wanted)
+    note = "the rows of weft.TopKItems are the users 0 to 1; its argument users gives other ids"
+    assert note in result.notes and note in evaluate_apart(lists, truth, metrics="MRR@2").notes
+    named = weft.TopKItems(positions, users=[0, 1], items=["x", "y", "z"])
+    assert not weft.evaluate(named, truth, metrics="MRR@2").notes
+    checked = weft.check(named, truth, metrics="MRR", top_k=2)
+    assert checked.values["lists"]["MRR@2"] == 0.5
+
+
+def test_scores_of_top_k_items_are_read():
+    lists = weft.TopKItems(IDS, SCORES_OF_IDS, users=list("abcd"))
+    how = {"metrics": ["MAE", "UserMADRating@2"], "user_groups": {"a": "F", "b": "M"}}
+    frame_of_ids = pl.DataFrame(
+        [
+            (user, item, score, rank)
+            for user, items, scores in zip("abcd", IDS.tolist(), SCORES_OF_IDS.tolist())
+            for rank, (item, score) in enumerate(zip(items, scores))
+            if item >= 0
+        ],
+        schema=["user", "item", "score", "rank"],
+        orient="row",
+    )
+    same(
+        weft.evaluate(lists, TRUTH_OF_IDS, **how), weft.evaluate(frame_of_ids, TRUTH_OF_IDS, **how)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((IDS / 2,), "holds float64; expected integers"),
+        ((IDS[0],), r"ids of weft.TopKItems has shape \[3\]; expected \[users, k\]"),
+        ((IDS - 2,), "has -3; only -1"),
+        ((IDS, SCORES_OF_IDS[:2]), r"scores of weft.TopKItems has shape \[2, 3\].*\[4, 3\]"),
+        ((IDS, -SCORES_OF_IDS), "increase in row 0, to -0.5 at position 2; .* negate distances"),
+    ],
+)
+def test_top_k_items_that_are_refused(arguments, words):
+    with pytest.raises(InputError, match=words):
+        weft.TopKItems(*arguments)
+
+
+def test_names_of_top_k_items_that_do_not_fit():
+    with pytest.raises(InputError, match=r"users of weft.TopKItems has 3 ids, but ids has 4 rows"):
+        weft.TopKItems(IDS, users=[1, 2, 3])
+    with pytest.raises(InputError, match="position 40, but items has 3 ids"):
+        weft.TopKItems(IDS, items=[1, 2, 3])
+    with pytest.raises(SettingError, match=r"weft.TopKItems\(ids, users=\[...\]\) does"):
+        weft.evaluate(weft.TopKItems(IDS), {0: [17]}, users=list("abcd"), metrics="MRR@1")
+    with pytest.raises(InputError, match="same item twice in a list"):
+        weft.evaluate(weft.TopKItems([[3, 3]]), {0: [3]}, metrics="MRR@1")
+    nan = np.where(IDS == 40, np.nan, SCORES_OF_IDS)
+    with pytest.raises(InputError, match="scores that are not finite"):
+        weft.evaluate(weft.TopKItems(IDS, nan), {0: [3]}, metrics="MRR@1")
+
+
+@pytest.mark.parametrize("form", [np.asarray, torch.tensor])
+@pytest.mark.parametrize("ids", [IDS, np.array([[0, 1], [2, 3]]), np.array([[90, 17, 4]])])
+def test_item_ids_are_not_taken_for_scores(form, ids):
+    with pytest.raises(InputError, match=r"look like item ids.*weft.TopKItems\(ids, users="):
+        weft.evaluate(form(ids), {0: [0]}, metrics="MRR@1")
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [[3, 1, 2], [1, 3, 2]],  # ranks in reverse
+        [[2, 0, 1], [0, 2, 1]],
+        [[50, 0, 0], [7, 9, 12]],  # counts
+        [[-5, 100, 3], [4, 2, 90]],
+        [[90.0, 17.0, 4.0], [40.0, 3.0, 25.0]],
+    ],
+)
+def test_scores_that_are_integers_are_scores(scores):
+    for source in (np.array(scores), torch.tensor(scores)):
+        assert weft.evaluate(source, {0: [0, 1, 2]}, metrics="MRR@1")["MRR@1"] == 1
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ranks", "count"),
+    [
+        ([1, 2, 3, 1, 2], 0),
+        ([0, 1, 2, 0, 1], 0),
+        ([3, 1, 2, 2, 1], 0),
+        ([1, 2, 4, 1, 2], 1),
+        ([2, 3, 4, 1, 2], 1),
+        ([10, 20, 30, 0, 2], 2),
+        ([1, 2, 3, 7, 2], 1),
+        ([0.1, 0.2, 0.4, 1, 2.5], 0),  # these order the items, but are no positions
+    ],
+)
+def test_gaps_in_ranks_are_counted(ranks, count):
+    users = ["a", "a", "a", "b", "b"]
+    lists = pl.DataFrame({"user": users, "item": [1, 2, 3, 1, 2], "rank": ranks})
+    truth = {"a": [2], "b": [2]}
+    note = f"{count} lists have gaps in their ranks; the items below a gap move up"
+    for shuffled in (lists, lists.sample(fraction=1, shuffle=True, seed=3)):
+        for evaluate in (weft.evaluate, evaluate_apart):
+            result = evaluate(shuffled, truth, metrics="MRR", top_k=3)
+            assert result.counts["lists_with_rank_gaps"] == count
+            assert (note in result.notes) == (count > 0)
+
+
+def test_lists_without_ranks_have_no_gaps_on_partitions():
+    lists = {user: [1, 2, 3] for user in range(20)}
+    truth = {user: [2] for user in range(20)}
+    results = [
+        evaluate(lists, truth, metrics="MRR", top_k=3)
+        for evaluate in (weft.evaluate, evaluate_apart)
+    ]
+    assert results[0].counts == results[1].counts
+    assert results[0].counts["lists_with_rank_gaps"] == 0
+    padded = weft.TopKItems([[1, -1, 2], [1, 2, -1]])
+    assert weft.evaluate(padded, {0: [2]}, metrics="MRR@3").counts["lists_with_rank_gaps"] == 1
+    twice = pl.DataFrame({"user": [1, 1, 1], "item": [5, 5, 6], "rank": [1, 2, 3]})
+    kept = weft.evaluate(twice, {1: [6]}, metrics="MRR@2", duplicates="keep-best")
+    assert kept["MRR@2"] == 0.5 and kept.counts["lists_with_rank_gaps"] == 0
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame])
+def test_repeated_train_rows_and_users_without_truth_are_counted(library):
+    train = library({"user": ["a", "a", "b"], "item": [1, 1, 2]})
+    lists = {"a": [3, 2], "b": [3], "c": [1]}
+    for evaluate in (weft.evaluate, evaluate_apart):
+        result = evaluate(lists, {"a": [2], "b": [3]}, train=train, metrics="MRR", top_k=2)
+        assert result.counts["train_repetitions"] == 1
+        assert result.counts["users_without_truth"] == 1
+        assert "train repeats 1 (user, item) rows; each counts once" in result.notes
+        assert any("1 of 3 users are not in the truth" in note for note in result.notes)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.batch.blocks import MetricBlock
     from weft.data.readers.files import File
     from weft.data.sources import Factors
+    from weft.data.topk_items import TopKItems
     from weft.diagnostics import check
     from weft.errors import WeftError
     from weft.evaluation.api import evaluate
@@ -40,6 +41,7 @@ _HOMES = {
     "NDCG": "weft.metrics.single_target",
     "RatingMetric": "weft.metrics.base.formulas",
     "Result": "weft.evaluation.result",
+    "TopKItems": "weft.data.topk_items",
     "TopKMetric": "weft.metrics.base.metric",
     "UserAverageTopKMetric": "weft.metrics.base.formulas",
     "WeftError": "weft.errors",
@@ -70,6 +72,7 @@ __all__ = [
     "MetricBlock",
     "RatingMetric",
     "Result",
+    "TopKItems",
     "TopKMetric",
     "UserAverageTopKMetric",
     "WeftError",

@@ -290,7 +290,8 @@ def _count_lists(
     settings: DatasetSettings,
     counts: Counter[str],
 ) -> None:
-    """Count repeated items of lists, and listed items that are in their user's train."""
+    """Count gaps in ranks, repeated items of lists, and items that are in their user's train."""
+    counts["lists_with_rank_gaps"] = lists.num_rank_gaps
     if settings.duplicates == "keep-best":
         counts["duplicates_dropped"] = lists.num_dropped
     if train is not None and settings.mask_seen is not False:

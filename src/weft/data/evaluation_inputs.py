@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 LABEL_INPUTS = ("user_groups", "item_clusters", "item_features")
+LISTS_NAME_USERS = (
+    f"{setting_ref('users')} names the rows of scores; recommendation lists name their users "
+    "themselves, as weft.TopKItems(ids, users=[...]) does. Leave it out."
+)
 NO_HITS = (
     "no item of the truth is in any list: nothing can be hit. Are the ids of both written alike?"
 )
@@ -163,10 +167,7 @@ def list_axes(tables: InputTables, items: Vocabulary | None, *, orders_ties_by_i
     source = tables.source
     assert isinstance(source, ListSource)
     if tables.users is not None:
-        raise SettingError(
-            f"{setting_ref('users')} names the rows of scores; recommendation lists name their "
-            "users themselves. Leave it out."
-        )
+        raise SettingError(LISTS_NAME_USERS)
     if items is None:
         items = _catalogue(tables, orders_ties_by_id=orders_ties_by_id)
     users = Vocabulary.from_data("user", [source.table.users], origin=source.table.entries.where)

@@ -14,6 +14,7 @@ from weft.data.interactions import InteractionTable
 from weft.data.readers.files import FileTable, is_file, read_table
 from weft.data.readers.role_assignment import ROLES_OF_USE
 from weft.data.readers.roles import ID_ROLES, check_unique_columns, find_column, find_column_name
+from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import id_series, series_of_ids
 from weft.errors import InputError, setting_ref
 
@@ -55,6 +56,7 @@ class RowTable:
     errors: tuple[RowErrors, ...] = ()
     row_numbers: NDArray[np.int64] | None = None  # numbers of the rows in the input; None: all
     rejected: pl.DataFrame | None = None  # rows without a user or an item, with their `row` number
+    notes: tuple[str, ...] = ()  # remarks for the result
 
     def to_interactions(self, value_name: str, default: float) -> InteractionTable:
         """Return the table with one column of values; raise the first of the row errors.
@@ -76,7 +78,7 @@ class RowTable:
 
 
 def read_rows(data: Any, where: str, *, use: str) -> RowTable:
-    """Return the rows of a file, a frame or a dict, with the errors in its rows.
+    """Return the rows of a file, a frame, a dict or `TopKItems`, with the errors in its rows.
 
     `use` decides which columns are read: "lists" (score and rank), "truth" and "train" (rating),
     "timed" (rating and timestamp) or "candidates" (none). `weft.evaluate` raises row errors (see
@@ -88,6 +90,8 @@ def read_rows(data: Any, where: str, *, use: str) -> RowTable:
         table = read_table(data, where, use=use)
         frame = _frame_of_columns(table.columns)
         return RowTable(table.where, frame, table.all_users, table, table.unused_columns)
+    if isinstance(data, TopKItems):
+        return RowTable(where, data.to_frame(), data.users, notes=data.notes)
     if isinstance(data, Mapping):
         return _read_dict(data, where, is_list=use == "lists")
     roles = ROLES_OF_USE[use][2:] + (("rank",) if use == "lists" else ())

@@ -82,8 +82,8 @@ def evaluate(
         object with `score(users)`. If it also has a parameter `items`, `score(users, items)` is
         called where only some items of each user are needed. Or recommendation lists: a polars or
         pandas frame (user, item, and a score, a rank or neither), `{user: [items]}` with the best
-        first, `{user: {item: score}}`, or the path of a file. Lists with scores are ranked by score
-        and tie rule, lists with ranks by rank, others in their order.
+        first, `{user: {item: score}}`, `weft.TopKItems(ids)`, or the path of a file. Lists with
+        scores are ranked by score and tie rule, lists with ranks by rank, others in their order.
     truth, train
         A frame (user, item, rating), a sparse or dense `[users, items]` matrix, `{user: {item:
         rating}}`, `{user: [(item, rating), ...]}`, `{user: [items]}`, or a path. Wherever data may

@@ -80,6 +80,7 @@ def _source_notes(
     source: ListSource, settings: EvaluationSettings, counts: Counts
 ) -> Iterator[str]:
     lists = source.table
+    yield from lists.notes
     if lists.order == "rank" and lists.has_scores:
         yield "the lists have ranks and scores: they are ranked by rank"
     if lists.order == "rows" and lists.unused_columns:
@@ -88,6 +89,8 @@ def _source_notes(
             "the lists have neither scores nor ranks: rows are taken best first (columns that were "
             f"not read: {unread})"
         )
+    if gaps := counts.get("lists_with_rank_gaps"):
+        yield f"{gaps:,} lists have gaps in their ranks; the items below a gap move up"
     if dropped := counts.get("duplicates_dropped"):
         yield f"{dropped:,} rows repeat an item of their list; its best place is kept"
     if seen := counts.get("seen_in_lists"):

@@ -7,6 +7,19 @@
 The source of an evaluation that owns them is `weft.data.sources.ListSource`."""
 
 from weft.data.recommendations.batch_lists import BatchLists
-from weft.data.recommendations.list_table import EncodedLists, ListTable, are_lists, read_lists
+from weft.data.recommendations.list_table import (
+    ROW_RANK_OFFSET,
+    EncodedLists,
+    ListTable,
+    are_lists,
+    read_lists,
+)
 
-__all__ = ["BatchLists", "EncodedLists", "ListTable", "are_lists", "read_lists"]
+__all__ = [
+    "ROW_RANK_OFFSET",
+    "BatchLists",
+    "EncodedLists",
+    "ListTable",
+    "are_lists",
+    "read_lists",
+]

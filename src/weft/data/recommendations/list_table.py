@@ -28,6 +28,7 @@ from weft.data.sorting import (
     sort_lists,
     tile_lists,
 )
+from weft.data.topk_items import TopKItems
 from weft.data.vocabulary import Vocabulary
 from weft.errors import InputError, did_you_mean, setting_ref
 
@@ -37,15 +38,17 @@ if TYPE_CHECKING:
 _FEW_ROWS = 16  # tables that are too small for their order to matter
 _MAX_NATIVE_LISTS = 1 << 31
 _SAMPLE_ENTRIES = 1 << 16  # entries in a fingerprint
+# Added to row numbers that serve as ranks of partitioned lists, so that they are no positions.
+ROW_RANK_OFFSET = 0.5
 
 
 def are_lists(data: Any) -> bool:
     """True if a source of this type is read as recommendation lists."""
-    return isinstance(data, Mapping) or is_frame(data) or is_file(data)
+    return isinstance(data, (Mapping, TopKItems)) or is_frame(data) or is_file(data)
 
 
 def read_lists(data: Any, where: str = "source") -> ListTable:
-    """Return lists from a file, a frame or a dict. `where` names them in messages.
+    """Return lists from a file, a frame, a dict or `TopKItems`. `where` names them in messages.
 
     Raise `InputError` for scores and ranks that are not finite.
     """
@@ -57,7 +60,7 @@ def read_lists(data: Any, where: str = "source") -> ListTable:
     entries.check_finite()
     if ranks is not None:
         replace(entries, values=ranks, value_name="rank").check_finite()
-    return ListTable(entries, ranks, rows.unused_columns)
+    return ListTable(entries, ranks, rows.unused_columns, rows.notes)
 
 
 def _check_similar_names(unused_columns: tuple[str, ...], where: str) -> None:
@@ -77,6 +80,7 @@ class ListTable:
     entries: InteractionTable
     ranks: NDArray[np.float64] | None = None
     unused_columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # remarks for the result
 
     @property
     def has_scores(self) -> bool:
@@ -118,6 +122,7 @@ class ListTable:
         offsets, rows = self._group_by_user(users)
         dtype = np.int32 if items.size < 1 << 31 else np.int64
         listed = self.entries.encode_items(items, dtype=dtype)
+        num_rank_gaps = self._count_rank_gaps(offsets, rows)
         scores, merit = self.entries.values, self._merit()
         if rows is not None:
             is_by_score = merit is scores
@@ -137,7 +142,8 @@ class ListTable:
             is_duplicate = self._mask_rows(rows, duplicates["item"])
             if keep_best and is_duplicate.any():
                 lists = self._filter(~is_duplicate).encode(users, items)
-                return replace(lists, num_dropped=int(is_duplicate.sum()))
+                num_dropped = int(is_duplicate.sum())
+                return replace(lists, num_dropped=num_dropped, num_rank_gaps=num_rank_gaps)
             self._check_unique(is_duplicate, self._mask_rows(rows, duplicates["rank"]))
         return EncodedLists(
             offsets,
@@ -145,7 +151,21 @@ class ListTable:
             scores if self.has_scores else None,
             items.size,
             is_order_given=self.order != "score",
+            num_rank_gaps=num_rank_gaps,
         )
+
+    def _count_rank_gaps(self, offsets: Numbers, rows: Numbers | None) -> int:
+        """Return how many lists have ranks that start after 1 or leave numbers out.
+
+        `offsets` and `rows` are those of `_group_by_user`. Only whole ranks are positions.
+        """
+        if self.ranks is None or not len(self.ranks) or (self.ranks % 1).any():
+            return 0
+        ranks = self.ranks if rows is None else self.ranks[rows]
+        starts, lengths = offsets[:-1], np.diff(offsets)
+        starts, lengths = starts[lengths > 0], lengths[lengths > 0]
+        first, last = np.minimum.reduceat(ranks, starts), np.maximum.reduceat(ranks, starts)
+        return int(((first > 1) | (last - first >= lengths)).sum())
 
     def _sort(
         self,
@@ -253,7 +273,7 @@ class EncodedLists:
     """All lists by code: offsets `[users + 1]`, items and scores `[entries]`, best first per user.
 
     `is_order_given`: the order is given, so that equal scores are not ties. `num_dropped`: entries
-    that repeated an item of their list.
+    that repeated an item of their list. `num_rank_gaps`: lists whose ranks left out positions.
     """
 
     offsets: Numbers
@@ -262,6 +282,7 @@ class EncodedLists:
     num_items: int
     is_order_given: bool
     num_dropped: int = 0
+    num_rank_gaps: int = 0
 
     def to_batch(self, start: int, stop: int, device: torch.device) -> BatchLists:
         """Return the lists of users `start` to `stop - 1` as tensors on a device."""

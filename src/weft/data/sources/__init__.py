@@ -32,5 +32,5 @@ def open_source(data: Any) -> Source | ListSource:
         f"cannot evaluate a {type(data).__name__}; expected scores as a [users, items] tensor or "
         "array, weft.Factors(user_embeddings, item_embeddings), a callable users -> scores, an "
         "object with score(users), or recommendation lists as a file or a frame (user, item, and a "
-        "score or a rank) or {user: [items]}."
+        "score or a rank), {user: [items]} or weft.TopKItems(ids)."
     )

@@ -17,7 +17,7 @@ class ListSource:
     """Recommendation lists of an evaluation: read first, then encoded, then served by batch.
 
     `data` is a file or a frame (user, item, and a score, a rank or neither), `{user: [items]}` best
-    first, or `{user: {item: score}}`.
+    first, `{user: {item: score}}`, or `TopKItems`.
     """
 
     kind = "recommendation lists"

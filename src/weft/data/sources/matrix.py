@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.sources.base import as_tensor, check_scores, digest_samples
+from weft.data.topk_items import check_no_item_ids
 from weft.errors import InputError
 
 
@@ -26,6 +27,7 @@ class ScoreMatrix:
             raise InputError(
                 f"the score matrix has shape {list(scores.shape)}; expected [users, items]."
             )
+        check_no_item_ids(scores)
         self._scores = scores
         self._rows: NDArray[np.int64] | None = None  # None: all rows
         self.has_scores_in_memory = _supports_views(scores)

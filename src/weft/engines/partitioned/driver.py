@@ -19,6 +19,7 @@ from torch import Tensor
 from weft._choices import CandidatePool, choices
 from weft.data import Vocabulary, read_features, read_labels
 from weft.data.dataset import GlobalStats
+from weft.data.evaluation_inputs import LISTS_NAME_USERS
 from weft.data.interactions import digest_sums
 from weft.data.labels import GroupNames
 from weft.data.popularity import TrainTotals
@@ -114,10 +115,7 @@ def _check_supported(arguments: Arguments, *, has_lists: bool, engine: str) -> N
                 "weft.evaluate."
             )
     if has_lists and arguments["users"] is not None:
-        raise SettingError(
-            f"{setting_ref('users')} names the rows of scores; recommendation lists name their "
-            "users themselves. Leave it out."
-        )
+        raise SettingError(LISTS_NAME_USERS)
 
 
 def _names_pool(candidates: Any, *, has_table_names: bool) -> bool:

@@ -11,7 +11,7 @@ from weft.data import Vocabulary, read_interactions, read_labels
 from weft.data.interaction_readers import read_pairs
 from weft.data.readers.files import is_file, read_table
 from weft.data.readers.role_assignment import assign_frame_roles
-from weft.data.recommendations import read_lists
+from weft.data.recommendations import ROW_RANK_OFFSET, read_lists
 from weft.data.vocabulary import id_series
 from weft.engines.partitioned.partitions import ALL_USERS, INPUTS_WITH_ALL_USERS, InputOrigin
 from weft.errors import InputError
@@ -69,13 +69,14 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
 
     columns: dict[str, Any] = {}
     unused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if argument == "source":
         lists = read_lists(data)
-        pairs, unused = lists.entries, lists.unused_columns
+        pairs, unused, notes = lists.entries, lists.unused_columns, lists.notes
         columns = {"score": pairs.values} if lists.has_scores else {}
         columns |= {"rank": lists.ranks} if lists.ranks is not None else {}
         if lists.order == "rows":
-            columns["rank"] = np.arange(len(pairs.values), dtype=np.float64)
+            columns["rank"] = np.arange(len(pairs.values)) + ROW_RANK_OFFSET
     elif argument == "candidates":
         pairs = read_pairs(data, argument)
     else:
@@ -93,7 +94,7 @@ def _read_pairs(data: Any, argument: str) -> tuple[dict[str, pl.DataFrame], Inpu
     frames = {argument: frame}
     if pairs.all_users is not None and argument in INPUTS_WITH_ALL_USERS:
         frames[argument + ALL_USERS] = pl.DataFrame({"user": _plain_ids(pairs.all_users)})
-    origin = InputOrigin(pairs.where, unused_columns=unused, columns=tuple(frame.columns))
+    origin = InputOrigin(pairs.where, None, unused, notes, tuple(frame.columns))
     if (table := pairs.table) is not None:
         origin = InputOrigin(
             pairs.where, table.path, unused or table.unused_columns, table.notes, origin.columns

@@ -18,6 +18,7 @@ from weft.data.readers.tabular_files import (
     describe_wrong_type,
     find_string_ids,
 )
+from weft.data.recommendations import ROW_RANK_OFFSET
 from weft.engines.partitioned.local_inputs import assign_roles
 from weft.engines.partitioned.partitions import InputOrigin
 from weft.engines.ray.ray_partitions import (
@@ -73,7 +74,7 @@ class RowReader:
         if not self.ranks_by_row:
             return frame
         first = spans[0].offset
-        return frame.with_columns(rank=pl.int_range(first, first + len(frame)).cast(pl.Float64))
+        return frame.with_columns(rank=pl.int_range(first, first + len(frame)) + ROW_RANK_OFFSET)
 
     def _read_span(self, span: RowSpan) -> pl.DataFrame:
         import polars as pl

@@ -1,0 +1,160 @@
+"""`TopKItems`: recommended items as a matrix, and the detection of one that is given as scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.data.vocabulary import Vocabulary
+from weft.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PADDING = -1
+_MAX_COLUMNS = 1000  # no library recommends more items per user
+_SAMPLE_ROWS = 100  # to detect item ids
+
+
+class TopKItems:
+    """The items recommended to each user as a matrix `[users, k]` of integers, the best first.
+
+    ids
+        Item ids, or positions in `items`. -1 is padding: the list of that user is shorter.
+    scores
+        Scores `[users, k]`, which must not increase along a row. The order of `ids` decides; the
+        scores are for metrics that read scores.
+    users
+        The id of each row, by default the row numbers 0, 1, 2, ...
+    items
+        The ids of items, if `ids` are positions (0, 1, 2, ...) in them.
+
+    `weft.evaluate` and the engines accept it wherever they accept recommendation lists.
+
+    >>> import numpy as np, weft
+    >>> ids = np.array([[7, 3, 5], [5, 7, -1]])
+    >>> lists = weft.TopKItems(ids, users=["ann", "bob"])
+    >>> weft.evaluate(lists, {"ann": [3], "bob": [5]}, metrics="MRR", top_k=3)["MRR@3"]
+    0.75
+    """
+
+    def __init__(
+        self, ids: Any, scores: Any = None, *, users: Any = None, items: Any = None
+    ) -> None:
+        matrix = _to_array(ids, "ids")
+        if matrix.dtype.kind not in "iu":
+            raise InputError(
+                f"ids of weft.TopKItems holds {matrix.dtype}; expected integers: item ids, or "
+                "positions in items=[...], with -1 as padding."
+            )
+        is_item = matrix != _PADDING
+        if (matrix < _PADDING).any():
+            raise InputError(
+                f"ids of weft.TopKItems has {matrix.min()}; only -1 (padding) may be negative."
+            )
+        self._codes = matrix[is_item].astype(np.int64)
+        self._rows, self._columns = np.nonzero(is_item)
+        self._scores = None if scores is None else _read_scores(scores, is_item)
+        self._users = Vocabulary.from_size("user", len(matrix))
+        if users is not None:
+            self._users = Vocabulary.from_ids("user", users)
+            _check_size(self._users.size, len(matrix))
+        self._items = None if items is None else Vocabulary.from_ids("item", items)
+        if self._items is not None and (self._codes >= self._items.size).any():
+            raise InputError(
+                f"ids of weft.TopKItems has the position {self._codes.max()}, but items has "
+                f"{self._items.size} ids, 0 to {self._items.size - 1}. Leave items out if ids are "
+                "the ids themselves."
+            )
+
+    @property
+    def users(self) -> pl.Series:
+        """The user of each row."""
+        return self._users.ids
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for the result: users that are row numbers."""
+        if not self._users.is_positional or not self._users.size:
+            return ()
+        return (
+            f"the rows of weft.TopKItems are the users 0 to {self._users.size - 1}; its argument "
+            "users gives other ids",
+        )
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return rows (user, item, rank) and the score, if there are scores."""
+        import polars as pl
+
+        items = pl.Series(self._codes) if self._items is None else self._items.ids[self._codes]
+        columns = {"user": self.users[self._rows], "item": items, "rank": self._columns + 1.0}
+        return pl.DataFrame(columns if self._scores is None else {**columns, "score": self._scores})
+
+
+def _to_array(data: Any, name: str) -> NDArray[Any]:
+    if hasattr(data, "detach"):  # a torch tensor
+        data = data.detach().cpu()
+        data = (data.double() if data.is_floating_point() else data).numpy()
+    array = np.asarray(data)
+    if array.ndim != 2:
+        raise InputError(
+            f"{name} of weft.TopKItems has shape {list(array.shape)}; expected [users, k]."
+        )
+    return array
+
+
+def _read_scores(data: Any, is_item: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the score of each item; raise `InputError` for scores that increase along a row."""
+    scores = _to_array(data, "scores")
+    if scores.shape != is_item.shape or scores.dtype.kind not in "fiu":
+        raise InputError(
+            f"scores of weft.TopKItems has shape {list(scores.shape)} and holds {scores.dtype}; "
+            f"expected numbers of the shape {list(is_item.shape)} of ids."
+        )
+    scores = scores.astype(np.float64)
+    lowest = np.fmin.accumulate(np.where(is_item, scores, np.inf), axis=1)
+    increases = is_item[:, 1:] & (scores[:, 1:] > lowest[:, :-1])
+    if increases.any():
+        row, column = np.argwhere(increases)[0]
+        raise InputError(
+            f"scores of weft.TopKItems increase in row {row}, to {scores[row, column + 1]:g} at "
+            f"position {column + 2}; expected the best item first. Sort each row by descending "
+            "score, or negate distances."
+        )
+    return scores[is_item]
+
+
+def _check_size(num_users: int, num_rows: int) -> None:
+    if num_users != num_rows:
+        raise InputError(
+            f"users of weft.TopKItems has {num_users} ids, but ids has {num_rows} rows; expected "
+            "one id for each row."
+        )
+
+
+def check_no_item_ids(scores: Any) -> None:
+    """Raise `InputError` if a matrix of scores looks like item ids `[users, k]`.
+
+    These are integers of few columns that are distinct in each row (but for -1, padding), with more
+    different values than columns, or with values far beyond the number of columns.
+    """
+    num_columns = scores.shape[1]
+    is_float = scores.is_floating_point() if hasattr(scores, "detach") else None
+    if is_float or not 0 < num_columns <= _MAX_COLUMNS:
+        return
+    sample = _to_array(scores[:_SAMPLE_ROWS], "scores")
+    if sample.dtype.kind not in "iu" or (sample < _PADDING).any():
+        return
+    ordered = np.sort(sample, axis=1)
+    is_repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _PADDING)
+    values = np.unique(sample[sample != _PADDING])
+    is_wide = len(values) > num_columns or (len(values) and values[-1] >= 2 * num_columns)
+    if is_wide and not is_repeated.any():
+        raise InputError(
+            f"the source is a matrix {list(scores.shape)} of integers that are distinct in each "
+            f"row, such as {sample[0, :3].tolist()}: these look like item ids, the best first, not "
+            "like scores [users, items]. Give item ids as weft.TopKItems(ids, users=[...]); give "
+            "scores that are integers as floats."
+        )
