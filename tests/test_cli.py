@@ -1522,6 +1522,27 @@ def test_the_demo_without_the_extra_explains_how_to_install_it(demo, call, monke
 # --------------------------------------------------------------------------------------------------
 
 
+def test_metrics_explains_names_with_a_cutoff_or_parameters(tmp_path, call):
+    expected = call("metrics", "F1", cwd=tmp_path).stdout
+    assert call("metrics", "F1@10", cwd=tmp_path).stdout == expected
+    assert call("metrics", "f1(beta=2)@10", cwd=tmp_path).stdout == expected
+
+
+def test_missing_metrics_of_options_name_the_option(folder, call):
+    done = call("evaluate", "--recs", "good.csv", "--truth", "test.csv", cwd=folder, code=2)
+    assert done.stderr == (
+        "error: no metrics are given; give --metrics, such as -m nDCG,Recall -k 10.\n"
+    )
+
+
+def test_warns_of_lists_that_are_the_truth(folder, call):
+    files = ["--recs", "test.csv", "--truth", "test.csv"]
+    done = call("evaluate", *files, "-m", "nDCG@2", cwd=folder)
+    assert done.stderr == (
+        "warning: --recs test: is the same file as --truth FILE; give two different files.\n"
+    )
+
+
 def test_completion_offers_every_choice():
     assert compare_command.TESTS == TESTS
     built_in = {metric.__name__ for metric in built_in_metrics()}

@@ -284,6 +284,36 @@ def test_reads_booleans_with_an_anchor(folder):
     assert evaluation.per_user is True and evaluation.exposure is True
 
 
+def test_text_that_looks_like_a_number_is_quoted_in_errors(folder):
+    (line,) = refused(folder, "evaluation: {metrics: nDCG, top_k: '10'}")
+    assert line == (
+        "1:36: top_k: '10'; cut-offs are whole numbers from 1 up, like top_k: [10, 20]."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("data: {truth: truth.csv}\nmetrics: nDCG@5", "It is a key of the section 'evaluation:'."),
+        ("data: {truth: truth.csv}\nrecommendations: {a: als.csv}", "Did you mean 'models'?"),
+        ("data: {truth: truth.csv, test: truth.csv}", "Did you mean 'truth'?"),
+        ("models: {als: {path: als.csv, file: als.csv}}", "Did you mean 'path'?"),
+    ],
+)
+def test_unknown_keys_suggest_the_key_with_this_meaning(folder, text, hint):
+    (line,) = refused(folder, text)
+    assert "unknown key" in line and hint in line
+
+
+def test_warns_of_lists_and_train_that_are_the_truth(folder):
+    files = "data: {truth: truth.csv, train: truth.csv}\nmodels: {als: als.csv, b: truth.csv}\n"
+    path = written(folder, f"{files}evaluation: {{metrics: nDCG@2}}")
+    assert load(path).warnings == (
+        f"{path}:1:26: data.train: is the same file as data.truth; give two different files.",
+        f"{path}:2:24: models.b: is the same file as data.truth; give two different files.",
+    )
+
+
 def test_anchors_aliases_and_merged_keys(folder):
     text = """
 x-common: &common

@@ -1,4 +1,4 @@
-"""Weft measures recommender systems: every metric of the field in one pass over the users."""
+"""Weft measures recommender systems, with all metrics in one pass over the users."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from weft.cli.schema_command import schema
 app = typer.Typer(
     name="weft",
     cls=CommandGroup,
-    help="Evaluates recommender systems: every metric of the field, in one pass over the users.",
+    help="Evaluate recommender systems: accuracy, coverage, novelty, diversity, bias, fairness.",
     epilog="Start with: weft demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

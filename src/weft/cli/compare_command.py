@@ -96,7 +96,11 @@ _OUTPUT = [
 ]
 _ResultPaths = Annotated[
     list[Path],
-    typer.Argument(help="Two or more result files with values per user.", show_default=False),
+    typer.Argument(
+        metavar="RESULT.json...",
+        help="Two or more result files with values per user.",
+        show_default=False,
+    ),
 ]
 
 
@@ -109,8 +113,10 @@ def compare(
     debug: Debug = False,
     **options: Any,
 ) -> None:
-    """Compare models user by user: differences with intervals, paired tests, adjusted p-values,
-    effect sizes.
+    """Compare models user by user, with significance tests.
+
+    Shows differences with intervals, p-values that are adjusted for multiple tests, and effect
+    sizes.
 
     The results must have values per user: weft evaluate ... --out DIR --per-user writes them.
 

@@ -26,10 +26,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("weft-demo"),
     debug: Debug = False,
 ) -> None:
-    """Evaluate three recommenders on the embedded data set, print a table, write the results as
-    JSON and a report.
+    """Evaluate three recommenders on an embedded data set.
 
-    Needs no files and no network; the report needs the extra "report": pip install 'weft\\[report]'
+    Prints a table, and writes the results as JSON and a report. Needs no files and no network; the
+    report needs the extra "report": pip install 'weft\\[report]'
     """
     check_folder(out, f"--out {out}")
     with show_progress(6) as step:

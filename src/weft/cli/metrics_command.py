@@ -17,7 +17,10 @@ def metrics(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A metric to explain.", show_default=False, autocompletion=complete_metrics
+            metavar="NAME",
+            help="A metric to explain.",
+            show_default=False,
+            autocompletion=complete_metrics,
         ),
     ] = None,
     profiles: Annotated[
@@ -35,14 +38,17 @@ def metrics(
     weft metrics nDCG
     weft metrics MAP --profiles
     """
-    from weft.metrics import registry
-
     if name is None:
         _list_metrics(with_profiles=profiles)
-    elif profiles:
-        _print_definitions(registry.find_metric(name))
+        return
+    from weft.metrics.names import parse_name
+    from weft.metrics.registry import find_metric
+
+    metric = find_metric(parse_name(name).name)  # of nDCG@10, too
+    if profiles:
+        _print_definitions(metric)
     else:
-        _explain_metric(registry.find_metric(name))
+        _explain_metric(metric)
 
 
 def _list_metrics(*, with_profiles: bool) -> None:

@@ -23,8 +23,21 @@ from weft.config.sections import (
 from weft.config.validation import check
 from weft.config.warprec import is_warprec, translate
 from weft.config.yaml_reader import read_yaml
-from weft.errors import SettingError, WeftError, did_you_mean
+from weft.errors import SettingError, WeftError, did_you_mean, setting_ref
 
+# Keys that other tools use for the same thing.
+_SYNONYMS = {
+    "test": "truth",
+    "ground_truth": "truth",
+    "recs": "models",
+    "recommendations": "models",
+    "file": "path",
+    "sep": "separator",
+    "delimiter": "separator",
+    "k": "top_k",
+    "cutoffs": "top_k",
+    "out": "output",
+}
 # Keys of a file that an option with another name replaces.
 _REPLACED_BY = {"complex_metrics": "metrics", "per_user": "save_per_user"}
 
@@ -251,8 +264,23 @@ def _build(document: Document, folder: Path) -> Configuration:
         configuration = _validate(document, folder, from_warprec=from_warprec)
         document.raise_problems()
     assert configuration is not None
+    _warn_of_equal_files(document, configuration)
     configuration._document = document
     return configuration
+
+
+def _warn_of_equal_files(document: Document, configuration: Configuration) -> None:
+    """Add a warning for lists and train interactions that are the file of the truth."""
+    if configuration.data is None:
+        return
+    data = configuration.data
+    files: dict[Keys, FileSettings | None] = {
+        ("models", name): file for name, file in configuration.models.items()
+    }
+    for keys, file in (files | {("data", "train"): data.train}).items():
+        if file is not None and file == data.truth:
+            truth = setting_ref("truth")
+            document.add_warning(keys, f"is the same file as {truth}; give two different files.")
 
 
 def _drop_none(values: Any) -> Any:
@@ -331,7 +359,12 @@ def _element_of(keys: Keys, value: Any) -> Keys:
 
 def _unknown_key(key: str, known: list[str]) -> str:
     """Return the message for a key that no section has."""
-    return f"unknown key {key!r}.{did_you_mean(key, known)} Keys here: {', '.join(known)}."
+    hint, evaluation_keys = did_you_mean(key, known), EvaluationSection.keys()
+    if _SYNONYMS.get(key) in known:
+        hint = f" Did you mean {_SYNONYMS[key]!r}?"
+    elif "evaluation" in known and key in evaluation_keys:
+        hint = " It is a key of the section 'evaluation:'."
+    return f"unknown key {key!r}.{hint} Keys here: {', '.join(known)}."
 
 
 def _known_keys(keys: Keys) -> list[str]:

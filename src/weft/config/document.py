@@ -15,6 +15,8 @@ from weft.errors import SettingError, WeftError, render, setting_ref
 
 Keys = tuple[str | int, ...]  # the path to a value: ("evaluation", "metrics", 2)
 SettingStyle = Callable[[str, str], str]  # spells a setting and the repr of its value
+# Words that YAML reads as a number, a boolean or nothing, unless they are in quotes.
+_NOT_TEXT = re.compile(r"[-+]?[\d.][\d_.]*(e[-+]?\d+)?|true|false|null", re.IGNORECASE)
 _FILES = ("truth", "train", "items", "user_groups", "item_clusters", "item_features")
 
 
@@ -65,7 +67,7 @@ def _yaml(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     is_plain = isinstance(value, str) and re.fullmatch(r"[\w./-]+(\([\w, ]*\))?", value)
-    return value if is_plain else repr(value)
+    return value if is_plain and not _NOT_TEXT.fullmatch(value) else repr(value)
 
 
 def setting_name(keys: Keys) -> str:
@@ -91,6 +93,11 @@ class Document:
     _problems: list[tuple[tuple[int, int], str]] = field(default_factory=list)
     _problem_keys: set[Keys] = field(default_factory=set)
     _warnings: list[tuple[tuple[int, int], str]] = field(default_factory=list)
+
+    @property
+    def is_from_options(self) -> bool:
+        """True if there is no file, only options of a command."""
+        return self.tree is None and self.override_style is not None
 
     def add_problem(self, keys: Keys, message: str, *, at_key: bool = False) -> None:
         """Add a problem of a value, or of the key itself. The message may refer to settings."""

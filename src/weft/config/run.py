@@ -159,6 +159,8 @@ def check_complete(configuration: Configuration) -> None:
             "the configuration has no model to evaluate; add 'models:' with 'NAME: FILE' for each, "
             "or give --recs NAME=FILE."
         )
+    if not configuration.evaluation.all_metrics and configuration.document.is_from_options:
+        raise SettingError("no metrics are given; give --metrics, such as -m nDCG,Recall -k 10.")
     if not configuration.evaluation.all_metrics:
         raise SettingError(
             "the configuration has no metrics; add 'metrics: [nDCG, Recall]' to 'evaluation:', or "

@@ -89,7 +89,7 @@ def load_result(path: str | Path) -> Result:
 
 def _read_document(path: Path) -> dict[str, Any]:
     """Read the JSON file of a result and check its format and version."""
-    expected = "expected a result written by Result.save"
+    expected = "expected a result, as Result.save and weft evaluate --out write it"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

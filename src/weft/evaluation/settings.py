@@ -198,7 +198,7 @@ class EvaluationSettings(BaseModel):
     ] = Field(
         default="all",
         description="The items that can be recommended: all, cold (without a train interaction), "
-        "warm (with one), listed (the items of each list), or given (per user).",
+        "warm (with one), listed (the items of each list), or given per user, in a table or file.",
     )
     strategy: Annotated[
         Strategy,
