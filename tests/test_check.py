@@ -855,6 +855,74 @@ def test_bad_settings_and_sources_are_errors():
         weft.check({"a": {"x": 1}, "b": ["x"]}, TRUTH)
 
 
+PLAYS = {"a": {"x": 5000, "y": 3}, "b": {"z": 7}}  # 2^5000 overflows
+PLAYED = {"a": ["x", "y"], "b": ["y", "z", "x"]}
+
+
+def test_a_metric_that_fails_is_a_finding_and_the_check_goes_on():
+    with pytest.raises(InputError, match="too large"):
+        weft.evaluate(PLAYED, PLAYS, metrics="nDCG", top_k=3)
+    checked = weft.check(PLAYED, PLAYS, top_k=3)
+    assert checked.kinds == ("failing-metric", "short-lists") and checked.refused == ("lists",)
+    failing, short = checked.findings
+    assert (failing.severity, failing.where, failing.count) == ("error", "lists", 1)
+    assert failing.message.startswith("nDCG@3 cannot be evaluated: the rating 5000 is too large")
+    recall = weft.evaluate(PLAYED, PLAYS, metrics="Recall", top_k=3)["Recall@3"]
+    assert checked.values == {"lists": {"Recall@3": recall}}
+    assert [effect.metric for effect in short.effects] == ["Recall@3"]
+    linear = weft.check(PLAYED, PLAYS, metrics="nDCG(gain=linear)", top_k=3)
+    assert linear.kinds == ("short-lists",)
+
+
+def test_nothing_but_failing_metrics():
+    checked = weft.check(PLAYED, PLAYS, metrics=["nDCG@3", "nDCG@2"], top_k=1)
+    assert checked.kinds == ("failing-metric", "short-lists")
+    messages = [finding.message for finding in checked.findings]
+    assert messages[0].startswith("nDCG@3 cannot") and messages[1].startswith("nDCG@2 cannot")
+    assert checked.values == {"lists": {}}
+    short = checked.findings[-1]
+    assert short.effects == () and short.remark == "no metric can be evaluated"
+
+
+def test_an_error_in_an_authors_metric_is_a_finding():
+    class Broken(weft.UserAverageTopKMetric):
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            raise ZeroDivisionError("no items")
+
+    checked = weft.check(LISTS, TRUTH, metrics=[Broken, "MRR"], top_k=K)
+    assert checked.kinds == ("failing-metric",)
+    assert (
+        checked.findings[0].message == "Broken@3 cannot be evaluated: ZeroDivisionError: no items."
+    )
+    assert list(checked.values["lists"]) == ["MRR@3"]
+
+
+def test_a_metric_that_fails_after_a_treatment_is_undefined_there():
+    truth = pl.DataFrame({"user": ["a", "b"], "item": ["x", "z"], "rating": [-2000.0, 1.0]})
+    lists = pl.DataFrame({"user": ["a", "a", "b"], "item": ["x", "x", "z"], "score": [1.0, 9, 1]})
+
+    class TopScore(weft.UserAverageTopKMetric):
+        def compute_scores(self, preds, target, top_k_rel, **kwargs):
+            if preds[preds > -math.inf].max() < 2:
+                raise ValueError("low")
+            return preds.max(1).values
+
+    checked = weft.check(lists, truth, metrics=[TopScore, "MRR"], top_k=1)
+    repeated = next(one for one in checked.findings if one.kind == "duplicates-in-lists")
+    worst = treated(repeated, "keep-worst")
+    assert math.isnan(worst["TopScore@1"]) and worst["MRR@1"] == 1
+    assert "undefined" in str(checked)
+
+
+def test_a_failing_metric_on_the_command_line(tmp_path):
+    (tmp_path / "lists.csv").write_text("user,item,score\na,x,2\na,y,1\nb,y,2\nb,z,1\n")
+    (tmp_path / "plays.csv").write_text("user,item,rating\na,x,5000\na,y,3\nb,z,7\n")
+    files = ["--recs", str(tmp_path / "lists.csv"), "--truth", str(tmp_path / "plays.csv")]
+    done = CliRunner().invoke(app, ["check", *files, "-k", "2"])
+    assert done.exit_code == 1 and "error: failing-metric in lists" in done.stdout
+    assert "Traceback" not in done.output
+
+
 def test_everything_is_frozen():
     checked = check(LISTS.filter(pl.col("user") != "u4"))
     with pytest.raises(AttributeError):

@@ -25,7 +25,7 @@ from weft.diagnostics.rejected_rows import (
     repair_train,
     repair_truth,
 )
-from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs
+from weft.diagnostics.what_if import DraftFinding, EffectEvaluator, Inputs, leave_metrics_out
 from weft.errors import SettingError, UnknownParameter, check_choice, did_you_mean
 from weft.evaluation.settings import EvaluationSettings
 
@@ -167,14 +167,18 @@ def _check_model(
     begin(f"looking at {name}")
     repaired, drafts = _check_rows(data, settings.relevance_threshold)
     begin(f"evaluating {name}")
-    baseline = repaired.evaluate(settings)
-    cutoffs = sorted({value.k for value in baseline.values if value.k is not None})
+    result, failures = repaired.evaluate(settings)
+    drafts += [failure.draft(name) for failure in failures]
+    evaluated = () if result is None else result.values
+    depths = {value.k for value in evaluated}
+    depths |= {spec.k for failure in failures for spec in failure.specs}
+    cutoffs = sorted(k for k in depths if k is not None)
     begin(f"comparing {name} with the truth")
     resolved = settings.resolve(repaired.for_evaluation().available)
     drafts += check_across_tables(repaired, resolved, cutoffs)
-    drafts += check_within_lists(repaired.lists, cutoffs, baseline)
-    values = {value.name: value.value for value in baseline.values}
-    evaluator = EffectEvaluator(repaired, settings, values)
+    drafts += check_within_lists(repaired.lists, cutoffs, evaluated)
+    values = {value.name: value.value for value in evaluated}
+    evaluator = EffectEvaluator(repaired, leave_metrics_out(settings, failures), values)
     findings = []
     for draft in drafts:
         begin(f"{name}: trying {draft.kind}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -17,7 +17,7 @@ from weft.diagnostics.what_if import (
     drop_absent,
     leave_users_out,
 )
-from weft.evaluation.result import Result
+from weft.evaluation.metric_value import MetricValue
 from weft.metrics.names import parse_name
 from weft.metrics.registry import all_metrics
 
@@ -33,12 +33,12 @@ _FIX_SCORES = (
 
 
 def check_within_lists(
-    table: RawTable, cutoffs: list[int], baseline: Result
+    table: RawTable, cutoffs: list[int], evaluated: Sequence[MetricValue]
 ) -> Iterator[DraftFinding]:
     """Find everything suspicious about the lists of one model."""
     if not len(table.frame):
         return
-    yield from drop_absent(_check_lengths(table, cutoffs, baseline))
+    yield from drop_absent(_check_lengths(table, cutoffs, evaluated))
     if "rank" in table.frame.columns:
         yield from _check_ranks(table)
     elif "score" in table.frame.columns:
@@ -47,7 +47,9 @@ def check_within_lists(
         yield from drop_absent(_same_lists(table, max(cutoffs)))
 
 
-def _check_lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> DraftFinding | None:
+def _check_lengths(
+    table: RawTable, cutoffs: list[int], evaluated: Sequence[MetricValue]
+) -> DraftFinding | None:
     """Find lists shorter than the largest cut-off, else lists of very different lengths."""
     counts = table.frame.group_by("user").agg(items=pl.len())
     lengths = table.users.to_frame("user").join(counts, "user", "left", maintain_order="left")
@@ -63,7 +65,7 @@ def _check_lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> Dra
     depth, num_empty = max(cutoffs), int((short["items"] == 0).sum())
     # If all lists are short, the metrics are cut off at the end of the longest list.
     treatment = (
-        _cut_off_treatment(baseline, high)
+        _cut_off_treatment(evaluated, high)
         if len(short) == len(lengths)
         else leave_users_out("users with short lists", short["user"])
     )
@@ -80,12 +82,12 @@ def _check_lengths(table: RawTable, cutoffs: list[int], baseline: Result) -> Dra
     )
 
 
-def _cut_off_treatment(baseline: Result, end: int) -> Treatment:
+def _cut_off_treatment(evaluated: Sequence[MetricValue], end: int) -> Treatment:
     """Return the treatment that lowers all cut-offs beyond `end` to it."""
     known = {metric.__name__ for metric in all_metrics()}
     names = {
         value.name: value.metric if value.k is None else f"{value.metric}@{min(value.k, end)}"
-        for value in baseline.values
+        for value in evaluated
         if not value.cell and parse_name(value.metric).name in known
     }
     settings = {"metrics": tuple(dict.fromkeys(names.values())), "top_k": ()}

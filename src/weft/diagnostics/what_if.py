@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,9 +12,11 @@ import polars as pl
 from weft.data.evaluation_inputs import EvaluationInputs
 from weft.diagnostics.check_report import Effect, Finding
 from weft.diagnostics.reading import RawTable
+from weft.errors import WeftError
 from weft.evaluation.result import Result
 from weft.evaluation.runner import build_run
 from weft.evaluation.settings import EvaluationSettings
+from weft.metrics.names import MetricSpec
 
 KINDS = ("user", "item")
 
@@ -58,11 +61,65 @@ class Inputs:
         train = None if self.train is None else self.train.for_evaluation()
         return EvaluationInputs(lists, truth, train, items=items, labels=self.labels)
 
-    def evaluate(self, settings: EvaluationSettings) -> Result:
-        """Return the result of an evaluation."""
+    def evaluate(self, settings: EvaluationSettings) -> tuple[Result | None, list[MetricFailure]]:
+        """Return the result, None without metrics, and the metrics that fail on these data.
+
+        Raises `WeftError` for settings that are wrong, and for inputs that cannot be read.
+        """
+        if not settings.metrics:
+            return None, []
         run = build_run(self.for_evaluation(), settings)
-        run.run()
-        return run.result()
+        try:
+            run.run()
+            return run.result(), []
+        except Exception as error:  # of any metric, also one that is not Weft's own
+            if len(settings.metrics) == 1:
+                return None, [MetricFailure(settings.metrics[0], tuple(run.classes), error)]
+            failures = [
+                failure
+                for metric in settings.metrics
+                for failure in self.evaluate(settings.model_copy(update={"metrics": (metric,)}))[1]
+            ]
+            if not failures:  # each metric works alone
+                raise
+        return self.evaluate(leave_metrics_out(settings, failures))[0], failures
+
+
+@dataclass(frozen=True)
+class MetricFailure:
+    """A metric as it was requested, its names at all cut-offs, and the error that it raises."""
+
+    metric: Any
+    specs: tuple[MetricSpec, ...]
+    error: Exception
+
+    def draft(self, where: str) -> DraftFinding:
+        """Return the finding about this metric of the model `where`."""
+        is_explained = isinstance(self.error, WeftError)
+        reason = str(self.error) if is_explained else f"{type(self.error).__name__}: {self.error}"
+        return DraftFinding(
+            "failing-metric",
+            "error",
+            where,
+            f"{', '.join(map(str, self.specs))} cannot be evaluated: {reason.rstrip('.')}.",
+            1,
+            (),
+            (),
+            "Choose other parameters of the metric or other metrics, or repair the data; the other "
+            "findings are without it.",
+            remark="the metric has no value",
+        )
+
+
+def leave_metrics_out(
+    settings: EvaluationSettings, failures: Iterable[MetricFailure]
+) -> EvaluationSettings:
+    """Return the settings with the metrics that do not fail."""
+    failing = [failure.metric for failure in failures]
+    metrics = tuple(
+        metric for metric in settings.metrics if not any(metric is other for other in failing)
+    )
+    return settings.model_copy(update={"metrics": metrics})
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +213,8 @@ class EffectEvaluator:
             for metric, treated in self._values_after(treatment).items()
         )
         remark = draft.remark
+        if not remark and not self._values:
+            remark = "no metric can be evaluated"
         if not remark and not effects:
             remark = "no user would be left to evaluate without what was found"
         fields = {name: value for name, value in vars(draft).items() if name != "treatments"}
@@ -171,12 +230,16 @@ class EffectEvaluator:
         data = treatment.change(self._repaired)
         if data is self._repaired and not treatment.settings:
             return self._values
-        if data is None:
+        if data is None or not self._values:
             return {}
-        result = data.evaluate(self._settings.model_copy(update=dict(treatment.settings)))
-        names = treatment.names or {value.name: value.name for value in result.values}
-        treated = {metric: result[name] for metric, name in names.items()}
-        return {metric: treated[metric] for metric in self._values if metric in treated}
+        result, _ = data.evaluate(self._settings.model_copy(update=dict(treatment.settings)))
+        # Metrics that fail after the treatment are undefined.
+        names = treatment.names or {metric: metric for metric in self._values}
+        return {
+            metric: math.nan if result is None or name not in result else result[name]
+            for metric, name in names.items()
+            if metric in self._values
+        }
 
 
 def count_noun(count: int, noun: str) -> str:
