@@ -19,9 +19,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from typer.testing import CliRunner
 
 import weft
+import weft.config
+from apart import evaluate as evaluate_apart
 from everything import ACCURACY, BUILT_IN, about
+from weft.cli import app
+from weft.config.run import run as run_configuration
 from weft.data import Interactions, Train
 from weft.data.features import read_positional_features
 from weft.errors import InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter
@@ -1978,3 +1983,65 @@ def test_about_has_something_missing():
         and None in given["item_clusters"]
         and set() in given["item_features"]
     )
+
+
+# ------------------------------------------------------------------------------------ unused inputs
+
+UNUSED = {
+    "user_groups": {"ann": "F", "bob": "M"},
+    "item_clusters": {"tea": 1, "rye": 2},
+    "item_features": {"tea": ["hot"], "rye": ["grain"]},
+}
+TWO_LISTS = {"ann": ["tea", "rye"], "bob": ["rye", "tea"]}
+TWO_TRUTHS = {"ann": ["tea"], "bob": ["tea"]}
+
+
+def unused_notes(result):
+    return [note for note in result.notes if "no metric of this run reads it" in note]
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_labels_that_no_metric_reads_are_noted(name):
+    one = {name: UNUSED[name]}
+    result = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
+    (note,) = unused_notes(result)
+    assert note.startswith(f"{name} was given, but no metric of this run reads it (")
+    assert {"item_features": "SRecall does"}.get(name, "BiasDisparityBD") in note
+    distributed = evaluate_apart(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, **one)
+    assert unused_notes(distributed) == [note]
+    readers = {"user_groups": "UserMADRanking", "item_clusters": "RSP", "item_features": "SRecall"}
+    used = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics=[readers[name], "nDCG"], top_k=2, **one)
+    assert unused_notes(used) == []
+    composite = f"F1(metric_name_1={readers[name]}, metric_name_2=nDCG)"
+    if name == "item_features":
+        used = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics=composite, top_k=2, **one)
+        assert unused_notes(used) == []
+
+
+def test_groups_are_used_by_values_per_user():
+    groups = {"user_groups": UNUSED["user_groups"]}
+    result = weft.evaluate(TWO_LISTS, TWO_TRUTHS, metrics="nDCG", top_k=2, per_user=True, **groups)
+    assert unused_notes(result) == [] and "user_groups" in result.user_labels.columns
+
+
+def test_unused_labels_of_batches_are_noted():
+    evaluator = weft.Evaluator("nDCG", top_k=1, item_features=[["a"], ["b"]], num_items=2)
+    evaluator.update(torch.tensor([[0.1, 0.2]]), torch.tensor([[0.0, 1.0]]))
+    assert len(unused_notes(evaluator.compute())) == 1
+
+
+def test_unused_labels_are_noted_in_yaml_and_on_the_command_line(tmp_path):
+    (tmp_path / "lists.csv").write_text("user,item,score\nann,tea,2\nann,rye,1\n")
+    (tmp_path / "truth.csv").write_text("user,item\nann,rye\n")
+    (tmp_path / "genres.csv").write_text("item,genre\ntea,hot\nrye,grain\n")
+    flags = [f"--recs={tmp_path}/lists.csv", f"--truth={tmp_path}/truth.csv", "-m", "MRR@2"]
+    flags += [f"--item-features={tmp_path}/genres.csv"]
+    done = CliRunner().invoke(app, ["evaluate", *flags, "--format", "json"])
+    assert done.exit_code == 0, done.output
+    assert "item_features was given, but no metric of this run reads it" in done.stdout
+    (tmp_path / "run.yaml").write_text(
+        "data: {truth: truth.csv, item_features: genres.csv}\nmodels: {lists: lists.csv}\n"
+        "evaluation: {metrics: [MRR@2]}\n"
+    )
+    (result,) = run_configuration(weft.config.load(tmp_path / "run.yaml"))
+    assert len(unused_notes(result)) == 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from weft.data import Features, Labels
 from weft.data.dataset import EvaluationData
+from weft.data.evaluation_inputs import LABEL_INPUTS
 from weft.data.sources import ListSource
 from weft.evaluation.bootstrap import BootstrapInterval
 from weft.evaluation.candidates import CandidateProvider
@@ -21,6 +22,7 @@ from weft.evaluation.settings import EvaluationSettings
 from weft.evaluation.state import EvaluationState
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import format_labels
+from weft.metrics.registry import accepted_inputs, built_in_metrics, required_inputs
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluator import Evaluator
@@ -169,6 +171,7 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
             yield (
                 f"{outside:,} {users} have no label in the slice {name!r} and are in no group of it"
             )
+    yield from _unused_notes(evaluator)
     without = counts.get("users_without_group")
     if without and "user_groups" in evaluator.metric_set.needs:
         yield f"{without:,} {users} have no label in user_groups and are in no group"
@@ -182,6 +185,24 @@ def _label_notes(evaluator: Evaluator, counts: Counts) -> Iterator[str]:
     for count, lack in ITEMS_WITHOUT_INPUT.values():
         if without := counts.get(count):
             yield f"{without:,} of {counts['items']:,} items {lack}"
+
+
+def _unused_notes(evaluator: Evaluator) -> Iterator[str]:
+    """Name labels that were given although nothing in the run reads them."""
+    metric_set = evaluator.metric_set
+    used = metric_set.needs.union(*map(accepted_inputs, metric_set.classes_by_name.values()))
+    if evaluator.settings.per_user:
+        used.add("user_groups")  # the group of each user is in the result
+    for name in LABEL_INPUTS:
+        if name in evaluator.inputs and name not in used:
+            readers = [
+                metric.__name__ for metric in built_in_metrics() if name in required_inputs(metric)
+            ]
+            verb = "does" if len(readers) == 1 else "do"
+            yield (
+                f"{name} was given, but no metric of this run reads it "
+                f"({_shorten(readers, _SHOWN_NAMES)} {verb})"
+            )
 
 
 def _estimate_notes(evaluator: Evaluator) -> Iterator[str]:

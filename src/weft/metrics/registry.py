@@ -173,6 +173,11 @@ def required_inputs(metric: type[BaseMetric]) -> frozenset[str]:
     )
 
 
+def accepted_inputs(metric: type[BaseMetric]) -> frozenset[str]:
+    """Return the inputs of a run that the constructor has a parameter for."""
+    return frozenset(_signature(metric)) & RUN_INPUTS.keys()
+
+
 # --------------------------------------------------------------------------------------------------
 # From names to metric objects
 
