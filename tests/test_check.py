@@ -855,6 +855,97 @@ def test_bad_settings_and_sources_are_errors():
         weft.check({"a": {"x": 1}, "b": ["x"]}, TRUTH)
 
 
+def zipf(num_items):
+    return np.random.default_rng(4).permutation(1 / (1 + np.arange(num_items)))
+
+
+def popular_data(weights):
+    """(lists, truth, train) of integer items drawn by weight; lists have the largest weights that
+    the user has not seen, in part at random.
+    """
+    generator, num_items = np.random.default_rng(5), len(weights)
+    weights = weights / weights.sum()
+    lists, truth, train = {}, {}, {}
+    for user in range(60):
+        drawn = generator.choice(num_items, 18, replace=False, p=weights).tolist()
+        train[user], truth[user] = drawn[::3] + drawn[1::3], drawn[2::3]
+        noise = weights * generator.gamma(2, size=num_items)
+        lists[user] = [item for item in np.argsort(-noise).tolist() if item not in train[user]][:10]
+    return lists, truth, train
+
+
+def check_popularity(lists, truth, train, **settings):
+    return weft.check(lists, truth, train=train, metrics="Recall", top_k=10, **settings)
+
+
+def popularity_mismatch(checked):
+    return [finding for finding in checked.findings if finding.kind == "popularity-mismatch"]
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize(
+    ("treatment", "spoil"),
+    [
+        ("item ids reversed", lambda item: 79 - item),
+        ("item ids shifted by 1", lambda item: (item - 1) % 80),
+        ("item ids shifted by -1", lambda item: (item + 1) % 80),
+    ],
+)
+def test_item_ids_in_another_order_than_the_scores(treatment, spoil, as_text):
+    lists, truth, train = popular_data(zipf(80))
+    assert popularity_mismatch(check_popularity(lists, truth, train)) == []
+    spoilt = {user: [spoil(item) for item in row] for user, row in lists.items()}
+    if as_text:
+        spoilt, truth, train, lists = (
+            {user: [f"i{item:02}" for item in row] for user, row in table.items()}
+            for table in (spoilt, truth, train, lists)
+        )
+    checked = check_popularity(spoilt, truth, train)
+    (finding,) = popularity_mismatch(checked)
+    assert (finding.severity, finding.where, finding.count) == ("warning", "lists", 600)
+    assert "Item ids may be reversed, shifted or shuffled." in finding.message
+    right = weft.evaluate(lists, truth, metrics="Recall", top_k=10)["Recall@10"]
+    assert treated(finding, treatment) == {"Recall@10": right}
+    assert right > 2 * before(finding)["Recall@10"]
+
+
+def test_shifted_ids_of_a_catalogue_in_rough_order_of_popularity():
+    """Most popular items stay popular when ids are shifted, but the shift back fits better."""
+    trend = np.exp(-np.arange(200) / 40)
+    weights = trend * np.random.default_rng(3).gamma(0.7, size=200)
+    lists, truth, train = popular_data(weights)
+    assert popularity_mismatch(check_popularity(lists, truth, train)) == []
+    shifted = {user: [(item + 1) % 200 for item in row] for user, row in lists.items()}
+    (finding,) = popularity_mismatch(check_popularity(shifted, truth, train))
+    assert "would follow the popularity of items in train better" in finding.message
+    assert "with item ids shifted by -1: they have" in finding.message
+    assert (
+        treated(finding, "item ids shifted by -1")
+        == check_popularity(lists, truth, train).values["lists"]
+    )
+
+
+def test_the_order_of_a_given_catalogue_is_shifted():
+    lists, truth, train = popular_data(zipf(80))
+    items = np.random.default_rng(1).permutation(80)
+    place = np.argsort(items)
+    spoilt = {user: items[(place[row] - 1) % 80].tolist() for user, row in lists.items()}
+    (finding,) = popularity_mismatch(check_popularity(spoilt, truth, train, items=items))
+    right = weft.evaluate(lists, truth, metrics="Recall", top_k=10)["Recall@10"]
+    assert treated(finding, "item ids shifted by 1") == {"Recall@10": right}
+
+
+def test_popularity_is_not_suspicious_without_popular_items_or_enough_data():
+    generator = np.random.default_rng(2)
+    lists, truth, train = popular_data(np.ones(80))
+    shuffled = {user: generator.choice(80, 10, replace=False).tolist() for user in lists}
+    assert popularity_mismatch(check_popularity(shuffled, truth, train)) == []
+    lists, truth, train = popular_data(zipf(40))
+    reverse = {user: [39 - item for item in row] for user, row in lists.items()}
+    assert popularity_mismatch(check_popularity(reverse, truth, train)) == []
+    assert popularity_mismatch(weft.check(reverse, truth, metrics="Recall", top_k=10)) == []
+
+
 PLAYS = {"a": {"x": 5000, "y": 3}, "b": {"z": 7}}  # 2^5000 overflows
 PLAYED = {"a": ["x", "y"], "b": ["y", "z", "x"]}
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weft.diagnostics.ids import check_spelling, nothing_in_common
 from weft.diagnostics.reading import PAIR, RawTable
@@ -28,6 +33,15 @@ from weft.diagnostics.what_if import (
 )
 from weft.evaluation.settings import EvaluationSettings
 
+# Numbers of items and users from which the popularity of recommended items means something.
+_MANY_ITEMS, _MANY_USERS = 50, 20
+# Other orders of a catalogue, in which item ids may be mistaken.
+_ORDERS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "reversed": lambda column: column[::-1],
+    "shifted by 1": lambda column: np.roll(column, -1),
+    "shifted by -1": lambda column: np.roll(column, 1),
+}
+
 
 def check_across_tables(
     data: Inputs, settings: EvaluationSettings, cutoffs: list[int]
@@ -41,7 +55,9 @@ def check_across_tables(
     yield from _check_lists(data, settings)
     if data.train is not None:
         yield from drop_absent(
-            _seen_items(data.lists, data.train), _unknown_items(data, data.train)
+            _seen_items(data.lists, data.train),
+            _unknown_items(data, data.train),
+            _popularity_mismatch(data, data.train, cutoffs),
         )
     if data.items is not None and len(data.lists.frame):
         items = data.items.unique(maintain_order=True)
@@ -178,14 +194,88 @@ def _unknown_items(data: Inputs, train: RawTable) -> DraftFinding | None:
     )
 
 
+def _recommended(lists: RawTable, cutoffs: list[int]) -> pl.DataFrame:
+    """Return the rows up to the largest cut-off, all rows without one."""
+    if not cutoffs:
+        return lists.frame
+    return lists.ranked.filter(pl.col("position") <= max(cutoffs))
+
+
+def _popularity_mismatch(data: Inputs, train: RawTable, cutoffs: list[int]) -> DraftFinding | None:
+    """Find recommendations that do not fit the popularity of the items in train.
+
+    They are unrelated to it, or fit it much better with the item ids in another order. The truth is
+    the control: if its items are not popular either, nothing is suspicious.
+    """
+    shown = _recommended(data.lists, cutoffs)
+    tables = {"train": train.frame.unique(PAIR), "lists": shown, "truth": data.truth.frame}
+    order = data.items
+    if order is None:
+        order = pl.concat([frame["item"] for frame in tables.values()]).sort()
+    items = order.unique(maintain_order=True).alias("item").to_frame()
+    for name, frame in tables.items():
+        lengths = frame.group_by("item").agg(pl.len().cast(pl.Float64).alias(name))
+        items = items.join(lengths, on="item", how="left", maintain_order="left")
+    items = items.fill_null(0.0)
+    if len(items) < _MANY_ITEMS or shown["user"].n_unique() < _MANY_USERS:
+        return None
+    popularity, in_lists, in_truth = (_standardize(items[name]) for name in tables)
+    score = _correlate(in_lists, popularity)
+    others = {name: _correlate(in_lists, change(popularity)) for name, change in _ORDERS.items()}
+    is_unrelated = score < 2
+    if _correlate(in_truth, popularity) < 3 or not (
+        is_unrelated or max(others.values()) >= score + 4
+    ):
+        return None
+    relation = "do not follow the popularity of items in train"
+    if not is_unrelated:
+        best = max(others, key=lambda name: others[name])
+        relation = f"would follow the popularity of items in train better with item ids {best}"
+    means = {name: float(np.average(items["train"], weights=items[name])) for name in tables}
+    return DraftFinding(
+        "popularity-mismatch",
+        "warning",
+        data.lists.where,
+        f"The recommended items {relation}: they have {means['lists']:.4g} interactions in train "
+        f"on average, items at random {items['train'].to_numpy().mean():.4g}, items of the truth "
+        f"{means['truth']:.4g}. Item ids may be reversed, shifted or shuffled.",
+        len(shown),
+        (),
+        tuple(
+            Treatment(
+                f"item ids {name}", partial(_reorder_items, items=items["item"], change=change)
+            )
+            for name, change in _ORDERS.items()
+        ),
+        "Look whether the ids of the items are in the order of the model's scores (items=). "
+        "Nothing, if the model avoids popular items.",
+    )
+
+
+def _reorder_items(
+    data: Inputs, *, items: pl.Series, change: Callable[[NDArray[Any]], NDArray[Any]]
+) -> Inputs:
+    new = items.gather(change(np.arange(len(items))))
+    return replace(data, lists=data.lists.map_ids({"item": pl.col("item").replace(items, new)}))
+
+
+def _standardize(counts: pl.Series) -> NDArray[np.float64]:
+    """Return the ranks of counts with a mean of 0 and a deviation of 1, or 0 if all are equal."""
+    ranks = counts.rank().to_numpy()
+    standardized: NDArray[np.float64] = (ranks - ranks.mean()) / (ranks.std() or 1.0)
+    return standardized
+
+
+def _correlate(ranks: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Return the rank correlation of two columns; it has a deviation of 1 if they are unrelated."""
+    return float(ranks @ others) / math.sqrt(len(ranks))
+
+
 def _never_recommended(
     items: pl.Series, lists: RawTable, cutoffs: list[int]
 ) -> DraftFinding | None:
-    shown, depth = lists.frame, ""
-    if cutoffs:
-        shown = lists.ranked.filter(pl.col("position") <= max(cutoffs))
-        depth = f" of {max(cutoffs)}"
-    never = exclude_ids(items, shown["item"].unique())
+    depth = f" of {max(cutoffs)}" if cutoffs else ""
+    never = exclude_ids(items, _recommended(lists, cutoffs)["item"].unique())
     return draft_finding(
         "items-never-recommended",
         "note",
