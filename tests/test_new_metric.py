@@ -50,8 +50,9 @@ SCRIPT = '''
 import doctest, importlib, json, sys
 from pathlib import Path
 
-import everything, oracles_beyond, weft
+import everything, weft
 from benchmarks import cases
+from oracles_beyond_accuracy import missing_oracles
 from weft.cli import options
 from weft.cli import main as run_command
 from weft.config.schema import schema
@@ -94,7 +95,7 @@ print(json.dumps({
     "tests over all metrics": name in everything.BUILT_IN,
     "conformance": [check for check in CHECKS if run_check(check, name) is None] == list(CHECKS),
     "benchmarks": name in cases.ALL_METRICS and name in cases.METRICS_BY_COST,
-    "missing oracles": oracles_beyond.missing_oracles(m.__name__ for m in built_in_metrics()),
+    "missing oracles": missing_oracles(m.__name__ for m in built_in_metrics()),
 }))
 '''
 

@@ -17,7 +17,7 @@ import weft
 from apart import assert_same, some_lists
 from engines import require_ray
 from everything import BUILT_IN, about
-from test_parts import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
+from test_partitioned import WITH_EMPTY_ROWS, WITH_EMPTY_TRAIN
 from weft.engines import ray as on_ray
 from weft.errors import EngineError, InputError, MissingExtra, SettingError
 

@@ -15,7 +15,7 @@ import pytest
 import weft
 from apart import assert_same
 from engines import require_spark
-from test_parts import (
+from test_partitioned import (
     CLUSTERS,
     FEATURES,
     GROUPS,

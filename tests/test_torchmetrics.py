@@ -23,7 +23,7 @@ from torchmetrics.wrappers import (
 
 import weft
 from everything import AUTHORS, Keeper, about
-from test_processes import ITEMS, USERS, K, arguments, computed, data, feed, metrics
+from test_torchmetrics_sync import ITEMS, USERS, K, arguments, computed, data, feed, metrics
 from weft.errors import InputError, SettingError
 from weft.metrics.registry import needs_cutoff
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from oracles import summary
-from oracles_beyond import Answer, World, answer, head, lists, missing_oracles, user_answer
+from oracles_beyond_accuracy import Answer, World, answer, head, lists, missing_oracles, user_answer
 from weft.metrics.registry import built_in_metrics
 
 OUT, NAN = -math.inf, math.nan

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from oracles_beyond import (
+from oracles_beyond_accuracy import (
     CELL_METRICS,
     GLOBAL_METRICS,
     LOWER_IS_BETTER,
