@@ -2,6 +2,7 @@
 each other.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 import torch
 
 from weft._native import is_built
+from weft.data.devices import treat_cpu_as_device
 from weft.data.tensors import SparseRows
-from weft.ranking import top_k
+from weft.ranking import MaskedScores, top_k
 from weft.ranking.kernels import any_device as anywhere
 from weft.ranking.kernels import get_kernel, using
 from weft.ranking.kernels import native_cpu as native
@@ -104,7 +106,7 @@ def test_all_ways_equal_a_stable_sort(monkeypatch, dtype, kind, short_row):
         scores = draw(kind, (ROWS, items), dtype)
         wanted = stable_sort(scores, k)
         for kernel in KERNELS:
-            assert torch.equal(kernel.top_k(scores, k)[1], wanted), (
+            assert torch.equal(kernel.top_k(MaskedScores(scores), k)[1], wanted), (
                 f"{kernel.__name__}, {items} items, k = {k}"
             )
 
@@ -115,7 +117,7 @@ def test_all_ways_equal_a_stable_sort_in_a_large_catalogue(dtype, kind):
     scores = draw(kind, (ROWS, 70_001), dtype)
     wanted = stable_sort(scores, 101)
     for kernel in KERNELS:
-        assert torch.equal(kernel.top_k(scores, 101)[1], wanted), kernel.__name__
+        assert torch.equal(kernel.top_k(MaskedScores(scores), 101)[1], wanted), kernel.__name__
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -144,7 +146,7 @@ def test_a_row_with_nan_or_inf_begins_with_one(kernel, dtype, items, k):
     for bad in (torch.nan, -torch.tensor(torch.nan), torch.inf):
         scores = draw("random", (ROWS, items), dtype)
         scores[4, items // 2] = bad
-        first = kernel.top_k(scores, k)[0][:, 0]
+        first = kernel.top_k(MaskedScores(scores), k)[0][:, 0]
         assert (first < torch.inf).tolist() == [row != 4 for row in range(ROWS)]
 
 
@@ -184,25 +186,73 @@ def cells_of(rows, items, num_items):
     return SparseRows(offsets, items, torch.ones(len(items), dtype=torch.float64), num_items)
 
 
+def draw_masks(rows, items, share):
+    """Masked cells: none, all and one of the first rows, a share of the others."""
+    is_masked = torch.rand((rows, items), generator=torch.Generator().manual_seed(items)) < share
+    is_masked[0], is_masked[1], is_masked[2] = False, True, torch.arange(items) == items - 1
+    number, item = is_masked.nonzero(as_tuple=True)
+    offsets = torch.searchsorted(number.contiguous(), torch.arange(rows + 1))
+    ones = torch.ones(len(item), dtype=torch.float64)
+    return SparseRows(offsets, item, ones, items), is_masked
+
+
+@pytest.mark.parametrize("share", [0.03, 0.5, 0.97])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_cells_are_hidden_and_shown_again(dtype, kind, kernel):
-    scores = draw(kind, (ROWS, 50), dtype)
-    before = scores.clone()
-    rows, items = (
-        torch.tensor([0, 0, 0, 2, 3, 3, 3, 8]),
-        torch.tensor([0, 7, 49, 3, 5, 5, 6, 49]),
-    )  # one comes twice
-    cells = cells_of(rows, items, 50)
-    hidden = kernel.mask(scores, cells)
-    expected = before.clone()
-    expected[rows, items] = -torch.inf
-    assert torch.equal(scores, expected)
-    once = [place for place in range(len(rows)) if place != 5]
-    assert torch.equal(hidden[once], before[rows, items][once])
-    kernel.unmask(scores, cells, hidden)
-    assert torch.equal(scores, before)
+def test_masked_scores_count_as_minus_infinity(monkeypatch, dtype, kind, kernel, share):
+    """Every operation gives what it gives for a masked copy, and the scores stay as they are."""
+    monkeypatch.setattr(kernel, "_TILE_SCORES", 3 * 333)
+    monkeypatch.setattr(cpu, "_MIN_TILE_ROWS", 1)
+    for items, ks in ((50, (1, 7, 50)), (333, (3, 40, 333)), (5_000, (1, 20, 101))):
+        scores = draw(kind, (ROWS, items), dtype)
+        before = scores.clone()
+        masked, is_masked = draw_masks(ROWS, items, share)
+        expected = scores.masked_fill(is_masked, -torch.inf)
+        given = MaskedScores(scores, masked)
+        for k in ks:
+            values, best = kernel.top_k(given, k)
+            wanted = stable_sort(expected, k)
+            assert torch.equal(values, expected.gather(1, wanted)) and values.dtype == dtype
+            is_offered = values > -torch.inf
+            assert torch.equal(best[is_offered], wanted[is_offered]), f"{items} items, k = {k}"
+        cells = cells_of(torch.arange(ROWS), torch.arange(ROWS) * 5, items)
+        own = expected[cells.rows, cells.items]
+        assert torch.equal(kernel.read(given, cells), own)
+        for values in (own, own.clamp(min=-1)):
+            counts = kernel.double_ranks(MaskedScores(expected), cells, values)
+            for got, wanted in zip(kernel.double_ranks(given, cells, values), counts):
+                assert got.tolist() == wanted.tolist()
+        offered = (expected > -torch.inf).sum(1).tolist()
+        assert kernel.count_offered(given).tolist() == offered
+        assert scores.view(torch.uint8).equal(before.view(torch.uint8))
+
+
+@pytest.mark.parametrize("on_host", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_masked_scores(dtype, on_host):
+    scores = draw("mixed", (ROWS, 40), dtype)
+    masked, is_masked = draw_masks(ROWS, 40, 0.3)
+    others, is_other = draw_masks(ROWS, 40, 0.1)
+    is_valid = None
+    if not on_host:  # padding may have the item of a valid interaction
+        is_valid = torch.ones(len(others.items), dtype=torch.bool)
+        is_valid[-1] = False
+    expected = scores.masked_fill(is_masked, -torch.inf)
+    with nullcontext() if on_host else treat_cpu_as_device():
+        given = MaskedScores(scores, masked)
+        rows = torch.tensor([8, 1, 1, 0, 5])
+        assert torch.equal(given.select(rows), expected[rows])
+        for step in (1, 4, 99):
+            tiles = [tile.clone() for _, tile in given.tiles(step)]
+            assert torch.equal(torch.cat(tiles), expected) and len(tiles) == -(-ROWS // step)
+        assert torch.equal(given.to_dense(), expected)
+        both = given.mask(replace(others, is_valid=is_valid)).to_dense()
+        assert torch.equal(both, expected.masked_fill(is_other, -torch.inf))
+        assert torch.equal(MaskedScores(scores).mask(masked).to_dense(), expected)
+        untouched = MaskedScores(scores)
+        assert torch.equal(untouched.select(rows), scores[rows])
+        assert untouched.to_dense().data_ptr() != scores.data_ptr()
 
 
 @pytest.mark.parametrize("tile", [1, 256, 1 << 22])
@@ -220,7 +270,7 @@ def test_counts_above_and_equal(monkeypatch, dtype, kind, kernel, span, tile):
     )
     own = scores[cells.rows, cells.items]
     for values in (own, -own.clamp(min=-1), torch.full_like(own, -torch.inf)):
-        ranks, offered = kernel.double_ranks(scores, cells, values)
+        ranks, offered = kernel.double_ranks(MaskedScores(scores), cells, values)
         pairs = list(zip(cells.rows.tolist(), values.tolist()))
         naive = [
             sum(
@@ -257,14 +307,16 @@ def test_counts_of_rows_with_more_and_fewer_values(items, dtype, kind, kernel):
         naive = torch.zeros(ROWS, dtype=torch.int64).index_add_(
             0, rows, torch.stack(above).masked_fill(values == -torch.inf, 0)
         )
-        assert kernel.double_ranks(scores, cells, values)[0].tolist() == naive.tolist()
+        assert (
+            kernel.double_ranks(MaskedScores(scores), cells, values)[0].tolist() == naive.tolist()
+        )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_of_what_is_offered(dtype, kernel):
     scores = draw("mixed", (ROWS + 5, 101), dtype)
-    assert kernel.count_offered(scores).tolist() == [
+    assert kernel.count_offered(MaskedScores(scores)).tolist() == [
         sum(x != -np.inf for x in row) for row in scores.tolist()
     ]
 
@@ -277,9 +329,10 @@ def test_counts_in_no_scores(kernel, shape):
         *(torch.empty(0, dtype=torch.int64),) * 2,
         shape[1],
     )
-    assert kernel.count_offered(torch.empty(shape)).tolist() == [0] * shape[0]
+    assert kernel.count_offered(MaskedScores(torch.empty(shape))).tolist() == [0] * shape[0]
     assert [
-        counts.tolist() for counts in kernel.double_ranks(torch.empty(shape), cells, torch.empty(0))
+        counts.tolist()
+        for counts in kernel.double_ranks(MaskedScores(torch.empty(shape)), cells, torch.empty(0))
     ] == [[0] * shape[0]] * 2
 
 
@@ -287,7 +340,7 @@ def test_counts_in_no_scores(kernel, shape):
 def test_counts_of_no_values(kernel):
     none = torch.empty(0, dtype=torch.int64)
     ranks, offered = kernel.double_ranks(
-        torch.zeros(ROWS, 3), cells_of(none, none, 3), torch.empty(0)
+        MaskedScores(torch.zeros(ROWS, 3)), cells_of(none, none, 3), torch.empty(0)
     )
     assert ranks.tolist() == [0] * ROWS and offered.tolist() == [3] * ROWS
 
@@ -348,6 +401,6 @@ def test_many_values_and_a_long_row():
     )
     for kernel in KERNELS:
         ranks, offered = kernel.double_ranks(
-            scores, cells, torch.zeros(300)
+            MaskedScores(scores), cells, torch.zeros(300)
         )  # every score is above every value
         assert ranks.tolist() == [300 * 2 * 70_001] and offered.tolist() == [70_001]

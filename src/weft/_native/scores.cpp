@@ -63,6 +63,7 @@ constexpr int64_t kStep = 32;     // scores compared with the bound at once: a m
 constexpr int64_t kFew = 256;     // up to so many keys are ranked by counting
 constexpr int kHalvings = 12;
 constexpr int64_t kLayers = 64;   // scores per lane from which the bound of a long row is computed
+constexpr int64_t kSkip = 16;     // masked items that are skipped at once
 constexpr int64_t kBlock = 2048;  // scores that stay in the L1 cache while they are compared with all values
 constexpr int64_t kSide = 2, kSome = 2 * kSide + 1;  // values compared with a score while it is in a register
 
@@ -112,36 +113,53 @@ INLINE int64_t total(Counts<Score> counts) {
     return sum;
 }
 
-// Set the items `cells[offsets[row]]` to `cells[offsets[row + 1] - 1]` of each row to -inf and store their scores in `hidden`; or restore them.
-template <class Score>
-INLINE void hide_in_rows(Score* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, Score* hidden) {
-    for (int64_t row = 0; row < rows; ++row)
-        for (int64_t cell = offsets[row]; cell < offsets[row + 1]; ++cell) {
-            Score& score = scores[row * items + cells[cell]];
-            hidden[cell] = score;
-            score = kLowest<Score>;
-        }
-}
+// The items of a row whose scores count as -inf: distinct and ascending. Nothing is written to the scores, which are the caller's.
+struct Masked {
+    const int64_t* items;
+    int64_t number;
+};
 
+// The scores of the items `cells[offsets[row]]` to `cells[offsets[row + 1] - 1]`, ascending, of each row.
 template <class Score>
-INLINE void show_in_rows(Score* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const Score* hidden) {
-    for (int64_t row = rows - 1; row >= 0; --row)  // backwards, so that an item that occurs twice gets its original score
-        for (int64_t cell = offsets[row + 1] - 1; cell >= offsets[row]; --cell) scores[row * items + cells[cell]] = hidden[cell];
+INLINE void read_in_rows(const Score* scores, int64_t rows, int64_t items, const int64_t* masked, const int64_t* masked_offsets,
+                         const int64_t* cells, const int64_t* offsets, Score* read) {
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t cell = offsets[row]; cell < offsets[row + 1]; ++cell) read[cell] = scores[row * items + cells[cell]];
+        int64_t next = masked_offsets[row];
+        const int64_t end = masked_offsets[row + 1];
+        for (int64_t cell = offsets[row]; cell < offsets[row + 1] && next < end; ++cell) {
+            while (next + kSkip <= end && masked[next + kSkip - 1] < cells[cell]) next += kSkip;
+            int64_t equal = 0;
+            if (next + kSkip <= end)
+                for (int64_t j = 0; j < kSkip; ++j) equal += masked[next + j] == cells[cell];
+            else
+                for (int64_t j = next; j < end; ++j) equal += masked[j] == cells[cell];
+            if (equal) read[cell] = kLowest<Score>;
+        }
+    }
 }
 
 // A score that at least k scores of the row reach: lower ones are not among the k best. NaN, which excludes nothing, if none is known.
-// Lane l of `lanes` holds the items l, l + lanes, ...: such maxima vectorize.
+// Lane l of `lanes` holds the items l, l + lanes, ...: such maxima vectorize. `maxima` has room for as many scores again.
 template <class Score>
-INLINE Score first_bound(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes) {
+INLINE Score first_bound(const Score* row, int64_t items, Masked masked, int64_t k, Score* maxima, int64_t lanes) {
     const int64_t layers = std::min(items / lanes, kLayers);
     if (layers < 3) return std::numeric_limits<Score>::quiet_NaN();
     std::fill(maxima, maxima + lanes, kLowest<Score>);
-    for (int64_t layer = 0; layer < layers; ++layer)
+    Score* kept = maxima + lanes;  // maxima at masked items, which do not change
+    int64_t next = 0;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+        const Score* part = row + layer * lanes;
+        const int64_t first = next;
+        for (; next < masked.number && masked.items[next] < (layer + 1) * lanes; ++next)
+            kept[next - first] = maxima[masked.items[next] - layer * lanes];
         for (int64_t lane = 0; lane < lanes; lane += kWidth<Score>) {
-            const Scores<Score> scores = load(row + layer * lanes + lane), most = load(maxima + lane);
+            const Scores<Score> scores = load(part + lane), most = load(maxima + lane);
             const Scores<Score> higher = scores > most ? scores : most;
             std::memcpy(maxima + lane, &higher, sizeof higher);
         }
+        for (int64_t j = first; j < next; ++j) maxima[masked.items[j] - layer * lanes] = kept[j - first];
+    }
     // Bisection between the lowest and the highest maximum: close enough, and cheaper than selecting the k-th.
     Bits<Score> low = order_of(*std::min_element(maxima, maxima + lanes)), high = order_of(*std::max_element(maxima, maxima + lanes));
     for (int step = 0; step < kHalvings && high - low > 1; ++step) {
@@ -191,12 +209,13 @@ INLINE void place_few(int64_t* keys, int64_t count, int64_t k, int64_t* best) {
     }
 }
 
-// The k best items of a row and their scores. `found` has room for `room` keys. A row with NaN begins with one.
+// The k best items of a row and their scores. `found` has room for `room` keys. A row with NaN, or with NaN or +inf among its masked
+// scores, begins with one. `hidden` has a bit for each masked item, in words of kStep.
 template <class Score>
-INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxima, int64_t lanes, Key<Score>* found, int64_t room,
-                        Score* values, int64_t* best) {
+INLINE void best_of_row(const Score* row, int64_t items, Masked masked, const uint32_t* hidden, int64_t k, Score* maxima,
+                        int64_t lanes, Key<Score>* found, int64_t room, Score* values, int64_t* best) {
     int64_t count = 0, bad = -1;
-    Score bound = first_bound(row, items, k, maxima, lanes);
+    Score bound = first_bound(row, items, masked, k, maxima, lanes);
     bool has_k = false;
     const auto keep_best = [&] {
         std::nth_element(found, found + k - 1, found + count, std::greater<Key<Score>>());
@@ -206,6 +225,7 @@ INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxim
     };
     for (int64_t first = 0; first < items; first += kStep) {
         uint32_t left = first + kStep <= items ? candidates(row + first, bound, has_k) : ~uint32_t(0) >> (first + kStep - items);
+        left &= ~hidden[first / kStep];
         for (; left; left &= left - 1) {
             const int64_t item = first + __builtin_ctz(left);
             if (row[item] != row[item]) bad = item;
@@ -213,24 +233,36 @@ INLINE void best_of_row(const Score* row, int64_t items, int64_t k, Score* maxim
         }
         if (count > room - kStep) keep_best();
     }
+    const int64_t length = std::min(count, k);  // fewer than k if nearly all are masked
     if (sizeof(Score) == 4 && count <= kFew) {
         place_few(reinterpret_cast<int64_t*>(found), count, k, best);
     } else {
         if (count > k) keep_best();
-        std::sort(found, found + k, std::greater<Key<Score>>());
-        for (int64_t place = 0; place < k; ++place) best[place] = item_of<Score>(found[place]);
+        std::sort(found, found + length, std::greater<Key<Score>>());
+        for (int64_t place = 0; place < length; ++place) best[place] = item_of<Score>(found[place]);
     }
-    if (bad >= 0) best[0] = bad;
-    for (int64_t place = 0; place < k; ++place) values[place] = row[best[place]];
+    for (int64_t place = 0; place < length; ++place) values[place] = row[best[place]];
+    std::fill(values + length, values + k, kLowest<Score>);
+    std::fill(best + length, best + k, 0);
+    for (int64_t j = 0; j < masked.number; ++j)
+        if (!(row[masked.items[j]] < std::numeric_limits<Score>::infinity())) bad = masked.items[j];
+    if (bad >= 0) best[0] = bad, values[0] = row[bad];
 }
 
 template <class Score>
-INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, int64_t k, Score* values, int64_t* best) {
+INLINE void best_of_rows(const Score* scores, int64_t rows, int64_t items, const int64_t* masked, int64_t k, const int64_t* offsets,
+                         Score* values, int64_t* best) {
     const int64_t lanes = (2 * k + kWidth<Score> - 1) / kWidth<Score> * kWidth<Score>, room = 4 * k + 8 * kStep;
-    std::vector<Score> maxima(lanes);
+    std::vector<Score> maxima(2 * lanes);
     std::vector<Key<Score>> found(room);
-    for (int64_t row = 0; row < rows; ++row)
-        best_of_row(scores + row * items, items, k, maxima.data(), lanes, found.data(), room, values + row * k, best + row * k);
+    std::vector<uint32_t> hidden(items / kStep + 1);
+    for (int64_t row = 0; row < rows; ++row) {
+        const Masked own = {masked + offsets[row], offsets[row + 1] - offsets[row]};
+        for (int64_t j = 0; j < own.number; ++j) hidden[own.items[j] / kStep] |= uint32_t(1) << own.items[j] % kStep;
+        best_of_row(scores + row * items, items, own, hidden.data(), k, maxima.data(), lanes, found.data(), room, values + row * k,
+                    best + row * k);
+        for (int64_t j = 0; j < own.number; ++j) hidden[own.items[j] / kStep] = 0;
+    }
 }
 
 // The number of scores above a value plus the number of those at least as high. A true comparison is -1.
@@ -285,25 +317,34 @@ INLINE int64_t count_above_lowest(const Score* part, int64_t size) {
 }
 
 // For each row: the sum of these numbers over its values `offsets[row]` to `offsets[row + 1] - 1`; and the number of scores above -inf.
+// Masked scores are counted with the others, and then, as a block of their own, subtracted.
 template <class Score>
-INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, const Score* values, const int64_t* offsets, int64_t* ranks,
-                          int64_t* offered) {
-    std::vector<Score> sorted;
+INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, const int64_t* masked, const Score* values,
+                          const int64_t* masked_offsets, const int64_t* offsets, int64_t* ranks, int64_t* offered) {
+    std::vector<Score> sorted, hidden;
+    const int64_t blocks = (items + kBlock - 1) / kBlock;
     for (int64_t row = 0; row < rows; ++row) {
+        const Score* own = scores + row * items;
         sorted.assign(values + offsets[row], values + offsets[row + 1]);
         std::sort(sorted.begin(), sorted.end());
+        hidden.resize(masked_offsets[row + 1] - masked_offsets[row]);
         const int64_t number = int64_t(sorted.size());
         int64_t rank = 0, there = 0;
-        for (int64_t first = 0; first < items; first += kBlock) {
-            const Score* part = scores + row * items + first;
-            const int64_t size = std::min(kBlock, items - first), vectors = size / kWidth<Score> * kWidth<Score>;
-            there += count_above_lowest(part, size);
+        for (int64_t block = 0; block <= blocks; ++block) {
+            const Score* part = own + block * kBlock;
+            int64_t size = std::min(kBlock, items - block * kBlock), sign = 1;
+            if (block == blocks) {
+                for (size_t j = 0; j < hidden.size(); ++j) hidden[j] = own[masked[masked_offsets[row] + j]];
+                part = hidden.data(), size = int64_t(hidden.size()), sign = -1;
+            }
+            const int64_t vectors = size / kWidth<Score> * kWidth<Score>;
+            there += sign * count_above_lowest(part, size);
             for (int64_t v = 0; v < number;) {
                 const Score* some = sorted.data() + v;
                 const bool ascend = v + kSome <= number && std::adjacent_find(some, some + kSome) == some + kSome;
-                if (ascend) rank += count_vectors(part, vectors, some);
+                if (ascend) rank += sign * count_vectors(part, vectors, some);
                 const int64_t done = ascend ? vectors : 0, next = v + (ascend ? kSome : 1);
-                for (; v < next; ++v) rank += count_block(part + done, size - done, sorted[v]);
+                for (; v < next; ++v) rank += sign * count_block(part + done, size - done, sorted[v]);
             }
         }
         ranks[row] = rank;
@@ -315,37 +356,33 @@ INLINE void count_in_rows(const Score* scores, int64_t rows, int64_t items, cons
 
 extern "C" {
 
-void hide_float(float* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, float* hidden) {
-    hide_in_rows(scores, rows, items, offsets, cells, hidden);
+EACH_PROCESSOR void read_float32(const float* scores, int64_t rows, int64_t items, const int64_t* masked, const int64_t* masked_offsets,
+                                 const int64_t* cells, const int64_t* offsets, float* read) {
+    read_in_rows(scores, rows, items, masked, masked_offsets, cells, offsets, read);
 }
 
-void hide_double(double* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, double* hidden) {
-    hide_in_rows(scores, rows, items, offsets, cells, hidden);
+EACH_PROCESSOR void read_float64(const double* scores, int64_t rows, int64_t items, const int64_t* masked, const int64_t* masked_offsets,
+                                 const int64_t* cells, const int64_t* offsets, double* read) {
+    read_in_rows(scores, rows, items, masked, masked_offsets, cells, offsets, read);
 }
 
-void show_float(float* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const float* hidden) {
-    show_in_rows(scores, rows, items, offsets, cells, hidden);
+EACH_PROCESSOR void best_float32(const float* scores, int64_t rows, int64_t items, const int64_t* masked, int64_t k, const int64_t* offsets,
+                               float* values, int64_t* best) {
+    best_of_rows(scores, rows, items, masked, k, offsets, values, best);
 }
 
-void show_double(double* scores, int64_t rows, int64_t items, const int64_t* offsets, const int64_t* cells, const double* hidden) {
-    show_in_rows(scores, rows, items, offsets, cells, hidden);
+EACH_PROCESSOR void best_float64(const double* scores, int64_t rows, int64_t items, const int64_t* masked, int64_t k,
+                                const int64_t* offsets, double* values, int64_t* best) {
+    best_of_rows(scores, rows, items, masked, k, offsets, values, best);
 }
 
-EACH_PROCESSOR void best_float(const float* scores, int64_t rows, int64_t items, int64_t k, float* values, int64_t* best) {
-    best_of_rows(scores, rows, items, k, values, best);
+EACH_PROCESSOR void count_float32(const float* scores, int64_t rows, int64_t items, const int64_t* masked, const float* values,
+                                const int64_t* masked_offsets, const int64_t* offsets, int64_t* ranks, int64_t* offered) {
+    count_in_rows(scores, rows, items, masked, values, masked_offsets, offsets, ranks, offered);
 }
 
-EACH_PROCESSOR void best_double(const double* scores, int64_t rows, int64_t items, int64_t k, double* values, int64_t* best) {
-    best_of_rows(scores, rows, items, k, values, best);
-}
-
-EACH_PROCESSOR void count_float(const float* scores, int64_t rows, int64_t items, const float* values, const int64_t* offsets,
-                                int64_t* ranks, int64_t* offered) {
-    count_in_rows(scores, rows, items, values, offsets, ranks, offered);
-}
-
-EACH_PROCESSOR void count_double(const double* scores, int64_t rows, int64_t items, const double* values, const int64_t* offsets,
-                                 int64_t* ranks, int64_t* offered) {
-    count_in_rows(scores, rows, items, values, offsets, ranks, offered);
+EACH_PROCESSOR void count_float64(const double* scores, int64_t rows, int64_t items, const int64_t* masked, const double* values,
+                                 const int64_t* masked_offsets, const int64_t* offsets, int64_t* ranks, int64_t* offered) {
+    count_in_rows(scores, rows, items, masked, values, masked_offsets, offsets, ranks, offered);
 }
 }

@@ -19,13 +19,13 @@ from weft.data.devices import float_type, is_host_readable
 from weft.data.tensors import SparseRows
 from weft.errors import InputError
 from weft.ranking import (
+    MaskedScores,
     Ranking,
     SampleSizes,
     TieRule,
     break_ties,
     count_equal_scores,
     get_kernel,
-    masked_scores,
     remove_seen,
     restrict_lists,
 )
@@ -82,7 +82,7 @@ class RankingOptions:
 
 
 class Batch:
-    """Some users with masked scores `[batch, items]` or masked lists, and their sparse truth.
+    """Some users with masked `scores` or masked `lists`, and their sparse truth.
 
     `relevant` holds the relevant interactions, `raw_scores` the score of each interaction of the
     truth before masking. `is_missing`: the source has nothing for these users; `is_tie_free`: that,
@@ -105,7 +105,9 @@ class Batch:
     ) -> None:
         truth, users, predictions = inputs.truth, inputs.users, inputs.predictions
         self.truth, self.users, self.seen = truth, users, inputs.seen
-        self.scores = predictions if isinstance(predictions, Tensor) else None
+        self.scores = (
+            MaskedScores(predictions, inputs.seen) if isinstance(predictions, Tensor) else None
+        )
         self.lists = predictions if isinstance(predictions, BatchLists) else None
         self.size, self.device = truth.num_rows, truth.items.device
         self.dtype = float_type(self.device)
@@ -172,7 +174,7 @@ class Batch:
     def preds(self) -> Tensor:
         """The masked scores `[batch, items]` for metrics of users; `-inf` where there are none."""
         if self.scores is not None:
-            return self.scores
+            return self.scores.to_dense()
         if self.lists is not None:
             return self.lists.to_dense()
         shape = (self.size, self.truth.num_items)
@@ -196,9 +198,9 @@ class Batch:
             self.ranking = Ranking(items, items.to(self.dtype).fill_(-torch.inf))
         if depth:
             self.items, self.values = self.ranking.items[:, :depth], self.ranking.values[:, :depth]
-        if scores is None or scores.numel() == 0:
+        if scores is None or scores.data.numel() == 0:
             return True
-        return not self.validation.has_invalid(self.values[:, 0] if depth else scores.amax(1))
+        return not self.validation.has_invalid(self.values[:, 0] if depth else scores.data.amax(1))
 
     @cached_property
     def ordered_lists(self) -> BatchLists:
@@ -234,7 +236,7 @@ class Batch:
         if self.lists is not None:
             scores = self.lists.scores_at(self.relevant.keys)
         elif self.scores is not None:
-            scores = self.scores.view(-1).index_select(0, self.relevant.keys)
+            scores = get_kernel(self.device).read(self.scores, self.relevant)
         else:
             return torch.full_like(self.relevant.values, -torch.inf)
         return self.relevant.fill_invalid(scores, -torch.inf)
@@ -337,43 +339,36 @@ def compute_gain(ratings: Tensor, kind: str) -> Tensor:
 
 @contextmanager
 def open_batch(inputs: BatchInputs, options: RankingOptions) -> Iterator[Batch]:
-    """Open a ranked batch. Its seen items are masked, in place, until it is closed.
+    """Open a ranked batch, in which seen items are masked. The inputs are not written to.
 
     Raises `InputError` if scores contain NaN or +inf, or ratings are invalid."""
-    if isinstance(inputs.predictions, Tensor):
-        with _open_scores(inputs, inputs.predictions.contiguous(), options) as batch:
-            yield batch
-        return
-    lists, truth, raw_scores = inputs.predictions, inputs.truth, inputs.raw_scores
-    if lists is not None and raw_scores is None:
-        raw_scores = truth.fill_invalid(lists.scores_at(truth.keys), -torch.inf)
-    if lists is not None:
-        lists = remove_seen(restrict_lists(lists, inputs.item_mask), inputs.seen)
-    batch = Batch(replace(inputs, predictions=lists, raw_scores=raw_scores), options)
-    try:
+    predictions, truth, raw_scores = inputs.predictions, inputs.truth, inputs.raw_scores
+    if isinstance(predictions, Tensor):
+        batch = _rank_scores(inputs, predictions.contiguous(), options)
+    else:
+        if predictions is not None and raw_scores is None:
+            raw_scores = truth.fill_invalid(predictions.scores_at(truth.keys), -torch.inf)
+        if predictions is not None:
+            predictions = remove_seen(restrict_lists(predictions, inputs.item_mask), inputs.seen)
+        batch = Batch(replace(inputs, predictions=predictions, raw_scores=raw_scores), options)
         batch.rank()
+    try:
         yield batch
     finally:
         batch.close()
 
 
-@contextmanager
-def _open_scores(inputs: BatchInputs, scores: Tensor, options: RankingOptions) -> Iterator[Batch]:
+def _rank_scores(inputs: BatchInputs, scores: Tensor, options: RankingOptions) -> Batch:
+    """Return a ranked batch with scores. Raises `InputError` for the first NaN or +inf of them."""
     truth, validation = inputs.truth, validation_for(scores.device)
     raw_scores = scores.view(-1).index_select(0, truth.keys)
     raw_scores = truth.fill_invalid(raw_scores, -torch.inf)
     if inputs.item_mask is not None:
         validation.check_scores(scores, inputs.users)  # the mask would hide invalid scores
         scores = torch.where(inputs.item_mask, scores, -torch.inf)
-    with masked_scores(scores, inputs.seen) as (masked, hidden):
-        resolved = replace(inputs, predictions=masked, raw_scores=raw_scores)
-        batch = Batch(resolved, options, validation)
-        try:
-            is_valid = batch.rank()
-            is_valid &= hidden is None or not validation.has_invalid(hidden)
-            if is_valid:
-                yield batch
-        finally:
-            batch.close()
-    if not is_valid:  # the unmasked scores are checked, so that the message names the first one
+    resolved = replace(inputs, predictions=scores, raw_scores=raw_scores)
+    batch = Batch(resolved, options, validation)
+    if not batch.rank():
+        batch.close()
         validation.check_scores(scores, inputs.users)
+    return batch

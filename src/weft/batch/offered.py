@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.data import BatchLists
 from weft.data.tensors import SparseRows
-from weft.ranking import get_kernel, masked_scores
+from weft.ranking import get_kernel
 
 if TYPE_CHECKING:
     from weft.batch.batch import Batch
@@ -144,12 +144,12 @@ class OfferedItems:
         if batch.scores is None:
             return batch.truth.values.new_empty(0), counts
         if not batch.is_host_readable:
-            with masked_scores(batch.scores, relevant) as (scores, _):
-                kept = torch.where(users[:, None], scores, -torch.inf).to(batch.dtype)
+            scores = batch.scores.mask(relevant).to_dense()
+            kept = torch.where(users[:, None], scores, -torch.inf).to(batch.dtype)
             return kept.view(-1), counts + batch.scores.shape[1]
         parts = [batch.truth.values.new_empty(0)]
         for row in users.nonzero().flatten():
-            scores = batch.scores[row]
+            scores = batch.scores.select(row[None])[0]
             is_negative = scores > -torch.inf
             is_negative[relevant.items[relevant.rows == row]] = False
             parts.append(scores[is_negative].to(batch.dtype))
@@ -197,9 +197,8 @@ class OfferedItems:
             if batch.scores is None or not users.any():
                 return counts
         assert batch.scores is not None
-        for start in range(0, batch.size, self._tile_rows):
-            tile = slice(start, start + self._tile_rows)
-            counts += ((batch.scores[tile] > -torch.inf) & users[tile, None]).sum(0)
+        for tile_users, tile in batch.scores.tiles(self._tile_rows):
+            counts += ((tile > -torch.inf) & users[tile_users, None]).sum(0)
         return counts
 
     def _add_complete_users(self, counts: Tensor, users: Tensor) -> None:
@@ -279,7 +278,7 @@ class OfferedItems:
         """Return whether each item was offered to the users of some rows, `[rows, items]`."""
         batch, seen = self._batch, self._batch.seen
         if batch.scores is not None:
-            return batch.scores.index_select(0, rows) > -torch.inf
+            return batch.scores.select(rows) > -torch.inf
         mask = batch.item_mask
         if mask is None:
             mask = torch.ones(self._num_items, dtype=torch.bool, device=batch.device)

@@ -11,7 +11,8 @@ from weft._choices import TieRuleName, choices
 from weft.data.devices import DeviceColumn, is_host_readable
 from weft.data.tensors import SparseRows
 from weft.errors import check_choice, check_int
-from weft.ranking.kernels import masked_scores, top_k
+from weft.ranking.kernels import get_kernel, top_k
+from weft.ranking.masked_scores import MaskedScores
 
 TIE_RULES = choices(TieRuleName)
 # Scores of a tile in which every item gets a random number.
@@ -40,7 +41,7 @@ class TieRule:
         self._item_keys = None if item_keys is None else DeviceColumn(item_keys)
 
     def rank(
-        self, scores: Tensor, depth: int, *, user_keys: Tensor, relevant: SparseRows
+        self, scores: MaskedScores, depth: int, *, user_keys: Tensor, relevant: SparseRows
     ) -> Ranking:
         """Return the `depth` best items of each row of `scores [batch, items]`.
 
@@ -63,19 +64,21 @@ class TieRule:
         seeded = mix64(user_keys + mix64(torch.full_like(user_keys, self.seed)))
         return mix64(seeded[:, None] + keys * SPLITMIX_STEP) & 0x7FFF_FFFF_FFFF_FFFF
 
-    def _rank_by_hash(self, scores: Tensor, depth: int, user_keys: Tensor) -> tuple[Tensor, Tensor]:
+    def _rank_by_hash(
+        self, scores: MaskedScores, depth: int, user_keys: Tensor
+    ) -> tuple[Tensor, Tensor]:
         values, items = top_k(scores, depth + 1)
         if values.shape[1] > depth:
             has_tie = (values[:, depth] == values[:, depth - 1]) & (values[:, depth] > -torch.inf)
             values, items = values[:, :depth], items[:, :depth].clone()
             # Rows without a tie at the cut stay as they are: where the host cannot read which these
             # are, all rows are drawn.
-            drawn_rows = torch.arange(len(scores), device=scores.device)
-            if is_host_readable(scores.device):
+            drawn_rows = torch.arange(len(values), device=values.device)
+            if is_host_readable(values.device):
                 drawn_rows = has_tie.nonzero().flatten()
             for rows in torch.split(drawn_rows, max(1, _TILE_SCORES // scores.shape[1])):
                 items[rows] = self._draw_last_group(
-                    scores[rows], values[rows], items=items[rows], user_keys=user_keys[rows]
+                    scores.select(rows), values[rows], items=items[rows], user_keys=user_keys[rows]
                 )
         order = self.hash(user_keys, items).argsort(dim=1, stable=True)
         by_value = torch.sort(values.gather(1, order), dim=1, descending=True, stable=True)
@@ -98,14 +101,13 @@ class TieRule:
         return torch.where(index < 0, items, drawn.gather(1, index.clamp(min=0)))
 
     def _rank_by_relevance(
-        self, scores: Tensor, depth: int, relevant: SparseRows
+        self, scores: MaskedScores, depth: int, relevant: SparseRows
     ) -> tuple[Tensor, Tensor]:
         """Rank the other items, then insert the relevant ones before or after their ties."""
         is_optimistic = self.name == "optimistic"
-        own = scores.view(-1).index_select(0, relevant.keys)
+        own = get_kernel(scores.data.device).read(scores, relevant)
         own = relevant.fill_invalid(own, -torch.inf)
-        with masked_scores(scores, relevant) as (others, _):
-            values, items = top_k(others, depth)
+        values, items = top_k(scores.mask(relevant), depth)
         if len(own) == 0:
             return values, items
         depth = values.shape[1]
@@ -118,14 +120,14 @@ class TieRule:
         position = before + count_above(values, rows, falling, or_equal=not is_optimistic)
         position = torch.where(falling > -torch.inf, position.clamp(max=depth), depth)
         width = depth + 1  # items in no list go to one more column, which is dropped
-        inserted = torch.full((len(scores) * width,), -1, device=rows.device)
+        inserted = torch.full((len(values) * width,), -1, device=rows.device)
         inserted = inserted.scatter_(0, rows * width + position, order).view(-1, width)[:, :-1]
         is_free, index = inserted < 0, inserted.clamp(min=0)
         rest = (is_free.cumsum(1) - 1).clamp(min=0)  # the others keep their order
-        return (
-            torch.where(is_free, values.gather(1, rest), own[index]),
-            torch.where(is_free, items.gather(1, rest), relevant.items[index]),
-        )
+        merged = torch.where(is_free, values.gather(1, rest), own[index])
+        # NaN and +inf, which are to be refused, must stay the first.
+        merged[:, 0] = torch.where(values[:, 0] < torch.inf, merged[:, 0], values[:, 0])
+        return merged, torch.where(is_free, items.gather(1, rest), relevant.items[index])
 
 
 def count_above(values: Tensor, rows: Tensor, scores: Tensor, *, or_equal: bool = False) -> Tensor:

@@ -2,7 +2,8 @@
 
 `any_device` is torch alone, with fixed shapes. `numpy_cpu` is several times faster on the CPU.
 `native_cpu` is compiled, faster still, and available if a C++ compiler was present at installation.
-All give bit-equal answers. `top_k` and `masked_scores` use the kernel of the scores' device."""
+All give bit-equal answers, and none writes to the scores. `top_k` uses the kernel of the scores'
+device."""
 
 from __future__ import annotations
 
@@ -18,28 +19,25 @@ from weft._native import is_built
 from weft.data.devices import is_host_readable
 from weft.data.tensors import SparseRows
 from weft.ranking.kernels import any_device, native_cpu, numpy_cpu
+from weft.ranking.masked_scores import MaskedScores
 
 
 class Kernel(Protocol):
     """The operations that read scores `[batch, items]`."""
 
-    def mask(self, scores: Tensor, interactions: SparseRows) -> Tensor:
-        """Set contiguous scores to `-inf` in place; return the previous values, `[n]`."""
+    def read(self, scores: MaskedScores, rows: SparseRows) -> Tensor:
+        """Return the score of each interaction, `[n]`; contiguous scores are expected."""
         ...
 
-    def unmask(self, scores: Tensor, interactions: SparseRows, hidden: Tensor) -> None:
-        """Restore the values that `mask` returned."""
-        ...
-
-    def top_k(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def top_k(self, scores: MaskedScores, k: int) -> tuple[Tensor, Tensor]:
         """Return the k best of each row by (score descending, item ascending), k from 1 to items.
 
-        Scores and items, `[batch, k]`. A row with NaN begins with one, so that the first value
-        reveals it."""
+        Scores and items, `[batch, k]`; masked items may be in any order. A row with NaN, or with
+        NaN or +inf among its masked scores, begins with one, so that the first value reveals it."""
         ...
 
     def double_ranks(
-        self, scores: Tensor, rows: SparseRows, values: Tensor
+        self, scores: MaskedScores, rows: SparseRows, values: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return row sums of doubled ranks, and the number of offered items, `[batch]` both.
 
@@ -48,7 +46,7 @@ class Kernel(Protocol):
         costs little along with it."""
         ...
 
-    def count_offered(self, scores: Tensor) -> Tensor:
+    def count_offered(self, scores: MaskedScores) -> Tensor:
         """Return the number of scores above `-inf` in each row, `[batch]`."""
         ...
 
@@ -85,7 +83,7 @@ def using(kernel: Kernel) -> Iterator[None]:
         _selected.reset(token)
 
 
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def top_k(scores: Tensor | MaskedScores, k: int) -> tuple[Tensor, Tensor]:
     """Return the k best scores of each row of `scores [batch, items]`, and their item indices.
 
     Both are `[batch, min(k, items)]`. Equal scores go by item index, lower first; -0.0 equals 0.0.
@@ -97,33 +95,10 @@ def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     >>> items
     tensor([[1, 0, 2]])
     """
-    k = min(k, scores.shape[1])
-    if k == 0 or len(scores) == 0:
-        empty = scores.new_empty((len(scores), k))
+    scores = MaskedScores(scores) if isinstance(scores, Tensor) else scores
+    num_rows, num_items = scores.shape
+    k = min(k, num_items)
+    if k == 0 or num_rows == 0:
+        empty = scores.data.new_empty((num_rows, k))
         return empty, empty.long()
-    return get_kernel(scores.device).top_k(scores, k)
-
-
-@contextmanager
-def masked_scores(
-    scores: Tensor, interactions: SparseRows | None
-) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Set scores to `-inf` at some interactions until the context ends.
-
-    Yield the masked scores and the masked values `[n]` (None if there are none). The scores are
-    changed in place, since a copy would double the memory of a batch, and restored on every exit.
-    Only scores that cannot be written to are copied: rows that share memory, and inference tensors
-    outside inference mode."""
-    scores = scores.contiguous()
-    if interactions is None or len(interactions.items) == 0:
-        yield scores, None
-        return
-    if scores.is_inference() and not torch.is_inference_mode_enabled():
-        scores = scores.clone()
-    # `.data`: autograd need not record a change that is undone.
-    data, kernel = scores.data, get_kernel(scores.device)
-    hidden = kernel.mask(data, interactions)
-    try:
-        yield scores, hidden
-    finally:
-        kernel.unmask(data, interactions, hidden)
+    return get_kernel(scores.data.device).top_k(scores, k)

@@ -9,7 +9,9 @@ import math
 import torch
 from torch import Tensor
 
+from weft.data.devices import is_host_readable
 from weft.data.tensors import SparseRows
+from weft.ranking.masked_scores import MaskedScores
 
 # Scores and rows of a tile: more rows of few items are no faster, and take memory.
 _TILE_SCORES, _TILE_ROWS = 1 << 20, 128
@@ -19,32 +21,34 @@ _INDEX_BITS = 32
 _VECTOR_SCORES = 32  # scores that the CPU reduces at once
 
 
-def mask(scores: Tensor, interactions: SparseRows) -> Tensor:
-    """Set scores to `-inf` in place; return the previous values."""
-    flat = scores.view(-1)
-    hidden = flat.index_select(0, interactions.keys)
-    if interactions.is_valid is None:
-        # Writing a tensor is several times faster than writing a number.
-        flat.scatter_(0, interactions.keys, torch.full_like(hidden, -torch.inf))
-    else:  # padding may have the index of a valid interaction
-        masks = torch.where(interactions.is_valid, -torch.inf, torch.inf).to(hidden.dtype)
-        flat.scatter_reduce_(0, interactions.keys, masks, "amin")
-    return hidden
+def read(scores: MaskedScores, rows: SparseRows) -> Tensor:
+    """Return the score of each interaction."""
+    values = scores.data.view(-1).index_select(0, rows.keys)
+    if scores.masked is None:
+        return values
+    return torch.where(scores.masked.contains(rows.keys), -torch.inf, values)
 
 
-def unmask(scores: Tensor, interactions: SparseRows, hidden: Tensor) -> None:
-    """Restore masked values."""
-    scores.view(-1).scatter_(0, interactions.keys, hidden)
-
-
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def top_k(scores: MaskedScores, k: int) -> tuple[Tensor, Tensor]:
     """Return the k best of each row."""
-    step = _rows_of_tile(scores.shape[1])
-    tiles = [
-        _top_k_of_tile(scores[start : start + step], k) for start in range(0, len(scores), step)
-    ]
-    items = torch.cat(tiles)
-    return scores.gather(1, items), items
+    parts = []
+    for _, tile in scores.tiles(_rows_of_tile(scores.shape[1])):
+        items = _top_k_of_tile(tile, k)
+        parts.append((tile.gather(1, items), items))
+    values = torch.cat([values for values, _ in parts])
+    return reveal_masked(values, scores), torch.cat([items for _, items in parts])
+
+
+def reveal_masked(values: Tensor, scores: MaskedScores) -> Tensor:
+    """Write masked scores that are NaN or +inf to the first column of `values [batch, k]`."""
+    if scores.masked is not None and scores.has_masks:
+        masked = scores.masked
+        hidden = masked.fill_invalid(read(MaskedScores(scores.data), masked), -torch.inf)
+        if not is_host_readable(values.device) or not bool(hidden.amax() < torch.inf):
+            highest = hidden.new_full((len(values),), -torch.inf)
+            highest = highest.scatter_reduce(0, masked.rows, hidden, "amax")  # NaN is the highest
+            values[:, 0] = torch.where(highest < torch.inf, values[:, 0], highest)
+    return values
 
 
 def _rows_of_tile(num_items: int) -> int:
@@ -94,23 +98,22 @@ def _select_best(
     return keys.topk(k, dim=1, sorted=is_sorted).indices
 
 
-def double_ranks(scores: Tensor, rows: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+def double_ranks(scores: MaskedScores, rows: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return row sums of doubled ranks, and the number of offered items."""
     ranks = torch.empty_like(rows.rows)
     step = _rows_of_tile(scores.shape[1])
     for start in range(0, len(ranks), step):
         tile = slice(start, start + step)
-        compared, value = scores[rows.rows[tile]], values[tile, None]
+        compared, value = scores.select(rows.rows[tile]), values[tile, None]
         ranks[tile] = (compared > value).sum(1) + (compared >= value).sum(1)
     return rows.sum_rows(torch.where(values > -torch.inf, ranks, 0)), count_offered(scores)
 
 
-def count_offered(scores: Tensor) -> Tensor:
+def count_offered(scores: MaskedScores) -> Tensor:
     """Return the number of scores above -inf in each row."""
-    counts = torch.empty(len(scores), dtype=torch.int64, device=scores.device)
-    step = _rows_of_tile(scores.shape[1])
-    for start in range(0, len(scores), step):
-        counts[start : start + step] = (scores[start : start + step] > -torch.inf).sum(1)
+    counts = torch.empty(scores.shape[0], dtype=torch.int64, device=scores.data.device)
+    for rows, tile in scores.tiles(_rows_of_tile(scores.shape[1])):
+        counts[rows] = (tile > -torch.inf).sum(1)
     return counts
 
 

@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weft.data.tensors import SparseRows
-from weft.ranking.kernels.any_device import mask, unmask
+from weft.ranking.kernels.any_device import read, reveal_masked
+from weft.ranking.masked_scores import MaskedScores
 
-__all__ = ["count_offered", "double_ranks", "find_positions", "mask", "top_k", "unmask"]
+__all__ = ["count_offered", "double_ranks", "find_positions", "read", "top_k"]
 
 Scores = NDArray[Any]
 Indices = NDArray[np.int64]
 
 # Scores of a tile, which stay in the cache between the passes over it; and its rows: too few would
 # not be worth the overhead.
-_TILE_SCORES = 1 << 21
+_TILE_SCORES = 1 << 20
 _MIN_TILE_ROWS, _MAX_TILE_ROWS = 4, 256
 _INDEX_BITS = 32
 _LOW_BITS = (1 << _INDEX_BITS) - 1
@@ -32,17 +33,18 @@ _SPAN_VALUES = 32
 _SHORT_ROW_SCORES = 1 << 16
 
 
-def top_k(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def top_k(scores: MaskedScores, k: int) -> tuple[Tensor, Tensor]:
     """Return the k best of each row."""
+    num_rows, num_items = scores.shape
     # 16-bit types are converted, which takes memory.
-    size = _TILE_SCORES if scores.element_size() > 2 else _TILE_SCORES // 4
-    rows = min(max(size // scores.shape[1], _MIN_TILE_ROWS), _MAX_TILE_ROWS)
-    tiles = [
-        _top_k_of_tile(as_array(scores[start : start + rows]), k)
-        for start in range(0, len(scores), rows)
-    ]
-    items = torch.from_numpy(np.concatenate(tiles) if len(tiles) > 1 else tiles[0])
-    return scores.gather(1, items), items
+    size = _TILE_SCORES if scores.data.element_size() > 2 else _TILE_SCORES // 4
+    step = min(max(size // num_items, _MIN_TILE_ROWS), _MAX_TILE_ROWS)
+    values = scores.data.new_empty((num_rows, k))
+    best = torch.empty((num_rows, k), dtype=torch.int64)
+    for rows, tile in scores.tiles(step):
+        best[rows] = torch.from_numpy(_top_k_of_tile(as_array(tile), k))
+        torch.gather(tile, 1, best[rows], out=values[rows])
+    return reveal_masked(values, scores), best
 
 
 def as_array(scores: Tensor) -> Scores:
@@ -177,7 +179,7 @@ def _sort_with_nan_first(scores: Scores, k: int) -> Indices:
     return np.stack([np.lexsort((-row, ~np.isnan(row)))[:k] for row in scores])
 
 
-def double_ranks(scores: Tensor, rows: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
+def double_ranks(scores: MaskedScores, rows: SparseRows, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return row sums of doubled ranks, and the number of offered items."""
     num_rows, num_items = scores.shape
     compared, offsets = as_array(values)[:, None], rows.offsets.numpy()
@@ -190,8 +192,8 @@ def double_ranks(scores: Tensor, rows: SparseRows, values: Tensor) -> tuple[Tens
     bounds = offsets.tolist()
     ranks, offered = [0] * num_rows, [0] * num_rows
     step = max(1, _TILE_SCORES // 4 // max(1, num_items))
-    for top in range(0, num_rows, step):
-        for number, row in enumerate(as_array(scores[top : top + step]), top):
+    for tile_rows, tile in scores.tiles(step):
+        for number, row in enumerate(as_array(tile), tile_rows.start):
             values_of_row = compared[bounds[number] : bounds[number + 1]]
             for first in range(0, num_items, span):
                 part = row[first : first + span]
@@ -212,13 +214,11 @@ def _count_ranks(part: Scores, values: Scores, flags: NDArray[np.bool_]) -> int:
     return ranks
 
 
-def count_offered(scores: Tensor) -> Tensor:
+def count_offered(scores: MaskedScores) -> Tensor:
     """Return the number of scores above -inf in each row."""
-    flags = np.empty(scores.shape[1], dtype=np.bool_)
-    counts = [
-        int(np.count_nonzero(np.greater(as_array(row), -np.inf, out=flags))) for row in scores
-    ]
-    return torch.as_tensor(counts, dtype=torch.int64)
+    none = scores.data.new_empty(0)
+    rows = torch.zeros(scores.shape[0] + 1, dtype=torch.int64)
+    return double_ranks(scores, SparseRows(rows, none.long(), none, scores.shape[1]), none)[1]
 
 
 def find_positions(items: Tensor, values: Tensor, rows: SparseRows, scores: Tensor) -> Tensor:
