@@ -56,14 +56,12 @@ class MaskedScores:
         A tile is to be read only, since it may be `data`, and before the next one, which may use
         the same memory."""
         num_rows, num_items = self.shape
-        buffer = None
+        is_copied = self.has_masks and is_host_readable(self.data.device)
+        buffer = self.data.new_empty((min(step, num_rows), num_items) if is_copied else (0, 0))
         for start in range(0, num_rows, step):
             rows = slice(start, min(start + step, num_rows))
             tile = self.data[rows]
-            if self.masked is not None and self.has_masks and is_host_readable(tile.device):
-                buffer = (
-                    tile.new_empty((rows.stop - start, num_items)) if buffer is None else buffer
-                )
+            if self.masked is not None and is_copied:
                 first, last = self.masked.offsets[start], self.masked.offsets[rows.stop]
                 keys = self.masked.keys[first:last] - start * num_items
                 tile = _write_masks(buffer[: len(tile)].copy_(tile), keys)
