@@ -102,14 +102,22 @@ def as_tensor(data: Any, what: str) -> Tensor:
 
 def _share_array(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor that shares the memory of an array; a copy if torch cannot share it."""
-    is_shareable = (
-        array.flags.writeable  # seen items are masked in place
-        and array.dtype.isnative
-        and all(stride >= 0 for stride in array.strides)
-    )
-    if not is_shareable:
+    if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
         array = np.array(array, dtype=array.dtype.newbyteorder("="))
+    if not array.flags.writeable:
+        array = np.asarray(_UnlockedArray(array))
     return torch.from_numpy(array)
+
+
+class _UnlockedArray:
+    """The memory of a read-only array without that mark, about which torch would warn.
+
+    Nothing in Weft writes to the tensors of callers."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array  # keeps the memory alive
+        address = array.__array_interface__["data"][0]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
 
 
 def digest_samples(*arrays: Any) -> str:

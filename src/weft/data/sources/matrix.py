@@ -63,9 +63,4 @@ def _supports_views(scores: Any) -> bool:
     """True if rows can be used without copying: contiguous floating-point numbers."""
     if isinstance(scores, Tensor):
         return scores.is_floating_point() and scores.is_contiguous()
-    return bool(
-        scores.dtype.kind == "f"
-        and scores.dtype.isnative
-        and scores.flags.c_contiguous
-        and scores.flags.writeable
-    )
+    return bool(scores.dtype.kind == "f" and scores.dtype.isnative and scores.flags.c_contiguous)
