@@ -157,7 +157,7 @@ def test_offered_items_user_by_user_are_those_counted_together(evaluated):
     with open_batch(inputs, RankingOptions(TieRule(), 3)) as batch:
         everything, cells = batch.offered.by_user(only_evaluated=evaluated)
         offered = everything[:, None] + cells.to_dense(cells.values)
-        expected = (batch.preds > -torch.inf) & (
+        expected = (batch.dense_scores > -torch.inf) & (
             (TARGET > 0).any(1, keepdim=True) | (not evaluated)
         )
         assert offered.tolist() == expected.double().tolist()

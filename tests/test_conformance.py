@@ -184,7 +184,55 @@ class LosesShards(_Broken):
         pass
 
 
+B = weft.MetricBlock
+
+
+@weft.register
+class ClampsItems(_Broken):
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        kwargs[f"top_{self.k}_indices"].clamp_(min=0)
+        return top_k_rel.mean(1)
+
+
+@weft.register
+class WritesByNumpy(_Broken):
+    def compute_scores(self, preds, target, top_k_rel, **kwargs):
+        preds.numpy()[:, 0] = 7.0
+        return top_k_rel.mean(1)
+
+
+@weft.register
+class AddsToUsers(_OfScores):
+    how = ("max", "min")
+    _REQUIRED_COMPONENTS = {B.VALID_USERS, B.BINARY_RELEVANCE}
+
+    def update(self, preds, **kwargs):
+        users = kwargs["valid_users"]
+        users += self.valid_users(kwargs["binary_relevance"])
+
+
+@weft.register
+class RoundsRatings(weft.RatingMetric):
+    def compute_errors(self, preds, target):
+        return (preds - target.round_()).abs()
+
+
+@pytest.mark.parametrize(
+    ("metric", "tensor"),
+    [
+        ("ClampsItems", "top_5_indices"),
+        ("WritesByNumpy", "preds"),
+        ("AddsToUsers", "valid_users"),
+        ("RoundsRatings", "target"),
+    ],
+)
+def test_writes_to_given_tensors_are_found(metric, tensor):
+    with pytest.raises(AssertionError, match=rf"{metric}.* writes to {tensor}; .*\.clone\(\)"):
+        run_check("leaves_its_tensors_unchanged", metric)
+
+
 BREAKAGES = {
+    "leaves_its_tensors_unchanged": "ClampsItems",
     "takes_any_cutoff": "InfiniteAtOne",
     "agrees_between_float_types": "ByType",
     "agrees_standalone": "AnotherAlone",

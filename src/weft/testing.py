@@ -12,6 +12,7 @@ merged shards and so on. The expected values are a matter of the metric's own te
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 import pickle
@@ -23,9 +24,10 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from weft.batch.blocks import MetricBlock, compute_block
+from weft.batch.blocks import MetricBlock, block_arguments, compute_block, metric_block
 from weft.errors import InputError
 from weft.evaluation.evaluator import Evaluator
+from weft.metrics.base.formulas import RatingMetric, UserAverageTopKMetric
 from weft.metrics.base.metric import BaseMetric
 from weft.metrics.names import MetricSpec, parse_name
 from weft.metrics.registry import (
@@ -317,6 +319,38 @@ def _garbled(batch: Any, which: MetricBlock) -> Tensor:
     return (right + 1).remainder(num_items)
 
 
+def _leaves_its_tensors_unchanged(subject: _Subject) -> None:
+    """Weft hands out copies, so that a write changes no other metric, but may cost the copy of a
+    large tensor; and other callers may not copy.
+    """
+    metric: Any = subject.build()
+    method: Callable[..., Any]
+    with metric.open(subject.scores, subject.target) as batch:
+        blocks = block_arguments(batch, metric._REQUIRED_COMPONENTS, metric.k)
+        given = {"preds": batch.dense_scores.clone()}
+        if metric._update_from_blocks is not None:
+            method = functools.partial(type(metric)._update_from_blocks, metric)
+        elif isinstance(metric, RatingMetric):
+            method, blocks = metric.compute_errors, {}
+            given = {"preds": batch.truth.values + 1, "target": batch.truth.values.clone()}
+        elif getattr(type(metric), "user_values", None) is UserAverageTopKMetric.user_values:
+            method = metric.compute_scores
+            given["target"] = batch.relevant.to_dense(batch.relevant.valid_ones.float())
+            block = MetricBlock.TOP_K_BINARY_RELEVANCE
+            given["top_k_rel"] = metric_block(batch, block, metric.k)
+        else:
+            return  # it takes no tensors but the batch itself
+        tensors = {**given, **blocks}
+        before = {name: (tensor._version, tensor.clone()) for name, tensor in tensors.items()}
+        method(*given.values(), **blocks)
+    for name, (version, values) in before.items():
+        is_unchanged = tensors[name]._version == version and torch.equal(tensors[name], values)
+        assert is_unchanged, (
+            f"{subject.spec} writes to {name}; a metric may only read what it is given: change a "
+            f"copy, {name}.clone()"
+        )
+
+
 def _refuses_unknown_parameters(subject: _Subject) -> None:
     """Check the constructor itself: the parameters of a name are checked before."""
     accepted = inspect.signature(find_metric(subject.spec.name).__init__).parameters
@@ -387,6 +421,7 @@ CHECKS: dict[str, Callable[[_Subject], None]] = {
         _merges_shards,
         _survives_copies,
         _uses_what_it_declares,
+        _leaves_its_tensors_unchanged,
         _refuses_unknown_parameters,
         _has_a_name_that_parses_back,
         _stays_separate_in_a_collection,

@@ -171,8 +171,8 @@ class Batch:
         return OfferedItems(self)
 
     @cached_property
-    def preds(self) -> Tensor:
-        """The masked scores `[batch, items]` for metrics of users; `-inf` where there are none."""
+    def dense_scores(self) -> Tensor:
+        """A copy of the masked scores, `[batch, items]`; `-inf` where there are none."""
         if self.scores is not None:
             return self.scores.to_dense()
         if self.lists is not None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from weft.batch.batch import Batch
 
 
+_LAZY_COPY_VALUES = 1 << 14
+
+
 class MetricBlock(enum.Enum):
     """A shared quantity that a metric can declare; the value is the name of its keyword."""
 
@@ -61,15 +64,28 @@ def compute_block(batch: Batch, block: MetricBlock) -> Tensor:
 
 
 def metric_block(batch: Batch, block: MetricBlock, k: int | None) -> Tensor:
-    """Return a block, computed once per batch and cut at k if it has a cut-off."""
+    """Return a copy of a block, computed once per batch and cut at k if it has a cut-off."""
     values = batch.cached(block, lambda: compute_block(batch, block))
-    return values[:, :k] if block.has_cutoff else values
+    return values[:, :k].clone() if block.has_cutoff else copy_lazily(values)
+
+
+def copy_lazily(values: Tensor) -> Tensor:
+    """Return a copy, which a metric of users may write to without effect on others.
+
+    Torch copies large tensors on the CPU at the first write to them or to their NumPy array, so
+    that a metric that only reads costs nothing."""
+    if values.device.type == "cpu" and values.numel() > _LAZY_COPY_VALUES:
+        try:
+            return values._lazy_clone()
+        except (AttributeError, RuntimeError):  # other versions of torch, or memory of others
+            pass
+    return values.clone()
 
 
 def block_arguments(
     batch: Batch, required: Set[MetricBlock] | None, k: int | None
 ) -> dict[str, Tensor]:
-    """Return the declared blocks (all of them without a declaration) by keyword, and
+    """Return copies of the declared blocks (all of them without a declaration) by keyword, and of
     `user_indices`.
     """
     if required is None:
@@ -80,4 +96,4 @@ def block_arguments(
             f"{names} need a cut-off; derive the metric from TopKMetric, which has one."
         )
     arguments = {block.keyword(k): metric_block(batch, block, k) for block in required}
-    return {**arguments, "user_indices": batch.users}
+    return {**arguments, "user_indices": batch.users.clone()}

@@ -18,7 +18,7 @@ from weft.data.tensors import SparseRows
 from weft.errors import InputError, SettingError, check_int, setting_ref
 from weft.metrics.base.batch_checks import check_batch
 from weft.metrics.base.stateful import TORCHMETRICS_SETTINGS, Bounds, StatefulMetric
-from weft.ranking import TieRule
+from weft.ranking import MaskedScores, TieRule
 
 # Tensor functions whose result holds the same ranks, moved, reshaped, selected or joined. The last
 # two receive the ranks of other processes.
@@ -128,7 +128,7 @@ def get_topk_ranks(
         )
     depth = min(topk, num_items)
     relevant = _target_rows(targets, num_items)
-    ranking = rule.rank(scores, depth, user_keys=users, relevant=relevant)
+    ranking = rule.rank(MaskedScores(scores), depth, user_keys=users, relevant=relevant)
     is_bad = ~(ranking.values[:, :1] < torch.inf)
     if is_host_readable(scores.device) and is_bad.any():
         check_readable_scores(scores, users)

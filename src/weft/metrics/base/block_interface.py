@@ -1,13 +1,21 @@
-"""Metrics that take blocks: their declaration, and the `update` that callers see."""
+"""Metrics that take blocks: their declaration, the scores they get, and the `update` that callers
+see.
+
+A metric gets copies: whatever it writes to them, other metrics and the caller's data stay the same.
+"""
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from weft.batch.blocks import MetricBlock
+from weft.batch.batch import Batch
+from weft.batch.blocks import MetricBlock, copy_lazily
 from weft.errors import SettingError, did_you_mean
 
 
@@ -25,13 +33,37 @@ def check_components(metric: str, required: Any) -> None:
     )
 
 
+def copy_preds(batch: Batch, function: Callable[..., Any]) -> Tensor:
+    """Return a copy of the masked scores `[batch, items]` as the `preds` of an author's function.
+
+    For a function that does not read them, which saves the memory of a batch, they are NaN."""
+    if _reads_preds(function):
+        return copy_lazily(batch.dense_scores)
+    scores = batch.truth.values if batch.scores is None else batch.scores.data
+    return scores.new_full((), torch.nan).expand(batch.size, batch.truth.num_items)
+
+
+@cache
+def _reads_preds(function: Callable[..., Any]) -> bool:
+    """Return False if the code of `function(self, preds, ...)` does not contain `preds`."""
+    code = getattr(function, "__code__", None)
+    is_wrapper = hasattr(function, "__wrapped__")
+    if code is None or is_wrapper or code.co_argcount < 2 or "locals" in code.co_names:
+        return True
+    name = code.co_varnames[1]
+    loaded = (one.argval for one in dis.get_instructions(code) if one.opname.startswith("LOAD"))
+    return name in code.co_cellvars or any(
+        name in (value if isinstance(value, tuple) else (value,)) for value in loaded
+    )
+
+
 def wrap_update(
     update_from_blocks: Callable[..., None], update_from_target: Callable[..., None]
 ) -> Callable[..., None]:
     """Return the `update` that callers see, for an author's `update` that takes blocks.
 
     Called with a target it computes the blocks; a subclass that calls it with blocks reaches the
-    author's."""
+    author's, which gets copies of them."""
 
     def update(
         self: Any,
@@ -41,7 +73,12 @@ def wrap_update(
         **blocks: Any,
     ) -> None:
         if target is None and blocks:
-            update_from_blocks(self, preds, user_indices=user_indices, **blocks)
+            blocks["user_indices"] = user_indices
+            copies = {
+                name: block.clone() if isinstance(block, Tensor) else block
+                for name, block in blocks.items()
+            }
+            update_from_blocks(self, preds.clone(), **copies)
         else:
             update_from_target(self, preds, target, user_indices, **blocks)
 

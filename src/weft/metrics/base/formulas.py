@@ -30,6 +30,7 @@ from weft.metrics.accumulators import (
     standard_error_from_sums,
 )
 from weft.metrics.base.batch_checks import check_users, count_users_outside
+from weft.metrics.base.block_interface import copy_preds
 from weft.metrics.base.metric import BaseMetric, TopKMetric
 from weft.metrics.names import format_labels
 from weft.metrics.state_layout import StateLayout, StateView
@@ -225,14 +226,15 @@ class UserAverageTopKMetric(TopKMetric, UserMeanMetric):
         # Dense relevance exists only for a metric that declared it, or declared nothing.
         target = blocks.get(MetricBlock.BINARY_RELEVANCE.value)
         relevance = metric_block(batch, MetricBlock.TOP_K_BINARY_RELEVANCE, self.k)
-        values = self.compute_scores(batch.preds, target, relevance, **blocks)  # type: ignore[arg-type]
+        preds = copy_preds(batch, type(self).compute_scores)
+        values = self.compute_scores(preds, target, relevance, **blocks)  # type: ignore[arg-type]
         if not isinstance(values, Tensor) or values.shape != (batch.size,):
             got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise SettingError(
                 f"{type(self).__name__}.compute_scores gave {got}; expected a tensor of shape "
                 f"[{batch.size}]."
             )
-        return values[:, None]
+        return values[:, None].clone()  # the author may reuse the tensor
 
 
 AVERAGES = ("cells", "users")
@@ -271,7 +273,8 @@ class RatingMetric(UserMeanMetric):
         is_scored = batch.raw_scores > -torch.inf
         # Ratings without a score count as predicted exactly, so that no shape depends on the data.
         preds = torch.where(is_scored, batch.raw_scores.to(batch.dtype), batch.truth.values)
-        return torch.where(is_scored, self.compute_errors(preds, batch.truth.values), 0), is_scored
+        errors = self.compute_errors(preds, batch.truth.values.clone())
+        return torch.where(is_scored, errors, 0), is_scored
 
     @property
     def has_user_values(self) -> bool:

@@ -32,7 +32,7 @@ from weft.errors import (
     check_threshold,
 )
 from weft.metrics.base.batch_checks import check_batch, check_item_numbers, count_items
-from weft.metrics.base.block_interface import check_components, wrap_update
+from weft.metrics.base.block_interface import check_components, copy_preds, wrap_update
 from weft.metrics.base.stateful import Bounds as Bounds
 from weft.metrics.base.stateful import MetricType, StatefulMetric
 from weft.metrics.names import MetricSpec, as_value, holds_data
@@ -291,7 +291,8 @@ class BaseMetric(StatefulMetric, metaclass=MetricType):
                 "accumulate(self, batch)."
             )
         blocks = block_arguments(batch, self._REQUIRED_COMPONENTS, self.k)
-        type(self)._update_from_blocks(self, batch.preds, **blocks)  # type: ignore[misc]
+        update: Any = type(self)._update_from_blocks
+        update(self, copy_preds(batch, update), **blocks)
 
     def compute(self) -> Tensor:
         """Return the value over all batches so far."""
