@@ -16,7 +16,7 @@ import weft
 from oracles import tied_groups
 from test_accuracy import METRICS, SPECS, Problem, check, close, problems, quick, tables, text
 from weft.data.targets import read_target
-from weft.ranking import TIE_RULES, TieRule
+from weft.ranking import TIE_RULES, MaskedScores, TieRule
 
 # A further hit lowers none of these, as it may the mean precision over the hits.
 RISING = [spec for spec in SPECS if spec[0] != "AUC" and "hits" not in str(spec)]
@@ -182,7 +182,7 @@ def test_random_orders_are_equally_likely(over, depth, num_items):
     seeds = range(1 if over == "users" else repetitions)
     drawn = [
         TieRule("random", seed)
-        .rank(torch.zeros(len(keys), num_items), depth, user_keys=keys, relevant=none)
+        .rank(MaskedScores(torch.zeros(len(keys), num_items)), depth, user_keys=keys, relevant=none)
         .items
         for seed in seeds
     ]
