@@ -41,7 +41,7 @@ def kinds():
     return found
 
 
-def test_every_total_is_computed_once_per_batch(monkeypatch):
+def test_computes_each_accumulator_once_per_batch(monkeypatch):
     computed = Counter()
     for kind in kinds():
         how = "batch_total" if "batch_total" in vars(kind) else "contributions"
@@ -68,7 +68,7 @@ def test_every_total_is_computed_once_per_batch(monkeypatch):
     assert len(by_item) == 7
 
 
-def test_composites_add_nothing_to_what_their_parts_add_up():
+def test_composites_add_no_accumulators_to_those_of_their_parts():
     parts = ["nDCG", "EPC", "Gini", "ItemCoverage", "BiasDisparityBS", "BiasDisparityBR", "REO"]
     composites = [
         "EucDistance(metric_names=[nDCG, EPC, Gini], utopia_points=[1, 1, 0])",
@@ -84,14 +84,14 @@ def test_composites_add_nothing_to_what_their_parts_add_up():
     ]
 
 
-def test_nothing_is_kept_for_a_metric_that_nobody_asked_for():
+def test_state_has_only_the_sums_of_the_requested_metrics():
     assert evaluator(["nDCG", "Recall"]).sums.numel() == 2 * len(CUTOFFS) * len(
         accumulators.MEAN_SUMS
     )
     assert evaluator(["BiasDisparityBS"]).sums.numel() == 0
 
 
-def test_item_totals_at_every_cutoff():
+def test_item_counts_at_every_cutoff():
     masked = SCORES.masked_fill(TRAIN > 0, -torch.inf)
     made = evaluator(["Gini", "REO", "RSP", "PopRSP(users=evaluated)"])
     for rows in EVERYONE.split(7):
@@ -142,7 +142,7 @@ def test_offered_items_with_and_without_gaps_in_the_scores(gaps):
 
 
 @pytest.mark.parametrize("evaluated", [False, True])
-def test_offered_items_user_by_user_are_those_counted_together(evaluated):
+def test_offered_items_per_user_sum_to_the_batch_total(evaluated):
     """Whoever lacks nothing but train, a little, most or everything; in as few cells as
     can say it.
     """
@@ -177,7 +177,7 @@ VARIANTS = [
 ]
 
 
-def test_a_large_catalogue_is_read_only_where_there_is_something(monkeypatch):
+def test_large_catalogues_give_the_same_values(monkeypatch):
     def values():
         made = evaluator(VARIANTS)
         for rows in EVERYONE.split(10):
@@ -189,7 +189,7 @@ def test_a_large_catalogue_is_read_only_where_there_is_something(monkeypatch):
     assert values() == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
-def test_only_items_with_something_are_looked_at(monkeypatch):
+def test_reads_only_items_with_counts(monkeypatch):
     monkeypatch.setattr(state_layout, "_SMALL_CATALOGUE", 0)
     made = evaluator(["Gini"], [1, 2])
     made.update(SCORES[:2], TARGET[:2], EVERYONE[:2])

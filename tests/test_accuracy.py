@@ -203,7 +203,7 @@ def check(problem, specs, cutoffs, ties="index", **how):
         )
 
 
-def test_every_accuracy_metric_and_parameter_is_here():
+def test_covers_every_accuracy_metric_and_parameter():
     known = {
         metric.__name__: set(metric_parameters(metric))
         for metric in built_in_metrics()
@@ -226,7 +226,7 @@ cutoff_lists = st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True)
 @pytest.mark.parametrize("metric", METRICS)
 @quick(20)
 @given(problem=problems(), cutoffs=cutoff_lists, how=settings_of_runs)
-def test_every_parameter_equals_the_oracle(metric, problem, cutoffs, how):
+def test_every_parameter_matches_the_oracle(metric, problem, cutoffs, how):
     check(problem, [(metric, params) for params in METRICS[metric]], cutoffs, **how)
 
 
@@ -260,12 +260,12 @@ AWKWARD = {
     "how", [{}, {"empty_users": "zero", "missing_lists": "skip"}], ids=["default", "zero and skip"]
 )
 @pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_data(name, how):
+def test_edge_cases_match_the_oracle(name, how):
     check(AWKWARD[name], SPECS, [2, 20], batch_size=2, **how)
 
 
 @pytest.mark.parametrize("metric", ["GAUC", "HitRate"])
-def test_f1_of_one_metric_twice_is_that_metric_at_every_cutoff(metric):
+def test_f1_of_a_metric_with_itself_is_that_metric(metric):
     check(
         AWKWARD["plain"],
         [("F1", {"metric_name_1": metric, "metric_name_2": metric}), ("MRR", {})],
@@ -281,7 +281,7 @@ def test_f1_of_one_metric_twice_is_that_metric_at_every_cutoff(metric):
     ties=st.sampled_from(["index", "random", "expected"]),
     data=st.data(),
 )
-def test_neither_user_order_nor_batches_matter(problem, cutoffs, ties, data):
+def test_values_do_not_depend_on_user_order_or_batches(problem, cutoffs, ties, data):
     specs = [(metric, params[-1]) for metric, params in METRICS.items()]
     base = problem.run(specs, cutoffs, ties=ties, batch_size=7)
     table = {row[0]: row[1:] for row in base.per_user.iter_rows()}

@@ -17,7 +17,7 @@ from weft.ranking.kernels import using
 PROBLEM = make(items=1_200, users=12)
 
 
-def test_the_data_are_what_they_are_said_to_be():
+def test_data_has_the_documented_shape():
     assert (
         PROBLEM.truth.sum(1).tolist() == [[10]] * 12
         and PROBLEM.train.sum(1).tolist() == [[100]] * 12
@@ -45,7 +45,7 @@ def test_every_metric_is_benchmarked():
     }
 
 
-def test_a_collection_and_an_evaluator_give_the_same():
+def test_collection_matches_evaluator():
     found = {name: run() for name, run in collection.cases(PROBLEM).items()}
     assert len(found["Evaluator"]) == 30
     for name in ("collection", "one metric"):
@@ -54,7 +54,7 @@ def test_a_collection_and_an_evaluator_give_the_same():
         )
 
 
-def test_torch_alone_gives_the_same_numbers():
+def test_torch_fallback_matches_native_loops():
     def run():
         settings = {
             "train": PROBLEM.train,
@@ -73,7 +73,7 @@ def test_torch_alone_gives_the_same_numbers():
     )
 
 
-def test_worst_scores_are_as_said():
+def test_worst_scores_have_the_documented_shape():
     kinds = dict(cases.worst_scores(4, 300))
     assert (
         torch.equal(kinds["ascending"], kinds["ascending"].sort(1).values)
@@ -85,7 +85,7 @@ def test_worst_scores_are_as_said():
     )
 
 
-def test_ratios_are_of_the_same_round(monkeypatch):
+def test_ratios_compare_times_of_the_same_round(monkeypatch):
     times = iter([9, 9, 1, 3, 2, 2, 4, 20])  # the first round warms up
     monkeypatch.setattr(clock, "cpu_seconds", lambda call: next(times))
     found = clock.measure({"base": None, "other": None}, "base", rounds=3)
@@ -97,7 +97,7 @@ def test_ratios_are_of_the_same_round(monkeypatch):
 @pytest.mark.parametrize(
     ("ids", "kind"), [("integer", "parquet"), ("string", "csv"), ("shuffled integer", "parquet")]
 )
-def test_files_are_made_and_evaluated(ids, kind, tmp_path, capsys):
+def test_file_benchmark_runs(ids, kind, tmp_path, capsys):
     lists, truth = (str(tmp_path / f"{name}.{kind}") for name in ("lists", "truth"))
     files.make(lists, truth, ids, users=30)
     files.main("evaluate", lists, truth)
@@ -107,7 +107,7 @@ def test_files_are_made_and_evaluated(ids, kind, tmp_path, capsys):
     assert result.counts["users"] == 30 and 0 < result["Recall@100"] < 1
 
 
-def test_sampled_candidates_are_measured_on_the_same_factors():
+def test_sampled_benchmark_runs():
     results = {name: call() for name, call in sampled.cases(users=12, items=1_200).items()}
     assert {result.counts["evaluated_users"] for result in results.values()} == {12}
     assert (
@@ -116,7 +116,7 @@ def test_sampled_candidates_are_measured_on_the_same_factors():
     )
 
 
-def test_models_are_compared(monkeypatch):
+def test_comparison_benchmark_runs(monkeypatch):
     monkeypatch.setattr(compare, "CUTOFFS", (5, 10))
     made = compare.make(3, 4, 50)
     assert (

@@ -386,7 +386,7 @@ def check(problem, specs, cutoffs, **how):
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_metric_and_parameter_beyond_accuracy_is_here():
+def test_covers_every_metric_and_parameter_beyond_accuracy():
     known = {
         metric.__name__: set(metric_parameters(metric))
         for metric in built_in_metrics()
@@ -405,7 +405,7 @@ cutoff_lists = st.lists(
 @pytest.mark.slow
 @quick(24)
 @given(problem=problems(), cutoffs=cutoff_lists, batch_size=st.sampled_from([1, 3, None]))
-def test_all_metrics_in_one_run_equal_the_oracles(problem, cutoffs, batch_size):
+def test_all_metrics_in_one_run_match_the_oracles(problem, cutoffs, batch_size):
     check(problem, SPECS + COMPANY, cutoffs, batch_size=batch_size)
 
 
@@ -413,7 +413,7 @@ def test_all_metrics_in_one_run_equal_the_oracles(problem, cutoffs, batch_size):
 @pytest.mark.parametrize("metric", METRICS)
 @quick(5)
 @given(problem=problems(), cutoffs=cutoff_lists, batch_size=st.sampled_from([1, 3, None]))
-def test_each_metric_in_a_run_of_its_own_equals_the_oracle(metric, problem, cutoffs, batch_size):
+def test_each_metric_alone_matches_the_oracle(metric, problem, cutoffs, batch_size):
     check(problem, [(metric, params) for params in METRICS[metric]], cutoffs, batch_size=batch_size)
 
 
@@ -484,14 +484,14 @@ AWKWARD = {
 
 
 @pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_data(name):
+def test_edge_cases_match_the_oracle(name):
     check(AWKWARD[name], SPECS + COMPANY, [2, 20], batch_size=2)
 
 
 @pytest.mark.slow
 @quick(6)
 @given(problem=problems(), cutoffs=cutoff_lists, data=st.data())
-def test_neither_user_order_nor_batches_matter(problem, cutoffs, data):
+def test_values_do_not_depend_on_user_order_or_batches(problem, cutoffs, data):
     base = problem.run(SPECS + COMPANY, cutoffs, batch_size=7)
     order = data.draw(st.permutations(range(len(problem.users))))
     moved = replace(
@@ -511,7 +511,7 @@ def test_neither_user_order_nor_batches_matter(problem, cutoffs, data):
         assert mine == {name: close(users) for name, users in theirs.items()}
 
 
-def test_names_of_parameters_and_cells():
+def test_names_have_parameters_and_labels():
     """Lists at 2: u0 2 1, u1 3 1, u2 1 2, x nothing. Labelled slots: F 2 1 1 2, M 1; Drama is two
     of three labelled items.
     """

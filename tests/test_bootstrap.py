@@ -109,7 +109,7 @@ def weights(number, keys=EVERYONE, seed=7):
 
 
 @pytest.mark.parametrize("ties", ["index", "expected"])
-def test_a_resample_is_the_value_over_repeated_users(ties):
+def test_resamples_equal_evaluations_with_repeated_users(ties):
     """User u evaluated w times, on data in which they occur w times: for every metric and several
     resamples.
     """
@@ -120,7 +120,7 @@ def test_a_resample_is_the_value_over_repeated_users(ties):
     _compare(found, [*BUILT_IN, *VARIANTS], masked, TRAIN, mask_seen=False, ties=ties)
 
 
-def test_what_is_masked_is_resampled_with_its_users():
+def test_resamples_masked_items_with_their_users():
     metrics = [name for name in [*BUILT_IN, *VARIANTS] if not name.startswith(OF_TRAIN)]
     for scores in (SCORES, torch.where(SCORES.isinf(), 0, SCORES)):
         _compare(resampled(passed(evaluator(metrics), scores)), metrics, scores, None)
@@ -173,7 +173,7 @@ def _compare(found, metrics, scores, train, **settings):
             ), name
 
 
-def test_authors_metrics_are_resampled():
+def test_resamples_custom_metrics():
     class Hits(weft.UserAverageTopKMetric):
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
             return top_k_rel.sum(1)
@@ -217,7 +217,7 @@ def test_authors_metrics_are_resampled():
 
 
 @pytest.mark.slow
-def test_batches_order_and_shards_play_no_part():
+def test_intervals_do_not_depend_on_batches_order_or_shards():
     metrics = [*BUILT_IN, *VARIANTS]
     whole = passed(evaluator(metrics), batch=USERS).compute()
     shuffled = EVERYONE[torch.randperm(USERS, generator=torch.Generator().manual_seed(1))]
@@ -237,7 +237,7 @@ def test_batches_order_and_shards_play_no_part():
         assert other.notes == whole.notes
 
 
-def test_weights_depend_on_the_seed_the_user_and_the_number_of_the_resample_alone():
+def test_weights_depend_only_on_seed_user_and_resample():
     keys = torch.arange(1000, 3000)
     drawn = poisson_weights(keys, 3, 0, 40)
     assert (poisson_weights(keys.flip(0), 3, 0, 40) == drawn[:, ::-1]).all()
@@ -258,7 +258,7 @@ def test_weights_depend_on_the_seed_the_user_and_the_number_of_the_resample_alon
     assert abs(np.corrcoef(drawn[0], scipy.stats.rankdata(keys))[0, 1]) < 0.1
 
 
-def test_the_same_ids_get_the_same_intervals_wherever_they_stand():
+def test_intervals_do_not_depend_on_row_order():
     names, order = (
         [f"user {n}" for n in range(USERS)],
         torch.randperm(USERS, generator=torch.Generator().manual_seed(2)),
@@ -286,14 +286,14 @@ def test_the_same_ids_get_the_same_intervals_wherever_they_stand():
     assert one.settings["bootstrap"] == 50 and one.settings["seed"] == 0
 
 
-def test_few_replicates_at_a_time_change_nothing(monkeypatch):
+def test_block_size_does_not_change_resamples(monkeypatch):
     expected = resampled(passed(evaluator(BUILT_IN)))
     monkeypatch.setattr(resample_weights, "_BLOCK_BYTES", 1)
     for name, values in resampled(passed(evaluator(BUILT_IN))).items():
         assert values == pytest.approx(expected[name], rel=1e-12, nan_ok=True)
 
 
-def test_the_ordinary_values_stay_the_same():
+def test_bootstrap_does_not_change_values():
     plain = passed(evaluator(BUILT_IN, bootstrap=None)).compute()
     booted = passed(evaluator(BUILT_IN)).compute()
     for value in plain.values:
@@ -311,7 +311,7 @@ def test_the_ordinary_values_stay_the_same():
     st.lists(st.floats(-5, 5).map(lambda x: round(x, 3)), min_size=3, max_size=20),
     st.integers(0, 2**31),
 )
-def test_bca_is_the_published_formula(values, seed):
+def test_bca_matches_scipy(values, seed):
     """Given replicates and users, the ends are those of SciPy, which resamples alike with its own
     numbers.
     """
@@ -349,7 +349,7 @@ def test_bca_is_the_published_formula(values, seed):
         assert math.isnan(found.bca_low) and math.isnan(found.bca_high)
 
 
-def test_a_mean_over_users_agrees_with_scipy():
+def test_intervals_of_a_mean_match_scipy():
     """The same law drawn by other numbers: both ends agree to a few hundredths of the standard
     error.
     """
@@ -373,7 +373,7 @@ def test_a_mean_over_users_agrees_with_scipy():
     )
 
 
-def test_acceleration_of_means_leaves_out_one_user_at_a_time():
+def test_acceleration_of_means_is_the_exact_jackknife():
     made = passed(evaluator(["nDCG@3", "GAUC(weight=positives)"]))
     found = resamples_of(made)
     values = (
@@ -392,7 +392,7 @@ def test_acceleration_of_means_leaves_out_one_user_at_a_time():
 
 
 @pytest.mark.slow
-def test_acceleration_of_formulas_leaves_out_users_or_groups():
+def test_acceleration_of_formulas_uses_a_grouped_jackknife():
     made = passed(evaluator(["Gini@3", "AUC"]))
     one_by_one = {name: bend for name, (_, bend) in resamples_of(made).items()}
     for name in ("Gini@3", "AUC"):
@@ -403,7 +403,7 @@ def test_acceleration_of_formulas_leaves_out_users_or_groups():
         assert one_by_one[name] == pytest.approx(group_acceleration(np.array(left_out)), rel=1e-6)
 
 
-def test_groups_of_users_estimate_the_same_acceleration():
+def test_grouped_jackknife_estimates_the_exact_acceleration():
     """The mean of a skewed quantity, computed as a formula (by groups) and as a mean over users
     (exactly).
     """
@@ -424,7 +424,7 @@ def test_groups_of_users_estimate_the_same_acceleration():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
+def test_intervals_have_nominal_coverage():
     """Simulated users of known law: a hit rate and a mean over users, 95 % intervals, 60 samples of
     80 users.
     """
@@ -445,7 +445,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 
 
 @pytest.mark.slow
-def test_intervals_of_means_hold_their_value():
+def test_intervals_of_means_contain_the_value():
     """Resample users, not what they have (pitfall 15)."""
     result = passed(evaluator([*BUILT_IN, *VARIANTS], bootstrap=300)).compute()
     with_users = [value for value in result.values if not math.isnan(value.std_error)]
@@ -474,7 +474,7 @@ def test_gini_and_coverage_have_intervals():
         )
 
 
-def test_a_shifted_statistic_says_so():
+def test_no_bca_interval_for_biased_statistics():
     """Each user is recommended an item of their own: every resample covers fewer."""
     result = weft.evaluate(
         torch.eye(30), torch.eye(30).int(), metrics=["ItemCoverage@1", "HitRate@1"], bootstrap=100
@@ -500,7 +500,7 @@ def test_a_shifted_statistic_says_so():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_counts_of_users_do_not_vary_when_everyone_has_a_list():
+def test_user_counts_have_zero_width_intervals():
     result = weft.evaluate(
         torch.rand(9, 5),
         torch.ones(9, 5).int(),
@@ -512,7 +512,7 @@ def test_counts_of_users_do_not_vary_when_everyone_has_a_list():
 
 
 @pytest.mark.parametrize("users", [0, 1])
-def test_nobody_and_one_user_cannot_be_resampled(users):
+def test_no_intervals_for_fewer_than_two_users(users):
     result = weft.evaluate(
         SCORES[:users], TARGET[:users], metrics=["nDCG@3", "Gini@3"], bootstrap=10
     )
@@ -525,7 +525,7 @@ def test_nobody_and_one_user_cannot_be_resampled(users):
     assert result.to_frame()["bca_low"].is_nan().all()
 
 
-def test_a_mean_of_one_user_among_many_has_no_interval():
+def test_no_interval_for_the_mean_of_one_user():
     target = torch.zeros(12, 4).int()
     target[3, 1] = 1
     result = weft.evaluate(
@@ -537,7 +537,7 @@ def test_a_mean_of_one_user_among_many_has_no_interval():
     )
 
 
-def test_resamples_without_a_value_are_left_out_and_counted():
+def test_undefined_resamples_are_dropped_and_counted():
     target = torch.zeros(12, 4).int()
     target[3, 1] = target[4, 2] = 1
     scores = torch.rand(12, 4, generator=torch.Generator().manual_seed(3))
@@ -594,7 +594,7 @@ def test_half_precision_scores_and_lists():
     assert all(value.boot_low < value.boot_high for value in result.values)
 
 
-def test_bad_requests_are_refused():
+def test_rejects_wrong_numbers_of_resamples():
     for wrong in (0, 1, -3, 2.5, True, "many"):
         with pytest.raises(SettingError, match="bootstrap="):
             weft.Evaluator("nDCG@3", bootstrap=wrong)
@@ -610,7 +610,7 @@ def test_bad_requests_are_refused():
         evaluator("nDCG").merge(evaluator("nDCG", bootstrap=None))
 
 
-def test_reset_forgets_the_users():
+def test_reset_clears_the_resamples():
     made = passed(evaluator(["nDCG", "Gini"]))
     expected = made.compute()
     made.reset()
@@ -627,7 +627,7 @@ def test_reset_forgets_the_users():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_is_small():
+def test_contributions_use_little_memory():
     """8 bytes per user and mean, 12 per term: a place of a list, a relevant item, a masked item."""
     made = passed(evaluator(["nDCG", "Gini", "RSP"]), torch.where(SCORES.isinf(), 0, SCORES))
     kept = contributions(made)
@@ -657,7 +657,7 @@ def test_results_with_intervals_are_saved_and_shown(tmp_path):
     assert document["settings"]["bootstrap"] == 200
 
 
-def test_results_without_intervals_are_as_they_were(tmp_path):
+def test_results_without_bootstrap_have_no_intervals(tmp_path):
     result = passed(evaluator(["nDCG@3", "Gini@3"], bootstrap=None)).compute()
     path = result.save(tmp_path / "a.json")
     assert "boot" not in path.read_text() and "slices" not in path.read_text()
@@ -669,7 +669,7 @@ def test_results_without_intervals_are_as_they_were(tmp_path):
     )
 
 
-def test_one_place_decides_which_interval_is_shown():
+def test_interval_property_chooses_the_kind():
     value = MetricValue("nDCG", 3, 0.5, 0.1, 7)
     assert value.interval == (value.ci_low, value.ci_high, "normal")
     assert MetricValue(
@@ -685,7 +685,7 @@ def test_one_place_decides_which_interval_is_shown():
     )
 
 
-def test_nothing_is_said_of_too_few_resamples():
+def test_no_interval_from_too_few_resamples():
     few = bootstrap_interval(0.5, np.array([0.4, math.nan, math.nan]), 0.0)
     assert math.isnan(few.low) and few.undefined == 2
     assert math.isnan(bootstrap_interval(math.nan, np.array([0.4, 0.5]), 0.0).low)

@@ -133,9 +133,7 @@ class Scorer:
     st.sampled_from([1, 3, None]),
     st.sampled_from(["matrix", "array", "model", "scorer"]),
 )
-def test_candidates_are_the_dense_scores_without_the_others(
-    world, ties, masked, strategy, threshold, batch_size, kind
-):
+def test_candidates_match_masked_scores(world, ties, masked, strategy, threshold, batch_size, kind):
     common = {**world.common, "ties": ties, "mask_seen": masked, "relevance_threshold": threshold}
     scorer = Scorer(world)
     rows = {user: row for row, user in enumerate(NAMES["users"])}
@@ -182,7 +180,7 @@ def test_candidates_are_the_dense_scores_without_the_others(
 
 @settings(max_examples=5, deadline=None)
 @given(worlds(), st.booleans(), st.sampled_from(["given", "sampled", "cold"]))
-def test_ratings_are_judged_by_every_score(world, masked, how):
+def test_rating_errors_do_not_depend_on_candidates(world, masked, how):
     """An error of a rating has nothing to do with what is offered."""
     common = {"train": world.train, "metrics": RATINGS, "mask_seen": masked, **NAMES}
     how = {
@@ -206,7 +204,7 @@ def test_ratings_are_judged_by_every_score(world, masked, how):
     st.sampled_from(["cold", "warm"]),
     st.sampled_from([1, 3, None]),
 )
-def test_cold_and_warm_items(world, ties, masked, pool, batch_size):
+def test_cold_and_warm_items_match_masked_scores(world, ties, masked, pool, batch_size):
     common = {**world.common, "ties": ties, "mask_seen": masked}
     before = world.scores.clone()
     found = weft.evaluate(
@@ -232,7 +230,7 @@ def as_lists(world):
 
 @settings(max_examples=6, deadline=None)
 @given(worlds(), st.sampled_from(TIE_RULES), st.booleans(), st.sampled_from([2, None]))
-def test_listed_candidates_are_all_that_was_offered(world, ties, masked, batch_size):
+def test_listed_candidates_match_full_scores(world, ties, masked, batch_size):
     common = {
         **world.common,
         "ties": ties,
@@ -258,7 +256,7 @@ def test_listed_candidates_are_all_that_was_offered(world, ties, masked, batch_s
     st.sampled_from(["given", "sampled", "cold"]),
     st.sampled_from([2, None]),
 )
-def test_lists_close_up_over_what_is_no_candidate(world, ties, masked, how, batch_size):
+def test_lists_skip_items_that_are_no_candidates(world, ties, masked, how, batch_size):
     of_offered = {"AUC", "AUC(scope=pooled)", "GAUC", "LAUC", "PopRSP", "RSP"}
     common = {**world.common, "ties": ties, "mask_seen": masked}
     common["metrics"] = [name for name in RANKED if name not in of_offered]
@@ -341,7 +339,7 @@ def of(source=SCORES, truth=TRUTH, **settings):
     )
 
 
-def test_candidates_by_hand():
+def test_candidates_on_worked_example():
     result = of(candidates=GIVEN)
     # 0: item 2 before 1; 1: item 1 before 3, and item 0 was not offered; 2 is offered nothing.
     assert result["MRR@2"] == pytest.approx((1 + 1 / 2 + 0) / 3) and result[
@@ -363,7 +361,7 @@ def test_candidates_by_hand():
     assert sampled["MRR@2"] == pytest.approx((1 + 1 / 2 + 1) / 3)
 
 
-def test_every_form_of_candidates(tmp_path):
+def test_reads_every_form_of_candidates(tmp_path):
     rows = [(user, item) for user, items in GIVEN.items() for item in items]
     frame = pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row").with_columns(
         score=pl.lit(None, dtype=pl.Float64)
@@ -396,7 +394,7 @@ def test_every_form_of_candidates(tmp_path):
     )
 
 
-def test_rows_that_are_not_read_are_told():
+def test_notes_unused_and_repeated_candidates():
     doubled = pl.DataFrame({"user": [0, 0, 0, 1, 9, 9], "item": [1, 2, 2, 3, 1, 2]})
     result = of(candidates=doubled)
     assert "2 rows of candidates belong to users who are not evaluated" in result.notes
@@ -404,7 +402,7 @@ def test_rows_that_are_not_read_are_told():
     assert result.counts["candidates"] == 3 and result.counts["candidates_unmatched"] == 2
 
 
-def test_nobody_is_offered_anything():
+def test_users_without_candidates():
     for how in (
         {"candidates": {}},
         {"candidates": "cold", "train": {0: [0, 1, 2, 3]}},
@@ -416,7 +414,7 @@ def test_nobody_is_offered_anything():
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
-def test_narrow_scores(kind):
+def test_candidates_with_half_precision_scores(kind):
     scores = (SCORES * 8).round().div(8).to(kind)
     offered = torch.full_like(scores, -torch.inf)
     for user, items in GIVEN.items():
@@ -428,7 +426,7 @@ def test_narrow_scores(kind):
     )
 
 
-def test_what_ran_on_candidates_is_named():
+def test_notes_metrics_that_ran_on_candidates():
     every = [name for name in BUILT_IN if not name.startswith(("EucDistance", "Hypervolume"))]
     names = [*every, "EPC(relevance=none)", "F1(metric_name_1=Precision, metric_name_2=ARP)"]
     about_items = about(3, 4)
@@ -460,7 +458,7 @@ def test_what_ran_on_candidates_is_named():
     assert "Gini looks at which items are listed, and ran on candidates: cold items" in cold.notes
 
 
-def test_an_authors_metric_sees_the_candidates():
+def test_custom_metrics_see_the_candidates():
     class Offered(weft.TopKMetric):
         higher_is_better = True
 
@@ -483,7 +481,7 @@ def test_an_authors_metric_sees_the_candidates():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_a_model_is_asked_for_candidates_by_id():
+def test_models_score_candidates_by_id():
     asked = []
 
     class Module(torch.nn.Module):
@@ -504,7 +502,7 @@ def test_a_model_is_asked_for_candidates_by_id():
     assert of(Module(), truth, **ids)["MRR@2"] == of()["MRR@2"] and asked == [([10, 11, 12], None)]
 
 
-def test_a_model_that_must_be_told_the_items():
+def test_models_that_need_items():
     class Pairs:
         def score(self, users, items):
             return SCORES[users].gather(1, items)
@@ -518,7 +516,7 @@ def test_a_model_that_must_be_told_the_items():
         of(Pairs())
 
 
-def test_parameters_that_are_no_items():
+def test_models_without_a_parameter_for_items():
     rows = lambda users: SCORES[users]  # noqa: E731
     for model in (
         lambda items: rows(items),
@@ -533,7 +531,7 @@ def test_parameters_that_are_no_items():
     assert of(by_place, candidates=GIVEN)["MRR@2"] == of(candidates=GIVEN)["MRR@2"]
 
 
-def test_wrong_answers():
+def test_rejects_wrong_shapes_of_model_scores():
     with pytest.raises(
         InputError,
         match=(
@@ -569,7 +567,7 @@ def test_factors_score_pairs(num_items):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_an_evaluator_takes_candidates():
+def test_evaluator_takes_candidates():
     scores, made = (
         torch.rand(12, 20, generator=torch.Generator().manual_seed(2)),
         np.random.default_rng(2),
@@ -619,7 +617,7 @@ def test_an_evaluator_takes_candidates():
     )
 
 
-def test_an_evaluator_refuses_wrong_candidates():
+def test_evaluator_rejects_wrong_candidates():
     preds, items = torch.rand(2, 2), torch.tensor([[0, 3], [1, -1]])
     evaluator = weft.Evaluator(["MRR@1"], num_items=4)
     for wrong, message in (
@@ -705,12 +703,12 @@ def test_an_evaluator_refuses_wrong_candidates():
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused(settings, error, message):
+def test_rejects_conflicting_settings(settings, error, message):
     with pytest.raises(error, match=message):
         of(**settings)
 
 
-def test_what_lists_refuse():
+def test_rejects_candidates_that_lists_cannot_have():
     lists = {0: {1: 0.5, 2: 0.25}, 1: {0: 0.5}}
     with pytest.raises(MissingInput, match="AUC needs the scores of all items"):
         of(lists, candidates=GIVEN, metrics="AUC")
@@ -722,7 +720,7 @@ def test_what_lists_refuse():
         of(strategy="sampled", negative_sampling="popularity", neg_alpha=-1, train={0: [1]})
 
 
-def test_listed_items_in_a_given_order():
+def test_listed_items_are_ordered_by_rank():
     """Ranks rule over scores: AUC goes by the order that was given."""
     frame = pl.DataFrame(
         {"user": [0] * 4, "item": [0, 1, 2, 3], "rank": [1, 2, 3, 4], "score": [1.0, 1.0, 2.0, 1.0]}
@@ -731,7 +729,7 @@ def test_listed_items_in_a_given_order():
     assert result["AUC"] == result["GAUC"] == pytest.approx(2 / 3)
 
 
-def test_candidates_extend_the_catalogue_that_lists_leave_open():
+def test_candidates_extend_the_catalogue_of_lists():
     lists = {"a": {"x": 2.0, "y": 1.0}}
     result = of(
         lists, {"a": ["y"]}, candidates={"a": ["y", "z"]}, metrics=["MRR@1", "LAUC@1"], top_k=None

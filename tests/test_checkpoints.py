@@ -62,7 +62,7 @@ def saved_after_every_batch(monkeypatch):
 
 @pytest.mark.parametrize("batch_size", [3, 4, 50])
 @pytest.mark.parametrize("how", HOW)
-def test_what_was_counted_is_not_evaluated_again(how, batch_size, tmp_path):
+def test_resumes_after_the_last_saved_batch(how, batch_size, tmp_path):
     path = tmp_path / "run.state"
     with pytest.raises(RuntimeError, match="out of power"):
         evaluate(Model(13), how, checkpoint=path)
@@ -73,7 +73,7 @@ def test_what_was_counted_is_not_evaluated_again(how, batch_size, tmp_path):
     assert not path.exists() and not list(tmp_path.iterdir())
 
 
-def test_killed_again_and_again(tmp_path):
+def test_resumes_after_several_failures(tmp_path):
     path, times = tmp_path / "run.state", 0
     while True:
         times += 1
@@ -86,7 +86,7 @@ def test_killed_again_and_again(tmp_path):
     assert times > 2
 
 
-def test_nothing_is_written_before_it_is_time(tmp_path, monkeypatch):
+def test_writes_nothing_before_the_save_interval(tmp_path, monkeypatch):
     monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 1e9)
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=tmp_path / "run.state")
@@ -94,7 +94,7 @@ def test_nothing_is_written_before_it_is_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed(tmp_path):
+def test_resumes_after_a_killed_process(tmp_path):
     """Not an exception: the process is gone in the middle of a batch."""
     program = """
 import os, sys
@@ -130,7 +130,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("other", "says"), REFUSED.values(), ids=REFUSED)
-def test_another_evaluation_does_not_go_on(other, says, tmp_path):
+def test_rejects_the_checkpoint_of_another_evaluation(other, says, tmp_path):
     path = tmp_path / "run.state"
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=path)
@@ -157,7 +157,7 @@ def test_another_evaluation_does_not_go_on(other, says, tmp_path):
     assert path.read_bytes() == saved
 
 
-def test_other_candidates_are_another_evaluation(tmp_path):
+def test_rejects_the_checkpoint_of_other_candidates(tmp_path):
     path = tmp_path / "run.state"
     with pytest.raises(RuntimeError):
         evaluate(Model(13), "candidates", checkpoint=path)
@@ -165,7 +165,7 @@ def test_other_candidates_are_another_evaluation(tmp_path):
         evaluate(Model(), "candidates", checkpoint=path, candidates={0: [1]})
 
 
-def test_other_files_are_no_checkpoints(tmp_path):
+def test_rejects_files_that_are_not_checkpoints(tmp_path):
     path = tmp_path / "run.state"
     with pytest.raises(RuntimeError):
         evaluate(Model(13), checkpoint=path)

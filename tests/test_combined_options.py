@@ -59,7 +59,7 @@ COLD = [item for item in range(ITEMS) if not any(item in row for row in TRAIN.va
     ],
     ids=["sampled", "given", "cold"],
 )
-def test_candidates_are_resampled_and_sliced_as_the_dense_scores_without_the_others(how, cells):
+def test_candidates_with_bootstrap_and_slices_match_masked_scores(how, cells):
     """Every metric with its intervals, and every slice."""
     found = weft.evaluate(
         SCORES, TRUTH, bootstrap=40, slices=SLICES, batch_size=13, **how, **COMMON
@@ -76,7 +76,7 @@ def test_candidates_are_resampled_and_sliced_as_the_dense_scores_without_the_oth
 
 
 @pytest.mark.parametrize("estimator", ["rank_estimate", "bias_variance"])
-def test_estimated_metrics_are_sliced_and_resampled_by_their_values_per_user(estimator):
+def test_estimates_with_bootstrap_and_slices_use_values_per_user(estimator):
     settings = {"strategy": "sampled", "num_negatives": 12, "estimator": estimator}
     accurate = {**COMMON, "metrics": ["nDCG", "Recall", "MAP"]}
     result = weft.evaluate(
@@ -97,7 +97,7 @@ def test_estimated_metrics_are_sliced_and_resampled_by_their_values_per_user(est
         assert value.boot_low < value.value < value.boot_high
 
 
-def test_all_negatives_drawn_and_corrected_are_the_full_evaluation():
+def test_sampling_all_negatives_equals_the_full_evaluation():
     truth = {user: dict.fromkeys(row, 1) for user, row in TRUTH.items()}
     common = {
         "train": TRAIN,
@@ -124,7 +124,7 @@ def test_all_negatives_drawn_and_corrected_are_the_full_evaluation():
         pl.testing.assert_frame_equal(found.slices, full.slices, check_exact=False, abs_tol=1e-9)
 
 
-def test_sampled_results_are_compared_user_by_user():
+def test_compares_sampled_results_per_user():
     noisy = SCORES + 2 * torch.from_numpy(np.random.default_rng(1).normal(size=(USERS, ITEMS)))
     best = torch.full_like(SCORES, 0.0)
     for user, row in TRUTH.items():
@@ -147,7 +147,7 @@ def test_sampled_results_are_compared_user_by_user():
     assert row["users"] == USERS and row["difference"] > 0 and row["significant"]
 
 
-def test_a_comparison_says_that_one_model_was_sampled():
+def test_comparison_notes_that_one_model_was_sampled():
     common = {**COMMON, "metrics": "nDCG", "per_user": True, "ties": "index"}
     full, sampled = (
         weft.evaluate(SCORES, TRUTH, **common),

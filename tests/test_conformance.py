@@ -254,16 +254,16 @@ BREAKAGES = {
 
 
 @pytest.mark.parametrize(("check", "metric"), BREAKAGES.items())
-def test_checks_can_fail(check, metric):
+def test_checks_fail_for_broken_metrics(check, metric):
     with pytest.raises(AssertionError, match=metric):
         run_check(check, metric, tolerance=1e-6)
 
 
-def test_every_check_is_shown_to_fail():
+def test_every_check_has_a_broken_metric():
     assert set(BREAKAGES) == set(CHECKS)
 
 
-def test_what_is_no_sum_minimum_maximum_or_list_cannot_be_merged():
+def test_rejects_states_that_cannot_be_merged():
     run_check("merges_shards", "Extremes")
     with pytest.raises(
         weft.errors.SettingError, match=r"'worst' is no sum.*'sum', 'min', 'max' or 'cat'"
@@ -277,5 +277,5 @@ class PlainPrecision(_Broken):
         return top_k_rel.sum(dim=1).float() / self.k
 
 
-def test_a_users_metric_conforms():
+def test_custom_metrics_conform():
     check_metric("PlainPrecision", tolerance=1e-6)

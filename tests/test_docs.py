@@ -27,7 +27,7 @@ PAGES = render_pages()
 
 
 @pytest.mark.parametrize("place", PAGES)
-def test_a_page_is_up_to_date(place):
+def test_generated_pages_are_up_to_date(place):
     written = (
         (ROOT / "docs" / place).read_text(encoding="utf-8")
         if (ROOT / "docs" / place).exists()
@@ -36,7 +36,7 @@ def test_a_page_is_up_to_date(place):
     assert written == PAGES[place], "write the pages again: python -m weft.report.metric_pages docs"
 
 
-def test_no_page_is_left_of_a_metric_that_is_gone():
+def test_every_page_belongs_to_a_metric():
     assert {path.name for path in (ROOT / "docs" / "metrics").iterdir()} == {
         "README.md",
         *(f"{metric.__name__}.md" for metric in built_in_metrics()),
@@ -44,7 +44,7 @@ def test_no_page_is_left_of_a_metric_that_is_gone():
 
 
 @pytest.mark.parametrize("metric", built_in_metrics(), ids=lambda metric: metric.__name__)
-def test_a_metric_says_everything_that_a_page_shows(metric):
+def test_metrics_document_what_a_page_shows(metric):
     description = describe(metric)
     assert (
         description.summary.endswith(".")
@@ -58,7 +58,7 @@ def test_a_metric_says_everything_that_a_page_shows(metric):
     }
 
 
-def test_links_lead_somewhere():
+def test_links_are_not_broken():
     documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     assert len(documents) > 45
     for document in documents:
@@ -83,7 +83,7 @@ YAML_BLOCKS = [
 
 
 @pytest.mark.parametrize("block", YAML_BLOCKS)
-def test_a_yaml_block_loads(block, tmp_path):
+def test_yaml_blocks_load(block, tmp_path):
     """In a folder with all the files that it names."""
     for path in paths_in(YAML(typ="safe").load(block)):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def test_there_are_yaml_blocks():
     assert len(YAML_BLOCKS) >= 8
 
 
-def test_the_definitions_differ_where_tools_differ():
+def test_definitions_of_tools_differ_as_documented():
     """The four lists of the docs under each tool's definition; worked out by hand in the README and
     in test_pitfalls.
     """

@@ -237,7 +237,7 @@ SCORE_ERRORS = [
 
 
 @refuses(SCORE_ERRORS)
-def test_scores(call, error, says):
+def test_rejects_wrong_scores(call, error, says):
     check(call, error, says)
 
 
@@ -532,7 +532,7 @@ TRUTH_ERRORS = [
 
 
 @refuses(TRUTH_ERRORS)
-def test_truth(call, error, says):
+def test_rejects_wrong_truth(call, error, says):
     check(call, error, says)
 
 
@@ -609,7 +609,7 @@ TRAIN_ERRORS = [
 
 
 @refuses(TRAIN_ERRORS)
-def test_train(call, error, says):
+def test_rejects_wrong_train(call, error, says):
     check(call, error, says)
 
 
@@ -660,7 +660,7 @@ ID_ERRORS = [
 
 
 @refuses(ID_ERRORS)
-def test_ids(call, error, says):
+def test_rejects_wrong_ids(call, error, says):
     check(call, error, says)
 
 
@@ -815,22 +815,22 @@ SETTING_ERRORS = [
 
 
 @refuses(SETTING_ERRORS)
-def test_settings(call, error, says):
+def test_rejects_wrong_settings(call, error, says):
     check(call, error, says)
 
 
-def test_what_was_refused_is_not_registered():
+def test_rejected_classes_are_not_registered():
     with pytest.raises(WeftError):
         weft.register(type("NoMetric", (), {}))
     assert evaluate()["nDCG@2"] > 0 and "NoMetric" not in str(all_metrics())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_that_is_not_there():
+def test_rejects_missing_devices():
     check(two(TRUTH, device="cuda"), SettingError, ["device='cuda'"])
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_accepts_numpy_numbers():
     expected = evaluate(ties="random", seed=3, relevance_threshold=0.5, batch_size=1)
     given = {
         "top_k": np.int64(2),
@@ -847,11 +847,11 @@ def test_numbers_of_numpy_are_numbers():
     [weft.metrics.nDCG(k=2), weft.metrics.nDCG, MetricSpec("nDCG", (), 2)],
     ids=["object", "class", "spec"],
 )
-def test_one_metric_needs_no_list(metrics):
+def test_accepts_a_single_metric(metrics):
     assert evaluate(metrics=metrics)["nDCG@2"] == evaluate()["nDCG@2"]
 
 
-def test_gains_that_overflow_only_in_sum_are_refused_or_right():
+def test_sums_of_gains_that_overflow():
     truth = {0: dict.fromkeys(range(3), 1023.9), 1: {0: 1}}
     with contextlib.suppress(InputError):  # a refusal is as good as the value
         assert evaluate(SCORES, truth, top_k=[3]).entry("nDCG@3").users == 2
@@ -995,7 +995,7 @@ UPDATE_ERRORS = [
 
 
 @refuses(UPDATE_ERRORS)
-def test_updates(call, error, says):
+def test_rejects_wrong_updates(call, error, says):
     check(call, error, says)
 
 
@@ -1008,11 +1008,11 @@ def test_updates(call, error, says):
         torch.empty(0, 3),
     ],
 )
-def test_an_empty_batch_is_fine(target):
+def test_accepts_an_empty_batch(target):
     assert update(SCORES[:0], target).counts["users"] == 0
 
 
-def test_an_error_leaves_the_sums_alone():
+def test_errors_do_not_change_the_state():
     evaluator = weft.Evaluator(["nDCG", "AUC"], top_k=2)
     evaluator.update(SCORES, [[0], [1]])
     before = evaluator.compute()
@@ -1029,7 +1029,7 @@ def test_an_error_leaves_the_sums_alone():
     ] and after.counts == before.counts
 
 
-def test_all_errors_are_one_family():
+def test_errors_share_a_base_class():
     for error in (InputError, MissingInput, SettingError, UnknownMetric, UnknownParameter):
         assert issubclass(error, WeftError) and issubclass(error, ValueError)
     assert issubclass(UnknownParameter, TypeError)

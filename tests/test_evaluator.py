@@ -118,7 +118,7 @@ UNRATED = {
 
 
 @pytest.mark.parametrize("form", [*RATED, *UNRATED])
-def test_forms_of_target(form):
+def test_reads_every_form_of_target(form):
     target = TARGET if form in RATED else (TARGET > 0).int()
     settings = {"metrics": ["nDCG", "AUC"], "top_k": [3]}
     got = evaluator(**settings)
@@ -133,7 +133,7 @@ def test_forms_of_target(form):
     )
 
 
-def test_one_item_per_row():
+def test_reads_one_item_per_row():
     last = TARGET.argmax(1)
     for target in (last, last[:, None], last.tolist(), last[:, None].tolist()):
         got = weft.Evaluator(["MRR@5"])
@@ -154,7 +154,7 @@ def test_one_item_per_row():
     [SCORES.double(), SCORES.half(), SCORES.bfloat16(), SCORES.clone().requires_grad_()],
     ids=lambda t: str(t.dtype),
 )
-def test_forms_of_preds(preds, whole):
+def test_reads_every_form_of_preds(preds, whole):
     same(fed([EVERYONE], scores=preds).compute(), whole)
 
 
@@ -168,19 +168,19 @@ SPLITS = {
 
 
 @pytest.mark.parametrize("batches", SPLITS.values(), ids=SPLITS)
-def test_any_split_and_order_of_users(batches, whole):
+def test_values_do_not_depend_on_batches_or_order(batches, whole):
     got = fed(batches).compute()
     same(got, whole)
     assert got.per_user.sort("user").equals(whole.per_user.sort("user"))
 
 
 @pytest.mark.parametrize("ties", TIE_RULES)
-def test_any_split_under_every_tie_rule(ties):
+def test_values_do_not_depend_on_batches_under_any_tie_rule(ties):
     settings = {"metrics": ["nDCG", "MAP", "LAUC"], "ties": ties, "seed": 4}
     same(fed(SPLITS["shuffled"], **settings).compute(), fed([EVERYONE], **settings).compute())
 
 
-def test_evaluate_is_the_same_line(whole):
+def test_evaluator_matches_evaluate(whole):
     settings = {
         "metrics": METRICS,
         "top_k": [1, 3, 20],
@@ -198,7 +198,7 @@ def test_evaluate_is_the_same_line(whole):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_reset_forgets_everything():
+def test_reset_clears_the_state():
     for settings in ({}, {"empty_users": "zero"}):
         used = fed([EVERYONE[:9]], **settings) if settings else fed([EVERYONE[:9]])
         used.compute()
@@ -222,7 +222,7 @@ def test_reset_forgets_everything():
             assert used.compute().per_user.equals(fresh.compute().per_user)
 
 
-def test_computing_changes_nothing(whole):
+def test_compute_does_not_change_the_state(whole):
     made = fed([EVERYONE[:9]])
     first = made.compute()
     same(made.compute(), first, tolerance=0)
@@ -269,7 +269,7 @@ def test_merged_shards_equal_the_whole(shards, whole):
         ),
     ],
 )
-def test_only_like_is_merged_with_like(mine, theirs, differs):
+def test_rejects_merging_different_evaluators(mine, theirs, differs):
     one, other = (
         evaluator(**{"metrics": ["nDCG"], "top_k": [5], **settings}) for settings in (mine, theirs)
     )
@@ -283,7 +283,7 @@ def test_only_like_is_merged_with_like(mine, theirs, differs):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_users_are_masked_by_their_number():
+def test_masks_train_items_by_user_index():
     rows = torch.tensor([7, 2, 15])
     got = evaluator(metrics=["Recall", "AUC"])
     got.update(SCORES[rows], TARGET[rows], rows)
@@ -304,7 +304,7 @@ def test_users_are_masked_by_their_number():
     )
 
 
-def test_train_in_other_forms():
+def test_reads_every_form_of_train():
     pairs = TRAIN.nonzero().tolist()
     forms = [
         sp.csr_matrix(TRAIN.numpy()),
@@ -318,7 +318,7 @@ def test_train_in_other_forms():
         same(got, fed([EVERYONE], metrics=["Recall"], num_users=USERS, num_items=ITEMS).compute())
 
 
-def test_a_repeated_user_in_a_batch_is_masked_in_every_row():
+def test_masks_every_row_of_a_repeated_user():
     rows = torch.tensor([3, 3, 3])
     got = evaluator(metrics=["Recall"])
     got.update(SCORES[rows], TARGET[rows], rows)
@@ -330,7 +330,7 @@ def test_a_repeated_user_in_a_batch_is_masked_in_every_row():
 @pytest.mark.parametrize(
     "form", [torch.tensor, np.array, list, tuple, lambda users: torch.tensor(users).int()]
 )
-def test_user_indices_are_read_or_refused(form):
+def test_reads_user_indices_of_any_type(form):
     got = evaluator(metrics=["Recall"], per_user=True)
     with contextlib.suppress(weft.WeftError):
         got.update(SCORES[[3, 5]], TARGET[[3, 5]], form([3, 5]))
@@ -352,7 +352,7 @@ def test_updates_in_inference_mode(whole):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_the_table_per_user(whole):
+def test_values_per_user_average_to_the_value(whole):
     table = whole.per_user
     assert set(table.columns) < {"user", *whole}
     assert table["user"].to_list() == list(range(USERS))
@@ -373,7 +373,7 @@ def test_the_table_per_user(whole):
             )
 
 
-def test_users_without_relevant_items_count_zero_on_request():
+def test_empty_users_can_count_as_zero():
     got = fed([EVERYONE], metrics=["nDCG", "GAUC"], per_user=True, empty_users="zero").compute()
     skipped = fed([EVERYONE], metrics=["nDCG", "GAUC"]).compute()
     assert len(got.per_user) == USERS == got.entry("nDCG@3").users
@@ -382,22 +382,22 @@ def test_users_without_relevant_items_count_zero_on_request():
     assert "count 0" in str(got.notes)
 
 
-def test_rows_are_numbered_on_where_nobody_names_them():
+def test_numbers_rows_without_user_indices():
     made = evaluator(metrics=["MRR@5"], per_user=True, train=None, user_groups=None)
     for rows in EVERYONE.split(9):
         made.update(SCORES[rows], TARGET[rows])
     assert made.compute().per_user["user"].to_list() == [user for user in range(USERS) if user != 4]
 
 
-def test_no_table_unless_asked_for():
+def test_no_values_per_user_by_default():
     assert fed([EVERYONE], metrics=["MRR@5"]).compute().per_user is None
 
 
-def test_the_catalogue_is_counted_also_when_nobody_told_its_size(whole):
+def test_counts_items_without_num_items(whole):
     assert whole.counts["items"] == ITEMS
 
 
-def test_rows_without_numbers_are_counted_on():
+def test_random_ties_do_not_depend_on_batches_without_user_indices():
     """Random ties go by the user's number: the same rows in other batches must not share one."""
     scores, target = torch.zeros(40, 12), torch.nn.functional.one_hot(torch.arange(40) % 12, 12)
     values = []
@@ -427,7 +427,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_without_truth_are_skipped_as_if_they_were_not_given(form):
+def test_skipped_rows_without_truth_do_not_count(form):
     binary = (SOME_TARGET > 0).int()
     binary[:, -1] = 0  # not a column of the padded form
     with_truth = binary.any(dim=1).nonzero().flatten()
@@ -455,7 +455,7 @@ def test_rows_without_truth_are_skipped_as_if_they_were_not_given(form):
     assert any(text.startswith(note) for text in result.notes)
 
 
-def test_rows_without_truth_and_candidates_saved_and_merged(tmp_path):
+def test_skipped_rows_without_truth_survive_saving_and_merging(tmp_path):
     def made():
         return weft.Evaluator(
             ["nDCG", "Gini", "NumRetrieved"], 3, num_items=ITEMS, extra_users="skip", per_user=True

@@ -173,14 +173,14 @@ POPULARITY = TRAIN.sum(0).tolist()
 @pytest.mark.parametrize(
     "metrics", [["nDCG"], ["nDCG", "Gini"], ["nDCG@20", "ItemCoverage@1", "MRR@3"]]
 )
-def test_both_frames_equal_the_oracles(expected, metrics, batch):
+def test_exposure_and_popularity_match_the_oracles(expected, metrics, batch):
     made = evaluator(metrics=metrics, top_k=CUTOFFS if "nDCG" in metrics else None, exposure=True)
     for rows in EVERYONE.split(batch):
         made.update(SCORES[rows], TARGET[rows], rows)
     check(made.compute(), expected, POPULARITY)
 
 
-def test_a_metric_that_counts_anyway_fills_them_at_its_cutoffs(expected):
+def test_metrics_that_count_items_bring_exposure(expected):
     made = evaluator(
         metrics=["nDCG", "Gini@3", "ShannonEntropy@1", "Gini(users=evaluated)@20"], top_k=[5]
     )
@@ -192,7 +192,7 @@ def test_a_metric_that_counts_anyway_fills_them_at_its_cutoffs(expected):
         assert made.compute().exposure is None and made.compute().popularity is None
 
 
-def test_nothing_is_counted_twice():
+def test_exposure_shares_the_counts_of_metrics():
     counting = ["nDCG", "ItemCoverage", "Gini"]
     assert (
         evaluator(metrics=counting, exposure=True).sums.numel()
@@ -208,7 +208,7 @@ def test_nothing_is_counted_twice():
     )
 
 
-def test_without_train_there_is_no_popularity():
+def test_no_popularity_without_train():
     made = weft.Evaluator(metrics=["nDCG"], top_k=[2], num_items=ITEMS, exposure=True)
     made.update(SCORES, TARGET)
     check(made.compute(), {2: times_listed(list(top(SCORES, torch.zeros_like(TRAIN), 2)), ITEMS)})
@@ -221,14 +221,14 @@ def test_without_train_there_is_no_popularity():
         weft.Evaluator(metrics=["nDCG"], top_k=[2], num_items=3, exposure="yes")
 
 
-def test_where_nothing_is_recommended_there_are_no_rows():
+def test_no_rows_without_recommendations():
     made = evaluator(metrics=["nDCG", "Gini"], top_k=[2])
     assert made.compute().exposure is None and made.compute().popularity is None
     made.update(torch.full((2, ITEMS), -torch.inf), TARGET[:2], EVERYONE[:2])
     assert made.compute().exposure is None and made.compute().popularity is None
 
 
-def test_candidates_that_are_filled_up_count_as_what_they_are():
+def test_padded_candidates_are_not_counted():
     items = torch.tensor([[0, 3, -1, -1], [3, 2, 1, 0], [-1, -1, -1, -1]])
     scores = torch.tensor([[0.1, 0.9, 9.0, 9.0], [0.4, 0.3, -torch.inf, 0.9], [0.0, 0.0, 0.0, 0.0]])
     made = weft.Evaluator(metrics=["nDCG"], top_k=[1, 3], num_items=5, exposure=True)
@@ -238,7 +238,7 @@ def test_candidates_that_are_filled_up_count_as_what_they_are():
 
 @pytest.mark.parametrize("batch_size", [None, 1])
 @pytest.mark.parametrize("form", ["dict", "frame"])
-def test_short_lists_count_as_far_as_they_go(form, batch_size):
+def test_short_lists_count_their_items(form, batch_size):
     lists = {"ann": ["tea", "rye", "oat"], "bob": ["tea"], "dan": ["fig"]}
     source = lists
     if form == "frame":
@@ -274,7 +274,7 @@ def test_short_lists_count_as_far_as_they_go(form, batch_size):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=130).filter(any), st.integers(0, 50))
-def test_the_curve_is_the_true_one(counts, unlisted):
+def test_lorenz_curve_matches_the_definition(counts, unlisted):
     x, y = lorenz_curve(np.array(counts), len(counts) + unlisted)
     expected = [(float(x), float(y)) for x, y in distinct(points(counts + [0] * unlisted))]
     assert distinct(list(zip(x.tolist(), y.tolist()))) == [
@@ -284,7 +284,7 @@ def test_the_curve_is_the_true_one(counts, unlisted):
 
 
 @pytest.mark.parametrize("num_items", [2, 30, 3000])
-def test_the_area_under_the_curve_is_that_of_gini(num_items):
+def test_area_under_the_lorenz_curve_matches_gini(num_items):
     scores = torch.rand(200, num_items, generator=torch.Generator().manual_seed(5)) ** (
         1 + torch.arange(num_items) / num_items
     )
@@ -302,7 +302,7 @@ def test_the_area_under_the_curve_is_that_of_gini(num_items):
         )
 
 
-def test_a_large_catalogue_is_looked_at_where_something_is():
+def test_large_catalogues_give_the_same_exposure():
     """Above some number of items, only those that stand in a list are read."""
     num_items = 200_000
     train = {0: [7, 199_999], 1: [7]}
@@ -350,7 +350,7 @@ def fed(batches, **settings):
     return made
 
 
-def test_parts_are_put_together(whole, expected, tmp_path):
+def test_merged_states_have_the_same_exposure(whole, expected, tmp_path):
     check(whole, expected, POPULARITY)
     first, second = fed([EVERYONE[:9]], **KEPT), fed([EVERYONE[9:]], **KEPT)
     paths = [
@@ -365,7 +365,7 @@ def test_parts_are_put_together(whole, expected, tmp_path):
         first.merge(evaluator(**{**KEPT, "exposure": False}))
 
 
-def test_no_other_number_moves():
+def test_exposure_does_not_change_values():
     how = {"metrics": ["nDCG", "UserMADRanking", "GAUC", "ARP"], "top_k": CUTOFFS, "bootstrap": 20}
     without, counted = (
         fed([EVERYONE[:9], EVERYONE[9:]], **how, exposure=exposure).compute()
@@ -380,7 +380,7 @@ def test_no_other_number_moves():
     assert repr(counted.values) == repr(without.values)  # as text, NaN equals NaN
 
 
-def test_users_who_come_again_count_once(whole):
+def test_repeated_users_count_once(whole):
     twice = fed([EVERYONE[:9], EVERYONE[4:]], **KEPT, repeated_users="drop").compute()
     for name in ("exposure", "popularity"):
         assert getattr(twice, name).equals(getattr(whole, name))
@@ -426,13 +426,13 @@ def _shared(rank, number):
     return result.exposure.rows(), result.popularity.rows(), result.user_labels.rows()
 
 
-def test_two_processes_equal_one():
+def test_two_processes_match_one():
     alone = evaluated(weft.evaluate)
     for found in in_processes(2, _shared):
         assert found == (alone.exposure.rows(), alone.popularity.rows(), alone.user_labels.rows())
 
 
-def test_a_checkpoint_is_gone_on_from(monkeypatch, tmp_path, expected):
+def test_resumed_runs_have_the_same_exposure(monkeypatch, tmp_path, expected):
     monkeypatch.setattr("weft.evaluation.checkpoint._SAVE_SECONDS", 0.0)
     calls = []
 
@@ -462,7 +462,7 @@ def test_a_checkpoint_is_gone_on_from(monkeypatch, tmp_path, expected):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_labels_stand_beside_the_values_per_user():
+def test_user_labels_match_values_per_user():
     groups = about(USERS, ITEMS)["user_groups"]
     slices = {
         name: [("x", "y", None)[row % 3] for row in range(USERS)]
@@ -486,7 +486,7 @@ def test_labels_stand_beside_the_values_per_user():
     assert result.user_labels.dtypes[1:] == [pl.Int64, *[pl.String] * 5]
 
 
-def test_labels_have_the_ids_of_the_caller():
+def test_user_labels_have_the_given_ids():
     result = evaluated(weft.evaluate)
     assert result.user_labels["user"].to_list() == result.per_user["user"].to_list()
     for row in result.user_labels.iter_rows(named=True):
@@ -505,7 +505,7 @@ def test_labels_have_the_ids_of_the_caller():
     assert evaluated(weft.evaluate, per_user=False).user_labels is None
 
 
-def test_labels_are_only_what_is_known():
+def test_user_labels_have_only_known_columns():
     plain = weft.Evaluator(metrics=["nDCG"], top_k=[2], per_user=True)
     plain.update(SCORES, TARGET, EVERYONE)
     assert plain.compute().user_labels is None
@@ -530,7 +530,7 @@ def test_labels_are_only_what_is_known():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_saved_and_read_again(whole, tmp_path):
+def test_saved_results_keep_exposure_and_labels(whole, tmp_path):
     path = whole.save(tmp_path / "a.json")
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         "a.json",
@@ -589,7 +589,7 @@ def test_older_files_and_missing_tables(whole, tmp_path):
         ),
     ],
 )
-def test_changed_files_are_refused(whole, tmp_path, key, value, message):
+def test_rejects_changed_files(whole, tmp_path, key, value, message):
     path = whole.save(tmp_path / "a.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     with pytest.raises(InputError, match="incomplete or changed") as caught:

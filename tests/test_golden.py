@@ -224,7 +224,7 @@ def run(model, relevance, settings):
     CASES,
     ids=[" ".join(case[:4]) for case in CASES],
 )
-def test_other_tools_agree(model, relevance, tool, theirs, ours, how):
+def test_values_match_other_tools(model, relevance, tool, theirs, ours, how):
     values = stored(f"ml100k_tlo/{model}/{relevance}")[tool]
     result = run(model, relevance, tuple(how.items()))
     compared = {
@@ -238,7 +238,7 @@ def test_other_tools_agree(model, relevance, tool, theirs, ours, how):
 
 
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
-def test_users_are_counted_as_other_tools_do(model):
+def test_counts_of_users_match_other_tools(model):
     tools = stored(f"ml100k_tlo/{model}/thr4")
     skipped, zero = (run(model, "thr4", settings) for settings in ((), (("empty_users", "zero"),)))
     assert skipped.entry("GAUC").users == tools["sklearn"]["n_users(auc)"] == 904
@@ -247,7 +247,7 @@ def test_users_are_counted_as_other_tools_do(model):
 
 
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
-def test_lists_train_and_threshold_give_the_same(model):
+def test_lists_train_and_threshold_match_scores(model):
     """The stored lists for the order, train for what is masked, a threshold on the ratings for what
     is relevant.
     """
@@ -282,7 +282,7 @@ def test_lists_train_and_threshold_give_the_same(model):
 @pytest.mark.parametrize("relevance", EVERY)
 @pytest.mark.parametrize("model", ["itemknn", "pop"])
 @pytest.mark.parametrize("columns", [("rank",), ("score",), ()], ids=["ranks", "scores", "rows"])
-def test_the_stored_lists_are_a_source(model, relevance, columns):
+def test_stored_lists_match_other_tools(model, relevance, columns):
     """The lists that every tool was given, as they lie there; where scores rank them, equal ones go
     by item.
     """

@@ -506,7 +506,7 @@ def cases_of(kind):
 
 
 @pytest.mark.parametrize(("tool", "case", "source"), cases_of("means"))
-def test_other_tools_agree(tool, case, source):
+def test_values_match_other_tools(tool, case, source):
     expected = stored(tool)["cases"][case]["means"]
     found = {
         call: result[name] for call, (name, result) in run(tool, case, source, expected).items()
@@ -515,7 +515,7 @@ def test_other_tools_agree(tool, case, source):
 
 
 @pytest.mark.parametrize(("tool", "case", "source"), cases_of("users"))
-def test_other_tools_agree_per_user(tool, case, source):
+def test_values_per_user_match_other_tools(tool, case, source):
     expected = stored(tool)["cases"][case]["users"]
     for call, (name, result) in run(tool, case, source, expected, per_user=True).items():
         column = result.entry(name).name
@@ -525,7 +525,7 @@ def test_other_tools_agree_per_user(tool, case, source):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_single_targets_agree_with_torcheval(model):
+def test_single_target_metrics_match_torcheval(model):
     """The target of a user is the relevant item that comes last in the catalogue."""
     columns = {item: column for column, item in enumerate(ids("item"))}
     rows_of = {user: row for row, user in enumerate(ids("user"))}
@@ -552,7 +552,7 @@ def test_single_targets_agree_with_torcheval(model):
 # --------------------------------------------------------------------------- checks of the checks
 
 
-def test_the_input_is_part_of_the_embedded_data_set():
+def test_input_is_part_of_the_embedded_data_set():
     data = demo_data.load()
     part = pl.col("user").is_in(ids("user")) & pl.col("item").is_in(ids("item"))
     assert ids("user") == data.users["user"].to_list()[::10]
@@ -563,7 +563,7 @@ def test_the_input_is_part_of_the_embedded_data_set():
 
 
 @pytest.mark.parametrize("model", [*MODELS, "short"])
-def test_the_lists_follow_from_the_scores(model):
+def test_stored_lists_follow_from_the_scores(model):
     seen = set(side_inputs()["train"].iter_rows())
     matrix = scores("factors" if model == "short" else model)
     for row, user in zip(matrix, ids("user")):
@@ -582,7 +582,7 @@ def test_every_file_of_values_is_compared_and_described():
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_every_row_is_needed(tool):
+def test_every_row_matches_a_stored_value(tool):
     """A row of the table that no stored value uses compares nothing."""
     pairs = [
         (case, call)
@@ -595,7 +595,7 @@ def test_every_row_is_needed(tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_wrong_value_is_found(tool):
+def test_finds_a_wrong_value(tool):
     """Moving any value by ten times the tolerance makes the comparison fail."""
     case, kinds = next(iter(stored(tool)["cases"].items()))
     source = next(iter(sources(tool, case)))
@@ -608,6 +608,6 @@ def test_a_wrong_value_is_found(tool):
         assert differences(tool, found, {**expected, call: moved}).keys() == {call}
 
 
-def test_a_value_without_a_row_is_an_error():
+def test_rejects_a_value_without_a_row():
     with pytest.raises(LookupError, match="no row covers ranx: rbp"):
         find_row("ranx", "item_knn/binary", "rbp.95")

@@ -143,7 +143,7 @@ def expected():
     }
 
 
-def test_the_expected_result_is_right(expected):
+def test_expected_result_matches_the_oracle(expected):
     scores = np.where(TRAIN > 0, -math.inf, SCORES.numpy())
     people = [
         Case(tuple(row), {int(i): float(t[i]) for i in np.flatnonzero(t)})
@@ -157,7 +157,7 @@ def test_the_expected_result_is_right(expected):
 
 
 @pytest.mark.parametrize(("form", "rated"), [form[1:] for form in FORMS], ids=IDS)
-def test_forms_of_truth(form, rated, expected):
+def test_reads_every_form_of_truth(form, rated, expected):
     result = evaluate(SCORES, form(TRUTH), batch_size=5)
     same(result, expected[rated])
     assert (
@@ -167,7 +167,7 @@ def test_forms_of_truth(form, rated, expected):
 
 
 @pytest.mark.parametrize("form", [form[1] for form in FORMS], ids=IDS)
-def test_forms_of_train(form, expected):
+def test_reads_every_form_of_train(form, expected):
     same(evaluate(SCORES, train=form(TRAIN)), expected[True])
 
 
@@ -206,18 +206,18 @@ SOURCES = {
 
 @pytest.mark.parametrize("batch_size", [None, 7])
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_forms_of_scores(source, batch_size, expected):
+def test_reads_every_form_of_scores(source, batch_size, expected):
     same(evaluate(source, batch_size=batch_size), expected[True])
 
 
-def test_a_factor_pair_of_two_types_takes_the_wider_one():
+def test_factors_of_two_types_use_the_wider_type():
     pair = weft.Factors(
         torch.ones(1, 1), torch.tensor([[1.0], [1.0 + 2**-40]], dtype=torch.float64)
     )
     assert weft.evaluate(pair, {0: [1]}, metrics="MRR@2")["MRR@2"] == 1.0
 
 
-def test_a_model_is_asked_once_for_each_user():
+def test_models_score_each_user_once():
     asked = []
 
     def model(users):
@@ -228,7 +228,7 @@ def test_a_model_is_asked_once_for_each_user():
     assert sorted(asked) == list(range(700))
 
 
-def test_string_ids_reach_a_model_as_they_are():
+def test_models_get_string_ids_unchanged():
     asked = []
 
     def model(users):
@@ -259,7 +259,7 @@ class Network(torch.nn.Module):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_module_is_asked_in_evaluation_mode_and_gets_its_modes_back(training, expected):
+def test_modules_score_in_evaluation_mode(training, expected):
     network = Network()
     network.train(training).frozen.eval()
     modes = {name: module.training for name, module in network.named_modules()}
@@ -267,7 +267,7 @@ def test_a_module_is_asked_in_evaluation_mode_and_gets_its_modes_back(training, 
     assert {name: module.training for name, module in network.named_modules()} == modes
 
 
-def test_a_module_gets_its_mode_back_after_an_exception():
+def test_restores_the_mode_of_a_module_after_an_exception():
     class Failing(Network):
         def forward(self, users):
             raise ArithmeticError("the model's own")
@@ -293,7 +293,7 @@ ID_FORMS = {
 
 @pytest.mark.parametrize("kind", ["strings", "sparse integers"])
 @pytest.mark.parametrize("form", ID_FORMS.values(), ids=ID_FORMS)
-def test_ids_of_rows_and_columns(form, kind, expected):
+def test_reads_ids_of_users_and_items(form, kind, expected):
     users, items = (
         (U_IDS, I_IDS)
         if kind == "strings"
@@ -320,7 +320,7 @@ def test_ids_of_rows_and_columns(form, kind, expected):
     assert result.per_user["user"].to_list() == [users[n] for n in rows]
 
 
-def test_columns_in_another_order():
+def test_values_do_not_depend_on_column_order():
     scores = torch.rand(USERS, ITEMS, generator=torch.Generator().manual_seed(1))
     order = np.arange(ITEMS)[::-1]
     truth = {f"u{u}": {f"i{i}": r for i, r in row.items()} for u, row in as_dict(TRUTH).items()}
@@ -331,7 +331,7 @@ def test_columns_in_another_order():
     same(shuffled, evaluate(scores, train=None))
 
 
-def test_users_without_scores_count_zero_or_not_at_all():
+def test_users_without_scores_count_zero_or_are_skipped():
     truth = {"u1": {"i0": 1}, "gone": {"i1": 1}, "away": {"i2": 1}}
     ids = pl.Series(U_IDS)
     settings = {
@@ -404,7 +404,7 @@ def inputs_of(users, form):
     ids=str,
 )
 @pytest.mark.parametrize("form", ["scores", "array", "factors", "model", "lists", "scored lists"])
-def test_users_without_truth_are_skipped_as_if_they_were_not_given(form, settings):
+def test_skipped_users_without_truth_do_not_count(form, settings):
     metrics = [name for name in BUILT_IN if "lists" not in form or name not in ("AUC", "GAUC")]
     if form == "lists":
         metrics = [name for name in metrics if name not in SCORED]
@@ -428,7 +428,7 @@ def test_users_without_truth_are_skipped_as_if_they_were_not_given(form, setting
 
 
 @pytest.mark.parametrize("form", RATED)
-def test_a_matrix_or_dict_without_interactions_of_a_user_skips_them_too(form):
+def test_skips_users_with_empty_rows_of_truth(form):
     truth = TRUTH * np.isin(np.arange(USERS), JUDGED)[:, None]
     metrics = ["nDCG", "ItemCoverage", "UserCoverage", "BiasDisparityBR", "UserMADRating"]
     labels = {"slices": {"parity": [user % 2 for user in range(USERS)]}, **about(USERS, ITEMS)}
@@ -449,7 +449,7 @@ def test_a_matrix_or_dict_without_interactions_of_a_user_skips_them_too(form):
     assert result.counts["users_without_truth"] == 3
 
 
-def test_users_without_truth_count_by_default_and_scores_are_not_changed():
+def test_users_without_truth_count_by_default():
     scores, truth = SCORES.clone(), TRUTH * np.isin(np.arange(USERS), JUDGED)[:, None]
     how = {"metrics": ["UserCoverage", "NumRetrieved"], "top_k": [4]}
     counted = evaluate(scores, truth, **how)
@@ -465,13 +465,13 @@ def test_users_without_truth_count_by_default_and_scores_are_not_changed():
 @pytest.mark.parametrize(
     "setting", [{"missing_lists": "Zero"}, {"empty_users": "SKIP"}, {"ties": "Index"}]
 )
-def test_settings_are_read_in_any_case(setting):
+def test_settings_ignore_case(setting):
     truth = {"u1": {"i0": 1}, "gone": {"i1": 1}}
     ids = {"users": U_IDS, "items": I_IDS, "train": None}
     same(evaluate(SCORES, truth, **ids, **setting), evaluate(SCORES, truth, **ids))
 
 
-def test_zero_means_absent_in_a_matrix_and_a_rating_in_cells():
+def test_zeros_are_absent_in_matrices_and_ratings_elsewhere():
     stored = sp.csr_matrix(([0.0, 1.0], ([0, 0], [1, 2])), shape=(USERS, ITEMS))
     for truth in (
         stored,
@@ -494,7 +494,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
-def test_nothing_is_a_truth_and_a_train(empty, named):
+def test_accepts_empty_truth_and_train(empty, named):
     ids = {"users": U_IDS, "items": I_IDS} if named else {}
     if named and isinstance(empty, dict):
         empty = {U_IDS[user]: row for user, row in empty.items()}
@@ -562,7 +562,7 @@ HOLDERS = {
     [("index", 1), ("index", None), ("expected", None), ("optimistic", None)],
 )
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
-def test_scores_are_read_and_left_alone(holder, ties, batch_size):
+def test_does_not_change_scores(holder, ties, batch_size):
     scores = holder()
     before = values_of(scores)
     result = evaluate(scores, ties=ties, batch_size=batch_size)
@@ -585,7 +585,7 @@ def own_metrics(monkeypatch):
 
 
 @pytest.mark.parametrize("ties", ["index", "optimistic"])
-def test_scores_come_back_after_an_exception_in_a_metric(ties, own_metrics):
+def test_does_not_change_scores_if_a_metric_raises(ties, own_metrics):
     @weft.register
     class Exploding(weft.UserAverageTopKMetric):
         def compute_scores(self, preds, target, top_k_rel, **kwargs):
@@ -598,7 +598,7 @@ def test_scores_come_back_after_an_exception_in_a_metric(ties, own_metrics):
     assert torch.equal(scores, SCORES)
 
 
-def test_truth_and_train_are_left_alone():
+def test_does_not_change_truth_and_train():
     frame, train = (
         pl.DataFrame(cells(TRUTH)).sample(fraction=1.0, shuffle=True, seed=3),
         sp.csr_matrix(TRAIN)[:, ::-1],
@@ -683,7 +683,7 @@ def wide():
         ("expected", torch.bfloat16),
     ],
 )
-def test_nothing_as_large_as_the_scores_is_made(wide, watch, ties, kind):
+def test_allocates_nothing_as_large_as_the_scores(wide, watch, ties, kind):
     scores, truth, train = wide
     scores = scores.to(kind)
     settings = {
@@ -710,7 +710,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("form", TARGETS.values(), ids=TARGETS)
-def test_nor_from_any_form_of_target(wide, watch, form):
+def test_allocates_nothing_as_large_as_the_scores_for_any_target(wide, watch, form):
     scores, target = wide[0], form(wide[1])
     evaluator = weft.Evaluator(BUILT_IN, top_k=[5, 20], train=wide[2], **about(BATCH, WIDE))
     elements, by, peak = watch(
@@ -725,7 +725,7 @@ def test_nor_from_any_form_of_target(wide, watch, form):
 @pytest.mark.parametrize(
     "block", ["BINARY_RELEVANCE", "DISCOUNTED_RELEVANCE", "TOP_K_BINARY_RELEVANCE"]
 )
-def test_dense_blocks_are_made_for_who_asks(wide, watch, block, own_metrics):
+def test_allocates_dense_blocks_on_request(wide, watch, block, own_metrics):
     @weft.register
     class Asking(weft.UserAverageTopKMetric):
         _REQUIRED_COMPONENTS = {weft.MetricBlock[block]}
@@ -740,7 +740,7 @@ def test_dense_blocks_are_made_for_who_asks(wide, watch, block, own_metrics):
 
 
 @pytest.mark.parametrize("kind", ["float32", "read-only", "int8"])
-def test_a_large_matrix_is_never_copied_whole(watch, kind):
+def test_does_not_copy_large_matrices(watch, kind):
     matrix = np.zeros((1500, 1000), dtype="int8" if kind == "int8" else "float32")
     matrix.flags.writeable = kind != "read-only"
     truth = {user: [user % 1000] for user in range(1500)}

@@ -115,7 +115,7 @@ def pairs(draw):
     return {name: draw(st.sampled_from(VALUES[name])) for name in names}
 
 
-def test_every_setting_of_all_interfaces_is_drawn():
+def test_draws_every_setting_of_all_interfaces():
     offered = {
         field.name
         for field in EvaluationSettings.fields()
@@ -146,7 +146,7 @@ def test_pairs_of_settings_have_the_same_outcome(folder, monkeypatch, options, h
         assert plain(in_yaml) == plain(in_python) == plain(on_the_command_line)
 
 
-def test_settings_about_sampling_are_refused_without_it(folder, monkeypatch):
+def test_rejects_sampling_settings_without_sampling(folder, monkeypatch):
     monkeypatch.chdir(folder)
     options = {"metrics": ["nDCG"], "top_k": [2], "num_negatives": 5}
     error = outcome_in_python(options, has_train=True)

@@ -70,7 +70,7 @@ def test_printing_and_parsing_are_inverse(spec):
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(max_size=30) | st.text("nDCG@()=[],'\"\\ 1.e-+", max_size=20))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_parses_or_is_rejected(text):
     try:
         spec = parse_name(text)
     except SettingError:
@@ -80,7 +80,7 @@ def test_any_text_is_read_or_refused(text):
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(cutoffs, st.text(" \t\n", max_size=2))
-def test_blanks_between_words_mean_nothing(k, blank):
+def test_ignores_blanks_between_words(k, blank):
     simple = MetricSpec(
         "F1", (("beta", 0.5), ("names", ("a", MetricSpec("nDCG", (("gain", "linear"),))))), k
     )
@@ -91,7 +91,7 @@ def test_blanks_between_words_mean_nothing(k, blank):
 
 
 @pytest.mark.parametrize("written", ["X(a=1e999)", "X(a=-1e999)", "X(a=[1e400])"])
-def test_numbers_beyond_floats_are_refused_or_print_back(written):
+def test_numbers_beyond_float_range(written):
     try:
         spec = parse_name(written)
     except SettingError:
@@ -137,7 +137,7 @@ def test_numbers_beyond_floats_are_refused_or_print_back(written):
         ),
     ],
 )
-def test_the_grammar_by_example(written, spec):
+def test_parses_examples_of_the_grammar(written, spec):
     assert exact(parse_name(written)) == exact(spec) and parse_name(str(spec)) == spec
 
 
@@ -172,7 +172,7 @@ def test_the_grammar_by_example(written, spec):
         ("nDCG(a=1.2.3)", "a name, a number or a sign", 8),
     ],
 )
-def test_what_does_not_parse_says_where(written, expected, character):
+def test_errors_name_the_position(written, expected, character):
     with pytest.raises(
         SettingError,
         match=f"(?s)cannot read.*expected.*({expected}).*at character {character}[.].*'nDCG@10'",
@@ -181,7 +181,7 @@ def test_what_does_not_parse_says_where(written, expected, character):
 
 
 @pytest.mark.parametrize("written", ["nDCG(gain=linear, gain=binary)@3", "F1(beta=1, beta=1)@3"])
-def test_a_parameter_twice(written):
+def test_rejects_repeated_parameters(written):
     with pytest.raises(SettingError, match=r"twice; keep one"):
         parse_name(written)
 
@@ -235,17 +235,17 @@ def test_a_parameter_twice(written):
         ),
     ],
 )
-def test_one_spelling_is_written(written, printed):
+def test_canonical_names(written, printed):
     assert canonical_name(written) == printed == canonical_name(printed)
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if "(" not in name])
-def test_every_built_in_name_is_its_own_spelling(name):
+def test_built_in_names_are_canonical(name):
     for written in (name, name.upper(), name.lower()):
         assert canonical_name(written) == name
 
 
-def test_names_specs_and_objects_mean_the_same():
+def test_accepts_names_specs_and_objects():
     given = [
         "ndcg@5",
         MetricSpec("NDCG", (("gain", "exponential"),), 5),
@@ -256,7 +256,7 @@ def test_names_specs_and_objects_mean_the_same():
     assert [str(spec) for spec in weft.Evaluator(given, top_k=[5]).specs] == ["nDCG@5"]
 
 
-def test_every_cut_off_once_and_in_order():
+def test_expands_each_cutoff_once_in_order():
     evaluator = weft.Evaluator(["nDCG", "AUC", "Recall@3", "nDCG@7", "auc"], top_k=[10, 5, 10])
     assert [str(spec) for spec in evaluator.specs] == [
         "nDCG@10",
@@ -267,7 +267,7 @@ def test_every_cut_off_once_and_in_order():
     ]
 
 
-def test_a_spec_at_another_cut_off():
+def test_replaces_the_cutoff_of_a_spec():
     assert parse_name("F1(beta=2)@3").with_cutoff(7) == parse_name("F1(beta=2)@7") and parse_name(
         "F1@3"
     ).with_cutoff(None) == parse_name("F1")

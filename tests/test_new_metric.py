@@ -126,27 +126,27 @@ def found(tmp_path_factory):
         *("conformance", "benchmarks"),
     ],
 )
-def test_a_new_metric_is_found(found, where):
+def test_finds_a_new_metric(found, where):
     assert found[where] is True
 
 
-def test_a_new_metric_has_a_name_and_a_value(found):
+def test_evaluates_a_new_metric(found):
     assert found["canonical name"] == "HitDensity@5" and found["export"] == "HitDensity"
     assert found["python"] == 0.5
 
 
-def test_the_command_line_knows_a_new_metric(found):
+def test_command_line_knows_a_new_metric(found):
     assert '"HitDensity"' in found["command line"] and "0.75" in found["command line"]
     assert "HitDensity@k" in found["weft metrics"]
     assert "The number of hits per position of the list." in found["weft metrics NAME"]
     assert found["completion"] == ["nDCG,HitDensity"]
 
 
-def test_a_new_metric_has_a_page(found):
+def test_new_metric_has_a_page(found):
     page = found["docs page"]
     assert page.startswith("# HitDensity@k\n\nThe number of hits per position of the list.")
     assert "An empty list counts 0." in page and ">>> metric = weft.metrics.HitDensity(k=2)" in page
 
 
-def test_only_the_oracle_is_missing(found):
+def test_new_metric_lacks_only_an_oracle(found):
     assert found["missing oracles"] == ["HitDensity"]

@@ -58,7 +58,7 @@ TOY = [
         ("nDCGRendle2020", {"ideal": "k"}, 0.2983, None),
     ],
 )
-def test_one_list_many_answers(metric, params, printed, exact, ties):
+def test_variants_on_one_data_set(metric, params, printed, exact, ties):
     result = summary(metric, TOY, 5, ties=ties, **params)
     assert round(result.value, 4) == printed
     assert exact is None or result.value == close(exact)
@@ -83,7 +83,7 @@ WIKIPEDIA = listed([0, 1, 2, 3, 4, 5], {0: 3, 1: 2, 2: 3, 3: 0, 4: 1, 5: 2, 6: 3
         ({"gain": "linear"}, 0.7850),
     ],
 )
-def test_ndcg_of_wikipedias_list(params, expected):
+def test_ndcg_of_the_wikipedia_example(params, expected):
     assert round(user_value("nDCG", WIKIPEDIA, 6, **params), 4) == expected
 
 
@@ -104,7 +104,7 @@ def test_ndcg_of_one_hit_among_three(params, expected):
     assert user_value("nDCG", case, 2, **params) == close(expected)
 
 
-def test_ideal_k_goes_on_with_ratings_of_one():
+def test_ideal_k_fills_up_with_ratings_of_one():
     case = listed([0], {0: 2}, 1)
     assert user_value("nDCG", case, 3, ideal="k") == close(3 / (3 + 1 / LOG3 + 1 / 2))
     assert user_value("nDCG", case, 3, ideal="k", gain="exponential_shifted") == close(
@@ -115,7 +115,7 @@ def test_ideal_k_goes_on_with_ratings_of_one():
     )
 
 
-def test_below_the_threshold_is_not_relevant_and_has_no_gain():
+def test_items_below_the_threshold_have_no_gain():
     case = listed([0, 1], {0: 3, 1: 4, 2: -1}, 3, threshold=4)
     assert user_value("nDCG", case, 2) == close(1 / LOG3)
     assert user_value("nDCG", case, 2, gain="exponential_shifted") == close(1 / LOG3)
@@ -135,7 +135,7 @@ def test_perfect_list(size):
     assert user_value("Precision", case, 5) == close(size / 5)
 
 
-def test_cut_off_beyond_the_catalogue():
+def test_cutoff_beyond_the_catalogue():
     case = listed([1, 0], {0}, 2)
     assert user_value("Precision", case, 10) == close(1 / 10)
     assert user_value("Precision", case, 10, denominator="list") == close(1 / 2)
@@ -144,7 +144,7 @@ def test_cut_off_beyond_the_catalogue():
 
 @pytest.mark.parametrize("ties", ["index", "expected", "pessimistic", "optimistic"])
 @pytest.mark.parametrize("scores", [None, (OUT, OUT, OUT)])
-def test_nothing_offered(scores, ties):
+def test_no_item_offered(scores, ties):
     case = Case(scores, {0: 1.0})
     for metric in LIST_METRICS.keys() - {"LAUC"} | {"F1"}:
         assert user_value(metric, case, 2, ties=ties) == 0
@@ -155,7 +155,7 @@ def test_nothing_offered(scores, ties):
     assert summary("AUC", [case], None).users == 0
 
 
-def test_users_without_a_relevant_item_are_left_out():
+def test_skips_users_without_a_relevant_item():
     nobody = Case((1.0, 0.0), {0: 0.0})
     for metric in [*LIST_METRICS, "F1", "GAUC"]:
         assert math.isnan(user_value(metric, nobody, 2))
@@ -185,7 +185,7 @@ def test_f1_parts_and_beta():
 # AUC, GAUC and LAUC
 
 
-def test_constant_scores_are_worth_a_half():
+def test_auc_of_constant_scores_is_one_half():
     cases = [Case((0.0, -0.0, 0.0, 0.0), {0: 1.0}), Case((7.0,) * 4, {1: 1.0, 3: 1.0})]
     assert summary("AUC", cases, None).value == 0.5
     assert summary("AUC", cases[:1], None, scope="pooled").value == 0.5
@@ -206,7 +206,7 @@ AUC_CASES = [
 ]
 
 
-def test_auc_by_hand():
+def test_auc_on_worked_example():
     assert [user_value("GAUC", case, None) for case in AUC_CASES] == close(
         [7 / 8, 0, 1 / 3] + [math.nan] * 3
     )
@@ -235,7 +235,7 @@ def test_gauc_weights():
     )
 
 
-def test_lauc_stated_cases():
+def test_lauc_of_documented_cases():
     assert lauc(RankedList((), (1.0, 1.0), negatives=5, k=3)) == 0.5  # an empty list
     assert lauc(RankedList((1.0, 1.0), (1.0, 1.0), negatives=5, k=2)) == close(
         1
@@ -244,7 +244,7 @@ def test_lauc_stated_cases():
     assert math.isnan(lauc(RankedList((1.0,), (1.0,), negatives=0, k=1)))
 
 
-def test_lauc_by_hand():
+def test_lauc_on_worked_example():
     """Hit, miss, hit, cut; of three relevant items and four negatives."""
     case = Case((7.0, 6.0, 5.0, 4.0, 3.0, 2.0, OUT), {0: 1.0, 2: 1.0, 6: 1.0})
     assert user_value("LAUC", case, 3) == close(1 / 3 * 1 / 4 + 3 / 4 * (2 / 3 + 1) / 2)
@@ -298,7 +298,7 @@ TIED = Case(
         ("F1", 2, 0, 1 / 3, 0, 1 / 2),
     ],
 )
-def test_ties_by_hand(metric, k, index, expected, pessimistic, optimistic):
+def test_tie_rules_on_worked_example(metric, k, index, expected, pessimistic, optimistic):
     rules = ["index", "expected", "pessimistic", "optimistic"]
     values = [user_value(metric, TIED, k, ties=ties) for ties in rules]
     assert values == close([index, expected, pessimistic, optimistic])
@@ -345,12 +345,12 @@ def test_expected_lies_between_the_bounds(metric):
         ((1.0,), {0: 1.0}, 0.0),
     ],
 )
-def test_cases_that_are_errors(arguments):
+def test_rejects_wrong_cases(arguments):
     with pytest.raises(ValueError):
         Case(*arguments)
 
 
-def test_calls_that_are_errors():
+def test_rejects_wrong_calls():
     case = Case((1.0,), {0: 1.0})
     with pytest.raises(ValueError, match="cut-off"):
         user_value("Recall", case, None)

@@ -12,7 +12,7 @@ from weft.statistics.pareto import compute_front, hypervolume
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
-def test_the_volume_of_a_union_of_boxes(dimensions):
+def test_hypervolume_matches_inclusion_exclusion(dimensions):
     """By inclusion and exclusion: the boxes all start at 0, so an intersection is the box of the
     smallest coordinates.
     """
@@ -27,7 +27,7 @@ def test_the_volume_of_a_union_of_boxes(dimensions):
         assert hypervolume([tuple(point) for point in points]) == pytest.approx(expected)
 
 
-def test_who_is_on_the_front():
+def test_front_has_the_models_that_no_other_dominates():
     found = compute_front(
         {
             "a": (3, 1),
@@ -45,7 +45,7 @@ def test_who_is_on_the_front():
     )
 
 
-def test_compare_gives_the_front_of_the_models():
+def test_compare_computes_the_front_of_the_models():
     generator = torch.Generator().manual_seed(3)
     truth = (torch.rand(30, 12, generator=generator) < 0.2).int()
     volume = "Hypervolume(metric_names=[nDCG, Gini], nadir_points=[0, 1])"  # more nDCG, less Gini

@@ -71,7 +71,7 @@ def both(source, truth, parts=3, **settings):
 
 
 @pytest.mark.slow
-def test_more_parts_than_users():
+def test_more_partitions_than_users():
     both(
         LISTS,
         TRUTH,
@@ -85,7 +85,7 @@ def test_more_parts_than_users():
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_everything_of_lists_is_what_one_process_finds(parts):
+def test_all_metrics_of_lists_match_one_process(parts):
     both(
         LISTS,
         TRUTH,
@@ -102,7 +102,7 @@ def test_everything_of_lists_is_what_one_process_finds(parts):
 
 @pytest.mark.parametrize("order", ["score", "rank", "rows"])
 @pytest.mark.parametrize("ties", ["index", "random", "expected", "pessimistic", "optimistic"])
-def test_tie_rules_and_orders(order, ties):
+def test_tie_rules_and_orders_match_one_process(order, ties):
     lists = LISTS.with_columns(rank=pl.col("score").rank("ordinal").over("user")).sort(
         "user", "rank"
     )
@@ -117,20 +117,20 @@ def test_tie_rules_and_orders(order, ties):
 @pytest.mark.parametrize(
     "profile", ["warprec", "elliot", "trec_eval", "ranx", "recbole", "rectools"]
 )
-def test_profiles(profile):
+def test_profiles_match_one_process(profile):
     both(LISTS, TRUTH, metrics=["nDCG", "Recall", "MRR"], top_k=[2, 5], profile=profile)
 
 
-def test_variants_of_metrics():
+def test_metric_variants_match_one_process():
     variants = [name for name in VARIANTS if "AUC" not in name]
     both(LISTS, TRUTH, metrics=variants, top_k=[3], train=TRAIN, **LABELS)
 
 
-def test_bootstrap_intervals_and_everything_else():
+def test_bootstrap_of_all_metrics_matches_one_process():
     both(LISTS, TRUTH, 5, metrics=OF_LISTS, top_k=[3], train=TRAIN, **LABELS, bootstrap=40, seed=5)
 
 
-def test_users_without_truth_are_skipped_in_everything():
+def test_skipped_users_without_truth_match_one_process():
     both(
         LISTS,
         TRUTH,
@@ -147,7 +147,7 @@ def test_users_without_truth_are_skipped_in_everything():
     )
 
 
-def test_bootstrap_of_means_alone():
+def test_bootstrap_of_means_matches_one_process():
     both(
         LISTS,
         TRUTH,
@@ -158,7 +158,7 @@ def test_bootstrap_of_means_alone():
     )
 
 
-def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
+def test_bootstrap_with_a_grouped_jackknife_matches_one_process():
     users = 500
     lists = {user: generator.choice(30, 5, False).tolist() for user in range(users)}
     truth = {user: generator.choice(30, 3, False).tolist() for user in range(users)}
@@ -185,7 +185,7 @@ def test_bootstrap_of_more_users_than_are_left_out_one_by_one():
         {"extra_users": "skip", "strategy": "sampled", "num_negatives": 7, "train": TRAIN},
     ],
 )
-def test_what_is_offered(settings):
+def test_candidates_match_one_process(settings):
     both(
         LISTS,
         TRUTH,
@@ -195,7 +195,7 @@ def test_what_is_offered(settings):
     )
 
 
-def test_a_correction():
+def test_rank_estimator_matches_one_process():
     both(
         model,
         TRUTH,
@@ -221,7 +221,7 @@ def model(users):
         {"strategy": "sampled"},
     ],
 )
-def test_a_model_that_scores_users(settings):
+def test_models_match_one_process(settings):
     both(
         model,
         TRUTH,
@@ -237,7 +237,7 @@ def text(frame):
     return frame.with_columns(user=pl.format("{}é", "user"), item=pl.format("i{}", "item"))
 
 
-def test_ids_that_are_text():
+def test_text_ids_match_one_process():
     clusters = {f"i{item}": label for item, label in CLUSTERS.items()}
     both(
         text(LISTS),
@@ -256,7 +256,7 @@ def test_ids_that_are_text():
 @pytest.mark.parametrize(
     "labels", [(1, 2.5, None), (True, False, None), (1, 2.0, 3), (np.int32(4), np.int32(5), None)]
 )
-def test_labels_of_any_kind(labels):
+def test_labels_of_any_type_match_one_process(labels):
     groups = {user: labels[user % 3] for user in range(USERS)}
     both(
         LISTS,
@@ -272,7 +272,7 @@ def test_labels_of_any_kind(labels):
     )
 
 
-def test_dicts_name_users_without_items():
+def test_users_with_empty_lists_match_one_process():
     lists = {"ann": ["tea", "rye"], "bob": [], "cyd": ["oat"]}
     truth = {"ann": {"rye": 2}, "bob": ["tea"], "dan": [], "eve": ["oat"]}
     for parts in (1, 2, 9):
@@ -299,7 +299,7 @@ def test_users_without_items_in_a_train_file_do_not_count(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{}, {"users": list(range(12))}])
-def test_users_without_items_whom_a_model_scores(settings):
+def test_users_without_items_and_a_model_match_one_process(settings):
     both(
         model,
         WITH_EMPTY_ROWS[1],
@@ -317,11 +317,11 @@ def test_duplicates_are_dropped_and_counted():
     both(twice, TRUTH, metrics=["nDCG"], top_k=5, duplicates="keep-best")
 
 
-def test_authors_metrics():
+def test_custom_metrics_match_one_process():
     both(LISTS, TRUTH, metrics=[FirstHalf(4), FarOff(), ScoreRange(), "nDCG@4"])
 
 
-def test_an_authors_metric_by_name():
+def test_custom_metrics_by_name_match_one_process():
     weft.register(FirstHalf)
     try:
         both(
@@ -365,7 +365,7 @@ def changed(frame, row, **values):
         (LISTS.with_columns(rank=pl.lit(1.0)).filter(pl.col("user") == 5).head(2), TRUTH, {}),
     ],
 )
-def test_wrong_rows_are_the_error_of_one_process(source, truth, settings):
+def test_errors_of_rows_match_one_process(source, truth, settings):
     """But for the number of a row, which nobody knows any more."""
     here = error_of(lambda: weft.evaluate(source, truth, metrics="nDCG", top_k=5, **settings))
     there = error_of(lambda: evaluate(source, truth, metrics="nDCG", top_k=5, **settings))
@@ -399,7 +399,7 @@ def test_wrong_rows_are_the_error_of_one_process(source, truth, settings):
         (model, TRUTH, {"candidates": "listed", "items": list(range(ITEMS))}),
     ],
 )
-def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
+def test_errors_of_settings_match_one_process(source, truth, settings):
     settings = {"metrics": "nDCG", "top_k": 5, **settings}
     here = error_of(lambda: weft.evaluate(source, truth, **settings))
     there = error_of(lambda: evaluate(source, truth, **settings))
@@ -420,12 +420,12 @@ def test_wrong_settings_are_the_error_of_one_process(source, truth, settings):
         ({"user_groups": {1: "a", 2: 3}}, "numbers and strings as labels, such as 3 and 'a'"),
     ],
 )
-def test_what_cannot_run_is_said_before(settings, words):
+def test_rejects_unsupported_settings(settings, words):
     with pytest.raises(weft.WeftError, match=re.escape(words)):
         evaluate(LISTS, TRUTH, **{"metrics": "nDCG", "top_k": 5, **settings})
 
 
-def test_ids_that_are_missing_are_shown():
+def test_errors_show_rows_without_ids():
     for name, frames in (
         ("source", (changed(LISTS, 3, user=None), TRUTH)),
         ("truth", (LISTS, changed(TRUTH, 3, item=None))),
@@ -451,7 +451,7 @@ def in_parts(lists, truth, **settings):
     )[0]
 
 
-def test_several_parts_with_errors_are_one_error():
+def test_errors_of_several_partitions_are_one_error():
     error = error_of(
         lambda: in_parts(
             LISTS.with_columns(score=pl.lit(float("inf"))), TRUTH, metrics="nDCG", top_k=5
@@ -463,7 +463,7 @@ def test_several_parts_with_errors_are_one_error():
     )
 
 
-def test_nobody_and_nothing_in_common():
+def test_users_and_items_without_matches():
     others = TRUTH.with_columns(pl.col("user") + 1000)
     assert_same(
         evaluate(LISTS, others, metrics="nDCG", top_k=5),
@@ -476,7 +476,7 @@ def test_nobody_and_nothing_in_common():
     )
 
 
-def test_files_in_nothing_common_are_refused(tmp_path):
+def test_rejects_files_without_common_ids(tmp_path):
     LISTS.write_csv(tmp_path / "lists.csv")
     TRUTH.with_columns(pl.col("user") + 1000).write_csv(tmp_path / "users.csv")
     TRUTH.with_columns(pl.col("item") + 1000).write_csv(tmp_path / "items.csv")
@@ -524,7 +524,7 @@ def identity(part):
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_numbers_in_parts_are_found_in_order(numbers):
+def test_order_statistics_of_partitioned_floats(numbers):
     found, expected = (
         order_statistics.PartitionedFloats(parts_of(numbers), identity),
         np.sort(numbers),
@@ -536,7 +536,7 @@ def test_numbers_in_parts_are_found_in_order(numbers):
 
 
 @pytest.mark.usefixtures("few")
-def test_whole_numbers_in_parts_are_found_in_order():
+def test_order_statistics_of_partitioned_integers():
     numbers = generator.integers(-(2**63), 2**63 - 1, 500, endpoint=True)
     numbers[:4] = -(2**63), 2**63 - 1, 0, 0
     found = order_statistics.PartitionedIntegers(parts_of(numbers, 7), identity)
@@ -545,5 +545,5 @@ def test_whole_numbers_in_parts_are_found_in_order():
 
 
 @pytest.mark.usefixtures("few")
-def test_slices_and_intervals_do_not_depend_on_how_many_numbers_come_to_one_place():
+def test_slices_and_intervals_do_not_depend_on_the_gather_limit():
     both(LISTS, TRUTH, metrics=["nDCG", "Gini"], top_k=5, train=TRAIN, slices=SLICES, bootstrap=20)

@@ -58,7 +58,7 @@ def undefined():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_any_spelling_finds_a_value(result):
+def test_finds_values_by_any_spelling(result):
     for name in ("nDCG@2", "ndcg@2", "NDCG( gain = Exponential )@2", "nDCG(ideal=cut)@2"):
         assert result[name] == result["nDCG@2"] and isinstance(result[name], float)
     assert result["f1(metric_1=NDCG, Beta=0.5)@5"] == result["F1(metric_name_1=nDCG, beta=0.5)@5"]
@@ -71,7 +71,7 @@ def test_any_spelling_finds_a_value(result):
     assert result.entry("ndcg@2").users == USERS
 
 
-def test_what_is_there_and_what_is_not(result):
+def test_iterates_and_contains_names(result):
     names = [f"{name}@{k}" for name in METRICS[:3] for k in (2, 5)] + METRICS[3:]
     assert list(result) == names and len(result) == len(names)
     for name in (
@@ -106,12 +106,12 @@ def test_what_is_there_and_what_is_not(result):
         (("nDCG", 2), "was not evaluated.*This result has"),
     ],
 )
-def test_what_was_not_evaluated_is_a_key_error_that_helps(result, name, says):
+def test_missing_values_raise_a_helpful_key_error(result, name, says):
     with pytest.raises(KeyError, match=says):
         result[name]
 
 
-def test_a_result_cannot_be_changed(result):
+def test_results_are_frozen(result):
     with pytest.raises(dataclasses.FrozenInstanceError):
         result.name = "other"
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -121,7 +121,7 @@ def test_a_result_cannot_be_changed(result):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_the_frame(result):
+def test_to_frame(result):
     frame = result.to_frame()
     assert frame.schema == {
         "metric": pl.String,
@@ -155,13 +155,13 @@ def test_the_frame(result):
         assert row["users"] == USERS
 
 
-def test_undefined_is_nan_in_the_frame(undefined):
+def test_undefined_values_are_nan_in_the_frame(undefined):
     frame = undefined.to_frame()
     assert frame["value"].is_nan().to_list() == [True, False] and frame["users"].to_list() == [0, 1]
     assert frame["std_error"].is_nan().all() and frame["value"].null_count() == 0
 
 
-def test_a_result_of_nothing_has_the_same_frame(result):
+def test_empty_results_have_the_same_schema(result):
     assert Result(()).to_frame().schema == result.to_frame().schema
 
 
@@ -181,7 +181,7 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize("which", ["result", "undefined", "plain", "named users"])
-def test_saving_and_loading(which, request, tmp_path):
+def test_saves_and_loads(which, request, tmp_path):
     made = {
         "plain": lambda: evaluate(name="Zoë <3"),
         "named users": lambda: evaluate(
@@ -212,7 +212,7 @@ def current_umask():
     return mask
 
 
-def test_saving_again_replaces(tmp_path, result):
+def test_saving_replaces_older_files(tmp_path, result):
     path = tmp_path / "a.json"
     result.save(path)
     other = evaluate(metrics="MRR@2")
@@ -222,7 +222,7 @@ def test_saving_again_replaces(tmp_path, result):
     equal(weft.load_result(path), result)
 
 
-def test_results_beside_each_other_keep_their_own_tables(tmp_path):
+def test_results_in_one_folder_keep_their_own_tables(tmp_path):
     names = ["als.v1", "als.v2", "als", "als.json"]
     made = {
         name: evaluate(metrics="MRR@2", per_user=True, seed=number, truth={0: {number: 1}})
@@ -234,7 +234,7 @@ def test_results_beside_each_other_keep_their_own_tables(tmp_path):
         equal(weft.load_result(tmp_path / name), one)
 
 
-def test_settings_of_numpy_can_be_saved(tmp_path):
+def test_saves_numpy_settings(tmp_path):
     given = {
         "seed": np.int64(3),
         "relevance_threshold": np.float32(0.5),
@@ -245,7 +245,7 @@ def test_settings_of_numpy_can_be_saved(tmp_path):
     assert weft.load_result(saved.save(tmp_path / "a.json"))["MRR@2"] == saved["MRR@2"]
 
 
-def test_values_of_metrics_that_are_not_registered_here(tmp_path):
+def test_loads_values_of_unregistered_metrics(tmp_path):
     values = (
         MetricValue("FromAfar(alpha=0.5)", 10, 0.25, 0.01, 7, True),
         MetricValue("Far", None, 1.0),
@@ -262,7 +262,7 @@ def test_values_of_metrics_that_are_not_registered_here(tmp_path):
         loaded["FromAfar@10"]
 
 
-def test_the_estimator_of_older_files_has_its_present_name(tmp_path, result):
+def test_reads_the_estimator_of_older_files(tmp_path, result):
     path = result.save(tmp_path / "a.json")
     document = json.loads(path.read_text())
     document["settings"]["correction"] = "rank_estimate"
@@ -271,7 +271,7 @@ def test_the_estimator_of_older_files_has_its_present_name(tmp_path, result):
     assert settings == {**result.settings, "estimator": "rank_estimate"}
 
 
-def test_a_table_that_was_moved_away_is_noted(tmp_path, result):
+def test_notes_a_missing_table(tmp_path, result):
     path = result.save(tmp_path / "a.json")
     next(tmp_path.glob("*.parquet")).unlink()
     loaded = weft.load_result(path)
@@ -284,14 +284,14 @@ def leftovers(folder):
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_a_file_where_the_folder_should_be(tmp_path, result):
+def test_rejects_a_file_as_folder(tmp_path, result):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"file/a\..*: cannot be written"):
         result.save(tmp_path / "file" / "a.json")
     assert leftovers(tmp_path) == ["file"]
 
 
-def test_a_folder_where_the_file_should_be(tmp_path, result):
+def test_rejects_a_folder_as_file(tmp_path, result):
     (tmp_path / "a.json").mkdir()
     with pytest.raises(InputError, match=r"a.json: cannot be written"):
         result.save(tmp_path / "a.json")
@@ -299,7 +299,7 @@ def test_a_folder_where_the_file_should_be(tmp_path, result):
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written(tmp_path, result):
+def test_rejects_folders_without_permission(tmp_path, result):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="cannot be written"):
         result.save(tmp_path / "a.json")
@@ -313,7 +313,7 @@ def test_a_folder_that_may_not_be_written(tmp_path, result):
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("fails", ["os.replace", "polars.DataFrame.write_parquet", "os.chmod"])
-def test_a_failure_leaves_what_was_there(tmp_path, result, monkeypatch, error, fails):
+def test_failed_saving_keeps_older_files(tmp_path, result, monkeypatch, error, fails):
     path = evaluate(metrics="MRR@2", per_user=True).save(tmp_path / "a.json")
     before = {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()}
 
@@ -327,7 +327,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, result, monkeypatch, error, f
     assert {entry.name: entry.read_bytes() for entry in tmp_path.iterdir()} == before
 
 
-def test_table_and_values_are_written_both_or_neither(tmp_path, result, monkeypatch):
+def test_writes_all_files_or_none(tmp_path, result, monkeypatch):
     old = evaluate(metrics="MRR@2", per_user=True)
     path = old.save(tmp_path / "a.json")
     calls, replace = [], os.replace
@@ -405,19 +405,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("content", "says"), BROKEN.values(), ids=BROKEN)
-def test_files_that_are_no_results(tmp_path, content, says):
+def test_rejects_files_that_are_no_results(tmp_path, content, says):
     path = tmp_path / "odd.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"(?s)odd.json.*({says})"):
         weft.load_result(path)
 
 
-def test_a_good_file_is_good(tmp_path):
+def test_loads_a_minimal_file(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(GOOD))
     assert len(weft.load_result(tmp_path / "a.json")) == 0
 
 
-def test_no_file_a_folder_and_a_broken_table(tmp_path, result):
+def test_rejects_missing_files_folders_and_broken_tables(tmp_path, result):
     with pytest.raises(InputError, match=r"none.json: there is no such file"):
         weft.load_result(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read"):
@@ -432,7 +432,7 @@ def test_no_file_a_folder_and_a_broken_table(tmp_path, result):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_the_text_shows_what_matters(result, undefined):
+def test_repr_shows_values_and_notes(result, undefined):
     text = repr(result)
     assert text.splitlines()[0] == "mine: 9 evaluated users, 8 items"
     low, high = result.entry("nDCG@2").ci_low, result.entry("nDCG@2").ci_high
@@ -468,7 +468,7 @@ def test_html_is_escaped(name):
     )
 
 
-def test_text_and_html_show_the_same(result, undefined):
+def test_html_shows_the_values_of_the_text(result, undefined):
     for shown in (result, undefined):
         html = shown._repr_html_()
         assert html.count("<tr>") == len(shown) + 1
@@ -480,7 +480,7 @@ def test_text_and_html_show_the_same(result, undefined):
     )  # LAUC is over no user, which is not the same as unknown
 
 
-def test_a_model_is_named():
+def test_default_names_of_models():
     assert evaluate(metrics="MRR@2").name == "score matrix"
     assert evaluate(metrics="MRR@2", scores=lambda users: SCORES).name == "model"
     assert evaluate(metrics="MRR@2", name="ALS").name == "ALS"
@@ -565,7 +565,7 @@ SUSPICIOUS = {
 @pytest.mark.parametrize(
     ("settings", "count", "number", "note"), SUSPICIOUS.values(), ids=SUSPICIOUS
 )
-def test_what_is_suspicious_is_counted_and_said(settings, count, number, note, tmp_path):
+def test_counts_and_notes_suspicious_data(settings, count, number, note, tmp_path):
     got = evaluate(**{"truth": SOME, "scores": STEPS, "metrics": ["MRR"], "top_k": [2], **settings})
     assert got.counts[count] == number
     with_note = [line for line in got.notes if re.search(note, line)]
@@ -576,7 +576,7 @@ def test_what_is_suspicious_is_counted_and_said(settings, count, number, note, t
     )
 
 
-def test_a_clean_run_has_nothing_to_say():
+def test_clean_data_has_no_notes():
     got = evaluate(SOME, STEPS, metrics=["MRR"], top_k=[2, 3], train={0: [3]})
     assert got.notes == ()
     assert {name: count for name, count in got.counts.items() if count} == {
@@ -588,7 +588,7 @@ def test_a_clean_run_has_nothing_to_say():
     }
 
 
-def test_numbers_in_counts_hold_together():
+def test_counts_are_consistent():
     truth = {0: {0: 5, 1: 1}, 1: {2: 5}, 7: {3: 5, 0: 4}}
     got = evaluate(
         truth, STEPS, users=[0, 1, 2], train={0: [0]}, relevance_threshold=2, metrics="MRR", top_k=2
@@ -606,14 +606,14 @@ def test_numbers_in_counts_hold_together():
     assert got.counts["ratings_without_score"] == 2 and got.counts["items"] == 4
 
 
-def test_train_users_that_match_nobody_are_said():
+def test_notes_train_users_without_a_match():
     got = evaluate(
         {"a": [0]}, STEPS, users=["a", "b", "c"], train={"A": [0], "B": [1]}, metrics="MRR", top_k=2
     )
     assert "train" in str(got.notes) and "2" in str(got.notes)
 
 
-def test_a_drawn_metric_says_so_under_expected_ties():
+def test_notes_metrics_without_an_expected_tie_form():
     kept = dict(weft.metrics.registry._classes)
     try:
         weft.register(
@@ -631,7 +631,7 @@ def test_a_drawn_metric_says_so_under_expected_ties():
     assert "MRR" not in str(got.notes)
 
 
-def test_provenance_tells_how_to_get_the_same_numbers():
+def test_provenance_reproduces_the_values():
     settings = {
         "ties": "random",
         "seed": 12,
@@ -652,7 +652,7 @@ def test_provenance_tells_how_to_get_the_same_numbers():
     assert json.dumps(dict(got.provenance)) and json.dumps(dict(got.settings))
 
 
-def test_the_fingerprint_follows_the_inputs():
+def test_fingerprint_depends_on_the_inputs():
     def prints(**changed):
         given = {"truth": TRUTH, "train": {0: [0]}, "scores": SCORES, "metrics": "MRR@2", **changed}
         found = evaluate(**given).provenance["fingerprint"]

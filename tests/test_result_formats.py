@@ -87,7 +87,7 @@ def test_csv_reads_back():
     )
 
 
-def test_json_is_what_is_saved(tmp_path):
+def test_json_matches_saved_results(tmp_path):
     got = json.loads(to_json(RESULTS))
     assert got == [json.loads(one.save(tmp_path / "a.json").read_text()) for one in RESULTS]
     assert json.loads(to_json([result("x", math.nan)]))[0]["values"][0]["value"] is None
@@ -110,7 +110,7 @@ def test_markdown_is_a_pipe_table_with_the_best_in_bold():
     assert cells(rows[2]) == ["BiasDisparityBR@10[F, Sci|Fi]", "1.0000", "1.0000"]
 
 
-def test_the_longer_side_runs_down():
+def test_longer_side_is_the_rows():
     assert to_markdown(RESULTS).startswith("| metric")
     assert to_markdown([result(str(number), number / 10) for number in range(5)]).startswith(
         "| model"
@@ -135,7 +135,7 @@ def test_latex_is_booktabs_with_escaped_names():
 
 
 @given(st.text(max_size=30))
-def test_no_text_breaks_out_of_a_cell(text):
+def test_escapes_any_text_in_cells(text):
     latex = escape_latex(text)
     for sign in "&%$#_":
         assert not re.search(rf"(?<!\\){re.escape(sign)}", latex.removeprefix("$-$"))
@@ -150,7 +150,7 @@ def test_no_text_breaks_out_of_a_cell(text):
     assert not re.search(r"[|*_`<\[]", re.sub(r"\\.", "", markdown))
 
 
-def test_a_missing_or_undefined_value_is_said():
+def test_shows_missing_and_undefined_values():
     other = Result((MetricValue("nDCG", 10, math.nan),), "b")
     for write in (to_markdown, to_latex):
         text = write([result("a", 0.3), other])
@@ -160,7 +160,7 @@ def test_a_missing_or_undefined_value_is_said():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_files_get_safe_names():
+def test_file_names_are_safe():
     names = [
         "als",
         "../x",
@@ -194,7 +194,7 @@ def test_files_get_safe_names():
     )
 
 
-def test_the_files_of_a_run_are_written_together(tmp_path):
+def test_writes_the_files_of_a_run_together(tmp_path):
     users = pl.DataFrame({"user": [1, 2], "nDCG@10": [0.1, 0.2]})
     folder = tmp_path / "new" / "folder"
     files = save_results([result("a/b", 0.4, per_user=users), result("pop", 0.3)], folder)
@@ -210,7 +210,7 @@ def test_the_files_of_a_run_are_written_together(tmp_path):
     assert (folder / "summary.csv").read_text() == to_csv([result("a/b", 0.4), result("pop", 0.3)])
 
 
-def test_if_one_file_cannot_be_written_none_is(tmp_path):
+def test_writes_no_file_if_one_cannot_be_written(tmp_path):
     old = save_results([result("als", 0.1)], tmp_path / "out")[0].read_text()
     (tmp_path / "out" / "pop.json").mkdir()
     with pytest.raises(InputError, match=r"pop.json: cannot be written \(it is a folder\)"):
@@ -223,7 +223,7 @@ def test_if_one_file_cannot_be_written_none_is(tmp_path):
     ]
 
 
-def test_no_folder_is_left_of_what_failed(tmp_path):
+def test_failed_saving_leaves_no_folder(tmp_path):
     class Broken:
         def write_parquet(self, file):
             raise RuntimeError("broken")
@@ -249,7 +249,7 @@ def printed(results, width):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 12])
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_tables_stay_readable(count, width):
+def test_tables_fit_the_terminal_with_whole_numbers(count, width):
     """Every number whole, in a line that is not wider than the terminal."""
     long = "F1(metric_name_1=nDCG, metric_name_2=MAP, beta=0.5)"
     results = [
@@ -280,7 +280,7 @@ def test_tables_stay_readable(count, width):
     assert text.count("*") == (9 if count > 1 else 0)
 
 
-def test_many_models_run_down():
+def test_many_models_are_rows():
     results = [result(f"model_{number}", number / 20) for number in range(12)]
     wide, narrow = printed(results, 400), printed(results, 80)
     assert "\nnDCG@10 " in wide and "│ model_3 " in wide and "\nmodel_3 " in narrow
@@ -316,7 +316,7 @@ def by_hand(models, metrics, name="model_{}"):
     ]
 
 
-def test_digits_that_mean_something():
+def test_shows_significant_digits():
     text = printed(by_hand(3, 3), 80)
     rows = {line.split("│")[0].strip(): line for line in text.splitlines() if "│" in line}
     assert (
@@ -337,7 +337,7 @@ def test_digits_that_mean_something():
     ("models", "metrics"), [(1, 3), (2, 24), (3, 24), (5, 24), (8, 6), (30, 3), (30, 36)]
 )
 @pytest.mark.parametrize("width", [40, 80, 100, 140])
-def test_whatever_the_shape_lines_fit_and_nothing_is_lost(models, metrics, width):
+def test_tables_of_any_shape_fit_and_are_complete(models, metrics, width):
     results = by_hand(models, metrics)
     text = printed(results, width)
     assert max(map(len, text.splitlines())) <= width and not any(
@@ -353,7 +353,7 @@ def test_whatever_the_shape_lines_fit_and_nothing_is_lost(models, metrics, width
         assert part not in text
 
 
-def test_one_scale_for_all_models_of_a_metric():
+def test_bars_of_a_metric_share_one_scale():
     values = {"low": (0.1, 0.01), "mid": (0.2, 0.02), "high": (0.3, 0.01)}
     results = [
         Result((MetricValue("nDCG", 10, value, error, 5, True),), name)
@@ -373,13 +373,13 @@ def test_one_scale_for_all_models_of_a_metric():
     assert widths[1] > widths[0] == widths[2]
 
 
-def test_a_row_without_intervals_has_no_bars():
+def test_no_bars_without_intervals():
     """The smallest difference would look like the largest."""
     (row,) = [line for line in printed(RESULTS, 100).splitlines() if line.startswith("Gini")]
     assert "●" not in row and "0.5000" in row and "-0.2500*" in row
 
 
-def test_terminals_that_know_only_ascii():
+def test_ascii_terminals():
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console = Console(width=80, file=file)
     assert (
@@ -401,7 +401,7 @@ def test_terminals_that_know_only_ascii():
     )
 
 
-def test_names_that_do_not_fit_are_broken_where_their_parts_end():
+def test_breaks_long_names_between_words():
     results = by_hand(6, 24, name="{}_popularity_by-month")
     text = printed(results, 80)
     assert "0_" in text and "popularity" in text and "popularit\n" not in text
@@ -412,7 +412,7 @@ def test_names_that_do_not_fit_are_broken_where_their_parts_end():
         assert name.replace(" ", "") in re.sub(r"[\s│]", "", shown) or len(name) > 20
 
 
-def test_paragraphs_end_where_they_end():
+def test_paragraphs_do_not_break_numbers_from_units():
     text = paragraph("so many words and a number of 95 % and more", 35).plain
     assert (
         text == "so many words and a number of 95 %\nand more"
@@ -420,7 +420,7 @@ def test_paragraphs_end_where_they_end():
     )
 
 
-def test_what_stands_around_the_table():
+def test_text_around_the_table():
     a = result(
         "a",
         0.4,
@@ -438,7 +438,7 @@ def test_what_stands_around_the_table():
     assert note_lines([a]) == ["both", "only a"]
 
 
-def test_intervals_of_resampled_users_are_shown_as_they_are():
+def test_shows_bootstrap_intervals_as_two_ends():
     """Not around the value: both ends, in every format."""
     ends = {
         "boot_low": 0.3,

@@ -62,7 +62,7 @@ def sampler_of(size, number, seed=0, weights=None, pool=None, keys=None):
     st.booleans(),
     st.randoms(use_true_random=False),
 )
-def test_everyone_gets_the_number_or_all_that_there_is(size, number, seed, weighted, random):
+def test_draws_the_number_or_the_whole_pool(size, number, seed, weighted, random):
     pool = np.array(sorted(random.sample(range(size), random.randint(0, size))), dtype=np.int64)
     weights = np.array([random.choice([0.001, 1.0, 50.0]) for _ in pool]) if weighted else None
     sampler = sampler_of(size, number, seed, weights, pool)
@@ -81,7 +81,7 @@ def test_everyone_gets_the_number_or_all_that_there_is(size, number, seed, weigh
     }  # whoever else is there
 
 
-def test_the_order_of_columns_does_not_matter():
+def test_draws_do_not_depend_on_column_order():
     keys = np.random.default_rng(0).permutation(400) * 7 - 900
     weights = np.arange(1.0, 401.0)
     for given_weights in (None, weights):
@@ -130,7 +130,7 @@ def chi_square_is_small(counts, chances, total):
 @pytest.mark.parametrize("weights", [None, [8.0, 4.0, 1.0, 1.0, 0.5], [1.0, 1e-3, 1.0, 2.0, 1e-3]])
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("taken", [(), (0,)])
-def test_sets_come_as_often_as_they_should(weights, number, taken):
+def test_sets_have_their_probabilities(weights, number, taken):
     """Small weights, and pools nearly used up, are left to the exponential times."""
     users = range(20_000)
     sampler = sampler_of(5, number, 11, None if weights is None else np.array(weights))
@@ -150,7 +150,7 @@ def test_sets_come_as_often_as_they_should(weights, number, taken):
 
 
 @pytest.mark.parametrize("draws", ["few", "none"])
-def test_filling_up_goes_on_where_drawing_stopped(draws, monkeypatch):
+def test_exponential_times_complete_the_draw(draws, monkeypatch):
     """Sets are as frequent when most of them, or all, are drawn by exponential times."""
     draw = NegativeSampler._draw_distinct
 
@@ -166,7 +166,7 @@ def test_filling_up_goes_on_where_drawing_stopped(draws, monkeypatch):
     assert chi_square_is_small(counts, successive(weights, 3), 20_000)
 
 
-def test_items_of_a_large_pool_come_alike():
+def test_items_of_a_large_pool_are_equally_likely():
     rows, _ = drawn(sampler_of(500, 99, 1), range(4000))
     counts = np.bincount([item for row in rows.values() for item in row], minlength=500)
     expected = 4000 * 99 / 500
@@ -205,7 +205,7 @@ def pairs(frame):
     "how",
     [{}, {"negative_sampling": "popularity"}, {"negative_sampling": "popularity", "neg_alpha": 0}],
 )
-def test_nobody_draws_what_they_have(pool, how):
+def test_never_draws_seen_or_relevant_items(pool, how):
     _, truth, train = world()
     warm = {item for row in train.values() for item in row}
     chosen = {item for item in range(60) if pool == "all" or (item in warm) == (pool == "warm")}
@@ -224,7 +224,7 @@ def test_nobody_draws_what_they_have(pool, how):
 
 @pytest.mark.parametrize("ties", TIE_RULES)
 @pytest.mark.parametrize("masked", [True, False])
-def test_all_metrics_are_those_of_the_dense_evaluation(ties, masked):
+def test_all_metrics_match_masked_scores(ties, masked):
     scores, truth, train = world()
     common = {
         "train": train,
@@ -255,7 +255,7 @@ def test_all_metrics_are_those_of_the_dense_evaluation(ties, masked):
     )
 
 
-def test_how_it_runs_changes_nothing():
+def test_values_do_not_depend_on_execution():
     scores, truth, train = world(num_users=50, num_items=150)
     common = {
         "train": train,
@@ -308,7 +308,7 @@ def test_how_it_runs_changes_nothing():
 @pytest.mark.parametrize(
     "how", [{}, {"negative_sampling": "popularity"}, {"num_negatives": 12, "candidates": "warm"}]
 )
-def test_a_frame_of_what_is_drawn_gives_the_same(how):
+def test_drawn_candidates_as_frame_give_the_same_values(how):
     scores, truth, train = world()
     truth = {
         f"u{user}": {f"i{item}": rating for item, rating in row.items()}
@@ -357,7 +357,7 @@ def test_a_frame_of_what_is_drawn_gives_the_same(how):
     )
 
 
-def test_short_pools_are_counted_and_said():
+def test_counts_and_notes_short_pools():
     scores, truth, train = world()
     result = weft.evaluate(
         scores, truth, train=train, metrics="AUC", strategy="sampled", num_negatives=55
@@ -389,7 +389,7 @@ def test_short_pools_are_counted_and_said():
     )
 
 
-def test_a_batch_knows_how_many_there_were_to_draw_from(monkeypatch):
+def test_batches_have_pool_sizes(monkeypatch):
     scores, truth, train = world()
     met, add = [], weft.Evaluator.add
 
@@ -418,7 +418,7 @@ def test_a_batch_knows_how_many_there_were_to_draw_from(monkeypatch):
         assert met == [None]  # nothing was drawn
 
 
-def test_what_the_result_says():
+def test_result_records_the_sampling():
     scores, truth, train = world()
     result = weft.evaluate(
         scores,
@@ -456,7 +456,7 @@ def test_what_the_result_says():
     assert said.items() <= full.settings.items() and "candidates" not in full.counts
 
 
-def test_many_negatives_in_few_users_at_once(monkeypatch):
+def test_small_batches_of_many_negatives_give_the_same_values(monkeypatch):
     """Batches are as small as their widest user makes them; that changes nothing."""
     scores, truth, train = world()
     common = {
@@ -488,7 +488,7 @@ def _recording(taken):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_a_constant_scorer_gets_the_chance_value():
+def test_constant_scores_have_the_value_of_chance():
     """One relevant item among 99 negatives: in the first ten with chance 10/100, wherever it stands
     in the catalogue.
     """
@@ -523,7 +523,7 @@ def test_a_constant_scorer_gets_the_chance_value():
     ) < 4 * math.sqrt(0.09 / 800)
 
 
-def test_a_random_scorer_has_an_area_of_one_half():
+def test_random_scores_have_an_auc_of_one_half():
     scores = torch.rand(1000, 400, generator=torch.Generator().manual_seed(0))
     truth = {user: [(user * 7) % 400, (user * 3 + 1) % 400] for user in range(1000)}
     result = weft.evaluate(
@@ -537,7 +537,7 @@ def test_a_random_scorer_has_an_area_of_one_half():
         assert abs(value.value - 0.5) < 0.03, value.name
 
 
-def test_sampled_values_estimate_full_areas():
+def test_sampled_auc_estimates_the_full_auc():
     """The area of a user's candidates is an unbiased estimate of the whole one."""
     scores, truth, train = world(num_users=200, num_items=300)
     full = weft.evaluate(scores, truth, train=train, metrics="GAUC", relevance_threshold=1)["GAUC"]
@@ -559,7 +559,7 @@ def test_sampled_values_estimate_full_areas():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_lists_among_drawn_candidates():
+def test_lists_with_drawn_candidates():
     scores, truth, train = world()
     lists = {
         user: {int(item): float(scores[user, item]) for item in scores[user].topk(25).indices}
@@ -596,7 +596,7 @@ def test_lists_among_drawn_candidates():
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
-def test_factors_and_models_among_drawn_candidates(kind):
+def test_factors_and_models_with_drawn_candidates(kind):
     made = torch.Generator().manual_seed(3)
     users, items = (torch.randint(-3, 4, (n, 4), generator=made).to(kind) for n in (40, 60))
     scores, (_, truth, train) = users @ items.T, world()
@@ -626,7 +626,7 @@ def test_factors_and_models_among_drawn_candidates(kind):
     assert [value.value for value in found.values] == pytest.approx(expected)
 
 
-def test_drawing_alone():
+def test_draw_returns_a_frame():
     truth, train = {"b": ["x"], "a": ["y"], "c": []}, {"a": ["x"], "z": ["w", "v"]}
     frame = draw(truth, train=train)
     assert frame.rows() == [

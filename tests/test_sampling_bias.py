@@ -171,7 +171,7 @@ CORRECTIONS = [
 @pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
 @quick(25)
 @given(users=sampled_users(), cutoffs=st.sampled_from([(1,), (3, 7), (2, 40)]))
-def test_corrected_values_equal_the_oracle(correction, users, cutoffs):
+def test_estimates_match_the_oracle(correction, users, cutoffs):
     names = list(values_of([{1: 1.0}], [1.0], [1.0], 1, 1))
     result = evaluate(users, correction, names, cutoffs, 30)
     for user, (candidates, rated, drawn, eligible) in enumerate(users):
@@ -190,7 +190,7 @@ def test_corrected_values_equal_the_oracle(correction, users, cutoffs):
 
 @quick(25)
 @given(users=sampled_users(), data=st.data())
-def test_where_everything_is_drawn_the_estimate_is_the_value(users, data):
+def test_estimates_from_all_negatives_are_exact(users, data):
     users = [(candidates, rated, drawn, drawn) for candidates, rated, drawn, _ in users]
     names = [
         "nDCG",
@@ -215,7 +215,7 @@ def test_where_everything_is_drawn_the_estimate_is_the_value(users, data):
 )
 @pytest.mark.parametrize("gamma", [0.001, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("depth", [1, 9, 130])
-def test_the_closed_form_solves_the_least_squares(E, m, gamma, depth):
+def test_closed_form_solves_the_least_squares(E, m, gamma, depth):
     x = torch.arange(m + 1)
     got = estimate_weights(
         x, torch.full_like(x, m), torch.full_like(x, E), gamma=gamma, depth=depth
@@ -226,7 +226,7 @@ def test_the_closed_form_solves_the_least_squares(E, m, gamma, depth):
     assert (got[:, E + 1 :] == 0).all()
 
 
-def test_many_pools_at_once_equal_each_alone():
+def test_pools_together_match_each_alone():
     rng = np.random.default_rng(1)
     E = torch.from_numpy(rng.integers(20, 60, 200))
     m = torch.minimum(E, torch.from_numpy(rng.choice([5, 20, 30], 200)))
@@ -240,7 +240,7 @@ def test_many_pools_at_once_equal_each_alone():
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.4])
-def test_no_other_estimator_has_less_bias_and_variance(gamma):
+def test_estimator_minimizes_bias_and_variance(gamma):
     E, m, k = 40, 9, 10
     f = np.array([1 / math.log2(a + 2) if a < k else 0.0 for a in range(E + 1)])
     x = torch.arange(m + 1)
@@ -260,7 +260,7 @@ def test_no_other_estimator_has_less_bias_and_variance(gamma):
     assert all(cost(best + change) > cost(best) for change in rng.normal(0, 0.01, (50, m + 1)))
 
 
-def test_less_gamma_is_less_bias_and_more_variance():
+def test_smaller_gamma_has_less_bias_and_more_variance():
     ranks, about = [3, 8, 20, 50], {"num_items": 200, "num_negatives": 40, "metrics": "Recall@10"}
     true = exact(ranks, num_items=200, metrics="Recall@10")["Recall@10"]
     runs = [{"estimator": "bias_variance", "gamma": gamma} for gamma in (1.0, 0.1, 0.01, 0.001)]
@@ -269,7 +269,7 @@ def test_less_gamma_is_less_bias_and_more_variance():
     assert bias == sorted(bias, reverse=True) and spread == sorted(spread)
 
 
-def test_the_estimate_of_a_rank_is_unbiased_but_for_rounding():
+def test_rank_estimates_are_unbiased_except_for_rounding():
     E, m = 37, 8
     for a in range(E + 1):
         assert chances(E, m)[a] @ (np.arange(m + 1) * E / m) == pytest.approx(a)
@@ -283,7 +283,7 @@ def test_the_estimate_of_a_rank_is_unbiased_but_for_rounding():
     ]  # 2.5 and 7.5 go up
 
 
-def test_a_rank_estimate_of_a_large_catalogue_is_a_whole_number_exactly():
+def test_rank_estimates_of_large_catalogues_are_exact_integers():
     x, m, E = torch.tensor([999]), torch.tensor([1000]), torch.tensor([10**9 + 1])
     assert int(estimate_ranks(x, m, E)) == (2 * 999 * (10**9 + 1) + 1000) // 2000
 
@@ -291,7 +291,7 @@ def test_a_rank_estimate_of_a_large_catalogue_is_a_whole_number_exactly():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_said_of_what_was_not_offered_or_has_no_sample():
+def test_items_without_a_sample_have_no_estimate():
     users = [
         ([10, 11], {0: 1}, 2, 9),
         ([0], {0: 1}, 0, 9),
@@ -303,7 +303,7 @@ def test_nothing_is_said_of_what_was_not_offered_or_has_no_sample():
         assert result.per_user["nDCG@1"].to_list() == pytest.approx([0, 0, 1])
 
 
-def test_users_without_candidates_count_as_before():
+def test_users_without_candidates_count_zero():
     evaluator = weft.Evaluator("nDCG@2", num_items=5, **options_of(CORRECTIONS[1]))
     evaluator.add(BatchInputs(None, rows_of([{0: 1}, {}], 5), torch.arange(2)))
     assert evaluator.compute()["nDCG@2"] == 0
@@ -319,7 +319,7 @@ NOT_CORRECTED = [
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS, ids=str)
-def test_what_has_no_estimate_is_of_the_candidates_and_named(correction):
+def test_notes_metrics_without_an_estimate(correction):
     users = [
         ([10, 0, 11, 1, 12], {0: 1, 1: 2}, 3, 14),
         ([0, 10, 11], {0: 1}, 2, 14),
@@ -349,7 +349,7 @@ def test_what_has_no_estimate_is_of_the_candidates_and_named(correction):
     assert not any("estimator" in note for note in plain.notes)
 
 
-def test_fairness_between_groups_uses_the_corrected_values():
+def test_user_fairness_uses_the_estimates():
     users = [([10, 0, 11], {0: 1}, 2, 9), ([10, 11, 0], {0: 1}, 2, 9)]
     result = evaluate(
         users, CORRECTIONS[1], ["nDCG", "UserMADRanking"], [4], 30, user_groups=["F", "M"]
@@ -364,7 +364,7 @@ def test_fairness_between_groups_uses_the_corrected_values():
     )
 
 
-def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
+def test_subclasses_of_estimated_metrics_see_the_candidates():
     class OwnPrecision(weft.metrics.Precision):
         """Reads blocks."""
 
@@ -378,7 +378,7 @@ def test_an_authors_metric_below_a_corrected_one_sees_the_candidates():
     )
 
 
-def test_ties_are_drawn_and_said():
+def test_draws_ties_and_notes_it():
     scores = torch.tensor([1.0, 1.0, 0.5], dtype=torch.float64)
     evaluator = weft.Evaluator(
         ["nDCG", "LAUC"], 2, num_items=20, ties="expected", **options_of(CORRECTIONS[0])
@@ -392,7 +392,7 @@ def test_ties_are_drawn_and_said():
     )
 
 
-def test_the_result_records_the_correction_and_other_corrections_do_not_merge():
+def test_estimator_is_recorded_and_checked_by_merge():
     made = [
         weft.Evaluator("nDCG@2", **options_of(how))
         for how in (None, CORRECTIONS[0], CORRECTIONS[1], CORRECTIONS[2])
@@ -410,7 +410,7 @@ def test_the_result_records_the_correction_and_other_corrections_do_not_merge():
         made[2].merge(made[3])
 
 
-def test_batches_without_a_draw_are_refused():
+def test_rejects_batches_without_sampled_negatives():
     evaluator = weft.Evaluator("nDCG@2", **options_of(CORRECTIONS[0]))
     with pytest.raises(
         SettingError,
@@ -454,14 +454,14 @@ def test_batches_without_a_draw_are_refused():
         ),
     ],
 )
-def test_what_cannot_be_corrected_is_refused(settings, message):
+def test_rejects_settings_without_an_estimate(settings, message):
     options = {"strategy": "sampled", **settings}
     with pytest.raises(SettingError) as error:
         EvaluationSettings.from_options(**options).resolve({"train", "candidates"})
     assert message in str(error.value)
 
 
-def test_estimators_are_chosen():
+def test_settings_choose_the_estimator():
     def chosen(**options):
         settings = EvaluationSettings.from_options(strategy="sampled", **options)
         return settings.resolve(()).rank_estimator()
@@ -472,7 +472,7 @@ def test_estimators_are_chosen():
     assert chosen(estimator="bias_variance", gamma=1) == RankEstimator("bias_variance", 1.0)
 
 
-def test_corrected_means_are_nearer_to_the_full_value():
+def test_estimates_are_closer_to_the_full_value():
     """Two hundred users with one to three relevant items, thirty draws of 50 of 1,000 negatives."""
     rng, E, m, k = np.random.default_rng(0), 1000, 50, 20
     full = [
@@ -558,7 +558,7 @@ def test_expectations_are_the_mean_over_all_draws(replacement, num_items, m, dat
 
 
 @pytest.mark.parametrize("name", ["nDCG", "MRR", "MAP"])
-def test_the_exact_values_are_those_of_the_library(name):
+def test_exact_matches_evaluate(name):
     scores = -torch.arange(40.0).repeat(3, 1)
     truth = {0: [0, 7], 1: [3], 2: [11, 12, 39]}
     result = weft.evaluate(scores, truth, metrics=[name, "AUC", "GAUC"], top_k=[5, 20])
@@ -567,7 +567,7 @@ def test_the_exact_values_are_those_of_the_library(name):
     assert found == pytest.approx({value.name: value.value for value in result.values})
 
 
-def test_expectations_of_corrected_metrics_are_sums_over_the_places():
+def test_expectations_of_estimates_match_sums_over_positions():
     E, m, ranks, k = 30, 8, [4, 12], 10
     for correction in CORRECTIONS:
         gamma = correction.gamma if correction.method == "bias_variance" else None
@@ -589,7 +589,7 @@ def test_expectations_of_corrected_metrics_are_sums_over_the_places():
         assert got == pytest.approx(wanted)
 
 
-def test_monte_carlo_agrees_in_a_large_catalogue():
+def test_expectations_match_monte_carlo():
     """20,000 draws of 99 of 9,998 negatives for a user with two relevant items."""
     rng, ranks, E, m = np.random.default_rng(0), np.array([60, 900]), 9998, 99
     first = rng.hypergeometric(ranks[0] - 1, E - ranks[0] + 1, m, 20_000)
@@ -610,7 +610,7 @@ def test_auc_is_unbiased():
         assert expected(ranks, num_items=20, num_negatives=m, **about) == pytest.approx(true)
 
 
-def test_sizes_of_users_may_differ_and_empty_users_are_left_out():
+def test_accepts_sizes_per_user_and_skips_empty_users():
     ranks = [[2], [], [2, 5]]
     both = expected(ranks, num_items=[3, 9, 50], num_negatives=4, metrics="MRR@9")["MRR@9"]
     alone = [
@@ -629,7 +629,7 @@ def test_sizes_of_users_may_differ_and_empty_users_are_left_out():
     assert len({exact(form, num_items=9, metrics="MRR@9")["MRR@9"] for form in forms}) == 1
 
 
-def test_users_without_negatives_are_left_out_of_auc():
+def test_auc_skips_users_without_negatives():
     ranks, sizes = [[1, 2], [2, 3], [5]], [2, 5, 9]
     for name in ("AUC", "GAUC"):
         assert exact(ranks, num_items=sizes, metrics=name) == exact(
@@ -644,7 +644,7 @@ def test_users_without_negatives_are_left_out_of_auc():
             assert every == pytest.approx(some) and not math.isnan(every[name])
 
 
-def test_a_user_with_nothing_but_relevant_items():
+def test_users_with_only_relevant_items():
     assert expected([[1, 2]], num_items=2, num_negatives=5, metrics="nDCG@2") == {
         "nDCG@2": pytest.approx(1)
     }
@@ -684,7 +684,7 @@ def test_a_user_with_nothing_but_relevant_items():
         ),
     ],
 )
-def test_bad_ranks_and_settings_are_refused(ranks, settings, message):
+def test_rejects_wrong_ranks_and_settings(ranks, settings, message):
     about = {"num_items": 10, "num_negatives": 3, "metrics": "MRR@3"} | settings
     with pytest.raises((InputError, SettingError), match=message):
         expected(ranks, **about)
@@ -705,13 +705,13 @@ NAMES = {"AUC": "AUC", "AP": "MAP@10000", "NDCG": "nDCG@10000", "Recall": "Recal
         ("Recall", (0.0, 0.0, 0.2)),
     ],
 )
-def test_the_papers_exact_metrics(name, wanted):
+def test_exact_metrics_match_the_paper(name, wanted):
     metric = NAMES[name]
     found = [exact(ranks, num_items=10_000, metrics=metric)[metric] for ranks in PAPER.values()]
     assert tuple(round(value, 3) for value in found) == wanted
 
 
-def test_the_papers_expected_metrics():
+def test_expected_metrics_match_the_paper():
     """The paper draws with replacement; without, A's average precision is 0.636."""
 
     def of(**how):
@@ -725,7 +725,7 @@ def test_the_papers_expected_metrics():
     assert of() == [(0.636, 0.990), (0.341, 0.555), (0.326, 0.843)]
 
 
-def test_the_papers_order_is_not_identified_by_average_precision_but_by_auc():
+def test_order_of_the_paper_is_identified_by_auc_only():
     about = {"num_items": 10_000, "num_negatives": 99}
     verdict = is_identified(PAPER, metric="MAP@10000", **about)
     assert not verdict
@@ -748,7 +748,7 @@ def test_the_papers_order_is_not_identified_by_average_precision_but_by_auc():
     )
 
 
-def test_a_correction_can_identify_what_the_sample_turns_round():
+def test_estimator_identifies_an_order_that_sampling_reverses():
     many = {name: ranks * 1000 for name, ranks in PAPER.items()}
     about = {"metric": "MAP@10000", "num_items": 10_000, "num_negatives": 99}
     pairs = is_identified(many, **about, estimator="bias_variance", gamma=0.001).pairs
@@ -759,11 +759,11 @@ def test_a_correction_can_identify_what_the_sample_turns_round():
     assert not any(pair.identified for pair in is_identified(many, **about).pairs)
 
 
-def test_a_sample_of_everything_identifies_every_order():
+def test_sampling_all_items_identifies_every_order():
     assert is_identified(PAPER, metric="MAP@10000", num_items=10_000, num_negatives=9_999)
 
 
-def test_the_probability_of_the_right_order_is_about_right():
+def test_probability_of_the_right_order_matches_simulation():
     rng = np.random.default_rng(0)
     ranks = {"A": rng.integers(1, 500, 400), "B": rng.integers(1, 540, 400)}
     (pair,) = is_identified(ranks, metric="MRR@50", num_items=1000, num_negatives=50).pairs
@@ -776,7 +776,7 @@ def test_the_probability_of_the_right_order_is_about_right():
     assert pair.probability == pytest.approx(((means[0] > means[1]) == right).mean(), abs=0.04)
 
 
-def test_equal_models():
+def test_equal_models_are_not_identified():
     about = {"metric": "MRR@10", "num_items": 50, "num_negatives": 5}
     (pair,) = is_identified({"A": [4, 9], "B": [9, 4]}, **about).pairs
     assert (
@@ -789,7 +789,7 @@ def test_equal_models():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["Recall@10", "Recall@200", "MRR@1000", "AUC"])
-def test_the_bounds_from_places_hold_the_full_value(metric):
+def test_bounds_from_sampled_ranks_contain_the_full_value(metric):
     rng = np.random.default_rng(3)
     above = {
         "good": np.minimum(rng.geometric(0.02, 3000) - 1, 1999),
@@ -810,14 +810,14 @@ def test_the_bounds_from_places_hold_the_full_value(metric):
     assert math.isnan(pair.probability)
 
 
-def test_places_among_everything_are_ranks():
+def test_sampled_ranks_among_all_items_are_exact():
     (pair,) = is_identified_from_sample(
         {"A": [1, 5], "B": [2, 9]}, metric="MRR@9", num_items=10, num_negatives=20
     ).pairs
     assert pair.low_a == pair.high_a == pytest.approx(0.6) and pair.identified
 
 
-def test_places_that_no_ranks_explain_are_refused():
+def test_rejects_sampled_ranks_that_no_ranks_explain():
     places = {
         "A": [1, 61] * 5000,
         "B": [30] * 10_000,
@@ -841,7 +841,7 @@ def test_places_that_no_ranks_explain_are_refused():
         ({"A": [1], "B": [2]}, {"metric": "MRR"}, "MRR needs a cut-off"),
     ],
 )
-def test_bad_comparisons_are_refused(models, settings, message):
+def test_rejects_wrong_comparisons(models, settings, message):
     about = {"metric": "MRR@3", "num_items": 10, "num_negatives": 3} | settings
     with pytest.raises((InputError, SettingError), match=message):
         is_identified(models, **about)
@@ -858,7 +858,7 @@ def test_bad_comparisons_are_refused(models, settings, message):
         ({"A": [1], "B": [2]}, {"confidence": 1}, "confidence=1; it must be"),
     ],
 )
-def test_bad_comparisons_of_positions_are_refused(models, settings, message):
+def test_rejects_wrong_comparisons_of_sampled_ranks(models, settings, message):
     about = {"metric": "MRR@3", "num_items": 10, "num_negatives": 3} | settings
     with pytest.raises((InputError, SettingError), match=message):
         is_identified_from_sample(models, **about)

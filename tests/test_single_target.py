@@ -40,7 +40,7 @@ def rank_of(row, target, topk):
 
 @pytest.mark.parametrize("topk", [1, 3, ITEMS, ITEMS + 1, 4 * ITEMS])
 @pytest.mark.parametrize("column", [False, True])
-def test_ranks_by_definition(topk, column):
+def test_ranks_match_the_definition(topk, column):
     ranks = weft.get_topk_ranks(SCORES, TARGET[:, None] if column else TARGET, topk)
     assert ranks.shape == (ROWS, 1) and ranks.dtype == torch.int64
     assert ranks.flatten().tolist() == [
@@ -71,7 +71,7 @@ def test_ranks_of_other_layouts():
         )
 
 
-def test_equal_scores_rank_by_index_and_carry_no_information():
+def test_equal_scores_rank_by_index():
     constant = torch.zeros(ITEMS, ITEMS)
     assert weft.get_topk_ranks(constant, torch.arange(ITEMS), ITEMS).flatten().tolist() == list(
         range(1, ITEMS + 1)
@@ -79,20 +79,20 @@ def test_equal_scores_rank_by_index_and_carry_no_information():
     assert weft.get_topk_ranks(torch.tensor([[0.0, -0.0]]), torch.tensor([1]), 2).item() == 2
 
 
-def test_what_is_not_offered_is_a_miss():
+def test_masked_targets_are_misses():
     scores = torch.tensor([[-math.inf, 1.0], [-math.inf, -math.inf]])
     assert weft.get_topk_ranks(scores, torch.tensor([0, 1]), 2).flatten().tolist() == [3, 3]
 
 
 @pytest.mark.parametrize(("rows", "items"), [(0, 4), (3, 0), (0, 0)])
-def test_nothing_to_rank(rows, items):
+def test_empty_scores(rows, items):
     ranks = weft.get_topk_ranks(torch.zeros(rows, items), torch.zeros(rows, dtype=torch.int64), 2)
     assert ranks.tolist() == [[3]] * rows
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, ITEMS, ITEMS + 5])
 @pytest.mark.parametrize("name", PAIRS)
-def test_equal_to_the_metrics_on_leave_one_out_data(name, k):
+def test_matches_general_metrics(name, k):
     single, general = PAIRS[name][0](k=k), PAIRS[name][1](k=k)
     for rows in torch.arange(ROWS).split(13):
         single.update(weft.get_topk_ranks(SCORES[rows], TARGET[rows], topk=max(k, 5)))
@@ -135,7 +135,7 @@ def rank_by_rule(row, target, topk, rule, user):
 
 @pytest.mark.parametrize("topk", [1, 4, ITEMS, ITEMS + 3])
 @pytest.mark.parametrize("rule", RULES)
-def test_ranks_under_each_tie_rule_by_definition(rule, topk):
+def test_ranks_match_the_definition_under_each_tie_rule(rule, topk):
     ranks = weft.get_topk_ranks(SCORES, TARGET, topk, ties=rule, seed=3, user_indices=USERS)
     wanted = [
         rank_by_rule(*row, topk, rule, user)
@@ -147,7 +147,7 @@ def test_ranks_under_each_tie_rule_by_definition(rule, topk):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rule", RULES)
-def test_equal_to_the_metrics_under_each_tie_rule(rule, kind):
+def test_matches_general_metrics_under_each_tie_rule(rule, kind):
     """Alone and in an Evaluator, in batches, with targets that are not offered (a fifth of
     them).
     """
@@ -179,7 +179,7 @@ def test_equal_to_the_metrics_under_each_tie_rule(rule, kind):
         assert float(found[name]) == pytest.approx(result[general], abs=1e-12), name
 
 
-def test_bounds_of_tied_targets():
+def test_tie_rules_lie_between_the_bounds():
     """Every rule lies between the worst and the best; the mean of many random draws is the expected
     value.
     """
@@ -195,7 +195,7 @@ def test_bounds_of_tied_targets():
     assert float(metric.compute()) == pytest.approx(float(expected.compute()), abs=0.01)
 
 
-def test_an_expectation_is_no_rank():
+def test_rejects_expected_ties():
     with pytest.raises(
         SettingError, match=r"expected.*not one rank.*nDCG\(k=10, ties='expected'\)"
     ):
@@ -245,7 +245,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize("moved", MOVED.values(), ids=MOVED)
-def test_ranks_remember_where_they_were_cut(moved):
+def test_ranks_keep_their_topk(moved):
     ranks = moved(weft.get_topk_ranks(SCORES, TARGET, 3))
     with pytest.raises(SettingError, match=r"k=5.*topk=3"):
         weft.HR(k=5).update(ranks)
@@ -253,21 +253,21 @@ def test_ranks_remember_where_they_were_cut(moved):
 
 
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
-def test_no_rows_are_undefined_and_add_nothing(metric):
+def test_empty_batches_add_nothing(metric):
     made = metric(k=3)
     assert math.isnan(made(weft.get_topk_ranks(SCORES[:0], TARGET[:0], 3)))
     made.update(torch.tensor([[1]]))
     assert float(made.compute()) == 1
 
 
-def test_joined_ranks_were_cut_at_the_smallest():
+def test_concatenated_ranks_have_the_smallest_topk():
     joined = torch.cat([weft.get_topk_ranks(SCORES, TARGET, topk) for topk in (9, 4, 7)])
     with pytest.raises(SettingError, match="topk=4"):
         weft.HR(k=5).update(joined)
     weft.HR(k=4).update(joined)
 
 
-def test_what_is_computed_of_ranks_is_an_ordinary_tensor():
+def test_operations_on_ranks_return_plain_tensors():
     ranks = weft.get_topk_ranks(SCORES, TARGET, 3)
     for computed in (
         ranks <= 2,
@@ -282,7 +282,7 @@ def test_what_is_computed_of_ranks_is_an_ordinary_tensor():
 
 
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
-def test_settings_of_torchmetrics(metric):
+def test_accepts_settings_of_torchmetrics(metric):
     assert metric(k=3, sync_on_compute=False, compute_with_cache=False).sync_on_compute is False
     with pytest.raises(
         UnknownParameter, match=r"no parameter 'sync_on_computer'. Did you mean 'sync_on_compute'"
@@ -292,7 +292,7 @@ def test_settings_of_torchmetrics(metric):
         metric(k=3, ties="index")
 
 
-def test_by_hand():
+def test_values_on_worked_example():
     ranks = torch.tensor([[1], [2], [4], [3]])  # topk = 3: the third row is a miss
     wanted = {
         "HR": 3 / 4,
@@ -328,7 +328,7 @@ def test_an_all_miss_first_batch_in_a_collection():
 @pytest.mark.parametrize(
     "clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))]
 )
-def test_copies_count_on_their_own(clone):
+def test_copies_have_their_own_state(clone):
     metric = weft.MRR(k=5)
     metric.update(torch.tensor([[2]]))
     other = clone(metric)
@@ -390,13 +390,13 @@ RANKING_ERRORS = {
 
 
 @pytest.mark.parametrize(("given", "error", "says"), RANKING_ERRORS.values(), ids=RANKING_ERRORS)
-def test_what_cannot_be_ranked(given, error, says):
+def test_rejects_wrong_scores_and_targets(given, error, says):
     with pytest.raises(error, match=f"(?s){says}"):
         weft.get_topk_ranks(*given())
 
 
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
-def test_a_cut_off_beyond_the_ranks_is_refused(metric):
+def test_rejects_cutoffs_beyond_topk(metric):
     """A miss is topk + 1: with a larger k it would count as a hit."""
     with pytest.raises(WeftError, match=r"k=10.*topk"):
         metric(k=10).update(
@@ -406,7 +406,7 @@ def test_a_cut_off_beyond_the_ranks_is_refused(metric):
 
 @pytest.mark.parametrize("metric", [weft.HR, weft.NDCG, weft.MRR])
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "3", None])
-def test_cut_offs_that_are_none(metric, k):
+def test_rejects_wrong_cutoffs(metric, k):
     with pytest.raises(SettingError, match=f"{metric.__name__} got the cut-off k=.*from 1 up"):
         metric(k=k)
 
@@ -416,6 +416,6 @@ def test_cut_offs_that_are_none(metric, k):
     [[1, 2], np.array([1]), torch.tensor([[0]]), torch.tensor([[-1]]), torch.tensor([[1.5]]), None],
     ids=repr,
 )
-def test_ranks_that_are_none(ranks):
+def test_rejects_wrong_ranks(ranks):
     with pytest.raises(InputError, match="rank"):
         weft.NDCG(k=3).update(ranks)

@@ -84,7 +84,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize(("batches", "repeated"), REPEATED.values(), ids=REPEATED)
-def test_each_user_counts_once(batches, repeated, once):
+def test_drop_counts_each_user_once(batches, repeated, once):
     result = fed(batches, metrics=EVERYTHING, repeated_users="drop", **KEPT).compute()
     assert result.counts["repeated_users"] == repeated
     assert any("earlier rows and are left out" in note for note in result.notes) == (repeated > 0)
@@ -93,7 +93,7 @@ def test_each_user_counts_once(batches, repeated, once):
     alike(replace(result, counts=counts, notes=notes), once)
 
 
-def test_the_first_row_of_a_user_stays():
+def test_drop_keeps_the_first_row_of_a_user():
     made = weft.Evaluator(["Recall"], 1, repeated_users="drop", per_user=True)
     made.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), [[0], []], [5, 6])
     made.update(
@@ -108,14 +108,14 @@ def test_the_first_row_of_a_user_stays():
     assert result.per_user.rows() == [(5, 1.0)]
 
 
-def test_dropping_agrees_with_counting_where_nobody_is_repeated(once):
+def test_drop_matches_count_without_repeated_users(once):
     counted = fed(list(EVERYONE.split(5)), metrics=EVERYTHING, **KEPT).compute()
     assert "repeated_users" not in counted.counts and "repeated_users" not in counted.settings
     for value, wanted in zip(counted.values, once.values):
         assert value.value == pytest.approx(wanted.value, abs=1e-12, nan_ok=True), value.name
 
 
-def test_every_row_counts_unless_told_otherwise_and_the_result_says_so():
+def test_counts_every_row_by_default_and_notes_it():
     result = fed([EVERYONE, EVERYONE[:4]], metrics=["Recall"], top_k=3).compute()
     assert (result.counts["repeated_users"], result.counts["users"]) == (4, USERS + 4)
     assert any(
@@ -123,14 +123,14 @@ def test_every_row_counts_unless_told_otherwise_and_the_result_says_so():
     )
 
 
-def test_rows_without_numbers_are_nobodys_repetition():
+def test_rows_without_user_indices_are_not_repeated():
     made = weft.Evaluator(["Recall"], 1)
     for _ in range(2):
         made.update(SCORES, TARGET)
     assert "repeated_users" not in made.compute().counts
 
 
-def test_who_is_to_be_counted_once_must_be_known():
+def test_drop_needs_user_indices():
     with pytest.raises(InputError, match=r"user_indices, to know which users were counted already"):
         weft.Evaluator(["Recall"], 1, repeated_users="drop").update(SCORES, TARGET)
     with pytest.raises(
@@ -148,14 +148,14 @@ def test_who_is_to_be_counted_once_must_be_known():
 # --------------------------------------------------------------------------------------------------
 
 
-def test_a_batch_alone_and_the_whole():
+def test_forward_returns_the_batch_and_accumulates():
     made = evaluator(per_user=True)
     for rows in EVERYONE.split(9):
         same(made(SCORES[rows], TARGET[rows], rows), fed([rows]).compute())
     alike(made.compute(), fed([EVERYONE]).compute())
 
 
-def test_a_batch_that_fails_in_forward_is_not_counted():
+def test_failed_forward_does_not_count():
     made = fed([EVERYONE[:9]])
     before = made.compute()
     with pytest.raises(InputError):
@@ -163,7 +163,7 @@ def test_a_batch_that_fails_in_forward_is_not_counted():
     alike(made.compute(), before)
 
 
-def test_rows_without_numbers_are_counted_on_in_forward():
+def test_forward_numbers_rows_without_user_indices():
     made = weft.Evaluator(["Recall"], 1, per_user=True)
     for rows in EVERYONE.split(9):
         made(SCORES[rows], TARGET[rows])
@@ -190,7 +190,7 @@ def test_values_as_tensors_under_a_prefix():
     "copied",
     [lambda made: made.clone(), copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))],
 )
-def test_copies_go_on_by_themselves(copied):
+def test_copies_have_their_own_state(copied):
     made = fed([EVERYONE[:9]], **KEPT)
     other = copied(made)
     before = made.compute()
@@ -199,7 +199,7 @@ def test_copies_go_on_by_themselves(copied):
     alike(other.compute(), fed([EVERYONE], **KEPT).compute())
 
 
-def test_copies_share_what_nobody_changes():
+def test_copies_share_inputs():
     made = evaluator()
     assert made.clone().inputs["train"] is made.inputs["train"]
 
@@ -208,7 +208,7 @@ def test_copies_share_what_nobody_changes():
 
 
 @pytest.mark.slow
-def test_a_state_dict_restores_everything(tmp_path):
+def test_state_dict_restores_everything(tmp_path):
     made = fed([EVERYONE[:9], EVERYONE[9:14]], **KEPT)
     torch.save(made.state_dict(), tmp_path / "state.pt")
     other = fed([EVERYONE[2:4]], **KEPT)
@@ -218,7 +218,7 @@ def test_a_state_dict_restores_everything(tmp_path):
     alike(other.compute(), fed([EVERYONE], **KEPT).compute())
 
 
-def test_a_state_dict_is_a_copy():
+def test_state_dict_is_a_copy():
     made = fed([EVERYONE[:9]])
     state, before = made.state_dict(), made.compute()
     made.update(SCORES[9:], TARGET[9:], EVERYONE[9:])
@@ -236,7 +236,7 @@ class Model(nn.Module):
         self.evaluator = evaluator(**settings)
 
 
-def test_a_model_keeps_nothing_of_an_evaluator_unless_asked():
+def test_modules_do_not_save_evaluators_by_default():
     model = Model()
     model.evaluator.update(SCORES, TARGET, EVERYONE)
     assert set(model.state_dict()) == {"layer.weight", "layer.bias"}
@@ -248,7 +248,7 @@ def test_a_model_keeps_nothing_of_an_evaluator_unless_asked():
     alike(other.evaluator.compute(), model.evaluator.compute())
 
 
-def test_sums_of_a_model_are_neither_buffers_nor_halved():
+def test_sums_in_modules_stay_float64():
     """DistributedDataParallel sends the buffers of rank 0 to all; half precision would
     ruin sums.
     """
@@ -277,7 +277,7 @@ def test_merged_files_equal_the_whole(shards, kept, tmp_path):
     alike(weft.merge_states(paths), fed([EVERYONE], metrics=METRICS, **kept).compute())
 
 
-def test_files_of_every_setting(tmp_path):
+def test_state_files_keep_every_setting(tmp_path):
     settings = {
         "ties": "random",
         "seed": 5,
@@ -302,13 +302,13 @@ def test_files_of_every_setting(tmp_path):
     )
 
 
-def test_a_corrected_run_can_be_saved(tmp_path):
+def test_state_files_keep_the_estimator(tmp_path):
     made = weft.Evaluator(["nDCG"], 3, num_items=ITEMS, estimator="bias_variance")
     path = weft.save_state(made, tmp_path / "a.state")
     assert weft.load_state(path).estimator == made.estimator
 
 
-def test_users_of_two_files_are_counted_once(tmp_path):
+def test_merged_files_count_users_once(tmp_path):
     shares = EVERYONE[:13], EVERYONE[10:]
     drop = {"metrics": EVERYTHING, "repeated_users": "drop"}
     paths = [
@@ -326,7 +326,7 @@ class Unregistered(weft.UserAverageTopKMetric):
         return top_k_rel.sum(1)
 
 
-def test_metrics_of_ones_own_need_the_evaluator(tmp_path):
+def test_unregistered_metrics_need_the_evaluator(tmp_path):
     made = weft.Evaluator([Unregistered(k=3)])
     made.update(SCORES, TARGET, EVERYONE)
     path = weft.save_state(made, tmp_path / "a.state")
@@ -338,7 +338,7 @@ def test_metrics_of_ones_own_need_the_evaluator(tmp_path):
     )
 
 
-def test_a_killed_loop_goes_on_without_counting_anyone_twice(tmp_path):
+def test_resumed_loops_count_users_once(tmp_path):
     """Saved after the second batch, killed in the third: what was not saved is met again, and
     nobody else.
     """
@@ -377,7 +377,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("damage", "says"), DAMAGED.values(), ids=DAMAGED)
-def test_damaged_files_are_refused(damage, says, tmp_path):
+def test_rejects_damaged_files(damage, says, tmp_path):
     path = weft.save_state(fed([EVERYONE]), tmp_path / "a.state")
     path.write_bytes(damage(path.read_bytes()))
     for read in (weft.load_state, lambda path: weft.merge_states([path])):
@@ -385,7 +385,7 @@ def test_damaged_files_are_refused(damage, says, tmp_path):
             read(path)
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_rejects_missing_files(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         weft.load_state(tmp_path / "a.state")
     with pytest.raises(InputError, match="cannot be read"):
@@ -407,7 +407,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("other", "says"), OTHERS.values(), ids=OTHERS)
-def test_files_of_other_settings_are_refused(other, says, tmp_path):
+def test_rejects_files_of_other_settings(other, says, tmp_path):
     paths = [
         weft.save_state(evaluator(**settings), tmp_path / f"{name}.state")
         for name, settings in (("a", {}), ("b", other))
@@ -427,7 +427,7 @@ def test_files_of_other_settings_are_refused(other, says, tmp_path):
         weft.load_state(paths[1], evaluator())
 
 
-def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path):
+def test_failed_writing_leaves_no_file(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         weft.save_state(fed([EVERYONE]), tmp_path / "folder")

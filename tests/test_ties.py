@@ -54,7 +54,7 @@ cutoffs = st.integers(1, 8)
 @pytest.mark.parametrize("ties", ["index", "pessimistic", "optimistic"])
 @quick(7)
 @given(problem=problems(tied=True), k=cutoffs)
-def test_rules_that_sort_equal_the_oracle(ties, problem, k):
+def test_sorting_rules_match_the_oracle(ties, problem, k):
     check(problem, SPECS, [k], ties=ties, batch_size=7)
 
 
@@ -62,7 +62,7 @@ def test_rules_that_sort_equal_the_oracle(ties, problem, k):
 @pytest.mark.parametrize("metric", METRICS)
 @quick(15)
 @given(problem=tied_problems(), k=cutoffs)
-def test_expected_equals_brute_force_over_all_orders(metric, problem, k):
+def test_expected_matches_all_orders(metric, problem, k):
     check(
         problem, [(metric, params) for params in METRICS[metric]], sorted({k, 3}), ties="expected"
     )
@@ -132,7 +132,7 @@ def users_and_items(ids):
 
 @pytest.mark.parametrize("ties", ["random", "expected"])
 @pytest.mark.parametrize("ids", ["strings", "integers"])
-def test_random_order_depends_on_seed_user_and_item_alone(ids, ties):
+def test_random_order_depends_only_on_seed_user_and_item(ids, ties):
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 3, (40, 12)).astype(np.float32)
     users, items = users_and_items(ids)
@@ -235,7 +235,7 @@ def test_every_rule_lies_between_the_bounds(problem, k):
 
 @quick(10)
 @given(problem=problems(tied=True))
-def test_no_rule_touches_auc(problem):
+def test_auc_does_not_depend_on_the_rule(problem):
     specs = [spec for spec in SPECS if spec[0] in ("AUC", "GAUC")]
     runs = [
         [value.value for value in problem.run(specs, (), ties=ties).values] for ties in TIE_RULES
@@ -245,7 +245,7 @@ def test_no_rule_touches_auc(problem):
 
 @pytest.mark.parametrize("ties", TIE_RULES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_constant_scorer_has_an_auc_of_one_half(dtype, ties):
+def test_auc_of_constant_scores_is_one_half(dtype, ties):
     problem = Problem(
         torch.full((3, 5), 0.1, dtype=dtype),
         ("a", "b", "c"),
@@ -257,7 +257,7 @@ def test_a_constant_scorer_has_an_auc_of_one_half(dtype, ties):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("k", [1, 3, 10, 30])
-def test_scikit_learn_agrees_on_tied_ndcg(k, dtype):
+def test_tied_ndcg_matches_scikit_learn(k, dtype):
     rng = np.random.default_rng(k)
     scores = rng.integers(-2, 3, (50, 20)).astype(dtype)
     truth = rng.integers(0, 5, (50, 20)) * (rng.random((50, 20)) < 0.3)
@@ -271,7 +271,7 @@ def test_scikit_learn_agrees_on_tied_ndcg(k, dtype):
     assert result.per_user[name].to_list() == close(rows)
 
 
-def test_the_place_of_the_target_says_nothing():
+def test_expected_does_not_depend_on_the_position_of_the_target():
     """A constant model, one target, ten items: the target's place decides under "index", and under
     "expected" nothing does.
     """
@@ -303,7 +303,7 @@ def test_the_place_of_the_target_says_nothing():
 
 @quick(10)
 @given(problem=problems(tied=True), k=cutoffs, data=st.data())
-def test_the_order_of_items_says_nothing_under_expected(problem, k, data):
+def test_expected_does_not_depend_on_item_order(problem, k, data):
     columns = data.draw(st.permutations(range(problem.scores.shape[1])))
     new = {old: place for place, old in enumerate(columns)}
     truth = {
@@ -326,7 +326,7 @@ def test_the_order_of_items_says_nothing_under_expected(problem, k, data):
     ks=st.lists(cutoffs, min_size=1, max_size=3, unique=True),
     ties=st.sampled_from(TIE_RULES),
 )
-def test_ties_at_the_cut_are_counted_and_noted(problem, ks, ties):
+def test_counts_and_notes_ties_at_the_cutoff(problem, ks, ties):
     result = problem.run([("MRR", {})], ks, ties=ties, batch_size=7)
     for k in ks:
         rows = [
